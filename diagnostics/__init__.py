@@ -1,0 +1,37 @@
+"""The notice board: what can be said, what was said, and its faces. Imports neither torch nor onnx."""
+
+from diagnostics import rules
+from diagnostics.log import Log
+from diagnostics.model import (
+    Applicability,
+    BaselineState,
+    Edit,
+    Finding,
+    Fix,
+    Frame,
+    Level,
+    Place,
+    Rule,
+    Step,
+    Stop,
+    SuppressedBy,
+    Suppression,
+)
+
+__all__ = [
+    "Applicability",
+    "BaselineState",
+    "Edit",
+    "Finding",
+    "Fix",
+    "Frame",
+    "Level",
+    "Log",
+    "Place",
+    "Rule",
+    "Step",
+    "Stop",
+    "SuppressedBy",
+    "Suppression",
+    "rules",
+]

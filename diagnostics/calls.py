@@ -1,0 +1,156 @@
+"""Columns: where on a line of Python an operator is written. Each text is parsed once."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+# Operators that are written without a call, by the name that ATen has for them.
+_OPERATORS: Mapping[str, tuple[type[ast.AST], ...]] = {
+    "add": (ast.Add,),
+    "sub": (ast.Sub,),
+    "rsub": (ast.Sub,),
+    "mul": (ast.Mult,),
+    "div": (ast.Div, ast.FloorDiv),
+    "truediv": (ast.Div,),
+    "floor_divide": (ast.FloorDiv,),
+    "floordiv": (ast.FloorDiv,),
+    "remainder": (ast.Mod,),
+    "mod": (ast.Mod,),
+    "pow": (ast.Pow,),
+    "matmul": (ast.MatMult,),
+    "bitwise_and": (ast.BitAnd,),
+    "bitwise_or": (ast.BitOr,),
+    "bitwise_xor": (ast.BitXor,),
+    "bitwise_left_shift": (ast.LShift,),
+    "bitwise_right_shift": (ast.RShift,),
+    "bitwise_not": (ast.Invert,),
+    "neg": (ast.USub,),
+    "eq": (ast.Eq,),
+    "ne": (ast.NotEq,),
+    "lt": (ast.Lt,),
+    "le": (ast.LtE,),
+    "gt": (ast.Gt,),
+    "ge": (ast.GtE,),
+    "getitem": (ast.Subscript,),
+    "slice": (ast.Subscript,),
+    "select": (ast.Subscript,),
+    "index": (ast.Subscript,),
+    "index_put": (ast.Subscript,),
+}
+# What an operator is called where it is not called by its ATen name.
+_WRITTEN_AS: Mapping[str, tuple[str, ...]] = {
+    "view": ("reshape", "flatten", "unflatten"),
+    "mm": ("matmul",),
+    "bmm": ("matmul", "einsum"),
+    "_to_copy": ("to", "float", "half", "int", "long", "bool", "double", "bfloat16"),
+    "local_scalar_dense": ("item", "tolist", "int", "float", "bool"),
+}
+_NAMESPACES = ("linalg_", "fft_", "special_")  # `torch.linalg.eigvals` is aten.linalg_eigvals
+_STATEMENT = frozenset(("<statement>",))  # no operator is called so
+Located = tuple[ast.expr | ast.stmt, frozenset[str]]
+
+
+def span_of_call(text: str, line: int, call: str) -> tuple[int, int] | None:
+    """The smallest expression on `line` that does `call`, as 0-based UTF-16 columns (start, end) on that line.
+
+    `call` is an operator's name in any spelling: "aten.gelu.default", "torch.ops.mylib.foo.default", "add_".
+    None if no expression fits or the text is not Python.
+    """
+    return _smallest(text, line, names_of(call))
+
+
+def span_of_statement(text: str, line: int) -> tuple[int, int] | None:
+    """The only statement that begins on `line`, as `span_of_call`: the line without a comment. None for several."""
+    begun = [node for node, names in _expressions(text).get(line, ()) if names is _STATEMENT and node.lineno == line]
+    if len(begun) > 1:
+        return None
+    return _smallest(text, line, _STATEMENT)
+
+
+def _smallest(text: str, line: int, wanted: frozenset[str]) -> tuple[int, int] | None:
+    fitting = [node for node, names in _expressions(text).get(line, ()) if names & wanted]
+    if not fitting:
+        return None
+    node = min(fitting, key=_extent)
+    code = text.split("\n")[line - 1].rstrip("\r")
+    start = _utf16_column(code, node.col_offset) if node.lineno == line else _indent(code)
+    end = _utf16_column(code, node.end_col_offset or 0) if node.end_lineno == line else utf16_length(code.rstrip())
+    return (start, end) if start < end else None
+
+
+def names_of(call: str) -> frozenset[str]:
+    """How an operator may be written: "aten.add_.Tensor" → {"add"}, with other names that Python code has for it."""
+    parts = [part for part in call.replace("::", ".").split(".") if part]
+    if len(parts) > 1 and parts[0] == "torch":
+        parts = parts[2:] if parts[1] == "ops" else parts[1:]
+    known = parts[1:2] if len(parts) > 1 else parts
+    names = {name.strip("_") for name in (*known, *parts[-1:]) if name}
+    names |= {name.partition("_")[2] for name in names if name.startswith(_NAMESPACES)}
+    return frozenset(names.union(*(_WRITTEN_AS.get(name, ()) for name in (*names, *known))))
+
+
+def utf16_length(text: str) -> int:
+    """The length of a text in UTF-16 code units: 2 for a character beyond the basic plane."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def cut(line: str, column: int, end_column: int | None) -> str:
+    """The part of a line between two 1-based UTF-16 columns."""
+    units = line.encode("utf-16-le", "surrogatepass")
+    end = len(units) if end_column is None else 2 * (end_column - 1)
+    return units[2 * (column - 1) : end].decode("utf-16-le", "replace")
+
+
+@lru_cache(maxsize=64)
+def _expressions(text: str) -> Mapping[int, Sequence[Located]]:
+    """Line → the expressions and statements on it, with the names of the operators that they do."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    lines: dict[int, list[Located]] = defaultdict(list)
+    for node, names in _named(tree):
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+            lines[line].append((node, names))
+    return dict(lines)
+
+
+def _named(tree: ast.AST) -> Iterator[Located]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt):
+            yield node, _STATEMENT
+        if isinstance(node, ast.Call):
+            if name := _called(node.func):
+                yield node, frozenset((name.strip("_"),))
+        elif isinstance(node, (ast.expr, ast.AugAssign)) and (signs := _signs(node)):
+            yield node, frozenset(name for name, kinds in _OPERATORS.items() if signs & set(kinds))
+
+
+def _called(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _signs(node: ast.AST) -> set[type[ast.AST]]:
+    if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.AugAssign)):
+        return {type(node.op)}
+    if isinstance(node, ast.Compare):
+        return {type(sign) for sign in node.ops}
+    return {ast.Subscript} if isinstance(node, ast.Subscript) else set()
+
+
+def _extent(node: ast.expr | ast.stmt) -> tuple[int, int]:
+    return (node.end_lineno or node.lineno) - node.lineno, (node.end_col_offset or 0) - node.col_offset
+
+
+def _utf16_column(line: str, offset: int) -> int:
+    """ast counts bytes of UTF-8; SARIF counts UTF-16 units."""
+    return utf16_length(line.encode("utf-8", "surrogatepass")[:offset].decode("utf-8", "replace"))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

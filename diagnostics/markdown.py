@@ -1,0 +1,70 @@
+"""The face for pull requests and job summaries: GitHub Flavored Markdown in which the user's text is only text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from diagnostics import rules
+from diagnostics.escape import markdown, markdown_code, visible
+from diagnostics.frame import code_frame
+from diagnostics.log import Log
+from diagnostics.model import Finding, Level
+from diagnostics.paths import root_for, uri_of
+from diagnostics.text import advice_of, module_text, place_text, summary_of
+
+SIGNS = {Level.ERROR: "❌", Level.WARNING: "⚠️", Level.NOTE: "💡"}
+
+
+def render(log: Log, *, root: Path | None = None) -> str:
+    """The open findings, the worst first; links are relative to `root`, else to the repository's root."""
+    findings = sorted((finding for finding in log.findings if finding.is_open), key=lambda finding: -finding.level.rank)
+    base = root or root_for([finding.place.path for finding in findings if finding.place])
+    blocks = [f"## fxport: {summary_of(log) or 'no findings'}"]
+    blocks += ["\n".join(_block(finding, base)) for finding in findings]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _block(finding: Finding, root: Path) -> Iterator[str]:
+    rule = finding.rule
+    name = f"[{markdown(rule.id)}]({rules.help_uri(rule)})" if rule.id in rules.RULES else markdown(rule.id)
+    yield f"### {SIGNS[finding.level]} {name} {markdown(finding.message)}"
+    yield ""
+    if finding.place:
+        uri, relative = uri_of(finding.place.path, root)
+        shown = markdown_code(place_text(finding.place))
+        link = f"[{shown}]({uri.replace('(', '%28').replace(')', '%29')}#L{finding.place.line})" if relative else shown
+        yield f"at {link}{_owner(finding)}"
+        yield ""
+        yield from _fence(finding)
+    elif owner := _owner(finding):
+        yield owner.lstrip(", ")
+        yield ""
+    if advice := advice_of(finding):
+        yield f"**What to do:** {markdown(advice) if finding.fixes else advice}"
+    if finding.fixes and (code := finding.fixes[0].code):
+        yield ""
+        yield from _fenced(visible(code).splitlines())
+
+
+def _owner(finding: Finding) -> str:
+    text = module_text(finding)
+    return f", in {markdown(text)}" if text else ""
+
+
+def _fence(finding: Finding) -> Iterator[str]:
+    assert finding.place is not None
+    lines = code_frame(finding.place)
+    if not lines:
+        return
+    yield from _fenced([text for line in lines for text in ((line.text, line.mark) if line.mark else (line.text,))])
+    yield ""
+
+
+def _fenced(lines: Sequence[str]) -> Iterator[str]:
+    """A block of code in a fence of more backticks than any of its lines begins with (CommonMark §4.5)."""
+    longest = max((len(line) - len(line.lstrip("`")) for line in map(str.strip, lines)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield f"{fence}python"
+    yield from lines
+    yield fence

@@ -1,0 +1,82 @@
+"""Files by the name that others know them by: relative to the repository's root, as a URI; and writing them whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import quote
+
+
+def project_path(path: str) -> str:
+    """The path relative to its repository's root (else to the working folder), with forward slashes."""
+    absolute = Path(path).absolute()
+    return relative_to(absolute, git_root(str(absolute.parent)) or Path.cwd()) or absolute.name
+
+
+def root_for(paths: Sequence[str]) -> Path:
+    """The root that the URIs of a run are relative to.
+
+    It is the repository of the working folder if any of the files is in it, else that of the first file; where there is
+    no repository, the working folder, or the folder of the first file.
+    """
+    files = [Path(path).absolute() for path in paths if not path.startswith("<")]
+    home = git_root(str(Path.cwd()))
+    if home and (not files or any(relative_to(file, home) for file in files)):
+        return home
+    if files and (root := git_root(str(files[0].parent))):
+        return root
+    here = Path.cwd()
+    return here if not files or any(relative_to(file, here) for file in files) else files[0].parent
+
+
+def relative_to(path: Path, root: Path) -> str | None:
+    """The path below `root` with forward slashes; None if it is not below."""
+    try:
+        return path.relative_to(root).as_posix()
+    except ValueError:
+        return None
+
+
+def uri_of(path: str, root: Path) -> tuple[str, bool]:
+    """A percent-encoded URI and whether it is relative to `root`. A cell of a notebook keeps its name."""
+    if path.startswith("<"):
+        return quoted(path), True
+    absolute = Path(os.path.normpath(Path(path).absolute()))
+    relative = relative_to(absolute, root)
+    if relative is not None:
+        return quoted(relative), True
+    return "file://" + ("" if absolute.as_posix().startswith("/") else "/") + quoted(absolute.as_posix()), False
+
+
+def quoted(path: str) -> str:
+    """Percent-encoded, byte by byte: a file system may also hold names that are not UTF-8."""
+    try:
+        data = os.fsencode(path)
+    except UnicodeEncodeError:
+        data = path.encode("utf-8", "backslashreplace")
+    return quote(data, safe="/~")
+
+
+def write_whole(path: str | os.PathLike[str], text: str) -> Path:
+    """Write a file so that it is never seen half: a temporary file beside it, then a rename. Raises OSError."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
+
+
+@lru_cache(maxsize=4096)
+def git_root(folder: str) -> Path | None:
+    """The nearest folder upward that holds `.git`."""
+    start = Path(folder)
+    return next((candidate for candidate in (start, *start.parents) if (candidate / ".git").exists()), None)

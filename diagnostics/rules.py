@@ -1,0 +1,242 @@
+"""THE table of rules: `FXP` and four digits, thousands by stage. Ids are never reused.
+
+Messages: the first sentence is stable, at most 100 characters, and holds names only, in single quotes; what changes
+from run to run (values, errors, ratios) stands in later sentences. Each rule has a page in `pages/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from types import MappingProxyType
+
+from diagnostics.model import Level, Rule
+
+ERROR, WARNING, NOTE = Level.ERROR, Level.WARNING, Level.NOTE
+SITE = "https://fxport.readthedocs.io/rules"
+
+# 1: capture
+
+CAPTURE_FAILED = Rule(
+    "FXP1001", "CaptureFailed", ERROR, "torch.export could not capture the model. It said: '{error}'."
+)
+DATA_DEPENDENT_CONTROL_FLOW = Rule(
+    "FXP1002",
+    "DataDependentControlFlow",
+    ERROR,
+    "The path through the program depends on the value of a tensor. Torch says: '{detail}'.",
+)
+UNSUPPORTED_PYTHON_CONSTRUCT = Rule(
+    "FXP1003",
+    "UnsupportedPythonConstruct",
+    ERROR,
+    "This Python construct cannot be captured. Torch says: '{detail}'.",
+)
+CAPTURE_FELL_BACK = Rule(
+    "FXP1004",
+    "CaptureFellBack",
+    NOTE,
+    "The model was captured by '{strategy}' after '{failed}' had failed. Error: '{error}'.",
+)
+STATE_MUTATED = Rule(
+    "FXP1005", "StateMutated", NOTE, "forward changes '{name}', so its new value became the output '{output}'."
+)
+SCALAR_INPUT_BAKED = Rule(
+    "FXP1006", "ScalarInputBaked", NOTE, "The Python input '{input}' became a constant. Its value is '{value}'."
+)
+TRAINING_MODE_CAPTURED = Rule(
+    "FXP1007", "TrainingModeCaptured", WARNING, "'{op}' was captured in training mode, so it behaves as in training."
+)
+RANDOMNESS_CAPTURED = Rule(
+    "FXP1008", "RandomnessCaptured", WARNING, "'{op}' is random, so its values cannot be compared with PyTorch's."
+)
+MISSING_FAKE_KERNEL = Rule(
+    "FXP1009", "MissingFakeKernel", ERROR, "The custom operator '{op}' has no fake kernel, so it cannot be captured."
+)
+INPUT_MISMATCH = Rule(
+    "FXP1010", "InputMismatch", ERROR, "The sample inputs do not fit the model's forward. Python says: '{error}'."
+)
+UNSUPPORTED_VALUE = Rule(
+    "FXP1011",
+    "UnsupportedValue",
+    ERROR,
+    "'{name}' holds a value of type '{type}', which torch.export does not know.",
+)
+
+# 2: shapes
+
+DIMENSION_SPECIALIZED = Rule(
+    "FXP2001",
+    "DimensionSpecialized",
+    ERROR,
+    "Dimension '{dim}' of input '{input}' was asked to be dynamic but became a constant. Its value is '{value}'.",
+)
+DIMENSION_RANGE_NARROWED = Rule(
+    "FXP2002",
+    "DimensionRangeNarrowed",
+    WARNING,
+    "Dimension '{dim}' of input '{input}' may no longer have any size. The model needs '{range}'.",
+)
+DIMENSIONS_TIED = Rule(
+    "FXP2003",
+    "DimensionsTied",
+    WARNING,
+    "Dimensions '{dim}' and '{other}' are not independent. The model needs '{relation}'.",
+)
+DATA_DEPENDENT_SHAPE = Rule(
+    "FXP2005", "DataDependentShape", NOTE, "The size of output '{output}' depends on the values of the inputs."
+)
+DYNAMIC_SHAPES_INVALID = Rule(
+    "FXP2007",
+    "DynamicShapesInvalid",
+    ERROR,
+    "The dynamic shapes that were asked for do not fit the inputs. Reason: '{detail}'.",
+)
+
+# 3: operators
+
+NO_ONNX_LOWERING = Rule("FXP3001", "NoOnnxLowering", ERROR, "No ONNX lowering for '{op}'.")
+NO_MATCHING_OVERLOAD = Rule(
+    "FXP3002", "NoMatchingOverload", ERROR, "'{op}' has a lowering, but not for these arguments. Reason: '{detail}'."
+)
+OPSET_TOO_LOW = Rule(
+    "FXP3003",
+    "OpsetTooLow",
+    ERROR,
+    "'{op}' needs a newer opset. It needs opset {needed}; the export asked for {opset}.",
+)
+LOWERING_RAISED = Rule(
+    "FXP3004", "LoweringRaised", ERROR, "The lowering of '{op}' raised an exception. It said: '{error}'."
+)
+CUSTOM_OPERATOR_EMITTED = Rule(
+    "FXP3006",
+    "CustomOperatorEmitted",
+    NOTE,
+    "'{op}' became '{domain}::{onnx_op}', which needs a library of custom operators.",
+)
+HIGHER_ORDER_OP_UNSUPPORTED = Rule(
+    "FXP3007", "HigherOrderOpUnsupported", ERROR, "No ONNX lowering for the higher-order operator '{op}'."
+)
+
+# 4: types
+
+IMPLICIT_TYPE_PROMOTION = Rule(
+    "FXP4001", "ImplicitTypePromotion", NOTE, "'{op}' mixes types, so '{source}' was cast to '{target}'."
+)
+PRECISION_LOWERED = Rule(
+    "FXP4002", "PrecisionLowered", WARNING, "'{name}' was lowered from '{source}' to '{target}', which is less precise."
+)
+UNSUPPORTED_TYPE = Rule(
+    "FXP4003", "UnsupportedType", ERROR, "'{name}' has type '{dtype}', which ONNX cannot hold here. Reason: '{error}'."
+)
+
+# 5: validation
+
+VALIDATION_SKIPPED = Rule("FXP5001", "ValidationSkipped", NOTE, "The model was not validated. Reason: '{reason}'.")
+OUTPUT_DRIFT = Rule(
+    "FXP5002",
+    "OutputDrift",
+    ERROR,
+    "Output '{output}' differs from PyTorch on '{provider}'. Its error is {ratio:.3g} times its budget. "
+    "The worst difference is {worst:.3g}.",
+)
+NON_FINITE_OUTPUT = Rule(
+    "FXP5003",
+    "NonFiniteOutput",
+    ERROR,
+    "Output '{output}' is NaN or infinite on '{provider}' where PyTorch is finite. That is so for {count} elements.",
+)
+OUTPUT_SHAPE_MISMATCH = Rule(
+    "FXP5004",
+    "OutputShapeMismatch",
+    ERROR,
+    "Output '{output}' has another shape than in PyTorch. ONNX Runtime: '{shape}'; PyTorch: '{expected}'.",
+)
+OUTPUT_TYPE_MISMATCH = Rule(
+    "FXP5005",
+    "OutputTypeMismatch",
+    ERROR,
+    "Output '{output}' has another type than in PyTorch. ONNX Runtime: '{type}'; PyTorch: '{expected}'.",
+)
+
+# 6: runtime
+
+MODEL_REJECTED = Rule("FXP6001", "ModelRejected", ERROR, "The ONNX model is not valid. The checker said: '{error}'.")
+KERNEL_MISSING = Rule(
+    "FXP6002", "KernelMissing", ERROR, "ONNX Runtime has no kernel for '{op}' on '{provider}'. It said: '{error}'."
+)
+RUNTIME_FAILED = Rule("FXP6003", "RuntimeFailed", ERROR, "ONNX Runtime failed to run the model. It said: '{error}'.")
+PROVIDER_FELL_BACK = Rule(
+    "FXP6004", "ProviderFellBack", WARNING, "'{used}' ran in the place of '{provider}'. Reason: '{detail}'."
+)
+
+# 7: the artifact
+
+EXTERNAL_DATA_WRITTEN = Rule(
+    "FXP7001", "ExternalDataWritten", NOTE, "The weights are in '{name}', which must stay beside the model."
+)
+EXTERNAL_DATA_MISSING = Rule(
+    "FXP7002", "ExternalDataMissing", ERROR, "The weights in '{name}' cannot be read. Reason: '{reason}'."
+)
+CONTRACT_BROKEN = Rule(
+    "FXP7004", "ContractBroken", ERROR, "The model does not keep what was asked for '{name}'. Reason: '{detail}'."
+)
+
+# 8: quality
+
+
+# 9: fxport itself
+
+INTERNAL_ERROR = Rule("FXP9001", "InternalError", ERROR, "fxport itself failed, please report it. It said: '{error}'.")
+UNUSED_SUPPRESSION = Rule(
+    "FXP9002", "UnusedSuppression", WARNING, "The comment that ignores '{name}' matches no finding on this line."
+)
+
+STAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "1": "capture",
+        "2": "shapes",
+        "3": "operators",
+        "4": "types",
+        "5": "validation",
+        "6": "runtime",
+        "7": "artifact",
+        "8": "quality",
+        "9": "fxport",
+    }
+)
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {rule.id: rule for rule in sorted((r for r in globals().values() if isinstance(r, Rule)), key=lambda rule: rule.id)}
+)
+
+
+def page(rule: Rule) -> str:
+    """The rule's page, in Markdown."""
+    return resources.files("diagnostics").joinpath("pages", page_name(rule)).read_text(encoding="utf-8")
+
+
+def page_name(rule: Rule) -> str:
+    """FXP3001-no-onnx-lowering.md"""
+    kebab = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in rule.name)
+    return f"{rule.id}{kebab}.md"
+
+
+def section(rule: Rule, heading: str) -> str:
+    """The first paragraph under a heading of the rule's page, as one line; "" if there is none."""
+    _, _, rest = page(rule).partition(f"## {heading}\n")
+    return " ".join(rest.strip().split("\n\n")[0].split())
+
+
+def hint(rule: Rule) -> str:
+    """What to do, in one line."""
+    return section(rule, "What to do")
+
+
+def stage(rule: Rule) -> str:
+    """The part of fxport that a rule belongs to, after the thousands of its id."""
+    return STAGES[rule.id[3]]
+
+
+def help_uri(rule: Rule) -> str:
+    """Where the page is published."""
+    return f"{SITE}/{rule.id}"

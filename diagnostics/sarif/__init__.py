@@ -1,0 +1,115 @@
+"""SARIF 2.1.0: Log → file and back. sarif_om takes 180 ms to import, so that happens in the functions, on use."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import MappingProxyType
+
+from diagnostics.log import Log
+from diagnostics.model import Finding, Place
+from diagnostics.paths import write_whole
+
+LARGEST_FILE = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the log itself does not know of its run.
+
+    `model` and `run` make the category under which GitHub keeps results apart. `failure` is set where fxport itself
+    failed: findings are not failures. Times are given, never taken, so that the same run gives the same bytes.
+    """
+
+    model: str = ""
+    run: str = ""
+    command: Sequence[str] = ()
+    failure: str | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+    version: str = ""
+    root: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a consumer wants of the one log."""
+
+    only_open: bool = False
+    limit: int | None = None
+    pages_in_help: bool = True
+    pages_in_description: bool = True
+
+
+PROFILES: Mapping[str, Profile] = MappingProxyType(
+    {
+        "full": Profile(),
+        # VS Code shows fullDescription and never help.
+        "ide": Profile(pages_in_help=False),
+        # GitHub opens alerts for suppressed results, shows help, and takes 5,000 results of a run.
+        "github": Profile(only_open=True, limit=5_000, pages_in_description=False),
+        # GitLab skips suppressed results by itself; of a rank it would make the level, so there is none.
+        "gitlab": Profile(pages_in_help=False),
+    }
+)
+
+
+def to_sarif(
+    log: Log, *, profile: str = "full", default_place: Place | None = None, about: About | None = None
+) -> dict[str, object]:
+    """The log as a SARIF document, ready for JSON.
+
+    `default_place` stands in for findings without a place of their own: the line of the model, say.
+    Raises KeyError for an unknown profile.
+    """
+    from diagnostics.sarif.build import document
+    from diagnostics.sarif.objects import to_dict
+
+    return to_dict(document(log, PROFILES[profile], default_place, about or About()))
+
+
+def write_sarif(
+    log: Log,
+    path: str | os.PathLike[str],
+    *,
+    profile: str = "full",
+    default_place: Place | None = None,
+    about: About | None = None,
+) -> Path:
+    """Write the log as SARIF, whole or not at all. Raises OSError where the file cannot be written."""
+    return write_whole(path, as_text(to_sarif(log, profile=profile, default_place=default_place, about=about)))
+
+
+def as_text(document: Mapping[str, object]) -> str:
+    """Strict JSON with a final line feed."""
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_sarif(path: str | os.PathLike[str], *, root: Path | None = None) -> Sequence[Finding]:
+    """The findings of a log that fxport wrote. `root` replaces the source root that the log names.
+
+    Raises SarifError (a ValueError) for anything else: not JSON, not SARIF, of another tool, too long; OSError if the
+    file cannot be read.
+    """
+    from diagnostics.sarif.objects import SarifError
+    from diagnostics.sarif.read import findings_of
+
+    file = Path(path)
+    if (size := file.stat().st_size) > LARGEST_FILE:
+        raise SarifError(f"{file}: {size / 2**20:.0f} MiB are too much for a log of fxport")
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:  # ValueError: also text that is not UTF-8
+        raise SarifError(f"{file}: not JSON: {error}") from error
+    try:
+        return findings_of(data, root)
+    except SarifError as error:
+        raise SarifError(f"{file}: {error}") from error
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is not JSON")

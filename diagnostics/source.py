@@ -1,0 +1,167 @@
+"""Places: a stack trace → file and line at once; column, end and snippet only when somebody looks."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sysconfig
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from diagnostics.calls import span_of_call, span_of_statement, utf16_length
+from diagnostics.model import Frame, Place
+
+# Line 2 of a frame is the source as it was at capture; carets of Python 3.11's and later traces are not matched by it.
+_FRAME = re.compile(
+    r'^ *File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>[^\n]+)\n?(?: +(?P<text>[^\n]*))?', re.M
+)
+_OWN_PACKAGES = ("diagnostics", "fx_passes", "exporter", "ort_runner")
+_TORCH_PACKAGES = ("torch", "torchgen", "functorch")
+_LIBRARY = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
+_NOTEBOOK = ("<ipython-input", "<stdin>")
+LONGEST_FILE = 100_000
+USER, LIBRARY, HIDDEN = "user", "library", "hidden"
+
+
+def place_of_trace(
+    stack_trace: str | None, *, module: str | None = None, node: str | None = None, call: str | None = None
+) -> Place | None:
+    """The place of an FX node: the innermost frame of the user's, else of a library, else None.
+
+    `stack_trace` is `node.meta.get("stack_trace")`, outermost frame first. `call` names the operator,
+    "aten.gelu.default", to find its columns on the line later.
+    """
+    frames, texts = _frames_of_trace(stack_trace or "")
+    return _place(frames, texts, module=module, node=node, call=call)
+
+
+def place_of_exception(exc: BaseException) -> Place | None:
+    """The place that an exception speaks of: the user's stack that torch attached or printed, else its traceback's."""
+    seen: set[int] = set()
+    fallback: Place | None = None
+    error: BaseException | None = exc
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        for frames, texts in _stacks_of(error):
+            place = _place(frames, texts)
+            if place is not None and kind_of(place.path) == USER:
+                return place
+            fallback = fallback or place
+        error = error.__cause__ or error.__context__
+    return fallback
+
+
+def resolve(place: Place) -> Place:
+    """The same place with columns and snippet, as far as its file can be read and is still what was captured."""
+    if place.column is not None:
+        return place
+    text = line_at(place.path, place.line)
+    if not (text and text.strip()) or (place.snippet is not None and text.strip() != place.snippet.strip()):
+        return place
+    whole = "".join(lines_of(place.path))
+    called = span_of_call(whole, place.line, place.call) if place.call else None
+    start, end = called or span_of_statement(whole, place.line) or _stripped(text)
+    return replace(place, column=start + 1, end_column=end + 1, snippet=place.snippet or text.strip())
+
+
+def lines_of(path: str) -> Sequence[str]:
+    """The lines of a source file with their ends; none if it is gone, not text, or too long to be written by hand."""
+    try:
+        lines = linecache.getlines(path)
+    except (OSError, ValueError, MemoryError):  # ValueError: a null character in the path
+        return ()
+    return lines if len(lines) <= LONGEST_FILE else ()
+
+
+def line_at(path: str, line: int) -> str | None:
+    """One line without its end; None if there is no such line."""
+    lines = lines_of(path)
+    return lines[line - 1].rstrip("\r\n") if 0 < line <= len(lines) else None
+
+
+@lru_cache(maxsize=4096)
+def kind_of(path: str) -> str:
+    """Whose code a file is: the user's, a library's, or to be hidden (torch's, Python's, this project's own)."""
+    if path.startswith("<"):
+        return USER if path.startswith(_NOTEBOOK) else HIDDEN
+    if path.startswith(_hidden_folders()):
+        return HIDDEN
+    if _LIBRARY.search(path):
+        return LIBRARY
+    return HIDDEN if path.startswith(_python_folders()) else USER
+
+
+@lru_cache(maxsize=4096)
+def _frames_of_trace(stack_trace: str) -> tuple[tuple[Frame, ...], tuple[str, ...]]:
+    """Frames and their source lines, innermost first."""
+    found = [
+        (Frame(match["path"], int(match["line"]), match["function"].strip()), (match["text"] or "").strip())
+        for match in _FRAME.finditer(stack_trace)
+    ]
+    found.reverse()
+    return tuple(frame for frame, _ in found), tuple(text for _, text in found)
+
+
+def _place(
+    frames: Sequence[Frame],
+    texts: Sequence[str],
+    *,
+    module: str | None = None,
+    node: str | None = None,
+    call: str | None = None,
+) -> Place | None:
+    shown = [(frame, text, kind_of(frame.path)) for frame, text in zip(frames, texts, strict=True)]
+    shown = [entry for entry in shown if entry[2] != HIDDEN]
+    chosen = next((entry for entry in shown if entry[2] == USER), next(iter(shown), None))
+    if chosen is None:
+        return None
+    frame, text, _ = chosen
+    stack = tuple(frame for frame, _, _ in shown)
+    return Place(frame.path, frame.line, snippet=text or None, module=module or None, node=node, stack=stack, call=call)
+
+
+def _stacks_of(error: BaseException) -> Iterator[tuple[tuple[Frame, ...], tuple[str, ...]]]:
+    """Stacks that belong to an exception, the most telling first, each innermost first."""
+    real_stack = getattr(error, "real_stack", None)  # torch._dynamo.exc.TorchDynamoException: the user's own frames
+    if isinstance(real_stack, traceback.StackSummary):
+        yield _frames_of_summary(real_stack)
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - __str__ belongs to the user and may raise anything
+        text = ""
+    if 'File "' in text:  # "User Stack (most recent call last)", "from user code"
+        yield _frames_of_trace(text)
+    walked = traceback.walk_tb(error.__traceback__)
+    yield _frames_of_summary(traceback.StackSummary.extract(walked, lookup_lines=False))
+
+
+def _frames_of_summary(summary: Iterable[traceback.FrameSummary]) -> tuple[tuple[Frame, ...], tuple[str, ...]]:
+    frames = tuple(Frame(entry.filename, entry.lineno or 1, entry.name) for entry in summary)[::-1]
+    return frames, ("",) * len(frames)
+
+
+def _stripped(text: str) -> tuple[int, int]:
+    """Start and end of the line's code in UTF-16 units, 0-based."""
+    start = utf16_length(text[: len(text) - len(text.lstrip())])
+    return start, start + utf16_length(text.strip())
+
+
+@lru_cache(maxsize=1)
+def _hidden_folders() -> tuple[str, ...]:
+    own = Path(__file__).resolve().parent.parent
+    folders = [own / package for package in _OWN_PACKAGES]
+    for package in _TORCH_PACKAGES:
+        spec = find_spec(package)  # of a top-level name: finds, does not import
+        if spec is not None and spec.origin is not None:
+            folders.append(Path(spec.origin).parent)
+    return tuple(f"{folder}{sep}" for folder in folders for sep in ("/", "\\"))
+
+
+@lru_cache(maxsize=1)
+def _python_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    return tuple(f"{paths[name]}/" for name in ("stdlib", "platstdlib"))

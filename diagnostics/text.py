@@ -1,0 +1,114 @@
+"""The terminal's face: one cause, its line with a mark, one hint."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from diagnostics import rules
+from diagnostics.escape import one_line, visible
+from diagnostics.frame import code_frame
+from diagnostics.log import Log
+from diagnostics.model import Finding, Level, Place
+from diagnostics.paths import relative_to
+
+STYLES: Mapping[str, str] = MappingProxyType(
+    {"error": "bold red", "warning": "bold yellow", "note": "bold cyan", "frame": "blue", "bold": "bold", "plain": ""}
+)
+Piece = tuple[str, str]  # text, key of STYLES
+
+
+def render(log: Log, *, color: bool = False, least: Level = Level.NOTE) -> str:
+    """The open findings from the level `least` on, the worst last, where the eye is; then how many there are."""
+    findings = [finding for finding in log.findings if finding.is_open and finding.level.rank >= least.rank]
+    findings.sort(key=lambda finding: finding.level.rank)
+    pieces = [piece for finding in findings for piece in (*_block(finding), ("\n", "plain"))]
+    if summary := summary_of(log):
+        pieces.append((f"{summary}\n", "bold"))
+    return _colored(pieces) if color else "".join(text for text, _ in pieces)
+
+
+def summary_of(log: Log) -> str:
+    """ "2 errors, 1 note (3 suppressed)"; "" if there is nothing to say."""
+    findings = log.findings
+    counts = Counter(finding.level for finding in findings if finding.is_open)
+    told = [
+        f"{counts[level]} {level.value}{'s' if counts[level] > 1 else ''}"
+        for level in sorted(counts, key=lambda level: -level.rank)
+    ]
+    suppressed = sum(finding.suppression is not None for finding in findings)
+    if not suppressed:
+        return ", ".join(told)
+    return f"{', '.join(told) or 'nothing open'} ({suppressed} suppressed)"
+
+
+def place_text(place: Place) -> str:
+    """model.py:12:9, relative to the working folder where the file is below it."""
+    path = place.path if place.path.startswith("<") else relative_to(Path(place.path), Path.cwd()) or place.path
+    column = f":{place.column}" if place.column else ""
+    return f"{one_line(path)}:{place.line}{column}"
+
+
+def advice_of(finding: Finding) -> str:
+    """One thing to do: the first fix, else the rule's own hint."""
+    if finding.fixes:
+        return one_line(finding.fixes[0].description)
+    return rules.hint(finding.rule) if finding.rule.id in rules.RULES else ""
+
+
+def module_text(finding: Finding) -> str:
+    """encoder.layer.0.attention, and 11 more places"""
+    module = one_line(finding.place.module or "") if finding.place else ""
+    more = finding.count - 1
+    also = f"and {more} more {'place' if more == 1 else 'places'}" if more else ""
+    return ", ".join(part for part in (module, also) if part)
+
+
+def _block(finding: Finding) -> Iterator[Piece]:
+    level = finding.level.value
+    yield f"{level}[{one_line(finding.rule.id)}]", level
+    yield f": {one_line(finding.message)}\n", "bold" if finding.level is not Level.NOTE else "plain"
+    frame = code_frame(finding.place) if finding.place and finding.level is not Level.NOTE else []
+    gutter = len(str(frame[-1].number)) if frame else 1
+    if finding.place:
+        yield f"{' ' * gutter}--> ", "frame"
+        yield f"{place_text(finding.place)}\n", "plain"
+    for line in frame:
+        yield f"{line.number:>{gutter}} | ", "frame"
+        yield f"{line.text}".rstrip() + "\n", "plain"
+        if line.mark:
+            yield f"{' ' * gutter} | ", "frame"
+            yield f"{line.mark}\n", level
+    for name, text in _remarks(finding):
+        yield f"{' ' * gutter} = ", "frame"
+        yield f"{name}: ", "bold"
+        yield f"{text}\n", "plain"
+    yield from _code(finding, gutter)
+
+
+def _remarks(finding: Finding) -> Iterator[tuple[str, str]]:
+    if module := module_text(finding):
+        yield "in", module
+    if finding.level is not Level.NOTE and (advice := advice_of(finding)):
+        yield "help", advice
+
+
+def _code(finding: Finding, gutter: int) -> Iterator[Piece]:
+    """Code to paste, of the first fix: the text of the user's names is made visible, not run together."""
+    code = finding.fixes[0].code if finding.fixes else None
+    for line in (code or "").splitlines():
+        yield f"{' ' * gutter} | ", "frame"
+        yield f"{visible(line)}\n", "plain"
+
+
+def _colored(pieces: Sequence[Piece]) -> str:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=io.StringIO(), force_terminal=True, color_system="standard", soft_wrap=True, highlight=False)
+    console.print(Text.assemble(*((text, STYLES[style]) for text, style in pieces)), end="")
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()

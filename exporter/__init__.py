@@ -1,0 +1,30 @@
+"""PyTorch to ONNX. Names are imported on use: `fxport explain` must not wait for PyTorch."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from exporter.lower.builder import Op
+    from exporter.lower.registry import Unsupported, lowering
+    from exporter.options import Options
+    from exporter.pipeline import ExportError, OnnxProgram, export
+
+__all__ = ["ExportError", "OnnxProgram", "Op", "Options", "Unsupported", "export", "lowering"]
+
+_HOMES = {
+    "ExportError": "exporter.pipeline",
+    "OnnxProgram": "exporter.pipeline",
+    "Op": "exporter.lower.builder",
+    "Options": "exporter.options",
+    "Unsupported": "exporter.lower.registry",
+    "export": "exporter.pipeline",
+    "lowering": "exporter.lower.registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'exporter' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)

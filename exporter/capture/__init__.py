@@ -1,0 +1,5 @@
+"""From a model and its example inputs to a Program. PyTorch's private capture API is used in this room only."""
+
+from exporter.capture.inference import capture
+
+__all__ = ["capture"]

@@ -1,0 +1,41 @@
+"""nn.Transformer while a model is captured: neither fused kernels nor questions about the values of a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch.nn.modules import transformer
+
+
+@contextmanager
+def no_fast_path() -> Iterator[None]:
+    """Without the fast path of nn.Transformer, which gives 0 at padded positions, and which no capture takes."""
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(enabled)
+
+
+@contextmanager
+def masks_unread() -> Iterator[None]:
+    """nn.TransformerEncoder and Decoder do not look whether the values of a mask make it a causal one.
+
+    With the answer they choose a quicker kernel for the same result; without it the mask itself is applied. The
+    question would make the path through the program depend on the mask's values, which ends the capture.
+    """
+    before = transformer._detect_is_causal_mask
+    transformer._detect_is_causal_mask = _as_told
+    try:
+        with no_fast_path():
+            yield
+    finally:
+        transformer._detect_is_causal_mask = before
+
+
+def _as_told(mask: torch.Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
+    """Whether the caller says that the mask is causal; the arguments are those of PyTorch's function."""
+    return is_causal is True

@@ -1,0 +1,234 @@
+"""Model and example inputs → Program, by torch.export: strategies as a table, failures as findings."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.export import ExportedProgram, _trace
+from torch.fx.experimental import _config as shape_config
+from torch.utils import _pytree as pytree
+
+from diagnostics import Log, rules
+from diagnostics.source import place_of_exception
+from exporter.capture import program
+from exporter.capture.failures import first_line, report_failure
+from exporter.capture.guards import recorded_guards, report_dimensions
+from exporter.capture.places import place_of_module
+from exporter.capture.recurrent import whole_recurrent_layers
+from exporter.capture.scans import associative_scans_kept
+from exporter.capture.shapes import relaxed, requests_of, resolved
+from exporter.options import Options
+from fx_passes.passes.functionalize import unsupported
+from fx_passes.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A model with one example call of it, and the sizes that shall stay dynamic."""
+
+    model: torch.nn.Module
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    dynamic_shapes: Any
+
+
+Strategy = Callable[[Call], ExportedProgram]
+
+
+def capture(
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+    options: Options,
+    log: Log,
+) -> Program:
+    """Captures a model as a Program under fake tensors: no weight is copied, no kernel runs.
+
+    `model` is an nn.Module, also one wrapped for distributed training, or an ExportedProgram. What cannot be captured
+    is reported and ends the stage; what was asked to be dynamic and became a constant is reported as well.
+    """
+    if isinstance(model, ExportedProgram):
+        return program.from_exported(functional(model), [], model, options, log)
+    module = unwrapped(model)
+    shapes = resolved(module, args, kwargs or {}, dynamic_shapes)
+    requests = requests_of(module, args, kwargs or {}, shapes)
+    call = Call(module, *distinct((args, kwargs or {})), shapes)
+    with recorded_guards() as guards, _quiet():
+        exported = _first_success(call, log)
+    captured = program.from_exported(exported, requests, module, options, log)
+    report_dimensions(captured, requests, guards, options, log)
+    _report_training(module, log)
+    return captured
+
+
+def functional(exported: ExportedProgram) -> ExportedProgram:
+    """The program in a form whose writes the passes can rewrite.
+
+    Nearly every program is; only one with an autocast region, or with a write through a view that has no inverse, is
+    traced again by PyTorch, with all its ops kept whole.
+    """
+    autocast = any(node.target is torch.ops.higher_order.wrap_with_autocast for node in exported.graph.nodes)
+    if autocast or unsupported(exported.graph_module):
+        with torch.no_grad():
+            return exported.run_decompositions({})
+    return exported
+
+
+def unwrapped(model: Any) -> torch.nn.Module:
+    """The module inside wrappers that change how a model is trained or compiled, but not what it computes."""
+    wrappers = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
+    while True:
+        if isinstance(model, wrappers):
+            model = model.module
+        elif isinstance(model, torch._dynamo.OptimizedModule):
+            model = model._orig_mod
+        else:
+            return model
+
+
+def distinct(call: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The call with a copy for every tensor that is passed a second time: PyTorch would take the two for one input."""
+    seen: set[int] = set()
+
+    def once(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) in seen:
+            return tensor.clone()
+        seen.add(id(tensor))
+        return tensor
+
+    return pytree.tree_map_only(torch.Tensor, once, call)
+
+
+@contextmanager
+def frozen(module: torch.nn.Module) -> Iterator[None]:
+    """No parameter asks for gradients, and none are recorded; both are as they were afterwards.
+
+    Several models can be exported only so: the gradient rules of control flow would be captured otherwise.
+    """
+    trainable = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    for parameter in trainable:
+        parameter.requires_grad_(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for parameter in trainable:
+            parameter.requires_grad_(True)
+
+
+def non_strict(call: Call) -> ExportedProgram:
+    """torch.export without Dynamo: Python runs as it is, tensors are traced, PyTorch decides about every size."""
+    with frozen(call.model), whole_recurrent_layers(), associative_scans_kept():
+        return torch.export.export(
+            call.model, call.args, dict(call.kwargs), dynamic_shapes=relaxed(call.dynamic_shapes), strict=False
+        )
+
+
+def sizes_from_one(call: Call) -> ExportedProgram:
+    """As `non_strict`, with a dynamic dimension allowed whose example is 0 or 1."""
+    with shape_config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]  # made at run time
+        return non_strict(call)
+
+
+def post_dispatch(call: Call) -> ExportedProgram:
+    """Tracing below autograd: sees through vmap, jacrev, grad and autograd.grad inside of forward."""
+    trainable = [parameter for parameter in call.model.parameters() if parameter.requires_grad]
+    with torch.enable_grad() if trainable else torch.no_grad():
+        return _trace._export(
+            call.model,
+            call.args,
+            dict(call.kwargs),
+            dynamic_shapes=relaxed(call.dynamic_shapes),
+            strict=False,
+            pre_dispatch=False,
+        )
+
+
+def strict(call: Call) -> ExportedProgram:
+    """torch.export with Dynamo, which understands some Python that plain tracing does not."""
+    with frozen(call.model), whole_recurrent_layers(), associative_scans_kept():
+        return torch.export.export(
+            call.model, call.args, dict(call.kwargs), dynamic_shapes=relaxed(call.dynamic_shapes), strict=True
+        )
+
+
+STRATEGIES: tuple[tuple[str, Strategy], ...] = (
+    ("non-strict", non_strict),
+    ("post-dispatch", post_dispatch),
+    ("strict", strict),
+)
+"""In the order in which they are tried; the first is right for nearly every model and the quickest by far."""
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """PyTorch's own words on a failing capture, graphs included, say less than the finding that follows.
+
+    Who sets TORCH_LOGS wants to read them, and does.
+    """
+    if "TORCH_LOGS" in os.environ:
+        yield
+        return
+    logger = logging.getLogger("torch")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    silent = mock.patch.object(_trace, "print", create=True)  # it prints the graph of a failed trace to stderr
+    try:
+        with silent:
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _first_success(call: Call, log: Log) -> ExportedProgram:
+    failures: list[tuple[str, Exception]] = []
+    for name, strategy in _strategies(call):
+        try:
+            exported = functional(strategy(call))
+        except Exception as error:  # noqa: BLE001  # whatever a capture raises becomes a finding below
+            failures.append((name, error))
+            if is_final(error):
+                break
+        else:
+            for failed, error in failures:
+                place = place_of_exception(error)
+                log.report(rules.CAPTURE_FELL_BACK, at=place, strategy=name, failed=failed, error=first_line(error))
+            return exported
+    report_failure(failures[0][1], call.model, log)
+    raise CaptureError(failures[0][1]) from failures[0][1]
+
+
+class CaptureError(Exception):
+    """Nothing captured the model; the log says why. Ends the stage of capture."""
+
+
+def is_final(error: Exception) -> bool:
+    """Whether no other strategy can do better: the example inputs do not fit, or the model's own code raised."""
+    place = place_of_exception(error)
+    return isinstance(error, TypeError) and place is None
+
+
+def _strategies(call: Call) -> Iterator[tuple[str, Strategy]]:
+    small = any(
+        request.size is not None and request.size < 2
+        for request in requests_of(call.model, call.args, call.kwargs, call.dynamic_shapes)
+    )
+    if small:
+        yield "sizes from one", sizes_from_one
+    yield from STRATEGIES
+
+
+def _report_training(module: torch.nn.Module, log: Log) -> None:
+    """A dropout or batch norm in training mode behaves so in the ONNX model too, which is seldom what was meant."""
+    kinds = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._BatchNorm)
+    for name, child in module.named_modules():
+        if isinstance(child, kinds) and child.training:
+            log.report(rules.TRAINING_MODE_CAPTURED, at=place_of_module(module, name), op=type(child).__name__)

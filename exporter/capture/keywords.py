@@ -1,0 +1,53 @@
+"""Keyword arguments that `forward` takes as `**kwargs`: inputs with names of their own."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from inspect import Parameter
+from typing import Any
+
+import torch
+
+
+@contextmanager
+def named_keywords(model: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
+    """While a model is captured, the keywords that its `forward(..., **kwargs)` collects are parameters like others.
+
+    torch.export flattens the collected ones in one place and not in another, and so finds that `dynamic_shapes` never
+    fits. With a name for each there is nothing to flatten, and `dynamic_shapes` speaks of them by these names.
+    """
+    signature = _signature(model, kwargs)
+    if signature is None:
+        yield
+        return
+    held = vars(model).get("forward")
+
+    @functools.wraps(model.forward)
+    def forward(*args: Any, **given: Any) -> Any:
+        return inner(*args, **given)
+
+    inner = model.forward
+    forward.__signature__ = signature  # type: ignore[attr-defined]  # what inspect.signature reads first
+    model.forward = forward
+    try:
+        yield
+    finally:
+        if held is None:
+            del model.forward
+        else:
+            model.forward = held
+
+
+def _signature(model: Any, kwargs: Mapping[str, Any]) -> inspect.Signature | None:
+    """The signature of `forward` with a parameter for each collected keyword; None where none is collected."""
+    if not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule):
+        return None
+    signature = inspect.signature(model.forward)
+    kept = [each for each in signature.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    collected = [name for name in kwargs if name not in {each.name for each in kept}]
+    if not collected or len(kept) == len(signature.parameters):
+        return None
+    return signature.replace(parameters=[*kept, *(Parameter(name, Parameter.KEYWORD_ONLY) for name in collected)])

@@ -1,0 +1,239 @@
+"""ExportedProgram → Program: names for what goes in and comes out, weights by reference, dimension names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import sympy
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputSpec, TensorArgument
+from torch.export.graph_signature import InputKind as ExportedInputKind
+from torch.export.graph_signature import OutputKind as ExportedOutputKind
+from torch.utils import _pytree as pytree
+
+from diagnostics import Log, rules
+from exporter.capture.places import place_of_module
+from exporter.capture.shapes import Request, path_name
+from exporter.options import Options
+from fx_passes.program import Input, InputKind, Output, OutputKind, Program
+from fx_passes.sizes import size_of
+
+KINDS: Mapping[ExportedInputKind, InputKind] = {
+    ExportedInputKind.USER_INPUT: InputKind.USER,
+    ExportedInputKind.PARAMETER: InputKind.PARAMETER,
+    ExportedInputKind.BUFFER: InputKind.BUFFER,
+    ExportedInputKind.CONSTANT_TENSOR: InputKind.CONSTANT,
+}
+
+
+class NamesError(ValueError):
+    """Names for inputs or outputs that do not fit their number. The text says how many there are."""
+
+
+def from_exported(
+    exported: ExportedProgram, requests: Sequence[Request], model: Any, options: Options, log: Log
+) -> Program:
+    """The program of an ExportedProgram. Its graph module is taken over, not copied."""
+    signature = exported.graph_signature
+    gm = exported.graph_module
+    paths = _input_paths(exported)
+    names = _user_names(signature.input_specs, paths, options.input_names)
+    inputs, dropped = [], []
+    for spec, node in zip(signature.input_specs, gm.graph.find_nodes(op="placeholder"), strict=True):
+        if isinstance(spec.arg, TensorArgument) and spec.kind in KINDS:
+            name = names.get(node.name) or spec.target or node.name
+            inputs.append(Input(KINDS[spec.kind], name, spec.target, paths.get(node.name)))
+        elif spec.kind is ExportedInputKind.USER_INPUT and not isinstance(spec.arg, ConstantArgument):
+            inputs.append(Input(InputKind.USER, names[node.name], path=paths[node.name]))
+        else:
+            dropped.append((node, spec))
+    for node, spec in dropped:
+        _drop_constant(node, spec, paths.get(node.name) or node.name, model, log)
+    inputs = _distinct(inputs)
+    outputs = _outputs(exported, inputs, options.output_names)
+    program = Program(gm, tuple(inputs), tuple(outputs), tensors_of(exported))
+    wanted = {(request.input, request.axis): request.name for request in requests if request.name}
+    replaced = _unified(program, wanted)
+    return replace(program, dim_names=_dim_names(program, wanted), ranges=_ranges(exported, replaced))
+
+
+def tensors_of(exported: ExportedProgram) -> dict[str, torch.Tensor]:
+    """Parameters, buffers and constants by their names, as the model holds them."""
+    constants = {name: value for name, value in exported.constants.items() if isinstance(value, torch.Tensor)}
+    return {**exported.state_dict, **constants}
+
+
+def _input_paths(exported: ExportedProgram) -> dict[str, str]:
+    """Placeholder name → path of the user's input ("x", "past.0.key")."""
+    user = [spec.arg.name for spec in exported.graph_signature.input_specs if spec.kind is ExportedInputKind.USER_INPUT]
+    in_spec = exported.call_spec.in_spec
+    if in_spec is None:
+        return {name: name for name in user}
+    args, kwargs = _skeleton(in_spec)
+    order = _parameter_names(exported, len(args))
+    tree = {**dict(zip(order, args, strict=False)), **kwargs}
+    paths = _leaf_paths(tree)
+    return dict(zip(user, paths if len(paths) == len(user) else user, strict=True))
+
+
+def _leaf_paths(tree: Any) -> list[str]:
+    """The path of every leaf; none where a container was declared to PyTorch without names for what it holds."""
+    named = dict(tree) if isinstance(tree, Mapping) else tree  # diffusers declares its outputs so, which are mappings
+    try:
+        return [path_name(path) for path, _ in pytree.tree_flatten_with_path(named)[0]]
+    except ValueError:
+        return []
+
+
+def _skeleton(spec: pytree.TreeSpec) -> Any:
+    """The containers of a spec around tensors without storage: some, such as caches, look at what they are given.
+
+    Flattened again, they are in the order of the spec's leaves.
+    """
+    return pytree.tree_unflatten([torch.empty(1, 1, 1, 1, device="meta") for _ in range(spec.num_leaves)], spec)
+
+
+def _parameter_names(exported: ExportedProgram, count: int) -> list[str]:
+    """Names of forward's positional parameters, from the placeholders that torch.export names after them."""
+    signature = exported.module_call_graph[0].signature
+    names = list(getattr(signature, "forward_arg_names", None) or [])
+    return names[:count] if len(names) >= count else [f"args.{i}" for i in range(count)]
+
+
+def _user_names(specs: Sequence[InputSpec], paths: Mapping[str, str], wanted: Sequence[str] | None) -> dict[str, str]:
+    """Placeholder name → ONNX name, for the inputs that the user feeds."""
+    fed = [
+        spec.arg.name
+        for spec in specs
+        if spec.kind is ExportedInputKind.USER_INPUT and not isinstance(spec.arg, ConstantArgument)
+    ]
+    if wanted is None:
+        return {name: paths[name] for name in fed}
+    if len(wanted) > len(fed):
+        raise NamesError(f"input_names has {len(wanted)} names, but the model has {len(fed)} inputs: {', '.join(fed)}")
+    return dict(zip(fed, [*wanted, *(paths[n] for n in fed[len(wanted) :])], strict=True))
+
+
+def _drop_constant(node: torch.fx.Node, spec: InputSpec, path: str, model: Any, log: Log) -> None:
+    """A None, number or string among the inputs has become part of the graph; its placeholder has no use."""
+    value = getattr(spec.arg, "value", None)
+    if value is not None:
+        place = place_of_module(model) if isinstance(model, torch.nn.Module) else None
+        log.report(rules.SCALAR_INPUT_BAKED, at=place, input=path, value=value)
+    node.replace_all_uses_with(value) if node.users else None  # type: ignore[arg-type]  # a literal is a legal argument
+    node.graph.erase_node(node)
+
+
+def _distinct(inputs: Sequence[Input]) -> list[Input]:
+    """A weight that has the name of an input gets another one, so that the input keeps its own."""
+    user = {entry.name for entry in inputs if entry.kind is InputKind.USER}
+    return [
+        entry
+        if entry.kind is InputKind.USER or entry.name not in user
+        else Input(entry.kind, f"{entry.name}.weight", entry.target)
+        for entry in inputs
+    ]
+
+
+def _outputs(exported: ExportedProgram, inputs: Sequence[Input], wanted: Sequence[str] | None) -> list[Output]:
+    """What the graph returns, named by its place in what the model returns."""
+    specs = exported.graph_signature.output_specs
+    results = exported.graph_module.graph.output_node().args[0]
+    user_count = sum(spec.kind is ExportedOutputKind.USER_OUTPUT for spec in specs)
+    paths = iter(_output_paths(exported, user_count))
+    by_target = {entry.target: entry.name for entry in inputs if entry.target}
+    taken = {entry.name for entry in inputs}
+    outputs: list[Output] = []
+    for spec, result in zip(specs, results, strict=True):  # type: ignore[arg-type]  # an output node holds a tuple
+        if spec.kind is not ExportedOutputKind.USER_OUTPUT:
+            updated = by_target.get(spec.target, spec.target)
+            outputs.append(Output(OutputKind.MUTATION, f"{updated}.updated", updated))
+            continue
+        path = next(paths)
+        kind = OutputKind.USER if isinstance(result, torch.fx.Node) else OutputKind.LITERAL
+        outputs.append(Output(kind, f"{path}.out" if path in taken else path))
+    return _renamed(outputs, wanted)
+
+
+def _output_paths(exported: ExportedProgram, count: int) -> list[str]:
+    """ "output" for a single tensor, else the path in the returned structure: "logits", "past.0.key", "output.1"."""
+    out_spec = exported.call_spec.out_spec
+    if out_spec is None or out_spec.num_leaves != count:
+        return [f"output.{i}" for i in range(count)]
+    names = _leaf_paths(_skeleton(out_spec))
+    if len(names) != count:
+        return [f"output.{i}" for i in range(count)]
+    return ["output" if not name else f"output.{name}" if name[0].isdigit() else name for name in names]
+
+
+def _renamed(outputs: Sequence[Output], wanted: Sequence[str] | None) -> list[Output]:
+    """Outputs under the user's names: one for each value the model returns, or one for each that is a tensor."""
+    if wanted is None:
+        return list(outputs)
+    user = [i for i, each in enumerate(outputs) if each.kind is not OutputKind.MUTATION]
+    tensors = [i for i in user if outputs[i].kind is OutputKind.USER]
+    targets = user if len(wanted) == len(user) else tensors
+    if len(wanted) > len(targets):
+        raise NamesError(f"output_names has {len(wanted)} names, but the model returns {len(tensors)} tensors")
+    renamed = list(outputs)
+    for position, name in zip(targets, wanted, strict=False):
+        renamed[position] = Output(renamed[position].kind, name, renamed[position].updates)
+    return renamed
+
+
+def _sized_inputs(program: Program) -> Iterator[tuple[tuple[str, int], Any]]:
+    """(path of the input, axis) and its size, for every axis of every tensor that the user feeds."""
+    for entry, node in zip(program.inputs, program.placeholders, strict=True):
+        value = node.meta.get("val")
+        if entry.kind is InputKind.USER and isinstance(value, torch.Tensor):
+            for axis, size in enumerate(value.shape):
+                yield (entry.path or entry.name, axis), size
+
+
+def _unified(program: Program, wanted: Mapping[tuple[str, int], str]) -> dict[str, str]:
+    """Makes dimensions to which the user gave one name one symbol, in every shape of the captured graph.
+
+    The name is a promise that they are equal. Returns the symbols that were replaced, each with what stands for it.
+    """
+    first: dict[str, torch.SymInt] = {}
+    replaced: dict[str, str] = {}
+    for position, size in _sized_inputs(program):
+        if position not in wanted or not isinstance(size, torch.SymInt):
+            continue
+        kept = first.setdefault(wanted[position], size)
+        a, b = size_of(kept), size_of(size)
+        if a != b and isinstance(a, sympy.Symbol) and isinstance(b, sympy.Symbol) and kept.node.hint == size.node.hint:
+            kept.node.shape_env._set_replacement(b, a, "dimensions of one name")
+            replaced[str(b)] = str(a)
+    return replaced
+
+
+def _dim_names(program: Program, wanted: Mapping[tuple[str, int], str]) -> dict[str, str]:
+    """Size symbol → the user's name of the dimension, or "<input>.<axis>" where none was given.
+
+    Where PyTorch found two differently named dimensions to be the same size, the first name stands.
+    """
+    chosen: dict[str, str] = {}
+    fallback: dict[str, str] = {}
+    for position, size in _sized_inputs(program):
+        symbol = size_of(size)
+        if isinstance(symbol, sympy.Symbol):
+            fallback.setdefault(str(symbol), f"{position[0]}.{position[1]}")
+            if position in wanted:
+                chosen.setdefault(str(symbol), wanted[position])
+    return fallback | chosen
+
+
+def _ranges(exported: ExportedProgram, replaced: Mapping[str, str]) -> dict[str, tuple[int, int | None]]:
+    """Size symbol → smallest and largest size for which the captured graph holds."""
+    found: dict[str, tuple[int, int | None]] = {}
+    for symbol, bounds in exported.range_constraints.items():
+        lower = int(bounds.lower) if bounds.lower > -(2**62) else 0
+        upper = int(bounds.upper) if bounds.upper < 2**62 else None
+        name = replaced.get(str(symbol), str(symbol))
+        low, high = found.get(name, (0, None))
+        found[name] = (max(low, lower), min((each for each in (high, upper) if each is not None), default=None))
+    return found

@@ -1,0 +1,98 @@
+"""Recurrent layers stay whole while a model is captured, over any number of time steps."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import DispatchKey
+from torch._ops import OpOverload
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+aten = torch.ops.aten
+
+FLAT_WEIGHTS = r"The tensor attributes? (self\.[\w.]*_flat_weights\[\d+\](, )?)+ (was|were) assigned"
+"""PyTorch's warning about the list of parameters that its recurrent modules keep for themselves."""
+
+
+KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
+"""Where PyTorch keeps the Python decompositions that its dispatcher runs."""
+
+
+@contextmanager
+def whole_recurrent_layers() -> Iterator[None]:
+    """While a model is captured, `lstm`, `gru` and `rnn` on fake tensors give their results' shapes and nothing more.
+
+    PyTorch has no shape rule for them: it runs their decomposition, step by step, which makes the number of steps a
+    constant and takes its time. The captured graph holds the op in either case.
+    """
+    before = {op: {key: op.py_kernels[key] for key in KEYS} for op in SHAPES}
+    for op, rule in SHAPES.items():
+        _register(op, {key: _unless_traced(kernel, rule) for key, kernel in before[op].items()})
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", FLAT_WEIGHTS, UserWarning)
+            yield
+    finally:
+        for op, kernels in before.items():
+            _register(op, kernels)
+
+
+def _register(op: OpOverload, kernels: Mapping[DispatchKey, Callable[..., Any]]) -> None:
+    op.py_kernels.update(kernels)
+    op._dispatch_cache.clear()
+
+
+def _unless_traced(kernel: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule, but the kernel itself where a trace looks into the op: it would record what the rule calls."""
+
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        return rule(*args, **kwargs) if get_proxy_mode() is None else kernel(*args, **kwargs)
+
+    return chosen
+
+
+def _lstm(
+    x: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    h, c = hx
+    return _output(x, h, bidirectional), torch.empty_like(h), torch.empty_like(c)
+
+
+def _rnn(
+    x: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, Tensor]:
+    return _output(x, hx, bidirectional), torch.empty_like(hx)
+
+
+def _output(x: Tensor, h: Tensor, bidirectional: bool) -> Tensor:
+    return x.new_empty((x.shape[0], x.shape[1], h.shape[2] * (2 if bidirectional else 1)))
+
+
+SHAPES = {
+    aten.lstm.input: _lstm,
+    aten.gru.input: _rnn,
+    aten.rnn_tanh.input: _rnn,
+    aten.rnn_relu.input: _rnn,
+}
+"""What each op returns, as far as shapes go: outputs for all steps of the last layer, and last states of all layers."""

@@ -1,0 +1,73 @@
+"""The command line: a table of subcommands, each imported on use.
+
+`fxport --help` imports none of them; `fxport explain` and `fxport rules` work without torch.
+Exit codes: 0 clean, 1 findings at or above `--fail-on`, 2 usage, 3 our own fault, 130 interrupted.
+"""
+
+import shlex
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from importlib import import_module, metadata
+from typing import Annotated
+
+import typer
+
+from exporter.cli.usage import UsageError
+
+COMMANDS = {
+    "export": "Export a PyTorch model to ONNX and validate it in ONNX Runtime.",
+    "validate": "Compare an ONNX model with the PyTorch model that it came from.",
+    "explain": "Explain a rule: what it means, why, an example, what to do.",
+    "rules": "List all rules.",
+    "ops": "List the operators that have a lowering.",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    try:
+        application(args)(args=args or ["--help"], prog_name="fxport")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except UsageError as error:
+        print(f"fxport: {error}", file=sys.stderr)
+        return 2
+    except Exception:  # noqa: BLE001 - the outermost edge: `edge.run` makes findings, here nothing is left to make one
+        print(f"fxport itself failed, please report it: fxport {shlex.join(args)}", file=sys.stderr)
+        traceback.print_exc()
+        return 3
+    return 0
+
+
+def application(args: Sequence[str]) -> typer.Typer:
+    """The typer app for one command line: the subcommand it names is real, the others are lines in the help."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.callback(help="PyTorch models to ONNX, validated in ONNX Runtime; every problem at your own source line.")(top)
+    for name, summary in COMMANDS.items():
+        app.command(name, short_help=summary)(function_of(name) if name in args[:1] else unchosen)
+    return app
+
+
+def function_of(name: str) -> Callable[..., None]:
+    """The function of a subcommand, whose parameters are its arguments and options."""
+    return import_module(f"exporter.cli.{name}").command
+
+
+def unchosen() -> None:
+    """Stands for a subcommand that this command line does not run."""
+
+
+def print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"fxport {metadata.version('fxport')}")
+        raise typer.Exit
+
+
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of `fxport` itself. `--version` has been dealt with by its callback."""

@@ -1,0 +1,45 @@
+"""Arguments and options that subcommands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from exporter.cli.edge import FailOn, Format
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="FILE.py:NAME or package.module:NAME, where NAME is a model, an nn.Module class (constructed without "
+        "arguments, in eval mode), or a function that returns a model or (model, args[, kwargs[, dynamic_shapes]]); "
+        "or a .pt2 file of torch.export.save.",
+    ),
+]
+Input = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="NAME=SHAPE[:DTYPE[:LOW..HIGH]]",
+        help="An example input of random values: ids=2x16:int64:0..999, image=1x3x32x32, t=scalar:float32 (a tensor of "
+        "no dims), or a Python number: scale=1.5. Whole numbers are 0 and 1 where no range is given. Repeatable.",
+    ),
+]
+Inputs = Annotated[
+    Path | None,
+    typer.Option("--inputs", metavar="FILE", help="Example inputs: .npz, or .pt with a dict of tensors, by name."),
+]
+Dynamic = Annotated[
+    list[str] | None,
+    typer.Option("--dynamic", metavar="NAME:INDEX=DIM[,…]", help="Dims of an input that may vary. Repeatable."),
+]
+Provider = Annotated[
+    str, typer.Option("--provider", help="ONNX Runtime provider to validate on; auto: CUDA where it works, else CPU.")
+]
+Sarif = Annotated[Path | None, typer.Option("--sarif", metavar="PATH", help="Write the findings as SARIF 2.1.0.")]
+FailOnLevel = Annotated[
+    FailOn, typer.Option("--fail-on", help="Exit with 1 for findings of this level and above; no model is always 1.")
+]
+OutputFormat = Annotated[Format, typer.Option("--format", help="How the findings are printed.")]

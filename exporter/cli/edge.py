@@ -1,0 +1,141 @@
+"""The edge of the program: exceptions become exit codes here, and the report is written whatever happened."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib import metadata
+from pathlib import Path
+
+from diagnostics import Level, Log, Stop, rules
+from diagnostics.source import place_of_exception
+from exporter.cli.definition import definition_of
+from exporter.cli.progress import progress_of
+from exporter.cli.usage import UsageError
+
+CLEAN, FINDINGS, USAGE, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+class FailOn(StrEnum):
+    """The lowest level of a finding that makes the exit code 1."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+    NEVER = "never"
+
+
+class Format(StrEnum):
+    """The face in which the findings are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Where and how a run is reported. `source` is SOURCE as typed: findings without a place are shown there."""
+
+    source: str
+    format: Format
+    sarif: Path | None
+    fail_on: FailOn
+
+
+def run(work: Callable[[Log], str], report: Report) -> int:
+    """Do the work, report its findings, and return the exit code. `work` returns its summary as text.
+
+    A `UsageError` flies on, and nothing is written. Everything else that ends the work is reported: findings at error
+    level, a fault of ours, Ctrl-C.
+    """
+    log, started = Log(), datetime.now(UTC)
+    summary, failure, code, wanted = "", None, FAULT, True
+    try:
+        with progress_of(log), redirect_stdout(sys.stderr):  # what the user's code prints is no part of the report
+            summary = work(log)
+        code = FINDINGS if fails(log, report.fail_on) else CLEAN
+    except UsageError:
+        wanted = False
+        raise
+    except Stop:
+        code = FINDINGS
+    except KeyboardInterrupt:
+        code, failure = INTERRUPTED, "interrupted"
+        print("fxport: interrupted", file=sys.stderr)
+    except Exception as error:  # noqa: BLE001 - this is the edge: whatever is left is a fault of ours
+        failure = f"{type(error).__name__}: {error}"
+        command = shlex.join(["fxport", *sys.argv[1:]])
+        log.report(rules.INTERNAL_ERROR, at=place_of_exception(error), error=error, command=command)
+        print(f"{traceback.format_exc()}\nThe command was: {command}", file=sys.stderr)
+    finally:
+        if wanted:
+            try:
+                write_sarif(log, report, started, failure)
+            finally:
+                print_report(log, report.format, summary)
+    return code
+
+
+def fails(log: Log, fail_on: FailOn) -> bool:
+    """Whether a finding is as bad as `fail_on` or worse."""
+    return fail_on is not FailOn.NEVER and log.worst is not None and log.worst.rank >= Level(fail_on.value).rank
+
+
+def print_report(log: Log, form: Format, summary: str) -> None:
+    """Findings and summary to standard output; in JSON the log alone, so that it can be parsed."""
+    for text in (FACES[form](log), "" if form is Format.JSON else summary):
+        if text.strip():
+            print(text.rstrip("\n"))
+
+
+def as_text(log: Log) -> str:
+    from diagnostics.text import render
+
+    return render(log, color=sys.stdout.isatty())
+
+
+def as_json(log: Log) -> str:
+    from diagnostics.json_log import render
+
+    return render(log)
+
+
+def as_github(log: Log) -> str:
+    from diagnostics.github import render
+
+    return render(log)
+
+
+FACES: Mapping[Format, Callable[[Log], str]] = {
+    Format.TEXT: as_text,
+    Format.JSON: as_json,
+    Format.GITHUB: as_github,
+}
+
+
+def write_sarif(log: Log, report: Report, started: datetime, failure: str | None) -> None:
+    """The SARIF file, if it was asked for."""
+    if report.sarif is None:
+        return
+    from diagnostics import sarif
+
+    about = sarif.About(
+        model=report.source,
+        run="export",
+        command=sys.argv,
+        failure=failure,
+        started=started,
+        ended=datetime.now(UTC),
+        version=metadata.version("fxport"),
+    )
+    try:
+        sarif.write_sarif(log, report.sarif, default_place=definition_of(report.source), about=about)
+    except OSError as error:
+        raise UsageError(f"--sarif '{report.sarif}' cannot be written: {error}; name another place.") from error

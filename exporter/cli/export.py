@@ -1,0 +1,205 @@
+"""`fxport export SOURCE`: from a model in Python to a validated file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from diagnostics import Log, Stop
+from exporter.cli import arguments
+from exporter.cli.dynamic import with_dynamic
+from exporter.cli.edge import FailOn, Format, Report, run
+from exporter.cli.inputs import with_inputs
+from exporter.cli.output import require_apart, require_folder, require_writable
+from exporter.cli.source import Source, import_dotted, load, named, one_line, where_raised
+from exporter.cli.usage import UsageError
+
+if TYPE_CHECKING:
+    from exporter import OnnxProgram, Options
+
+
+class ExternalData(StrEnum):
+    """Where the weights go."""
+
+    AUTO = "auto"
+    YES = "yes"
+    NO = "no"
+
+
+EXTERNAL_DATA: Mapping[ExternalData, Any] = {
+    ExternalData.AUTO: "auto",
+    ExternalData.YES: True,
+    ExternalData.NO: False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One command line of `fxport export`, as it was typed."""
+
+    source: str
+    input: Sequence[str]
+    inputs: Path | None
+    dynamic: Sequence[str]
+    output: Path
+    opset: int | None
+    plugin: Sequence[str]
+    allow_specialization: bool
+    input_names: str | None
+    output_names: str | None
+    provider: str
+    validate: bool
+    dump: Path | None
+    external_data: ExternalData
+
+
+def command(
+    source: arguments.Source,
+    input: arguments.Input = None,
+    inputs: arguments.Inputs = None,
+    dynamic: arguments.Dynamic = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="PATH", help="The ONNX file; NAME.onnx by default.")
+    ] = None,
+    opset: Annotated[int | None, typer.Option("--opset", help="The ai.onnx opset, 18 to 26.")] = None,
+    provider: arguments.Provider = "auto",
+    sarif: arguments.Sarif = None,
+    fail_on: arguments.FailOnLevel = FailOn.ERROR,
+    format: arguments.OutputFormat = Format.TEXT,
+    no_validate: Annotated[bool, typer.Option("--no-validate", help="Do not run the model.")] = False,
+    dump: Annotated[Path | None, typer.Option("--dump", metavar="DIR", help="Write the graph after each pass.")] = None,
+    external_data: Annotated[
+        ExternalData, typer.Option("--external-data", help="Weights in a file of their own; auto: above a threshold.")
+    ] = ExternalData.AUTO,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option("--plugin", metavar="MODULE", help="A module with LOWERINGS of your own. Repeatable."),
+    ] = None,
+    allow_specialization: Annotated[
+        bool, typer.Option("--allow-specialization", help="A dynamic dim that became a constant is only a warning.")
+    ] = False,
+    input_names: Annotated[
+        str | None, typer.Option("--input-names", metavar="A,B", help="Names of the flattened inputs.")
+    ] = None,
+    output_names: Annotated[
+        str | None, typer.Option("--output-names", metavar="A,B", help="Names of the flattened outputs.")
+    ] = None,
+) -> None:
+    """Export a PyTorch model to ONNX and validate it in ONNX Runtime.
+
+    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 usage, 3 a fault of fxport's.
+    """
+    request = Request(
+        source=source,
+        input=input or (),
+        inputs=inputs,
+        dynamic=dynamic or (),
+        output=output or Path(f"{short_name(source)}.onnx"),
+        opset=opset,
+        plugin=plugin or (),
+        allow_specialization=allow_specialization,
+        input_names=input_names,
+        output_names=output_names,
+        provider=provider,
+        validate=not no_validate,
+        dump=dump,
+        external_data=external_data,
+    )
+    written = {"--output": request.output} | ({"--sarif": sarif} if sarif else {})
+    for option, path in written.items():
+        require_writable(path, option)
+    read = {"SOURCE": Path(source.rpartition(":")[0] or source)} | ({"--inputs": inputs} if inputs else {})
+    require_apart(read | written)
+    if dump is not None:
+        require_folder(dump, "--dump")
+    raise typer.Exit(run(lambda log: export_and_validate(request, log), Report(source, format, sarif, fail_on)))
+
+
+def short_name(source: str) -> str:
+    """`bert` for `bert.pt2`, `model` for `bert.py:model` and for `package.bert:parts.model`."""
+    return Path(source).stem if source.endswith(".pt2") else source.rpartition(":")[2].rpartition(".")[2] or "model"
+
+
+def export_and_validate(request: Request, log: Log) -> str:
+    """The whole run, a stage a line; returns the summary."""
+    from exporter.cli.summary import summary_of
+    from exporter.cli.validation import require_provider, validation_of
+
+    require_provider(request.provider)
+    with log.stage("load"):
+        options = options_of(request)
+        source = with_dynamic(with_inputs(load(request.source), request.input, request.inputs), request.dynamic)
+    program = exported(source, options, log)
+    try:
+        files = program.save(request.output, external_data=EXTERNAL_DATA[request.external_data])
+    except OSError as error:
+        raise UsageError(f"'{request.output}' cannot be written: {one_line(error)}; name another place.") from error
+    validation = validation_of(request.output, source, program, request.provider, log) if request.validate else None
+    return summary_of(program.model, files, validation, log)
+
+
+def options_of(request: Request) -> Options:
+    """The exporter's options for the flags."""
+    from exporter.options import DEFAULT_OPSET, Options
+
+    try:
+        return Options(
+            opset=DEFAULT_OPSET if request.opset is None else request.opset,
+            lowerings=lowerings_of(request.plugin),
+            dump=request.dump,
+            allow_specialization=request.allow_specialization,
+            input_names=split(request.input_names),
+            output_names=split(request.output_names),
+        )
+    except ValueError as error:
+        raise UsageError(f"--{error}; leave it out for {DEFAULT_OPSET}.") from error
+
+
+def split(names: str | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(name.strip() for name in names.split(","))
+
+
+def lowerings_of(plugins: Sequence[str]) -> dict[Any, Callable[..., Any]]:
+    """The `LOWERINGS` of all plugins, later ones over earlier ones."""
+    merged: dict[Any, Callable[..., Any]] = {}
+    for plugin in plugins:
+        table = named(import_dotted(plugin), "LOWERINGS", plugin)
+        if not isinstance(table, Mapping):
+            raise UsageError(
+                f"LOWERINGS of --plugin '{plugin}' is a {type(table).__name__}; make it a dict by ATen op."
+            )
+        merged |= table
+    return merged
+
+
+def exported(source: Source, options: Options, log: Log) -> OnnxProgram:
+    """The model in memory. Raises Stop with its findings in the log, or UsageError for inputs that do not fit."""
+    from exporter import ExportError, export
+    from exporter.capture.program import NamesError
+    from exporter.capture.shapes import ShapesError
+
+    args, kwargs, shapes = source.args or (), dict(source.kwargs), source.dynamic_shapes
+    try:
+        return export(source.model, args, kwargs, dynamic_shapes=shapes, options=options, log=log)
+    except ExportError as error:
+        refuse_unfit(source)
+        raise Stop(log, "export") from error
+    except (NamesError, ShapesError) as error:
+        raise UsageError(f"'{source.name}': {error}.") from error
+
+
+def refuse_unfit(source: Source) -> None:
+    """Called when an export has failed: if the model does not run in PyTorch either, that is what to tell."""
+    from exporter.cli.validation import failure_in_eager
+
+    error = failure_in_eager(source)
+    if error is not None:
+        raise UsageError(
+            f"'{source.name}' does not run in PyTorch with these inputs: {one_line(error)}{where_raised(error)}; "
+            "change the inputs (--input, --inputs) or the model."
+        ) from error

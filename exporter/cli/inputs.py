@@ -1,0 +1,234 @@
+"""Example inputs from the command line: `--input`, `--inputs`, and whether they fit `forward`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from exporter.cli.source import Source, one_line, require_file
+from exporter.cli.usage import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+SHAPE = re.compile(r"scalar|\d+(x\d+)*")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
+WORDS: Mapping[str, bool | None] = {"true": True, "false": False, "none": None}
+
+# Whole numbers are drawn from 0 and 1 unless a range is given: valid in a mask, as a token, as a token type.
+WHOLE_RANGE = (0, 1)
+SEED = 0
+
+FORMS = "write NAME=2x16:int64, NAME=2x16:int64:0..999, NAME=scalar:float32, or NAME=1.5 for a Python number"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A tensor of random values: `name=2x16:int64:0..999`. The bounds are inclusive and for whole numbers only."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    low: int
+    high: int
+
+
+def parse_input(text: str) -> tuple[str, Drawn | float | int | bool | None]:
+    """One `--input` → its name, and what it shall be. `2x16` alone is float32; a lone number is a Python number."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise UsageError(f"--input '{text}' has no NAME=; {FORMS}.")
+    shape, *rest = value.split(":")
+    if not rest and value.lower() in WORDS:
+        return name, WORDS[value.lower()]
+    if not rest and NUMBER.fullmatch(value):
+        return name, int(value) if re.fullmatch(r"[+-]?\d+", value) else float(value)
+    if not SHAPE.fullmatch(shape) or len(rest) > 2:
+        raise UsageError(f"--input '{text}' has no shape that can be read; {FORMS}.")
+    dtype = rest[0] if rest else "float32"
+    low, high = parse_range(rest[1], text) if len(rest) == 2 else WHOLE_RANGE
+    dims = () if shape == "scalar" else tuple(int(size) for size in shape.split("x"))
+    return name, Drawn(dims, dtype, low, high)
+
+
+def parse_range(value: str, text: str) -> tuple[int, int]:
+    """`0..999` → (0, 999)."""
+    match = RANGE.fullmatch(value)
+    if match is None or int(match[1]) > int(match[2]):
+        raise UsageError(f"--input '{text}' has no range that can be read; {FORMS}.")
+    return int(match[1]), int(match[2])
+
+
+def dtypes() -> dict[str, torch.dtype]:
+    """All dtypes of torch by all their names: `float32`, `float`, `half`, `int64`, `long`, …"""
+    import torch
+
+    return {name: value for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
+
+
+def draw(drawn: Drawn, text: str, generator: torch.Generator) -> Tensor:
+    """Normal values for floating and complex dtypes, uniform ones for whole numbers and bool."""
+    import torch
+
+    known = dtypes()
+    if drawn.dtype not in known:
+        raise UsageError(f"--input '{text}' has the unknown dtype '{drawn.dtype}'. {did_you_mean(drawn.dtype, known)}")
+    dtype = known[drawn.dtype]
+    bounds = (0, 1) if dtype is torch.bool else range_of(dtype)
+    if bounds and not bounds[0] <= drawn.low <= drawn.high <= bounds[1]:
+        raise UsageError(f"--input '{text}': {drawn.dtype} holds {bounds[0]} to {bounds[1]} only; narrow the range.")
+    try:
+        if dtype.is_floating_point or dtype.is_complex:
+            wide = torch.complex64 if dtype.is_complex else torch.float32
+            return torch.randn(drawn.shape, generator=generator, dtype=wide).to(dtype)
+        return torch.randint(drawn.low, drawn.high + 1, drawn.shape, generator=generator).to(dtype)
+    except RuntimeError as error:
+        raise UsageError(
+            f"--input '{text}' cannot be made: {one_line(error)}; choose another shape or dtype."
+        ) from error
+
+
+def range_of(dtype: torch.dtype) -> tuple[int, int] | None:
+    """The whole numbers that a dtype holds; None for floating and complex dtypes, which take no range."""
+    import torch
+
+    if dtype.is_floating_point or dtype.is_complex:
+        return None
+    info = torch.iinfo(dtype)
+    # The generator draws from int64 below its last number, whatever the dtype.
+    return info.min, min(info.max, torch.iinfo(torch.int64).max - 1)
+
+
+def drawn_inputs(texts: Sequence[str]) -> dict[str, object]:
+    """All `--input` options → values by name, the same in every run."""
+    import torch
+
+    generator = torch.Generator().manual_seed(SEED)
+    values: dict[str, object] = {}
+    for text in texts:
+        name, value = parse_input(text)
+        if name in values:
+            raise UsageError(f"--input gives '{name}' twice; give it once.")
+        values[name] = draw(value, text, generator) if isinstance(value, Drawn) else value
+    return values
+
+
+def stored_inputs(path: Path) -> dict[str, object]:
+    """`--inputs FILE`: arrays of an .npz or tensors of a .pt, by the names of forward's arguments."""
+    require_file(path)
+    if path.suffix not in READERS:
+        raise UsageError(f"--inputs '{path}' is neither .npz nor .pt; save it with numpy.savez or torch.save.")
+    try:
+        values = READERS[path.suffix](path)
+    except Exception as error:  # zipfile, numpy and torch each raise their own kinds on a foreign file
+        raise UsageError(f"--inputs '{path}' cannot be read: {one_line(error)}; save it again.") from error
+    if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
+        raise UsageError(
+            f"--inputs '{path}' holds a {type(values).__name__}; save a dict from argument names to tensors."
+        )
+    return dict(values)
+
+
+def read_npz(path: Path) -> object:
+    import numpy
+    import torch
+
+    with numpy.load(path, allow_pickle=False) as arrays:
+        return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
+
+
+def read_pt(path: Path) -> object:
+    import torch
+
+    return torch.load(path, weights_only=True)
+
+
+READERS = {".npz": read_npz, ".pt": read_pt}
+
+
+def with_inputs(source: Source, texts: Sequence[str], stored: Path | None) -> Source:
+    """The source with the inputs of the command line over its own, checked against the signature of `forward`."""
+    from torch.export import ExportedProgram
+
+    named = (stored_inputs(stored) if stored else {}) | drawn_inputs(texts)
+    if isinstance(source.model, ExportedProgram):
+        return with_program_inputs(source, named)
+    signature = inspect.signature(source.model.forward)
+    if named:
+        refuse_unknown(named, signature)
+        source = with_named(source, named, signature)
+    elif source.args is None and any(is_required(parameter) for parameter in signature.parameters.values()):
+        raise UsageError(
+            f"'{source.name}' comes without example inputs; give them with --input or --inputs for "
+            f"forward{signature}, e.g. {example(signature)}, or let SOURCE return (model, args)."
+        )
+    args = source.args or ()
+    try:
+        signature.bind(*args, **source.kwargs)
+    except TypeError as error:
+        raise UsageError(f"The inputs do not fit forward{signature} of '{source.name}': {error}; {FORMS}.") from error
+    return replace(source, args=args)
+
+
+def with_program_inputs(source: Source, named: Mapping[str, object]) -> Source:
+    """An exported program keeps the inputs that it was captured with: its dims and branches were decided on them."""
+    if named:
+        raise UsageError(f"'{source.name}' is already captured with its own inputs; leave --input and --inputs out.")
+    if source.args is None:
+        raise UsageError(
+            f"'{source.name}' holds no example inputs; save it again with the inputs it was captured with."
+        )
+    return source
+
+
+def with_named(source: Source, named: Mapping[str, object], signature: inspect.Signature) -> Source:
+    """Values by name into the places of a call: over the source's own, positional as long as no gap comes before."""
+    try:
+        own = dict(signature.bind_partial(*(source.args or ()), **source.kwargs).arguments)
+    except TypeError:
+        own = {}  # the source's own inputs do not fit, and the command line's stand in for all of them
+    catch_all = {
+        p.name: own.pop(p.name) for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD and p.name in own
+    }
+    values = own | {key: value for inner in catch_all.values() for key, value in inner.items()} | dict(named)
+    args: list[object] = []
+    for parameter in signature.parameters.values():
+        if parameter.name not in values or parameter.kind in {parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD}:
+            break
+        value = values.pop(parameter.name)
+        args.extend(value if parameter.kind is parameter.VAR_POSITIONAL and isinstance(value, tuple) else [value])
+    return replace(source, args=tuple(args), kwargs=values)
+
+
+def refuse_unknown(named: Iterable[str], signature: inspect.Signature) -> None:
+    """Names that `forward` does not have, unless it takes any."""
+    parameters = signature.parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    for name in named:
+        if name not in parameters:
+            unknown_input(name, parameters)
+
+
+def unknown_input(name: str, known: Iterable[str]) -> NoReturn:
+    raise UsageError(f"forward has no argument '{name}'. {did_you_mean(name, known)}".rstrip())
+
+
+def is_required(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and parameter.kind not in {
+        parameter.VAR_POSITIONAL,
+        parameter.VAR_KEYWORD,
+    }
+
+
+def example(signature: inspect.Signature) -> str:
+    """The options that a user would type for the required arguments."""
+    required = [parameter.name for parameter in signature.parameters.values() if is_required(parameter)]
+    return " ".join(
+        f"--input {name}=2x16:int64" if name.endswith(("ids", "mask")) else f"--input {name}=1x3" for name in required
+    )

@@ -1,0 +1,41 @@
+"""Output paths: refused before the work begins, not after it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from exporter.cli.source import one_line
+from exporter.cli.usage import UsageError
+
+
+def require_folder(path: Path, option: str) -> None:
+    """Refuse a path at which no folder is and none can be made."""
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{option} '{path}' is a file; name a folder.")
+    above = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+    require_writable(above / "file", option)
+
+
+def require_apart(paths: Mapping[str, Path]) -> None:
+    """Refuse two files of different meaning at the same path. The key says what each is."""
+    seen: dict[Path, str] = {}
+    for what, path in paths.items():
+        other = seen.setdefault(path.resolve(), what)
+        if other != what:
+            raise UsageError(f"{what} '{path}' is the same file as {other}; name another.")
+
+
+def require_writable(path: Path, option: str) -> None:
+    """Refuse a path at which no file can be written. Leaves nothing behind."""
+    folder = path.parent
+    if path.is_dir():
+        raise UsageError(f"{option} '{path}' is a directory; name a file in it.")
+    if not folder.is_dir():
+        raise UsageError(f"{option} '{path}': there is no folder '{folder}'; make it, or name another.")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UsageError(f"{option} '{path}' cannot be written: {one_line(error)}; name another place.") from error

@@ -1,0 +1,205 @@
+"""SOURCE → a model with its example inputs: `file.py:name`, `package.module:name` or a file of `torch.export.save`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from diagnostics.source import place_of_exception
+from exporter.cli.usage import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.export import ExportedProgram
+
+T = TypeVar("T")
+
+MODEL = "a model, or a function that returns a model or (model, args[, kwargs[, dynamic_shapes]])"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What SOURCE names. `args` is None where it brings no example inputs."""
+
+    name: str
+    model: nn.Module | ExportedProgram
+    args: tuple[object, ...] | None = None
+    kwargs: Mapping[str, object] = field(default_factory=dict)
+    dynamic_shapes: Any = None  # the nested specification of torch.export, which has no type
+
+
+def load(text: str) -> Source:
+    """The model that SOURCE names. A mistake in it, or an exception in the user's code, is a `UsageError`."""
+    if text.endswith(".pt2"):
+        return load_program(Path(text))
+    where, colon, name = text.rpartition(":")
+    if not colon or not where or not name:
+        raise UsageError(
+            f"SOURCE '{text}' names no model; write FILE.py:NAME or package.module:NAME, "
+            "where NAME is a model, an nn.Module class or a function, or give a .pt2 file."
+        )
+    module = import_file(Path(where)) if where.endswith(".py") else import_dotted(where)
+    return made_from(named(module, name, where), name, text)
+
+
+def load_program(path: Path) -> Source:
+    """A file of `torch.export.save`, with the example inputs it holds."""
+    require_file(path)
+    import torch
+
+    try:
+        program = torch.export.load(path)
+    except Exception as error:  # a foreign file makes the unzipper, json and torch raise what they like
+        raise UsageError(f"'{path}' cannot be loaded by torch.export.load: {one_line(error)}.") from error
+    args, kwargs = program.example_inputs or (None, {})
+    return Source(path.stem, program, None if args is None else tuple(args), kwargs)
+
+
+def require_file(path: Path) -> None:
+    """Refuse a path that is no file, naming near ones."""
+    if path.is_dir():
+        raise UsageError(f"'{path}' is a directory; name a file in it.")
+    if not path.is_file():
+        near = [entry.name for entry in path.parent.glob(f"*{path.suffix}")] if path.parent.is_dir() else []
+        raise UsageError(f"There is no file '{path}'. {did_you_mean(path.name, near)}".rstrip())
+
+
+def import_file(path: Path) -> ModuleType:
+    """Run a file as a module, with its folder first on `sys.path` as `python FILE` has it."""
+    require_file(path)
+    name = path.stem if path.stem not in sys.modules else f"fxport_source_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    loader = spec.loader if spec else None
+    if spec is None or loader is None:
+        raise UsageError(f"'{path}' cannot be imported as Python.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickle look a class's module up here
+    sys.path.insert(0, str(path.resolve().parent))
+    users_code(partial(loader.exec_module, module), f"Importing '{path}'")
+    return module
+
+
+def import_dotted(name: str) -> ModuleType:
+    """Import `package.module`, also from the current folder."""
+    sys.path.insert(0, str(Path.cwd()))
+    parts = name.split(".")
+    for end in range(1, len(parts) + 1):
+        prefix = ".".join(parts[:end])
+        if not parts[end - 1].isidentifier() or not users_code(partial(is_there, prefix), f"Importing '{name}'"):
+            raise UsageError(
+                f"There is no module '{prefix}', neither installed nor in this folder; for a file write FILE.py:NAME."
+            )
+    return users_code(partial(importlib.import_module, name), f"Importing '{name}'")
+
+
+def is_there(module: str) -> bool:
+    """Whether a module can be imported; its parents are imported to find out."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        return False  # its parent is no package
+    except ValueError:
+        return module in sys.modules  # `__main__` and the like have no spec
+
+
+def named(module: ModuleType, dotted: str, where: str) -> object:
+    """The attribute that NAME says, inner ones with dots."""
+    value: object = module
+    for part in dotted.split("."):
+        if not hasattr(value, part):
+            known = [name for name in vars(value) if not name.startswith("_")] if hasattr(value, "__dict__") else []
+            raise UsageError(f"'{where}' has no '{dotted}'. {did_you_mean(part, known)}".rstrip())
+        value = getattr(value, part)
+    return value
+
+
+def made_from(value: object, name: str, text: str) -> Source:
+    """A model instance, a class, a function or a tuple → a `Source`.
+
+    A class is constructed without arguments and put in eval mode; a model that somebody else made keeps its mode.
+    """
+    from torch import nn
+    from torch.export import ExportedProgram
+
+    short = name.rpartition(".")[2]
+    if isinstance(value, type) and issubclass(value, nn.Module):
+        require_no_arguments(value, text, "write a function that constructs it and name that")
+        model: nn.Module = users_code(value, f"Constructing '{text}'")
+        return Source(short, model.eval())
+    if callable(value) and not isinstance(value, nn.Module | type):
+        require_no_arguments(value, text, "write one without that calls it")
+        value = users_code(value, f"Calling '{text}'")
+    if isinstance(value, ExportedProgram):
+        args, kwargs = value.example_inputs or (None, {})
+        return Source(short, value, None if args is None else tuple(args), kwargs)
+    if isinstance(value, nn.Module):
+        return Source(short, value)
+    if isinstance(value, tuple) and 1 <= len(value) <= 4 and isinstance(value[0], nn.Module | ExportedProgram):
+        return Source(short, value[0], *inputs_of(value, text))
+    raise UsageError(f"'{text}' gives a {type(value).__name__}; it should be {MODEL}.")
+
+
+def inputs_of(parts: tuple[object, ...], text: str) -> tuple[tuple[object, ...] | None, Mapping[str, object], object]:
+    """`(model, args, kwargs, dynamic_shapes)` → the last three, checked; a lone tensor stands for one argument."""
+    from torch import Tensor
+
+    args, kwargs, dynamic_shapes = (*parts[1:], *(None,) * (4 - len(parts)))
+    if isinstance(args, Tensor):
+        args = (args,)
+    if not isinstance(args, tuple | list | None):
+        raise UsageError(f"The second value of '{text}' is a {type(args).__name__}; it should be the tuple of args.")
+    if not isinstance(kwargs, Mapping | None):
+        raise UsageError(f"The third value of '{text}' is a {type(kwargs).__name__}; it should be the dict of kwargs.")
+    if args is None and kwargs is None:
+        return None, {}, dynamic_shapes
+    return tuple(args or ()), {str(key): value for key, value in (kwargs or {}).items()}, dynamic_shapes
+
+
+def require_no_arguments(function: Callable[..., object], text: str, cure: str) -> None:
+    """Refuse a callable that cannot be called with nothing."""
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:
+        raise UsageError(f"'{text}' cannot be called without arguments: {error}; {cure}.") from error
+    except ValueError:
+        return  # written in C, without a signature: the call itself will tell
+
+
+def users_code(function: Callable[[], T], doing: str) -> T:
+    """Run code of the user's; what it raises is told with the line of the user's that raised it."""
+    try:
+        return function()
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{doing} raised {one_line(error)}{where_raised(error)}.") from error
+
+
+def one_line(error: BaseException) -> str:
+    """`ValueError: first line of the text`, without the final period."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0].rstrip('.')}" if text else type(error).__name__
+
+
+def where_raised(error: BaseException) -> str:
+    """` at file.py:12`, or nothing where no line of the user's took part."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" at {shown(error.filename)}:{error.lineno}"
+    place = place_of_exception(error)
+    return f" at {shown(place.path)}:{place.line}" if place else ""
+
+
+def shown(path: str) -> str:
+    """A path as the user would type it: relative where it is inside the current folder."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path

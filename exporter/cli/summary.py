@@ -1,0 +1,95 @@
+"""What a run made, in half a screen: files, opset, nodes, inputs and outputs, validation, time per stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from diagnostics import Log
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from ort_runner import Validation
+
+UNITS = ("B", "kB", "MB", "GB", "TB")
+MOST_VALUES = 8
+
+
+def summary_of(model: ir.Model, files: Sequence[Path], validation: Validation | None, log: Log) -> str:
+    """The whole summary; each line stands for itself."""
+    lines = [
+        f"{' + '.join(f'{file} ({size(file.stat().st_size)})' for file in files)}: "
+        f"opset {model.opset_imports['']}, {plural(count_nodes(model), 'node')}",
+        *values("inputs ", model.graph.inputs),
+        *values("outputs", model.graph.outputs),
+        *verdict(validation),
+        times(log),
+    ]
+    return "\n".join(lines)
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def size(amount: float) -> str:
+    """Bytes in the unit that gives at most three digits before the point."""
+    for unit in UNITS[:-1]:
+        if amount < 1000:
+            return f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:.3g} {UNITS[-1]}"
+
+
+def count_nodes(model: ir.Model) -> int:
+    """Nodes in the file, with those of subgraphs and function bodies."""
+    import onnx_ir as ir
+
+    bodies = (model.graph, *model.functions.values())
+    return sum(1 for body in bodies for _ in ir.traversal.RecursiveGraphIterator(body))
+
+
+def values(title: str, entries: Sequence[ir.Value]) -> Iterable[str]:
+    """A line for each value, in columns; long lists are cut."""
+    rows = [(entry.name or "", typed(entry)) for entry in entries[:MOST_VALUES]]
+    width = max((len(name) for name, _ in rows), default=0)
+    for number, (name, kind) in enumerate(rows):
+        yield f"  {title if number == 0 else ' ' * len(title)}  {name:<{width}}  {kind}"
+    if len(entries) > MOST_VALUES:
+        yield f"  {' ' * len(title)}  … and {len(entries) - MOST_VALUES} more"
+
+
+def typed(entry: ir.Value) -> str:
+    """`float32 [batch, 3, 64, 64]`."""
+    dtype = entry.dtype.numpy().name if entry.dtype is not None else "unknown"
+    return dtype if entry.shape is None else f"{dtype} [{', '.join(map(dim, entry.shape))}]"
+
+
+def dim(entry: int | ir.SymbolicDim) -> str:
+    return str(entry) if isinstance(entry, int) else str(entry.value or "?")
+
+
+def comparison_of(validation: Validation | None, log: Log) -> str:
+    """The summary of a file that was there before."""
+    return "\n".join([*verdict(validation), times(log)])
+
+
+def verdict(validation: Validation | None) -> Iterable[str]:
+    """The worst output of each sample: its error, and that in parts of what its type and eager PyTorch's own allow."""
+    if validation is None or validation.provider is None:
+        yield "not validated"
+        return
+    equal = all(sample.passed for sample in validation.samples)
+    yield f"{'equal to' if equal else 'NOT equal to'} PyTorch on {validation.provider}"
+    for sample in validation.samples:
+        name, gap = max(sample.gaps.items(), key=lambda entry: entry[1].ratio, default=("", None))
+        said = f"worst error {gap.worst:.2g} in {name}, {gap.ratio:.2g} of its budget" if gap else "nothing compared"
+        yield f"  {sample.label:<8} {said}"
+
+
+def times(log: Log) -> str:
+    """`3.2 s: load 1.2, capture 1.0, …`"""
+    total = sum(seconds for _, seconds in log.stages)
+    return f"{total:.1f} s: " + ", ".join(f"{name} {seconds:.1f}" for name, seconds in log.stages)

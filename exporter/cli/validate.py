@@ -1,0 +1,105 @@
+"""`fxport validate MODEL --against SOURCE`: a file that exists already, against the model that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from diagnostics import Log
+from exporter.cli import arguments
+from exporter.cli.dynamic import with_dynamic
+from exporter.cli.edge import FailOn, Format, Report, run
+from exporter.cli.inputs import with_inputs
+from exporter.cli.output import require_writable
+from exporter.cli.source import load, one_line, require_file
+from exporter.cli.usage import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx_ir as ir
+
+    from ort_runner import Samples
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
+    against: Annotated[str, typer.Option("--against", metavar="SOURCE", help="The model in PyTorch, as for export.")],
+    input: arguments.Input = None,
+    inputs: arguments.Inputs = None,
+    dynamic: arguments.Dynamic = None,
+    provider: arguments.Provider = "auto",
+    sarif: arguments.Sarif = None,
+    fail_on: arguments.FailOnLevel = FailOn.ERROR,
+    format: arguments.OutputFormat = Format.TEXT,
+) -> None:
+    """Compare an ONNX model with the PyTorch model that it came from.
+
+    The file's inputs and outputs are matched with those of SOURCE in their order, so it may be another exporter's.
+    Exit codes are those of `fxport export`.
+    """
+    require_file(model)
+    if sarif is not None:
+        require_writable(sarif, "--sarif")
+
+    def work(log: Log) -> str:
+        return compare(model, against, input or (), inputs, dynamic or (), provider, log)
+
+    raise typer.Exit(run(work, Report(against, format, sarif, fail_on)))
+
+
+def compare(
+    path: Path,
+    against: str,
+    texts: Sequence[str],
+    stored: Path | None,
+    dynamic: Sequence[str],
+    provider: str,
+    log: Log,
+) -> str:
+    """Capture SOURCE for its names and sizes, run it, and hold the file against it; returns the summary."""
+    import onnx_ir as ir
+
+    from exporter import Options
+    from exporter.cli.export import exported
+    from exporter.cli.summary import comparison_of
+    from exporter.cli.validation import require_provider, validation_of
+
+    require_provider(provider)
+    try:
+        model = ir.load(path)
+    except Exception as error:  # protobuf and onnx_ir raise their own kinds for a foreign file
+        raise UsageError(f"'{path}' is no ONNX model: {one_line(error)}; name an .onnx file.") from error
+    with log.stage("load"):
+        source = with_dynamic(with_inputs(load(against), texts, stored), dynamic)
+    program = exported(source, Options(), log)
+
+    def as_in_the_file(samples: Samples) -> Samples:
+        return renamed(samples, model, against)
+
+    return comparison_of(validation_of(path, source, program, provider, log, as_in_the_file), log)
+
+
+def renamed(samples: Samples, model: ir.Model, against: str) -> Samples:
+    """The samples under the file's names, matched by their order."""
+    inputs = matched(samples.inputs, model.graph.inputs, f"inputs of '{against}'")
+    outputs = matched(samples.outputs, model.graph.outputs, f"outputs of '{against}'")
+    exact = None
+    if samples.exact is not None:
+        new = dict(zip(samples.outputs, outputs, strict=True))
+        exact = {new[name]: array for name, array in samples.exact.items()}
+    return replace(samples, inputs=inputs, outputs=outputs, exact=exact)
+
+
+def matched(arrays: Mapping[str, np.ndarray], entries: Sequence[ir.Value], what: str) -> dict[str, np.ndarray]:
+    """Arrays by the names of a graph's values; all of them or none."""
+    names = [entry.name or "" for entry in entries]
+    if len(names) != len(arrays):
+        raise UsageError(
+            f"The {len(arrays)} {what} ({', '.join(arrays)}) are not the {len(names)} of the file "
+            f"({', '.join(names)}); give the inputs that the file was exported with."
+        )
+    return dict(zip(names, arrays.values(), strict=True))

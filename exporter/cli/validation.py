@@ -1,0 +1,79 @@
+"""Validation: what eager PyTorch gives, against the file in ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from diagnostics import Log, Stop, rules
+from diagnostics.source import place_of_exception
+from exporter.cli.source import Source, one_line
+from exporter.cli.usage import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from exporter import OnnxProgram
+    from ort_runner import Samples, Validation
+
+
+def require_provider(name: str) -> None:
+    """Refuse a provider that fxport has no row for."""
+    from ort_runner.providers import AUTO, PROVIDERS
+
+    if name not in (AUTO, *PROVIDERS):
+        raise UsageError(f"--provider '{name}' is unknown. {did_you_mean(name, (AUTO, *PROVIDERS))}")
+
+
+def validation_of(
+    path: Path,
+    source: Source,
+    program: OnnxProgram,
+    provider: str,
+    log: Log,
+    adapt: Callable[[Samples], Samples] = lambda samples: samples,
+) -> Validation | None:
+    """Run the file and compare. Errors are in the log; None where there was nothing to compare with."""
+    from ort_runner import validate
+
+    validation: Validation | None = None
+    try:
+        with log.stage("reference"):
+            samples = [adapt(each) for each in samples_of(source, program, log)]
+        with log.stage("validate"):
+            validation = validate(path, samples, provider, log) if samples else None
+    except Stop:
+        return validation  # its findings are in the log, the file is there: the summary is still wanted
+    return validation
+
+
+def samples_of(source: Source, program: OnnxProgram, log: Log) -> list[Samples]:
+    """The runs of eager PyTorch. Where the model does not run there, that is a finding and there are none."""
+    from exporter import reference
+    from ort_runner import Samples
+
+    try:
+        cases = list(reference.cases(source.model, source.args or (), source.kwargs, program, log))
+    except Exception:
+        error = failure_in_eager(source)
+        if error is None:
+            raise
+        reason = f"eager PyTorch raises {one_line(error)}"
+        log.report(rules.VALIDATION_SKIPPED, at=place_of_exception(error), reason=reason)
+        return []
+    return [Samples(case.label, case.inputs, case.outputs, case.exact) for case in cases]
+
+
+def failure_in_eager(source: Source) -> Exception | None:
+    """What the model raises in eager PyTorch. Asked only when something has failed: a run costs time, and may
+    change the model's buffers."""
+    import torch
+    from torch import nn
+
+    if not isinstance(source.model, nn.Module):
+        return None
+    try:
+        with torch.no_grad():
+            source.model(*(source.args or ()), **source.kwargs)
+    except Exception as error:  # noqa: BLE001 - the user's code raises what it likes
+        return error
+    return None

@@ -1,0 +1,59 @@
+"""What passes ask when they look for a pattern of nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from exporter.lower.builder import SIZES
+from fx_passes.sizes import Size
+
+
+def made_by(value: ir.Value | None, op_type: str) -> ir.Node | None:
+    """The node that makes a value, if it is of that standard operator."""
+    node = value.producer() if value is not None else None
+    return node if node is not None and node.op_type == op_type and not node.domain else None
+
+
+def sizes_of(value: ir.Value | None) -> tuple[Size, ...] | None:
+    """The sizes of a value as numbers and expressions; None where the lowering noted none."""
+    return value.meta.get(SIZES) if value is not None else None
+
+
+def constant_of(value: ir.Value | None) -> np.ndarray | None:
+    """The content of a constant of the graph; None for weights, which are not read, and for all else."""
+    tensor = value.const_value if value is not None and value.is_initializer() else None
+    return tensor.numpy() if isinstance(tensor, ir.Tensor) else None
+
+
+def put_in_place(old: ir.Value, new: ir.Value) -> bool:
+    """All uses of a value become uses of another one, also as an output of the graph, under its name there.
+
+    False, and nothing is done, where both are outputs.
+    """
+    if old.is_graph_output():
+        if new.is_graph_output() or new.is_graph_input() or new.is_initializer():
+            return False
+        name = old.name
+        old.replace_all_uses_with(new, replace_graph_outputs=True)
+        old.name, new.name = None, name
+        return True
+    old.replace_all_uses_with(new)
+    return True
+
+
+def describe(value: ir.Value, like: ir.Value) -> None:
+    """Gives a value the type and the sizes of another one."""
+    value.type, value.shape = like.type, like.shape
+    if SIZES in like.meta:
+        value.meta[SIZES] = like.meta[SIZES]
+
+
+def remove_unused(node: ir.Node | None) -> None:
+    """Removes a node whose outputs nothing uses, and what only served it: uses that remain are then real ones."""
+    if node is None or node.graph is None or any(out.uses() or out.is_graph_output() for out in node.outputs):
+        return
+    sources = [value.producer() for value in node.inputs if value is not None]
+    node.graph.remove(node, safe=True)
+    for source in sources:
+        remove_unused(source)

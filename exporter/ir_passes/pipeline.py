@@ -1,0 +1,60 @@
+"""The order of the ONNX passes, and why each stands where it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from diagnostics import Log
+from exporter.ir_passes.casts_first import CastsBeforeTransposes
+from exporter.ir_passes.check import check
+from exporter.ir_passes.drop_identities import DropIdentities
+from exporter.ir_passes.fold_arrangements import FoldArrangements
+from exporter.ir_passes.fold_batch_norm import FoldBatchNorm
+from exporter.ir_passes.fold_constants import FoldConstants
+from exporter.ir_passes.fold_transposes import FoldTransposes
+from exporter.ir_passes.fuse_rotary import FuseRotary
+from exporter.ir_passes.insert_casts import InsertCasts
+from exporter.ir_passes.merge_heads import MergeHeads
+from exporter.ir_passes.share_equal_nodes import ShareEqualNodes
+from exporter.ir_passes.unflatten_products import UnflattenProducts
+
+FINISH: tuple[ir.passes.PassBase, ...] = (
+    RemoveUnusedNodesPass(),  # first: what nothing uses need not be looked at again
+    DropIdentities(),  # before the search for equal nodes, which compares operands
+    FoldConstants(),  # before it, too: equal constants make equal nodes
+    ShareEqualNodes(),  # masks, rotary tables and shapes are computed by every layer alike
+    FuseRotary(),  # after equal nodes are shared: the tables that it looks for are then the same values
+    MergeHeads(),  # after FuseRotary: a rotation stands between the heads and their attention
+    UnflattenProducts(),  # likewise on shared values
+    FoldBatchNorm(),  # after DropIdentities: the normalization must follow its convolution directly
+    FoldTransposes(),  # after the search for equal nodes: a weight used by several equal Transposes has only one now
+    FoldArrangements(),  # likewise, and after transposes: it takes weights that serve one node
+    RemoveUnusedNodesPass(),  # last: what the others left behind
+)
+
+
+def run_ir_passes(
+    model: ir.Model, passes: Sequence[ir.passes.PassBase], log: Log, dump: Path | None = None
+) -> ir.Model:
+    """Runs the passes in order and checks the result.
+
+    With `dump`, each result is written as text to `<dump>/4-finish/<number>-<pass>.onnx.txt`.
+    """
+    kernels = (InsertCasts(log), CastsBeforeTransposes())  # last: fewer nodes to look at; the second after new casts
+    for number, each in enumerate((*passes, *kernels)):
+        result = each(model)
+        model = result.model
+        if dump is not None and result.modified:
+            write_dump(model, dump / "4-finish" / f"{number:02}-{type(each).__name__}.onnx.txt")
+    check(model, log)
+    return model
+
+
+def write_dump(model: ir.Model, path: Path) -> None:
+    """Writes the graph as text, one node a line with its types."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(str(model.graph), encoding="utf-8")

@@ -1,0 +1,45 @@
+"""One compact table of places for the whole model; nodes carry only an index into it."""
+
+from __future__ import annotations
+
+import json
+
+import onnx_ir as ir
+from torch.fx import Node
+
+from diagnostics import Place
+from exporter.lower.builder import PLACE
+from fx_passes.graph import place_of
+
+TABLE = "fxport.places"
+"""Model metadata: JSON list of [path, line, module path, FX node]; a node's `fxport.place` is an index into it."""
+
+
+class PlaceTable:
+    """The table of a finished model, for findings about its nodes."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self._rows = json.loads(model.metadata_props.get(TABLE, "[]"))
+
+    def of(self, node: ir.Node) -> Place | None:
+        """The user's line that an ONNX node came from; None for a node without one."""
+        index = node.metadata_props.get(PLACE)
+        if index is None:
+            return None
+        path, line, module, fx_node = self._rows[int(index)]
+        return None if path is None else Place(path, line, module=module, node=fx_node, onnx_node=node.name)
+
+
+class Places:
+    """Interns the places of FX nodes while a model is lowered."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str | None, int | None, str | None, str], int] = {}
+
+    def index(self, node: Node) -> int:
+        place = place_of(node)
+        row = (place.path, place.line, place.module, node.name) if place else (None, None, None, node.name)
+        return self._rows.setdefault(row, len(self._rows))
+
+    def as_json(self) -> str:
+        return json.dumps(list(self._rows), separators=(",", ":"))

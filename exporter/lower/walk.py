@@ -1,0 +1,374 @@
+"""The walk: each FX node once, in order, to its lowering and to ONNX values; bodies of control flow likewise."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import sympy
+import torch
+from torch.fx import GraphModule, Node
+
+from diagnostics import Log, rules
+from exporter.lower.builder import SIZES, Op, Scope, TensorType
+from exporter.lower.dtypes import UnsupportedDtype, onnx_dtype
+from exporter.lower.names import DimNames
+from exporter.lower.places import TABLE, Places
+from exporter.lower.registry import IGNORED, Lowering, Unsupported
+from exporter.lower.weights import initializer
+from exporter.options import Options
+from fx_passes.decompose import REFUSED
+from fx_passes.graph import ORIGIN, place_of
+from fx_passes.passes.complex_to_real import NO_REAL_FORM
+from fx_passes.program import InputKind, OutputKind, Program
+from fx_passes.sizes import size_of, sizes_of
+
+IR_VERSIONS = ((25, 13), (24, 12), (23, 11), (21, 10), (19, 9), (0, 8))
+"""(from this opset on, IR version): the first IR version whose ONNX release defines the opset."""
+
+Table = Mapping[Any, Lowering]
+
+
+class WalkError(Exception):
+    """A lowering gave something else than its ATen op: a fault of the lowering. The text names the node."""
+
+
+def lower(program: Program, table: Table, options: Options, log: Log) -> ir.Model:
+    """The ONNX model of a normalized program.
+
+    A node that has no lowering, or whose lowering refuses it, is reported, and the walk goes on with values of the
+    right type, so that one run tells all of them.
+    """
+    return _Walk(program, table, options, log).run()
+
+
+class _Walk:
+    """The state of one walk: the builder, the values of FX nodes, and the names of dims."""
+
+    def __init__(self, program: Program, table: Table, options: Options, log: Log) -> None:
+        self.program = program
+        self.table = table
+        self.log = log
+        self.op = Op(options.opset, self._inline, DimNames(program.dim_names).name)
+        self.places = Places()
+        self.gm = program.graph_module
+
+    def run(self) -> ir.Model:
+        values: dict[Node, Any] = {}
+        inputs = self._inputs(values)
+        results = self._nodes(self.gm, values)
+        outputs = self._outputs(results, inputs)
+        graph = ir.Graph(
+            inputs,
+            outputs,
+            nodes=self.op.scope.nodes,
+            initializers=list(self.op.initializers.values()),
+            opset_imports=dict(self.op.domains),
+            name="model",
+        )
+        version = next(version for opset, version in IR_VERSIONS if self.op.opset >= opset)
+        model = ir.Model(graph, ir_version=version, producer_name="fxport")
+        model.metadata_props[TABLE] = self.places.as_json()
+        return model
+
+    # What goes in ------------------------------------------------------------------------------------------------
+
+    def _inputs(self, values: dict[Node, Any]) -> list[ir.Value]:
+        inputs: list[ir.Value] = []
+        for entry, node in zip(self.program.inputs, self.program.placeholders, strict=True):
+            self.op.unique(entry.name)
+            if entry.kind is InputKind.USER:
+                values[node] = self._input(entry.name, node)
+                inputs.append(values[node])
+            else:
+                assert entry.target is not None
+                values[node] = self._weight(entry.name, self.program.tensors[entry.target], node)
+        return inputs
+
+    def _input(self, name: str, node: Node) -> ir.Value:
+        fake = node.meta["val"]
+        value = ir.Value(name=name)
+        if isinstance(fake, torch.Tensor):
+            kind = self._types(node, fake)[0]
+            self.op.stamp(value, kind)
+            self.op.symbols.bind_sizes(value, kind.sizes)
+        else:  # a symbolic number that the user feeds
+            self.op.stamp(value, TensorType(_NUMBERS[type(fake)], ()))
+            self.op.symbols.bind_scalar(value, size_of(fake))
+        return value
+
+    def _weight(self, name: str, tensor: torch.Tensor, node: Node) -> ir.Value:
+        try:
+            value = initializer(name, tensor)
+        except UnsupportedDtype as error:
+            self.log.report(
+                rules.UNSUPPORTED_TYPE, at=place_of(node), name=name, dtype=str(tensor.dtype), error=str(error)
+            )
+            return self._opaque(name, TensorType(ir.DataType.FLOAT, tuple(tensor.shape)))
+        self.op.initializers[name] = value
+        return value
+
+    # Nodes ---------------------------------------------------------------------------------------------------------
+
+    def _nodes(self, gm: GraphModule, values: dict[Node, Any]) -> Any:
+        """Lowers the nodes of one graph; returns what its output node holds."""
+        total = len(gm.graph.nodes)
+        for done, node in enumerate(gm.graph.nodes):
+            if gm is self.gm:
+                self.log.advance(done, total)
+            if node.op == "output":
+                return self._argument(node.args[0], values)
+            if node.op == "get_attr":
+                values[node] = self._attribute(gm, node)
+            elif node.op == "call_function":
+                values[node] = self._call(gm, node, values)
+        raise WalkError("the graph has no output node")
+
+    def _attribute(self, gm: GraphModule, node: Node) -> Any:
+        """A body of control flow stays as it is; a tensor that a pass made becomes an initializer."""
+        held = operator.attrgetter(str(node.target))(gm)
+        return self._weight(self.op.unique(node.name), held, node) if isinstance(held, torch.Tensor) else held
+
+    def _call(self, gm: GraphModule, node: Node, values: dict[Node, Any]) -> Any:
+        if node.target is operator.getitem and isinstance(node.args[0], Node):
+            return values[node.args[0]][node.args[1]]
+        fake = node.meta.get("val")
+        if isinstance(fake, (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)):
+            return self._number(node, fake, values)
+        try:
+            self.op.outs = self._types(node, fake)
+        except UnsupportedDtype as error:
+            self.log.report(
+                rules.UNSUPPORTED_TYPE, at=place_of(node), name=node.name, dtype=str(error), error=str(error)
+            )
+            return self._opaque_like(node, fake)
+        self.op.place = self.places.index(node)
+        self.op.prefix = node.name
+        result = self._apply(node, values)
+        return self._opaque_like(node, fake) if result is None else self._checked(node, fake, result)
+
+    def _number(self, node: Node, fake: Any, values: dict[Node, Any]) -> Any:
+        """A symbolic number is its expression; only where it comes from a tensor is there something to lower."""
+        expr = size_of(fake)
+        symbol = _content(expr)
+        source = node.args[0] if node.args else None
+        if symbol is not None and isinstance(source, Node) and isinstance(values.get(source), ir.Value):
+            if isinstance(node.meta.get("val"), torch.SymInt) and node.target is torch.ops.aten.sym_size.int:
+                return expr
+            self.op.symbols.bind_scalar(values[source], symbol)
+        return expr
+
+    def _apply(self, node: Node, values: dict[Node, Any]) -> Any:
+        """Runs the node's lowering; None if there is none or it refused, and the log then says why."""
+        name = target_name(node.target)
+        origin = node.meta.get(ORIGIN)
+        found = None if NO_REAL_FORM in node.meta else self.table.get(node.target)
+        if found is None:
+            rule = rules.HIGHER_ORDER_OP_UNSUPPORTED if _is_higher_order(node.target) else rules.NO_ONNX_LOWERING
+            called = target_name(origin) if origin is not None else name  # what the user wrote, and can lower whole
+            reason = {"decomposition": node.meta[REFUSED]} if REFUSED in node.meta else {}
+            self.log.report(rule, at=place_of(node), op=called, missing=name, **reason)
+            return None
+        if self.op.opset < found.since:
+            self.log.report(rules.OPSET_TOO_LOW, at=place_of(node), op=name, needed=found.since, opset=self.op.opset)
+            return None
+        args, kwargs = self._arguments(node, values)
+        try:
+            result = found(self.op, *args, **kwargs)
+            self._report_customs(node, name)
+            return result
+        except WalkError:
+            raise  # from the body of control flow
+        except Unsupported as refusal:
+            self.log.report(rules.NO_MATCHING_OVERLOAD, at=place_of(node), op=name, detail=str(refusal))
+        except Exception as error:  # noqa: BLE001  # a lowering may be the user's own; the finding says what it raised
+            self.log.report(rules.LOWERING_RAISED, at=place_of(node), op=name, error=f"{type(error).__name__}: {error}")
+        return None
+
+    def _report_customs(self, node: Node, name: str) -> None:
+        """Nodes outside ai.onnx need a library wherever the model runs."""
+        for domain, op_type in self.op.customs:
+            self.log.report(rules.CUSTOM_OPERATOR_EMITTED, at=place_of(node), op=name, domain=domain, onnx_op=op_type)
+        self.op.customs.clear()
+
+    def _arguments(self, node: Node, values: dict[Node, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments as lowerings take them: in the schema's order, without those about storage."""
+        args = [self._argument(argument, values) for argument in node.args]
+        kwargs = {name: self._argument(argument, values) for name, argument in node.kwargs.items()}
+        if not isinstance(node.target, torch._ops.OpOverload):
+            return args, kwargs
+        schema = node.target._schema.arguments
+        given = dict(zip((a.name for a in schema), args, strict=False)) | kwargs
+        positional = [a for a in schema if not a.kwarg_only and a.name not in IGNORED]
+        last = max((i for i, a in enumerate(positional) if a.name in given), default=-1)
+        ordered = [given.get(a.name, a.default_value) for a in positional[: last + 1]]
+        named = {a.name: given[a.name] for a in schema if a.kwarg_only and a.name in given and a.name not in IGNORED}
+        return ordered, named
+
+    def _argument(self, argument: Any, values: dict[Node, Any]) -> Any:
+        match argument:
+            case Node():
+                return values[argument]
+            case list() | tuple():
+                return [self._argument(each, values) for each in argument]
+            case dict():
+                return {key: self._argument(each, values) for key, each in argument.items()}
+            case torch.dtype():
+                return onnx_dtype(argument)
+        return size_of(argument)
+
+    # What comes out --------------------------------------------------------------------------------------------------
+
+    def _types(self, node: Node, fake: Any) -> tuple[TensorType, ...]:
+        entries = fake if isinstance(fake, (tuple, list)) else (fake,)
+        return tuple(
+            TensorType(onnx_dtype(each.dtype), sizes_of(each)) for each in entries if isinstance(each, torch.Tensor)
+        )
+
+    def _checked(self, node: Node, fake: Any, result: Any) -> Any:
+        """Stamps the values with the types of their fake tensors, once they are seen to agree."""
+        single = not isinstance(fake, (tuple, list))
+        results = (result,) if single and isinstance(result, ir.Value) else tuple(result)
+        entries = (fake,) if single else tuple(fake)
+        if len(results) != len(entries):
+            raise WalkError(f"{node.format_node()}: its lowering gave {len(results)} values, not {len(entries)}")
+        kinds = iter(self.op.outs)
+        stamped = [
+            self._result(node, index, value, next(kinds))
+            if isinstance(each, torch.Tensor)
+            else self._number_result(each, value)
+            for index, (each, value) in enumerate(zip(entries, results, strict=True))
+        ]
+        return stamped[0] if single else tuple(stamped)
+
+    def _result(self, node: Node, index: int, value: Any, kind: TensorType) -> Any:
+        if value is None:  # a result that the lowering cannot give; only a use of it would be an error
+            return None
+        if not isinstance(value, ir.Value):
+            raise WalkError(f"{node.format_node()}: its lowering gave {type(value).__name__}, not a value")
+        if value.dtype is not None and value.dtype != kind.dtype:
+            raise WalkError(f"{node.format_node()}: its lowering gave {value.dtype.name}, not {kind.dtype.name}")
+        if SIZES in value.meta and value.shape is not None:  # an operand or constant passed through
+            return value
+        self.op.stamp(value, kind)
+        self.op.symbols.bind_sizes(value, kind.sizes)
+        return value
+
+    def _number_result(self, fake: Any, value: Any) -> Any:
+        """A number that control flow returns: from here on it is known by its symbol."""
+        number = size_of(fake)
+        if isinstance(value, ir.Value) and isinstance(number, sympy.Symbol):
+            self.op.symbols.bind_scalar(value, number)
+            return number
+        return value
+
+    def _opaque_like(self, node: Node, fake: Any) -> Any:
+        """Values of the right types for a node that could not be lowered, so that the walk can go on."""
+        if isinstance(fake, torch.Tensor):
+            return self._opaque(node.name, _loose_type(fake))
+        if isinstance(fake, (tuple, list)):
+            return tuple(self._opaque_like(node, each) for each in fake)
+        return None
+
+    def _opaque(self, name: str, kind: TensorType) -> ir.Value:
+        value = ir.Value(name=self.op.unique(f"{name}.opaque"))
+        self.op.stamp(value, kind)
+        self.op.symbols.bind_sizes(value, kind.sizes)
+        return value
+
+    def _outputs(self, results: Sequence[Any], inputs: Sequence[ir.Value]) -> list[ir.Value]:
+        """The model's outputs under their names. A value that is an input, a weight or an output already is copied."""
+        used: set[int] = {id(value) for value in (*inputs, *self.op.initializers.values())}
+        outputs: list[ir.Value] = []
+        self.op.place = None
+        for entry, result in zip(self.program.outputs, results, strict=True):
+            if entry.kind is OutputKind.LITERAL or result is None:
+                continue
+            value = result if isinstance(result, ir.Value) else self._number_output(result)
+            if id(value) in used:
+                copy = self.op.Identity(value)
+                copy.dtype, copy.shape, copy.meta[SIZES] = value.dtype, value.shape, value.meta.get(SIZES, ())
+                value = copy
+            used.add(id(value))
+            value.name = self.op.unique(entry.name)
+            outputs.append(value)
+        return outputs
+
+    def _number_output(self, number: Any) -> ir.Value:
+        value = self.op.Identity(self.op.symbols.scalar(number))
+        value.shape, value.meta[SIZES] = ir.Shape([]), ()
+        return value
+
+    # Bodies ----------------------------------------------------------------------------------------------------
+
+    def _inline(self, gm: GraphModule, operands: Sequence[Any]) -> list[ir.Value]:
+        """Lowers a body's nodes into the current scope, with operands for its placeholders.
+
+        A number that is a symbol of the body's own goes in as a value, since another call of the body gives it another
+        one; what was computed from that symbol before is then not looked at.
+        """
+        placeholders = gm.graph.find_nodes(op="placeholder")
+        symbols = {node: _own_symbol(node, operand) for node, operand in zip(placeholders, operands, strict=True)}
+        given = {
+            node: self.op.const(operand) if symbols[node] is not None else operand
+            for node, operand in zip(placeholders, operands, strict=True)
+        }
+        outer, bindings = self.op.scope, self.op.symbols.snapshot()
+        place, prefix, outs = self.op.place, self.op.prefix, self.op.outs
+        try:
+            self._rebind({symbol: given[node] for node, symbol in symbols.items() if symbol is not None})
+            values = {node: operand if symbols[node] is None else symbols[node] for node, operand in given.items()}
+            results = self._nodes(gm, values)
+            results = results if isinstance(results, (list, tuple)) else [results]
+            return [each if isinstance(each, ir.Value) else self.op.symbols.scalar(each) for each in results]
+        finally:
+            self.op.scope = outer
+            self.op.symbols.restore(bindings)
+            self.op.place, self.op.prefix, self.op.outs = place, prefix, outs
+
+    def _rebind(self, symbols: Mapping[sympy.Symbol, ir.Value]) -> None:
+        if symbols:
+            self.op.scope = Scope(nodes=self.op.scope.nodes)
+        for symbol, value in symbols.items():
+            self.op.symbols.sources.pop(symbol, None)
+            self.op.symbols.bind_scalar(value, symbol)
+
+
+def target_name(target: Any) -> str:
+    """`aten.gelu.default` for an overload, the bare name for anything else."""
+    return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))
+
+
+def _content(expr: Any) -> sympy.Symbol | None:
+    """The symbol that a number read from a tensor stands for: the number itself, or `u` in `Eq(u, 1)` for a truth."""
+    if isinstance(expr, sympy.Eq) and expr.rhs == 1:
+        expr = expr.lhs
+    return expr if isinstance(expr, sympy.Symbol) else None
+
+
+def _own_symbol(node: Node, operand: Any) -> sympy.Symbol | None:
+    """The symbol of a body's placeholder for a number, unless the number is that very symbol."""
+    number = size_of(node.meta.get("val"))
+    return number if isinstance(number, sympy.Symbol) and number != operand else None
+
+
+def _is_higher_order(target: Any) -> bool:
+    return isinstance(target, torch._ops.HigherOrderOperator)
+
+
+def _loose_type(fake: torch.Tensor) -> TensorType:
+    """The type of a value that is not really there: FLOAT stands for a dtype that ONNX lacks."""
+    try:
+        dtype = onnx_dtype(fake.dtype)
+    except UnsupportedDtype:
+        dtype = ir.DataType.FLOAT
+    return TensorType(dtype, sizes_of(fake))
+
+
+_NUMBERS: Mapping[type, ir.DataType] = {
+    torch.SymInt: ir.DataType.INT64,
+    torch.SymFloat: ir.DataType.DOUBLE,
+    torch.SymBool: ir.DataType.BOOL,
+}

@@ -1,0 +1,101 @@
+"""Control flow: each body is lowered in place, as a graph that reads outer values by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch.fx import GraphModule
+
+from exporter.lower.builder import Op, Scalar, Value
+from exporter.lower.registry import lowering
+
+hop = torch.ops.higher_order
+
+Operand = Value | Scalar
+
+
+@lowering(hop.cond)
+def cond(
+    op: Op, pred: Value | Scalar, on_true: GraphModule, on_false: GraphModule, operands: Sequence[Operand] = ()
+) -> Sequence[Value]:
+    """If. Its branches may return tensors of different sizes."""
+    if isinstance(pred, bool):
+        return op.inline(on_true if pred else on_false, operands)
+    then, other = op.body(on_true, operands), op.body(on_false, operands)
+    chosen = op.const(pred, dtype=ir.DataType.BOOL)
+    return op.If(chosen, then_branch=then, else_branch=other, outputs=len(then.outputs))
+
+
+@lowering(hop.while_loop)
+def while_loop(
+    op: Op, cond_fn: GraphModule, body_fn: GraphModule, carried: Sequence[Operand], additional: Sequence[Operand] = ()
+) -> Sequence[Value]:
+    """Loop, whose condition is computed once before it and then at the end of each turn."""
+    start = [op.const(each) for each in carried]
+    return _loop(op, cond_fn, body_fn, start, additional, _continues(op, cond_fn, start, additional))
+
+
+@lowering(hop.while_loop_stack_output)
+def while_loop_stack_output(
+    op: Op, cond_fn: GraphModule, body_fn: GraphModule, carried: Sequence[Operand], additional: Sequence[Operand] = ()
+) -> Sequence[Value]:
+    """Loop, with what each turn carries on as scan outputs: stacked along a new first axis.
+
+    Without a turn PyTorch gives a stack of what was carried in.
+    """
+    start = [op.const(each) for each in carried]
+    first = _continues(op, cond_fn, start, additional)
+    stacked = op.graph((), lambda: _loop(op, cond_fn, body_fn, start, additional, first, stacked=True)[len(start) :])
+    alone = op.graph((), lambda: [op.Unsqueeze(each, [0]) for each in start])
+    return op.If(first, then_branch=stacked, else_branch=alone, outputs=len(start))
+
+
+def _continues(op: Op, cond_fn: GraphModule, state: Sequence[Value], additional: Sequence[Operand]) -> Value:
+    (found,) = op.inline(cond_fn, [*state, *additional])
+    return found
+
+
+def _loop(
+    op: Op,
+    cond_fn: GraphModule,
+    body_fn: GraphModule,
+    start: Sequence[Value],
+    additional: Sequence[Operand],
+    first: Value,
+    stacked: bool = False,
+) -> Sequence[Value]:
+    """The last states, and with `stacked` those of all turns behind them. `first` tells whether there is a turn."""
+    state = [op.formal(each.dtype, op.sizes(each)) for each in start]
+
+    def turn() -> list[Value]:
+        after = op.inline(body_fn, [*state, *additional])
+        return [_continues(op, cond_fn, after, additional), *after, *(after if stacked else ())]
+
+    body = op.graph([op.formal(ir.DataType.INT64, ()), op.formal(ir.DataType.BOOL, ()), *state], turn)
+    return op.Loop(None, first, *start, body=body, outputs=len(body.outputs) - 1)
+
+
+@lowering(hop.scan)
+def scan(
+    op: Op, combine_fn: GraphModule, init: Sequence[Value], xs: Sequence[Value], additional: Sequence[Operand] = ()
+) -> Sequence[Value]:
+    """Scan over the first axis, which PyTorch wants to be 1 at least, as ONNX Runtime does."""
+    state = [op.formal(each.dtype, op.sizes(each)) for each in init]
+    slices = [op.formal(each.dtype, op.sizes(each)[1:]) for each in xs]
+    body = op.graph([*state, *slices], lambda: op.inline(combine_fn, [*state, *slices, *additional]))
+    return op.Scan(*init, *xs, body=body, num_scan_inputs=len(xs), outputs=len(body.outputs))
+
+
+@lowering(hop.map_impl)
+def map_impl(op: Op, body_fn: GraphModule, xs: Sequence[Value], pos_args: Sequence[Operand]) -> Sequence[Value]:
+    """Scan without a state."""
+    return scan.function(op, body_fn, (), xs, pos_args)
+
+
+@lowering(hop.invoke_subgraph)
+def invoke_subgraph(op: Op, subgraph: GraphModule, identifier: Any, *operands: Operand) -> Sequence[Value]:
+    """The nodes of the subgraph, written here."""
+    return op.inline(subgraph, operands)

@@ -1,0 +1,120 @@
+"""The gradients of pools: each value goes back to where its maximum was, or in equal parts to its window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from exporter.lower.builder import Op, Value
+from exporter.lower.registry import lowering
+from exporter.lowerings.axes import product
+from exporter.lowerings.pool import window_counts
+from exporter.lowerings.windows import cropped, numbers, unless
+
+aten = torch.ops.aten
+
+
+@lowering(aten.max_pool2d_with_indices_backward.default)
+def max_pool2d_backward(
+    op: Op,
+    grad_output: Value,
+    x: Value,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+    indices: Value,
+) -> Value:
+    """max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor"""  # noqa: E501
+    return _scattered(op, grad_output, x, indices, 2)
+
+
+@lowering(aten.max_pool3d_with_indices_backward.default)
+def max_pool3d_backward(
+    op: Op,
+    grad_output: Value,
+    x: Value,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+    indices: Value,
+) -> Value:
+    """max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor"""  # noqa: E501
+    return _scattered(op, grad_output, x, indices, 3)
+
+
+def _scattered(op: Op, grad: Value, x: Value, indices: Value, axes: int) -> Value:
+    """Each value added to its place in the flattened plane; windows that overlap may share one."""
+    lead, plane, bins = op.sizes(x)[:-axes], op.sizes(x)[-axes:], op.sizes(grad)[-axes:]
+    rows = [*lead, product(bins)]
+    zeros = op.Expand(op.const(0.0, like=grad), op.shape([*lead, product(plane)]))
+    places, values = op.reshape(indices, rows), op.reshape(grad, rows)
+    added = op.ScatterElements(zeros, places, values, axis=-1, reduction="add")
+    return op.reshape(op.typed(added, [*lead, product(plane)]), op.sizes(x))
+
+
+@lowering(aten.avg_pool2d_backward.default)
+def avg_pool2d_backward(
+    op: Op,
+    grad_output: Value,
+    x: Value,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Value:
+    """avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""  # noqa: E501
+    kernel = numbers(kernel_size, 2, "kernel size")
+    return _spread(op, grad_output, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@lowering(aten.avg_pool3d_backward.default)
+def avg_pool3d_backward(
+    op: Op,
+    grad_output: Value,
+    x: Value,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Value:
+    """avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""  # noqa: E501
+    kernel = numbers(kernel_size, 3, "kernel size")
+    return _spread(op, grad_output, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def _spread(
+    op: Op,
+    grad: Value,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: int | None,
+) -> Value:
+    """ConvTranspose by ones, one channel at a time, of the values divided by how many elements each averaged."""
+    axes = len(kernel)
+    steps = numbers(stride, axes, "stride") if stride else kernel
+    before = numbers(padding, axes, "padding")
+    lead, sizes, bins = op.sizes(x)[:-axes], op.sizes(x)[-axes:], op.sizes(grad)[-axes:]
+    if divisor is None:
+        counts = window_counts(op, grad, sizes, kernel, steps, before, ceil_mode, count_include_pad)
+    else:
+        counts = op.const(divisor, like=grad)
+    share = op.typed(op.Div(grad, counts), op.sizes(grad))
+    rows = op.reshape(share, [product(lead), 1, *bins])
+    ones = op.const(np.ones((1, 1, *kernel)), dtype=grad.dtype)
+    full = [(out - 1) * step + size for out, step, size in zip(bins, steps, kernel, strict=True)]
+    y = op.typed(op.ConvTranspose(rows, ones, strides=unless(steps, 1)), [product(lead), 1, *full])
+    return op.reshape(cropped(op, y, before, sizes), op.sizes(x))

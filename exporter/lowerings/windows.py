@@ -1,0 +1,101 @@
+"""What convolutions and pools have in common: arguments as numbers, inputs without a batch, windows written out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch.utils._sympy.functions import FloorDiv, Min
+
+from exporter.lower.builder import Op, Value
+from exporter.lower.registry import Unsupported
+from exporter.lower.symbols import Size, is_symbolic, plain
+from exporter.lowerings.axes import product
+
+
+def numbers(values: Sequence[Size] | Size, axes: int, what: str) -> tuple[int, ...]:
+    """One number for each spatial axis, from a list of so many, of one, or from a single number.
+
+    Raises `Unsupported` for a symbolic one: ONNX has them in attributes.
+    """
+    listed = list(values) if isinstance(values, Sequence) else [values]
+    for value in listed:
+        if is_symbolic(value):
+            raise Unsupported(f"its {what} depends on an input size ({value}), which ONNX has as a constant attribute")
+    plain = tuple(int(value) for value in listed)  # type: ignore[arg-type]  # no expression is left
+    return plain * axes if len(plain) == 1 else plain
+
+
+def batched(op: Op, x: Value, axes: int) -> Value:
+    """`x` with a batch axis, which ONNX always has, before its channels and `axes` spatial axes."""
+    if op.rank(x) == axes + 2:
+        return x
+    return op.typed(op.Unsqueeze(x, [0]), (1, *op.sizes(x)))
+
+
+def unbatched(op: Op, y: Value, x: Value, axes: int) -> Value:
+    """A result as `x` was given: without the batch axis if `x` has none."""
+    return y if op.rank(x) == axes + 2 else op.Squeeze(y, [0])
+
+
+def unless(values: Sequence[int], default: int) -> list[int] | None:
+    """Numbers for an attribute; None where all of them are its default."""
+    return None if all(value == default for value in values) else list(values)
+
+
+def number_of_windows(size: Size, extent: int, step: int, padding: int, ceil_mode: bool) -> Size:
+    """How many windows of an extent lie along a padded axis. Rounded up, the last one begins before the padding."""
+    span = size + 2 * padding - extent
+    if not ceil_mode:
+        return divided(span, step) + 1
+    return plain(Min(divided(span + step - 1, step) + 1, divided(size + padding + step - 1, step)))
+
+
+def divided(size: Size, by: Size) -> Size:
+    """`size // by`, also of expressions, for which Python would make a division of floats."""
+    return plain(FloorDiv(size, by))
+
+
+def taps(op: Op, count: Size, stride: int, kernel: Size) -> Value:
+    """The places that each of `count` windows along an axis looks at: INT64 [count, kernel]."""
+    starts = op.Mul(op.Range(0, op.const(count), 1), stride)
+    return op.Add(op.Unsqueeze(starts, [1]), op.Range(0, op.const(kernel), 1))
+
+
+def windows(op: Op, x: Value, tables: Sequence[Value]) -> Value:
+    """What each window holds: `x`, [*lead, *sizes], by one table [out, kernel] for each of its last axes.
+
+    Returns [*lead, *outs, *kernels].
+    """
+    axes = len(tables)
+    lead = op.rank(x) - axes
+    for axis, table in enumerate(tables):
+        x = op.Gather(x, table, axis=lead + 2 * axis)
+    outs, kernels = range(lead, lead + 2 * axes, 2), range(lead + 1, lead + 2 * axes, 2)
+    return x if axes == 1 else op.Transpose(x, perm=[*range(lead), *outs, *kernels])
+
+
+def contracted(op: Op, x: Value, matrix: Value, axis: int) -> Value:
+    """`x` with one axis, counted from the end, multiplied by a matrix [out, in]."""
+    sizes = [*op.sizes(x)]
+    out = op.sizes(matrix)[0]
+    if 0 in sizes:  # ONNX Runtime multiplies no empty batch by one matrix
+        sizes[axis] = out
+        return op.typed(op.Expand(op.const(0.0, like=x), op.shape(sizes)), sizes)
+    if axis == -1:
+        y = op.MatMul(x, op.Transpose(matrix, perm=[1, 0]))
+    elif axis == -2:
+        y = op.MatMul(matrix, x)
+    else:
+        lead, inner = sizes[:axis], sizes[axis + 1 :]
+        merged = op.MatMul(matrix, op.reshape(x, [*lead, sizes[axis], product(inner)]))
+        y = op.reshape(op.typed(merged, [*lead, out, product(inner)]), [*lead, out, *inner])
+    sizes[axis] = out
+    return op.typed(y, sizes)
+
+
+def cropped(op: Op, x: Value, before: Sequence[int], sizes: Sequence[Size]) -> Value:
+    """The last axes of `x` from `before` on, at these sizes; where `x` ends earlier, zeros."""
+    lead = op.sizes(x)[: -len(sizes)]
+    after = [size + begin - old for size, begin, old in zip(sizes, before, op.sizes(x)[-len(sizes) :], strict=True)]
+    none = [0] * len(lead)
+    return op.typed(op.Pad(x, op.shape([*none, *[-begin for begin in before], *none, *after])), [*lead, *sizes])

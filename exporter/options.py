@@ -1,0 +1,37 @@
+"""What a user can choose about an export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MIN_OPSET, MAX_OPSET = 18, 26
+"""18 is the first opset whose Split and Reduce operators take what ATen needs; 26 the last that ONNX Runtime loads."""
+
+DEFAULT_OPSET = 23
+"""The first with Attention, RMSNormalization and RotaryEmbedding; docs/decisions/default-opset.md has the figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Choices of one export; each has a flag of the same name on the command line.
+
+    `opset`: the ai.onnx version of the model, 18 to 26. `lowerings`: a user's own, by ATen overload, on top of
+    fxport's. `ir_passes`: further passes on the ONNX model, run last. `dump`: a folder for the graph after each pass.
+    `allow_specialization`: accept that a dimension asked to be dynamic became a constant (a warning, not an error).
+    `input_names`, `output_names`: names for the flattened inputs and outputs, in order.
+    """
+
+    opset: int = DEFAULT_OPSET
+    lowerings: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
+    ir_passes: tuple[Any, ...] = ()
+    dump: Path | None = None
+    allow_specialization: bool = False
+    input_names: tuple[str, ...] | None = None
+    output_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not MIN_OPSET <= self.opset <= MAX_OPSET:
+            raise ValueError(f"opset {self.opset} is out of range: fxport writes opsets {MIN_OPSET} to {MAX_OPSET}")

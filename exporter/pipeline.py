@@ -1,0 +1,142 @@
+"""The whole flow on one page: each line a room, each room a stage that ends the run only after all its findings."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import onnx_ir as ir
+
+from diagnostics import Log, Stop, rules
+from exporter.capture import capture
+from exporter.capture.attention import masks_unread
+from exporter.capture.caches import register_caches
+from exporter.capture.inference import CaptureError, unwrapped
+from exporter.capture.keywords import named_keywords
+from exporter.capture.shapes import as_dynamic_shapes, from_dynamic_axes, leaves_of
+from exporter.ir_passes import FINISH, run_ir_passes
+from exporter.lower import lower
+from exporter.lower.registry import extend
+from exporter.lowerings import LOWERINGS
+from exporter.options import Options
+from exporter.save import save
+from fx_passes import Program, normalize
+from fx_passes.program import OutputKind
+
+UNBACKED = re.compile(r"\bu\d+\b")
+"""PyTorch's names for sizes that depend on values."""
+
+
+class ExportError(Exception):
+    """The model could not be exported. `log` has every finding, at its place in the user's source."""
+
+    def __init__(self, log: Log, text: str) -> None:
+        super().__init__(text)
+        self.log = log
+
+
+@dataclass(frozen=True)
+class OnnxProgram:
+    """An exported model: the ONNX graph, the captured program it came from, and the log of the run."""
+
+    model: ir.Model
+    program: Program
+    log: Log
+
+    def save(self, path: str | os.PathLike[str], external_data: Literal["auto"] | bool = "auto") -> list[Path]:
+        """Writes the model, atomically; see `exporter.save.save`. Returns the files written."""
+        with self.log.stage("save"):
+            written = save(self.model, path, external_data, self.log.advance)
+            for beside in written[1:]:
+                self.log.report(rules.EXTERNAL_DATA_WRITTEN, name=beside.name)
+            return written
+
+
+def export(
+    model: Any,
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None = None,
+    opset_version: int | None = None,
+    lowerings: Mapping[Any, Callable[..., Any]] | None = None,
+    options: Options = Options(),  # noqa: B008  # frozen
+    log: Log | None = None,
+) -> OnnxProgram:
+    """Exports a PyTorch model to ONNX.
+
+    `model` is an nn.Module, also one wrapped by DistributedDataParallel, or an ExportedProgram; `args` and `kwargs`
+    are one example call. `dynamic_shapes` takes every form that torch.export takes, and plain strings as names of
+    dimensions; `dynamic_axes`, `input_names` and `output_names` are as in torch.onnx.export. Further keyword
+    arguments are entries of `options`.
+
+    Raises ExportError when findings at error level stopped the export, and ValueError or TypeError when the arguments
+    themselves make no sense.
+    """
+    log = log or Log()
+    options = _merged(options, input_names, output_names, opset_version, lowerings)
+    table = extend(LOWERINGS, options.lowerings)
+    register_caches()
+    try:
+        with log.stage("capture"), named_keywords(unwrapped(model), kwargs or {}), masks_unread():
+            if dynamic_axes and dynamic_shapes is None:
+                dynamic_shapes = _shapes_of_axes(model, args, kwargs or {}, dynamic_axes, options)
+            program = capture(model, args, kwargs, dynamic_shapes, options, log)
+        with log.stage("normalize"):
+            program = normalize(program, table.keys(), log, options.dump)
+            _report_mutations(program, log)
+        with log.stage("lower"):
+            onnx = lower(program, table, options, log)
+            _report_unknown_sizes(onnx, log)
+        with log.stage("finish"):
+            onnx = run_ir_passes(onnx, FINISH + options.ir_passes, log, options.dump)
+    except (Stop, CaptureError) as stop:
+        raise ExportError(log, str(stop)) from stop
+    return OnnxProgram(onnx, program, log)
+
+
+def _merged(
+    options: Options,
+    input_names: Sequence[str] | None,
+    output_names: Sequence[str] | None,
+    opset_version: int | None,
+    lowerings: Mapping[Any, Callable[..., Any]] | None,
+) -> Options:
+    """The options with what was given beside them, under torch.onnx's names."""
+    given: dict[str, Any] = {
+        "input_names": tuple(input_names) if input_names else None,
+        "output_names": tuple(output_names) if output_names else None,
+        "opset": opset_version,
+        "lowerings": {**options.lowerings, **lowerings} if lowerings else None,
+    }
+    return replace(options, **{name: value for name, value in given.items() if value is not None})
+
+
+def _shapes_of_axes(
+    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_axes: Mapping[str, Any], options: Options
+) -> Any:
+    module = unwrapped(model)
+    leaves = leaves_of(module, args, kwargs)
+    axes = from_dynamic_axes(leaves, options.input_names, dynamic_axes, options.output_names or ())
+    return as_dynamic_shapes(module, args, kwargs, axes)
+
+
+def _report_mutations(program: Program, log: Log) -> None:
+    for output in program.outputs:
+        if output.kind is OutputKind.MUTATION:
+            log.report(rules.STATE_MUTATED, name=output.updates, output=output.name)
+
+
+def _report_unknown_sizes(model: ir.Model, log: Log) -> None:
+    """Sizes of outputs that no input determines: consumers must be ready for any, also for 0."""
+    for value in model.graph.outputs:
+        dims = [dim.value for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)]
+        if any(UNBACKED.search(str(dim)) for dim in dims):
+            log.report(rules.DATA_DEPENDENT_SHAPE, output=value.name)

@@ -1,0 +1,225 @@
+"""What eager PyTorch gives, on the example inputs and on inputs of other sizes: what validation compares with."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy
+import torch
+from onnx_ir.tensor_adapters import TorchTensor
+from torch.utils import _pytree as pytree
+
+from diagnostics import Log, rules
+from exporter.capture.attention import no_fast_path
+from exporter.capture.float64 import wide_types
+from exporter.capture.inference import unwrapped
+from exporter.capture.places import place_of_module
+from exporter.pipeline import OnnxProgram
+from fx_passes.program import OutputKind, Program
+from fx_passes.sizes import Size, sizes_of
+
+EXACT_LIMIT = 256 * 1024 * 1024
+"""Bytes of weights up to which the model is also run in float64: that run holds them three times."""
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One recorded run: inputs and outputs under their ONNX names; `exact` holds the outputs computed in float64."""
+
+    label: str
+    inputs: Arrays
+    outputs: Arrays
+    exact: Arrays | None
+
+
+def cases(
+    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, exported: OnnxProgram, log: Log
+) -> Iterator[Case]:
+    """Runs eager PyTorch on the example ("sample"), and, where sizes are dynamic, on another size of each ("resized").
+
+    A second size that eager PyTorch itself refuses is reported as ValidationSkipped. The model's state is afterwards
+    what it was.
+    """
+    module = model.module() if isinstance(model, torch.export.ExportedProgram) else unwrapped(model)
+    call = (tuple(args), dict(kwargs or {}))
+    yield _record("sample", module, call, exported.program)
+    other = resized(call, exported.program)
+    if other is None:
+        return
+    try:
+        case = _record("resized", module, other, exported.program)
+    except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is the reason
+        reason = f"eager PyTorch fails at another size: {type(error).__name__}: {error}".splitlines()[0]
+        log.report(rules.VALIDATION_SKIPPED, at=place_of_module(module), name="resized", reason=reason)
+        return
+    yield case
+
+
+def _record(label: str, module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Case:
+    leaves = pytree.tree_leaves(call)
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    fed = [entry.name for entry in program.user_inputs]
+    inputs = {name: as_array(tensor) for name, tensor in zip(fed, _fed(call, program, tensors), strict=True)}
+    return Case(label, inputs, _run(module, call, program), _run_exactly(module, call, program))
+
+
+def _fed(call: tuple[Any, Any], program: Program, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors that are inputs of the captured graph, in its order: that of the flattened call."""
+    if len(tensors) != len(program.user_inputs):
+        raise ValueError(f"the call has {len(tensors)} tensors, the captured graph {len(program.user_inputs)} inputs")
+    return tensors
+
+
+def _run(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
+    """The outputs of one eager run on copies of the inputs, also the new values of what the model changes."""
+    args, kwargs = copied(call)
+    with torch.no_grad(), no_fast_path(), _restored(module, program):
+        result = module(*args, **kwargs)
+        found = pytree.tree_leaves(result)
+        after = dict(zip((e.name for e in program.user_inputs), _tensors((args, kwargs)), strict=True))
+        outputs: Arrays = {}
+        leaves = iter(found)
+        for output in program.outputs:
+            if output.kind is OutputKind.MUTATION:
+                assert output.updates is not None
+                new = after[output.updates] if output.updates in after else _state(module, output.updates)
+                outputs[output.name] = as_array(new)
+                continue
+            leaf = next(leaves)
+            if output.kind is OutputKind.USER:
+                outputs[output.name] = as_array(leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf))
+        return outputs
+
+
+def _state(module: torch.nn.Module, name: str) -> torch.Tensor:
+    """A buffer, or a parameter: an embedding with `max_norm` scales its own rows."""
+    owner, _, attribute = name.rpartition(".")
+    return getattr(module.get_submodule(owner), attribute)
+
+
+def _run_exactly(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays | None:
+    """The same in float64; None where the model is too large for that or insists on another precision.
+
+    An output that the model holds in another precision, such as a constant of its own, is no yardstick: left out.
+    """
+    weights = sum(tensor.numel() * tensor.element_size() for tensor in program.tensors.values())
+    if weights > EXACT_LIMIT:
+        return None
+    try:
+        double = copy.deepcopy(module).double()
+        with wide_types():
+            outputs = _run(double, _doubled(call), program)
+        return {
+            name: array for name, array in outputs.items() if array.dtype == np.float64 or array.dtype.kind in "biu"
+        }
+    except Exception:  # noqa: BLE001  # float64 is a yardstick that not every model allows; without it there is another
+        return None
+
+
+def _doubled(call: tuple[Any, Any]) -> tuple[Any, Any]:
+    return pytree.tree_map_only(torch.Tensor, _wide, call)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The same call with tensors of its own, since a model may write to its inputs."""
+    return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), call)
+
+
+def _tensors(call: tuple[Any, Any]) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor)]
+
+
+@contextmanager
+def _restored(module: torch.nn.Module, program: Program) -> Iterator[None]:
+    """Puts the buffers and parameters that the captured model writes to back as they were."""
+    wanted = {output.updates for output in program.outputs if output.kind is OutputKind.MUTATION}
+    state = (*module.named_buffers(), *module.named_parameters())
+    held = {name: tensor for name, tensor in state if name in wanted}
+    before = {name: tensor.clone() for name, tensor in held.items()}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            owner, _, attribute = name.rpartition(".")
+            setattr(module.get_submodule(owner), attribute, held[name].copy_(value))
+
+
+def as_array(tensor: torch.Tensor) -> np.ndarray:
+    """A tensor's values as NumPy holds them, on their own; bfloat16 and float8 as the types of ml_dtypes.
+
+    A complex tensor has a last axis of 2, as the exported model has it.
+    """
+    values = tensor.detach().cpu().resolve_conj().resolve_neg()
+    values = torch.view_as_real(values) if values.is_complex() else values
+    return TorchTensor(values.contiguous().clone()).numpy()
+
+
+def resized(call: tuple[Any, Any], program: Program) -> tuple[Any, Any] | None:
+    """The call with another size for every dynamic dimension; None where there is none.
+
+    Tensors are repeated or cut along the axis, so that token ids, masks and positions stay what they may be. Other
+    numbers shrink a little at each repetition: equal ones would make the order of a sort, and with it which of them a
+    top-k picks, a matter of chance.
+    """
+    known: dict[sympy.Symbol, int] = {}
+    tensors = _tensors(call)
+    sizes = [sizes_of(node.meta["val"]) for node in _user_placeholders(program)]
+    for tensor, symbolic in zip(tensors, sizes, strict=True):
+        for actual, size in zip(tensor.shape, symbolic, strict=not tensor.is_complex()):  # 2 at the end
+            if isinstance(size, sympy.Symbol):
+                known[size] = actual
+    if not known:
+        return None
+    chosen = {symbol: other_size(size, *program.ranges.get(str(symbol), (0, None))) for symbol, size in known.items()}
+    if chosen == known:
+        return None
+    fresh = iter([_resize(tensor, symbolic, chosen) for tensor, symbolic in zip(tensors, sizes, strict=True)])
+    return pytree.tree_map_only(torch.Tensor, lambda _: next(fresh), call)
+
+
+def _user_placeholders(program: Program) -> list[torch.fx.Node]:
+    user = set(program.user_inputs)
+    return [node for entry, node in zip(program.inputs, program.placeholders, strict=True) if entry in user]
+
+
+def other_size(size: int, low: int, high: int | None) -> int:
+    """Another size within the bounds: twice a small one, 32 more than a large one; divisibility mostly stays."""
+    step = 32 if size >= 64 else max(size, 2)
+    for candidate in (size + step, size - step, size + 1, size - 1):
+        if candidate >= max(low, 2) and (high is None or candidate <= high):
+            return candidate
+    return size
+
+
+def _resize(tensor: torch.Tensor, sizes: tuple[Size, ...], chosen: Mapping[sympy.Symbol, int]) -> torch.Tensor:
+    for axis, size in enumerate(sizes):
+        if isinstance(size, sympy.Expr):
+            wanted = int(size.subs(chosen))  # type: ignore[arg-type]  # every symbol of an input has a number here
+            index = torch.arange(wanted)
+            turn, index = index // max(tensor.shape[axis], 1), index % max(tensor.shape[axis], 1)
+            tensor = _shrunk(tensor.index_select(axis, index.to(tensor.device)), axis, turn.to(tensor.device))
+    return tensor.clone()
+
+
+def _shrunk(tensor: torch.Tensor, axis: int, turn: torch.Tensor) -> torch.Tensor:
+    """Fractions times 1 - turn / 64, exact in bfloat16, so that they stay within bounds such as [-1, 1].
+
+    Whole numbers stay, since they may be a mask or ids also where they are floating-point; so do infinities.
+    """
+    if not tensor.is_floating_point():
+        return tensor
+    factor = 1 - turn.clamp(max=32).to(tensor.dtype).reshape([-1 if i == axis else 1 for i in range(tensor.dim())]) / 64
+    return torch.where(tensor == tensor.round(), tensor, tensor * factor)

@@ -1,0 +1,173 @@
+"""Decomposition of only those nodes that have no lowering, one by one, on their own fake inputs.
+
+The whole graph is never traced again: that would cost more than the capture did, and grows faster than the model.
+Private PyTorch API is used here for the tables of decompositions and to ask which ops PyTorch itself composes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch._decomp import core_aten_decompositions, decomposition_table
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
+
+from diagnostics import Log
+from fx_passes.base import write_dump
+from fx_passes.graph import ORIGIN, PROVENANCE, bodies, fake_mode_of
+from fx_passes.passes.functionalize import functionalize, unsupported
+
+REFUSED = "fxport_refused"
+"""Key of `node.meta`: why PyTorch's decomposition of the node failed."""
+
+
+def decompose(
+    gm: GraphModule,
+    keep: Collection[Any],
+    dump: Path | None = None,
+    only: Callable[[Node], bool] = lambda node: True,
+) -> None:
+    """Replaces every node whose target is not in `keep` by what PyTorch decomposes it to, as far as it does.
+
+    What decomposes neither by table nor by composition stays; so do calls that are not ATen-like ops, and nodes for
+    which `only` does not hold.
+    """
+    _decompose(gm, frozenset(keep), only)
+    if dump is not None:
+        gm.recompile()
+        write_dump(gm, dump / "decompose.fx.py")
+
+
+def _decompose(gm: GraphModule, keep: frozenset[Any], only: Callable[[Node], bool]) -> None:
+    for _, body in bodies(gm):
+        _decompose(body, keep, only)
+    changed = False
+    for node in list(gm.graph.nodes):
+        if node.op == "call_function" and node.target not in keep and _holds_tensors(node) and only(node):
+            rule = decomposition_of(node.target)
+            if rule is not None:
+                changed |= _expand(node, rule, keep)
+    if changed:
+        gm.graph.eliminate_dead_code()
+        gm.graph.lint()
+
+
+def _holds_tensors(node: Node) -> bool:
+    """Nodes on sizes alone are no business of decomposition: their values are known as expressions."""
+    return any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(node.meta.get("val")))
+
+
+@cache
+def _tables() -> Mapping[Any, Callable[..., Any]]:
+    """Core ATen ops end a decomposition: beyond them there are only prims, which say less about the same thing."""
+    deeper = {op: rule for op, rule in decomposition_table.items() if torch.Tag.core not in getattr(op, "tags", ())}
+    return {**deeper, **core_aten_decompositions()}
+
+
+def decomposition_of(target: Any) -> Callable[..., Any] | None:
+    """PyTorch's own decomposition of an op: from its tables, or its composite implementation; None if there is none."""
+    if not isinstance(target, OpOverload):
+        return None
+    if target in _tables():
+        return _tables()[target]
+    if target._can_decompose():
+        return target.decompose
+    return None
+
+
+def _expand(node: Node, rule: Callable[..., Any], keep: frozenset[Any]) -> bool:
+    """Traces one node's decomposition and puts it in the node's place. Returns whether there was one to put."""
+    try:
+        inner = _trace(node, rule, keep)
+    except Exception as error:  # noqa: BLE001  # PyTorch's rule may raise anything; lowering reports the node with it
+        node.meta[REFUSED] = f"{type(error).__name__}: {error}".splitlines()[0]
+        return False
+    if inner is None:
+        return False
+    leaves, _ = pytree.tree_flatten((node.args, node.kwargs))
+    sources = [leaf for leaf in leaves if isinstance(leaf, Node)]
+    values: dict[Node, Any] = dict(zip(inner.graph.find_nodes(op="placeholder"), sources, strict=True))
+    graph = node.graph
+    origin = node.meta.get(ORIGIN, node.target)
+    with graph.inserting_before(node):
+        for each in inner.graph.nodes:
+            if each.op == "get_attr":
+                values[each] = _adopt(graph.owning_module, inner, each, graph)
+            elif each.op == "call_function":
+                copy = graph.node_copy(each, lambda n: values[n])
+                copy.meta = {key: node.meta[key] for key in PROVENANCE if key in node.meta}
+                copy.meta["val"] = each.meta.get("val")
+                copy.meta[ORIGIN] = origin
+                values[each] = copy
+    result = map_arg(inner.graph.output_node().args[0], lambda n: values[n])
+    _replace_by(node, result)
+    return True
+
+
+def _as_plain(arguments: Any) -> Any:
+    """Lists as Python's own: a rule may change those that FX holds, which are immutable."""
+    if isinstance(arguments, tuple):
+        return tuple(_as_plain(each) for each in arguments)
+    if isinstance(arguments, dict):
+        return {name: _as_plain(each) for name, each in arguments.items()}
+    return [_as_plain(each) for each in arguments] if isinstance(arguments, list) else arguments
+
+
+def _adopt(owner: Any, inner: GraphModule, node: Node, graph: torch.fx.Graph) -> Node:
+    """A tensor or a body that the decomposition made becomes an attribute of the graph around it."""
+    name, number = str(node.target), 0
+    while hasattr(owner, name):
+        number += 1
+        name = f"{node.target}_{number}"
+    setattr(owner, name, operator.attrgetter(str(node.target))(inner))
+    copy = graph.get_attr(name)
+    copy.meta.update(node.meta)
+    return copy
+
+
+def _replace_by(node: Node, result: Any) -> None:
+    """`result` mirrors the structure of the node's value: a node, or sequences of nodes taken apart by getitem."""
+    if isinstance(result, Node):
+        node.replace_all_uses_with(result)
+    else:
+        for user in list(node.users):
+            _replace_by(user, result[user.args[1]])  # type: ignore[index]  # a getitem
+    node.graph.erase_node(node)
+
+
+def _trace(node: Node, rule: Callable[..., Any], keep: frozenset[Any]) -> GraphModule | None:
+    """The decomposition of one node as a graph over its tensor and symbolic arguments; None if the rule declines.
+
+    A rule may also write in place, since it is written for eager PyTorch; that is made values, or declined.
+    """
+    leaves, spec = pytree.tree_flatten((node.args, node.kwargs))
+    positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Node)]
+    inputs = [leaves[i].meta["val"] for i in positions]
+    declined, target = False, cast(OpOverload, node.target)
+
+    def run(*values: Any) -> Any:
+        nonlocal declined
+        filled = list(leaves)
+        for position, value in zip(positions, values, strict=True):
+            filled[position] = value
+        args, kwargs = _as_plain(pytree.tree_unflatten(filled, spec))
+        result = rule(*args, **kwargs)
+        declined = result is NotImplemented
+        return target(*args, **kwargs) if declined else result
+
+    table = {op: rule for op, rule in _tables().items() if op not in keep}
+    with fake_mode_of((inputs, node.meta["val"])), torch.no_grad():
+        inner = make_fx(run, decomposition_table=table, tracing_mode="real", _allow_non_fake_inputs=True)(*inputs)
+    if declined or unsupported(inner):
+        return None
+    functionalize(inner, Log())
+    inner.graph.eliminate_dead_code()
+    return inner

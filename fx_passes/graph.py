@@ -1,0 +1,124 @@
+"""Small operations on FX graphs that every pass needs: places, replacement, bodies, fake values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeGuard
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
+
+from diagnostics import Place
+from diagnostics.source import place_of_trace
+from fx_passes.sizes import size_of
+
+PROVENANCE = ("stack_trace", "nn_module_stack", "torch_fn", "from_node", "custom")
+"""Keys of `node.meta` that say where a node came from; whoever makes a node copies them."""
+
+ORIGIN = "fxport_origin"
+"""Key of `node.meta`: the ATen op in the captured graph that a decomposed node came from."""
+
+
+def place_of(node: Node) -> Place | None:
+    """The user's line that a node came from, with its module path and its FX name; None where nothing is known."""
+    return place_of_trace(
+        node.meta.get("stack_trace") or "", module=module_path(node), node=node.name, call=operator_name(node)
+    )
+
+
+def module_path(node: Node) -> str | None:
+    """Path of the innermost nn.Module that was running, as in `named_modules` ("" is the root)."""
+    stack = node.meta.get("nn_module_stack")
+    if not stack:
+        return None
+    path, _ = list(stack.values())[-1]
+    return None if path == "_empty_nn_module_stack_from_metadata_hook" else path.removeprefix("L['self'].")
+
+
+def operator_name(node: Node) -> str | None:
+    """The bare name of what the user called, as far as the trace knows it: "linear", "softmax"."""
+    origin = node.meta.get(ORIGIN, node.target)
+    if isinstance(origin, torch._ops.OpOverload):
+        return origin._schema.name.split("::")[-1]
+    return getattr(origin, "__name__", None)
+
+
+def bodies(gm: GraphModule) -> Iterator[tuple[str, GraphModule]]:
+    """The graph modules that nodes of this graph name as control-flow bodies, each once."""
+    seen: set[str] = set()
+    for node in gm.graph.nodes:
+        if node.op == "get_attr" and node.target not in seen:
+            seen.add(node.target)
+            body = gm.get_submodule(node.target) if _is_module(gm, node.target) else None
+            if isinstance(body, GraphModule):
+                yield node.target, body
+
+
+def _is_module(gm: GraphModule, target: str) -> bool:
+    owner: Any = gm
+    for part in target.split("."):
+        owner = getattr(owner, part, None)
+    return isinstance(owner, torch.nn.Module)
+
+
+def fake(argument: Any) -> Any:
+    """The fake value of an argument: nodes by their `meta["val"]`, nested containers likewise, the rest as it is."""
+    return map_arg(argument, lambda node: node.meta["val"])
+
+
+def is_call(node: Any, *targets: Any) -> TypeGuard[Node]:
+    """Whether something among a node's arguments is a call of one of the targets."""
+    return isinstance(node, Node) and node.target in targets
+
+
+def replace(node: Node, by: Node) -> None:
+    """All uses of `node` become uses of `by`, and `node` is erased."""
+    node.replace_all_uses_with(by)
+    node.graph.erase_node(node)
+
+
+def call(
+    like: Node, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *, val: Any = None
+) -> Node:
+    """A new call before the graph's insertion point, with the provenance of `like`.
+
+    Its fake value is `val`, or what the target returns on the fake arguments.
+    """
+    node = like.graph.call_function(target, args, kwargs or {})
+    node.meta.update({key: like.meta[key] for key in (*PROVENANCE, ORIGIN) if key in like.meta})
+    node.meta["val"] = run_fake(target, args, kwargs or {}) if val is None else val
+    return node
+
+
+def run_fake(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Runs a target on fake values, in the fake mode that these carry."""
+    values, options = fake(args), fake(kwargs)
+    with fake_mode_of((values, options)), torch.no_grad():
+        return target(*values, **options)
+
+
+@contextmanager
+def fake_mode_of(values: Any) -> Iterator[None]:
+    """Enters the FakeTensorMode of the first fake tensor among the values, if there is one."""
+    leaves = pytree.tree_leaves(values)
+    mode = next((leaf.fake_mode for leaf in leaves if isinstance(leaf, torch._subclasses.FakeTensor)), None)
+    if mode is None:
+        yield
+    else:
+        with mode:
+            yield
+
+
+def size_nodes(like: Node, tensor: Node) -> list[int | Node]:
+    """The sizes of a tensor as arguments for a new call: ints where static, `sym_size` nodes where symbolic."""
+    sizes: list[int | Node] = []
+    for dim, size in enumerate(tensor.meta["val"].shape):
+        known = size_of(size)
+        if isinstance(known, int):
+            sizes.append(known)
+        else:
+            sizes.append(call(like, torch.ops.aten.sym_size.int, (tensor, dim), val=size))
+    return sizes

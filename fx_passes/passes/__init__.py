@@ -1,0 +1,1 @@
+"""One pass a file, named by what it does."""

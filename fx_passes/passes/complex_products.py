@@ -1,0 +1,113 @@
+"""Rows of `complex_to_real`: products of matrices and vectors, convolutions, and solutions of linear equations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from fx_passes.passes.complex_arithmetic import Row
+from fx_passes.passes.complex_values import Complex, Packed, as_tensors, minus, plus
+
+aten = torch.ops.aten
+
+
+def product(target: Callable[..., torch.Tensor], x: Any, y: Any, *args: Any, **kwargs: Any) -> Complex:
+    """An op that is linear in each of two operands: four products of parts, two where one operand is real."""
+    a, b = Complex.of(x), Complex.of(y)
+
+    def part(one: Any, other: Any) -> Any:
+        zero = isinstance(one, float) or isinstance(other, float)
+        return 0.0 if zero else target(one, other, *args, **kwargs)
+
+    return Complex(minus(part(a.re, b.re), part(a.im, b.im)), plus(part(a.re, b.im), part(a.im, b.re)))
+
+
+def _bilinear(target: Any) -> Row:
+    return lambda x, y, *args, **kwargs: product(target, x, y, *args, **kwargs)
+
+
+def _vdot(x: Any, y: Any) -> Complex:
+    return product(aten.dot.default, Packed(parts=Complex.of(x).conj), y)
+
+
+def _linear(x: Any, weight: Any, bias: Any = None) -> Complex:
+    result = product(aten.linear.default, x, weight)
+    return result if bias is None else result + Complex.of(bias)
+
+
+def _added(target: Any) -> Row:
+    """`beta * bias + alpha * (x @ y)`; with `beta` 0 the bias does not count, whatever it holds."""
+
+    def row(bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Complex:
+        result = product(target, x, y) * Complex.of(alpha)
+        return result if beta == 0 else result + Complex.of(bias) * Complex.of(beta)
+
+    return row
+
+
+def _sum_of_products(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.sum(torch.bmm(x, y), 0)
+
+
+def _outer(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.unsqueeze(x, 1) * torch.unsqueeze(y, 0)
+
+
+def _convolution(x: Any, weight: Any, bias: Any, *args: Any) -> Complex:
+    result = product(lambda a, b: aten.convolution.default(a, b, None, *args), x, weight)
+    if bias is None:
+        return result
+    spatial = len(args[0])
+    z = Complex.of(bias)
+    parts = (part if isinstance(part, float) else part.reshape(-1, *[1] * spatial) for part in (z.re, z.im))  # type: ignore[union-attr]
+    return result + Complex(*parts)
+
+
+def embedded(z: Complex) -> torch.Tensor:
+    """[..., n, m] complex as [..., 2n, 2m] real: sums, products and inverses of these are those of the numbers."""
+    re, im = as_tensors(z)
+    return torch.cat([torch.cat([re, -im], -1), torch.cat([im, re], -1)], -2)
+
+
+def _unembedded(matrix: torch.Tensor, like: torch.Tensor) -> Complex:
+    rows, columns = like.shape[-2:]
+    left = matrix.narrow(-1, 0, columns)
+    return Complex(left.narrow(-2, 0, rows), left.narrow(-2, rows, rows))
+
+
+def _inverse(x: Any, *, check_errors: bool = False) -> list[Any]:
+    z = Complex.of(x)
+    inverse, info = aten.linalg_inv_ex.default(embedded(z))
+    return [_unembedded(inverse, as_tensors(z)[0]), info]
+
+
+def _matrix_exp(x: Any) -> Complex:
+    z = Complex.of(x)
+    return _unembedded(aten.linalg_matrix_exp.default(embedded(z)), as_tensors(z)[0])
+
+
+ROWS: Mapping[Any, Row] = {
+    **{
+        target: _bilinear(target)
+        for target in (
+            aten.bmm.default,
+            aten.dot.default,
+            aten.linalg_cross.default,
+            aten.matmul.default,
+            aten.mm.default,
+            aten.mv.default,
+        )
+    },
+    aten.vdot.default: _vdot,
+    aten.linear.default: _linear,
+    aten.addmm.default: _added(aten.mm.default),
+    aten.addmv.default: _added(aten.mv.default),
+    aten.addr.default: _added(_outer),
+    aten.baddbmm.default: _added(aten.bmm.default),
+    aten.addbmm.default: _added(_sum_of_products),
+    aten.convolution.default: _convolution,
+    aten.linalg_inv_ex.default: _inverse,
+    aten.linalg_matrix_exp.default: _matrix_exp,
+}

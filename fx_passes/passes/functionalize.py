@@ -1,0 +1,190 @@
+"""Writes become new values: the graph keeps its results and loses its in-place ops and its aliases."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+from diagnostics import Log
+from fx_passes.base import fx_pass
+from fx_passes.graph import bodies, call, fake, fake_mode_of
+from fx_passes.passes.view_inverses import INVERSES
+from fx_passes.passes.writes import functional_form, written
+from fx_passes.program import MUTATED
+
+
+@fx_pass
+def functionalize(gm: GraphModule, log: Log) -> bool:
+    """An in-place op on a view becomes the functional op, written back through the view into what it looks at.
+
+    Given:   %v = select(%x, 1, 0); %_ = fill_(%v, 1.0); %y = relu(%x)
+    Result:  %f = full_like(%v, 1.0); %s = select_scatter(%x, %f, 1, 0); %y = relu(%s)
+
+    New values of placeholders are appended to the graph's results and listed under `MUTATED`. The result is what
+    functionalization in AOTAutograd gives, without tracing the graph again.
+    """
+    if not any(written(node) for node in gm.graph.nodes):
+        return False
+    _Storages(gm).rewrite()
+    return True
+
+
+def unsupported(gm: GraphModule) -> list[Node]:
+    """Writes that this pass cannot rewrite in place: a graph with any of them must be traced again."""
+    bad = _not_rewritten(gm) if any(written(node) for node in gm.graph.nodes) else []
+    for _, body in bodies(gm):
+        outer = set(body.graph.find_nodes(op="placeholder"))
+        bad += [node for node in body.graph.nodes if outer.intersection(written(node))]
+        bad += unsupported(body)
+    return bad
+
+
+def _not_rewritten(gm: GraphModule) -> list[Node]:
+    storages, bad = _Storages(gm), []
+    for node in gm.graph.nodes:
+        if node.op == "call_function":
+            targets = written(node)
+            known = not targets or functional_form(node) is not None
+            links = [link for target in targets for link in storages.chain(target)]
+            if not known or any(link.op.target not in INVERSES for link in links):
+                bad.append(node)
+            storages.track(node, node.args)
+    return bad
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """`node` looks at a part of `parent` by the view op `op`; `op` is another node only where it returns a list."""
+
+    node: Node
+    op: Node
+    parent: Node
+
+
+class _Storages:
+    """Which node looks at which storage, and which node holds, at this point of the graph, what it sees there."""
+
+    def __init__(self, gm: GraphModule) -> None:
+        self.graph = gm.graph
+        self.views: dict[Node, _View] = {}
+        self.lists: dict[Node, Node] = {}  # view ops that return a list → what they look at
+        self.version: dict[Node, int] = {}  # of a storage, by the node that owns it
+        self.held: dict[Node, tuple[Node, int]] = {}  # the node that holds the value, and at which version
+
+    def rewrite(self) -> None:
+        for node in list(self.graph.nodes):
+            if node.op == "output":
+                self._append_mutations(node)
+            elif node.op == "call_function":
+                original = node.args
+                targets = written(node)
+                with self.graph.inserting_before(node):
+                    node.args, node.kwargs = map_arg((node.args, node.kwargs), self.now)
+                    if targets:
+                        self._make_functional(node, targets)
+                    else:
+                        self.track(node, original)
+
+    def track(self, node: Node, args: tuple[Any, ...]) -> None:
+        """Notes that a node is a view, if what it returns shares the storage of its first argument."""
+        parent = args[0] if args else None
+        if not isinstance(parent, Node):
+            return
+        if node.target is operator.getitem:
+            if parent in self.lists:
+                self._see(_View(node, parent, self.lists[parent]))
+        elif _shares_storage(node):
+            if isinstance(node.meta["val"], torch.Tensor):
+                self._see(_View(node, node, parent))
+            else:
+                self.lists[node] = parent
+
+    def _see(self, view: _View) -> None:
+        self.views[view.node] = view
+        self.held[view.node] = (view.node, self.version.get(self.owner(view.node), 0))
+
+    def chain(self, node: Node) -> list[_View]:
+        """The views from a node up to the owner of its storage."""
+        links: list[_View] = []
+        while node in self.views:
+            links.append(self.views[node])
+            node = self.views[node].parent
+        return links
+
+    def owner(self, node: Node) -> Node:
+        while node in self.views:
+            node = self.views[node].parent
+        return node
+
+    def now(self, node: Node) -> Node:
+        """The node that holds what `node` sees now; a view is taken anew if its storage was written to since."""
+        version = self.version.get(self.owner(node), 0)
+        held, at = self.held.get(node, (node, 0))
+        if at == version:
+            return held
+        view = self.views[node]
+        op = view.op
+        again = call(op, op.target, (self.now(view.parent), *op.args[1:]), dict(op.kwargs), val=op.meta["val"])
+        if view.node is not op:
+            again = call(view.node, operator.getitem, (again, view.node.args[1]), val=view.node.meta["val"])
+        self.held[node] = (again, version)
+        return again
+
+    def write(self, node: Node, value: Node) -> None:
+        """From here on, `value` stands where `node` looks."""
+        fresh = [(node, value)]
+        for link in self.chain(node):
+            value = INVERSES[link.op.target](link.op, link.node, self.now(link.parent), value)
+            fresh.append((link.parent, value))
+        owner = self.owner(node)
+        self.version[owner] = self.version.get(owner, 0) + 1
+        for seen, held in fresh:
+            self.held[seen] = (held, self.version[owner])
+
+    def _make_functional(self, node: Node, targets: list[Node]) -> None:
+        form = functional_form(node)
+        assert form is not None, f"unsupported() lets no graph pass that holds {node.format_node()}"
+        for target, value in zip(targets, form(node), strict=True):
+            self.write(target, value)
+        if node.users:  # an in-place op returns what it wrote to
+            node.replace_all_uses_with(targets[0])
+        self.graph.erase_node(node)
+
+    def _append_mutations(self, output: Node) -> None:
+        with self.graph.inserting_before(output):
+            results: Any = map_arg(output.args[0], self.now)
+        changed = [
+            node
+            for node in self.graph.find_nodes(op="placeholder")
+            if self.version.get(node, 0) and self.now(node) is not node
+        ]
+        if not changed:  # the graph of a decomposition may have one value as its result, and not a tuple
+            output.args = (results,)
+            return
+        output.args = ((*results, *(self.now(node) for node in changed)),)
+        output.meta[MUTATED] = (*output.meta.get(MUTATED, ()), *(node.name for node in changed))
+
+
+def _shares_storage(node: Node) -> bool:
+    """Whether a view op's result really is a view: `reshape`, `to` and `contiguous` may or may not copy.
+
+    The op runs once more on its fake arguments, which is cheap and asks PyTorch itself.
+    """
+    if not isinstance(node.target, torch._ops.OpOverload) or not any(
+        result.alias_info is not None and not result.alias_info.is_write for result in node.target._schema.returns
+    ):
+        return False
+    args, kwargs = fake(node.args), fake(node.kwargs)
+    if not isinstance(args[0], torch.Tensor):
+        return False
+    with fake_mode_of(args), torch.no_grad():
+        result = node.target(*args, **kwargs)
+    first: Any = result[0] if isinstance(result, (list, tuple)) and result else result
+    if not isinstance(first, torch.Tensor):
+        return False
+    return first.untyped_storage()._cdata == args[0].untyped_storage()._cdata

@@ -1,0 +1,81 @@
+"""Regions that only set a mode become plain nodes of the graph around them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+from diagnostics import Log
+from fx_passes.base import fx_pass
+from fx_passes.graph import PROVENANCE
+
+hop = torch.ops.higher_order
+
+BODY_ARGUMENT: Mapping[Any, int] = {
+    hop.wrap_with_set_grad_enabled: 1,  # (enabled, body, *operands)
+    hop.strict_mode: 0,  # (body, operands)
+    hop.hints_wrapper: 0,  # (body, operands, kwargs, hints=…)
+    hop.tag_activation_checkpoint: 0,  # (body, *operands)
+}
+"""Position of the body among the arguments of each higher-order op that does nothing but run it."""
+
+
+@fx_pass
+def inline_regions(gm: GraphModule, log: Log) -> bool:
+    """A graph that is only evaluated has no use for gradient modes, strictness or recomputation hints.
+
+    Given:   %y = wrap_with_set_grad_enabled(False, %body, %x); %z = getitem(%y, 0)
+    Result:  the nodes of %body on %x; %z is its first result
+    """
+    regions = [node for node in gm.graph.nodes if node.target in BODY_ARGUMENT]
+    for node in regions:
+        position = BODY_ARGUMENT[node.target]
+        body = gm.get_submodule(node.args[position].target)
+        assert isinstance(body, GraphModule)
+        operands = node.args[position + 1 :]
+        if len(operands) > 0 and isinstance(operands[0], (tuple, list)):  # (body, operands, …)
+            operands = tuple(operands[0])
+        splice(node, body, operands)
+    return bool(regions)
+
+
+def splice(node: Node, body: GraphModule, operands: tuple[Any, ...]) -> None:
+    """Puts the nodes of `body` in the place of `node`, a call that returns the tuple of the body's results."""
+    graph = node.graph
+    _adopt_attributes(node.graph.owning_module, body)
+    values: dict[Node, Any] = dict(zip(body.graph.find_nodes(op="placeholder"), operands, strict=True))
+    with graph.inserting_before(node):
+        for inner in body.graph.nodes:
+            if inner.op in ("placeholder", "output"):
+                continue
+            copy = graph.node_copy(inner, lambda n: values[n])
+            for key in PROVENANCE:
+                if key not in copy.meta and key in node.meta:
+                    copy.meta[key] = node.meta[key]
+            values[inner] = copy
+    results: Any = map_arg(body.graph.output_node().args[0], lambda n: values[n])
+    for user in list(node.users):
+        if user.target is operator.getitem:
+            result = results[user.args[1]]
+            if isinstance(result, Node):
+                user.replace_all_uses_with(result)
+            graph.erase_node(user)
+    graph.erase_node(node)
+
+
+def _adopt_attributes(owner: GraphModule | None, body: GraphModule) -> None:
+    """Bodies may hold bodies and tensors of their own; their names are made unique in the graph around them."""
+    assert owner is not None
+    for inner in body.graph.find_nodes(op="get_attr"):
+        value = operator.attrgetter(inner.target)(body)
+        name, number = inner.target.replace(".", "_"), 0
+        while hasattr(owner, name):
+            number += 1
+            name = f"{inner.target.replace('.', '_')}_{number}"
+        setattr(owner, name, value)
+        inner.target = name

@@ -1,0 +1,141 @@
+"""Which arguments an op writes to, and the functional op that computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fx_passes.graph import call, size_nodes
+from fx_passes.passes import norm_writes
+from fx_passes.sizes import same_sizes
+
+aten = torch.ops.aten
+
+FunctionalForm = Callable[[Node], tuple[Node, ...]]
+"""Makes the new values, one for each argument written to, before the node that it is given."""
+
+
+def written(node: Node) -> list[Node]:
+    """The arguments that a node writes to, in the schema's order."""
+    if node.target in IMPLICIT:
+        return IMPLICIT[node.target][0](node)
+    if not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
+        return []
+    names = [argument.name for argument in node.target._schema.arguments]
+    given: dict[str, Any] = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
+    return [
+        given[argument.name]
+        for argument in node.target._schema.arguments
+        if argument.alias_info is not None
+        and argument.alias_info.is_write
+        and isinstance(given.get(argument.name), Node)
+    ]
+
+
+def functional_form(node: Node) -> FunctionalForm | None:
+    """How to compute what a writing op writes; None if that is not known."""
+    if node.target in IMPLICIT:
+        return IMPLICIT[node.target][1]
+    if node.target in FORMS:
+        return FORMS[node.target]
+    return _same_name if functional_overload(node.target) is not None else None
+
+
+@cache
+def functional_overload(target: Any) -> torch._ops.OpOverload | None:
+    """`aten.add_.Tensor` → `aten.add.Tensor`: the same name without its underscore, with the same arguments."""
+    if not isinstance(target, torch._ops.OpOverload) or target in RESHAPING:
+        return None
+    namespace, name = target._schema.name.split("::")
+    packet = getattr(getattr(torch.ops, namespace), name.removesuffix("_"), None) if name.endswith("_") else None
+    overload = getattr(packet, target._overloadname, None) if packet is not None else None
+    if overload is None or len(overload._schema.arguments) != len(target._schema.arguments):
+        return None
+    return overload
+
+
+RESHAPING = frozenset(
+    {
+        aten.squeeze_.default,
+        aten.squeeze_.dim,
+        aten.squeeze_.dims,
+        aten.unsqueeze_.default,
+        aten.transpose_.default,
+        aten.t_.default,
+        aten.resize_.default,
+        aten.resize_as_.default,
+        aten.as_strided_.default,
+        aten.swapaxes_.default,
+        aten.swapdims_.default,
+    }
+)
+"""In-place ops that change the sizes of the tensor object rather than what is in its storage."""
+
+
+def _same_name(node: Node) -> tuple[Node, ...]:
+    target = functional_overload(node.target)
+    value = call(node, target, node.args, dict(node.kwargs))
+    return (_fit(node, value),)
+
+
+def _fit(node: Node, value: Node) -> Node:
+    """What is written takes the dtype and the sizes of where it is written to, the first argument of `node`."""
+    target: Node = node.args[0]  # type: ignore[assignment]  # an op that writes has a tensor first
+    there, here = target.meta["val"], value.meta["val"]
+    if here.dtype != there.dtype:
+        value = call(node, aten._to_copy.default, (value,), {"dtype": there.dtype})
+    if not same_sizes(here, there):
+        value = call(node, aten.expand.default, (value, size_nodes(node, target)), val=there)
+    return value
+
+
+def _copy(node: Node) -> tuple[Node, ...]:
+    source: Node = node.args[1]  # type: ignore[assignment]
+    return (_fit(node, source),)
+
+
+def _fill(node: Node) -> tuple[Node, ...]:
+    return (call(node, aten.full_like.default, (node.args[0], node.args[1]), val=node.args[0].meta["val"]),)  # type: ignore[union-attr]
+
+
+def _zero(node: Node) -> tuple[Node, ...]:
+    return (call(node, aten.full_like.default, (node.args[0], 0), val=node.args[0].meta["val"]),)  # type: ignore[union-attr]
+
+
+def _unchanged(node: Node) -> tuple[Node, ...]:
+    return (node.args[0],)  # type: ignore[return-value]
+
+
+def _drawn_by(target: Any, *defaults: float) -> FunctionalForm:
+    """Random ops are called otherwise where they do not write; `defaults` are those that only the writing form has."""
+
+    def form(node: Node) -> tuple[Node, ...]:
+        return (call(node, target, (*node.args, *defaults[len(node.args) - 1 :])),)
+
+    return form
+
+
+FORMS: Mapping[Any, FunctionalForm] = {
+    aten.copy_.default: _copy,
+    aten.fill_.Tensor: _copy,
+    aten.fill_.Scalar: _fill,
+    aten.zero_.default: _zero,
+    aten.detach_.default: _unchanged,
+    aten.requires_grad_.default: _unchanged,
+    aten.bernoulli_.float: _drawn_by(aten.bernoulli.p, 0.5),
+    aten.normal_.default: _drawn_by(aten.normal_functional.default),
+    aten.random_.to: _drawn_by(aten.randint_like.default),
+}
+"""Writes whose new value is said best in other words than by the op of the same name."""
+
+
+IMPLICIT: Mapping[Any, tuple[Callable[[Node], list[Node]], FunctionalForm]] = {
+    aten.batch_norm.default: (norm_writes.statistics, norm_writes.batch_norm),
+    aten.native_batch_norm.default: (norm_writes.statistics, norm_writes.native_batch_norm),
+    aten.instance_norm.default: (norm_writes.statistics, norm_writes.instance_norm),
+}
+"""Ops that write although their schema does not say so: what they write to, and their functional form."""

@@ -1,0 +1,69 @@
+"""The order of the passes, and why each stands where it does."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from diagnostics import Log
+from fx_passes import spec
+from fx_passes.base import run_passes
+from fx_passes.decompose import decompose
+from fx_passes.passes.complex_to_real import ROWS, complex_to_real, is_complex
+from fx_passes.passes.drop_asserts import drop_asserts
+from fx_passes.passes.drop_copies import drop_copies
+from fx_passes.passes.functionalize import functionalize
+from fx_passes.passes.fuse_gelu import fuse_gelu
+from fx_passes.passes.fuse_rms_norm import fuse_rms_norm
+from fx_passes.passes.inline_regions import inline_regions
+from fx_passes.passes.promote_types import promote_types
+from fx_passes.passes.rebase_strides import rebase_strides
+from fx_passes.program import Program
+from fx_passes.randomness import report_randomness
+
+PREPARE = (
+    inline_regions,  # first: what is inside a region is then seen by every pass
+    drop_asserts,  # before decomposition: asserts hold sizes alive that nothing else needs
+    functionalize,  # before any pass that moves or drops nodes: only here does the order of writes matter
+    rebase_strides,  # after functionalize, which needs views as they are; before drop_copies: a copy sets strides
+    drop_copies,  # after functionalize: until then a copy is what protects a value from a later write
+)
+
+REAL = (
+    complex_to_real,  # before decomposition, whose rules and kept ops are about real numbers from here on
+)
+
+NORMALIZE = (
+    drop_asserts,  # decompositions bring asserts of their own
+    promote_types,  # after decomposition, which leaves mixed dtypes; before drop_copies: it may cast to what is
+    drop_copies,  # decompositions clone; fewer nodes to lower
+    fuse_rms_norm,  # after promote_types and drop_copies: only then do casts show that change something
+    fuse_gelu,  # likewise
+)
+
+DEPTH = 2
+"""How often complex numbers are looked for: the decomposition of an op on real numbers may bring them in again."""
+
+DUMPS = ("1-prepare", "2-complex", "3-decompose", "4-normalize")
+
+
+def normalize(program: Program, keep: Collection[Any], log: Log, dump: Path | None = None) -> Program:
+    """Rewrites a captured program into one that can be lowered, in place.
+
+    `keep` are the targets that have a lowering: nothing in it is decomposed. What has neither a lowering nor a
+    decomposition stays in the graph, for the lowering stage to report.
+    """
+    before, numbers, between, after = (dump / name if dump else None for name in DUMPS)
+    program = run_passes(program, PREPARE, log, before)
+    for _ in range(DEPTH):
+        decompose(program.graph_module, ROWS.keys(), only=is_complex)
+        program = run_passes(program, REAL, log, numbers)
+        decompose(program.graph_module, keep, between)
+        if not any(is_complex(node) for node in program.graph_module.graph.nodes):
+            break
+    program = run_passes(program, NORMALIZE, log, after)
+    spec.check(program.graph_module)
+    report_randomness(program.graph_module, log)
+    return replace(program)

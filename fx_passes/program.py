@@ -1,0 +1,83 @@
+"""The captured program: one flat graph, what goes in, what comes out, and where the weights are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import torch
+from torch.fx import GraphModule, Node
+
+
+class InputKind(StrEnum):
+    """What a placeholder of the graph stands for."""
+
+    USER = "user"
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    CONSTANT = "constant"
+
+
+class OutputKind(StrEnum):
+    """What a result of the graph stands for."""
+
+    USER = "user"
+    MUTATION = "mutation"
+    """The new value of a buffer or an input that the model changed in place."""
+    LITERAL = "literal"
+    """A Python constant or None: part of what the model returns, but no value of the graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One placeholder; a program's inputs stand in the order of its graph's placeholders.
+
+    `name` is what the ONNX model will call it; `target` is the key in `Program.tensors` (None for a user's input),
+    `path` the place in the call ("x", "past.0.key"; None for what the user does not feed).
+    """
+
+    kind: InputKind
+    name: str
+    target: str | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One result, in the graph's order. `updates` names the buffer or the input whose new value this is."""
+
+    kind: OutputKind
+    name: str
+    updates: str | None = None
+
+
+MUTATED = "fxport_mutated"
+"""Key in the output node's `meta`: names of the placeholders whose new values were appended to the results."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A captured model between two stages. The graph module is owned by the program; passes change it in place.
+
+    `tensors` holds parameters, buffers and constants under their fully qualified names, exactly as the model holds
+    them: nothing is copied, moved or converted here. `dim_names` maps the name of a size symbol to the user's name of
+    it, `ranges` to the smallest and largest size that the captured graph allows (None: no bound).
+    """
+
+    graph_module: GraphModule
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    tensors: Mapping[str, torch.Tensor]
+    dim_names: Mapping[str, str] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+
+    @property
+    def placeholders(self) -> list[Node]:
+        """The graph's placeholders, one for each of `inputs`."""
+        return self.graph_module.graph.find_nodes(op="placeholder")
+
+    @property
+    def user_inputs(self) -> tuple[Input, ...]:
+        """The inputs that the user feeds."""
+        return tuple(entry for entry in self.inputs if entry.kind is InputKind.USER)

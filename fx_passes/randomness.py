@@ -1,0 +1,63 @@
+"""Which nodes draw random numbers, said once for each kind of op."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch.fx import GraphModule, Node
+
+from diagnostics import Log, rules
+from fx_passes.graph import ORIGIN, bodies, place_of
+
+aten = torch.ops.aten
+
+UNTAGGED = frozenset(
+    {
+        aten.feature_dropout.default,
+        aten.feature_alpha_dropout.default,
+        aten.normal_functional.default,
+        aten.random.default,
+        aten.random.to,
+        aten.rrelu.default,
+        aten.scaled_dot_product_attention.default,
+    }
+)
+"""Ops that draw random numbers, but do not have PyTorch's tag that says so."""
+
+OFF: Mapping[str, object] = {"train": False, "training": False, "dropout": 0.0, "dropout_p": 0.0}
+"""Arguments, by name, and the value with which an op draws nothing."""
+
+
+def report_randomness(gm: GraphModule, log: Log) -> None:
+    """Reports RandomnessCaptured for each kind of random op in the graph and its bodies, at the first of them.
+
+    The kind is the op that the user called, where decomposition made other ops of it.
+    """
+    drawn: dict[str, list[Node]] = {}
+    for node in _nodes(gm):
+        if is_random(node) and node.users:
+            drawn.setdefault(str(node.meta.get(ORIGIN, node.target)), []).append(node)
+    for kind, nodes in drawn.items():
+        first, *others = map(place_of, nodes)
+        related = [place for place in others if place is not None]
+        log.report(rules.RANDOMNESS_CAPTURED, at=first, related=related, op=kind)
+
+
+def is_random(node: Node) -> bool:
+    """Whether the values of a node are drawn: a dropout out of training is not."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    if target not in UNTAGGED and torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    schema = target._schema.arguments
+    given = {a.name: a.default_value for a in schema if a.has_default_value()}
+    given |= dict(zip((a.name for a in schema), node.args, strict=False)) | node.kwargs
+    return all(name not in given or given[name] != off for name, off in OFF.items())
+
+
+def _nodes(gm: GraphModule) -> Iterator[Node]:
+    yield from gm.graph.nodes
+    for _, body in bodies(gm):
+        yield from _nodes(body)

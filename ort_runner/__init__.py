@@ -1,0 +1,29 @@
+"""Validation of an ONNX file in ONNX Runtime against what PyTorch computed. Needs no torch.
+
+`import ort_runner` does not import onnxruntime; what runs a model does.
+"""
+
+from ort_runner.bench import Latency, latency
+from ort_runner.compare import Gap, compare
+from ort_runner.placement import Placed, placement
+from ort_runner.providers import PROVIDERS, Provider, resolve
+from ort_runner.samples import Samples, load_all, save_all
+from ort_runner.validate import SampleResult, Validation, validate
+
+__all__ = [
+    "PROVIDERS",
+    "Gap",
+    "Latency",
+    "Placed",
+    "Provider",
+    "SampleResult",
+    "Samples",
+    "Validation",
+    "compare",
+    "latency",
+    "load_all",
+    "placement",
+    "resolve",
+    "save_all",
+    "validate",
+]

@@ -1,0 +1,71 @@
+"""The error budget: how far an output of ONNX Runtime may be from the truth.
+
+The truth is eager PyTorch in float64, and the yardstick is how far eager in the model's own type is from it, over the
+same elements: what depth, cancellation and magnitude cost PyTorch is granted to ONNX Runtime too, times RATIO, or times
+MEAN_RATIO for the root mean square of a whole output. Below that, FLOORS grant every type some rounding units of the
+values' own magnitude, for outputs on which eager happens to be exact, and `sums.allowance` some more for long sums.
+Without the truth, eager is taken for it, and only a rule by type is left: LOOSE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import ml_dtypes
+import numpy as np
+
+from ort_runner.providers import Provider
+
+# Two sound kernels differ in the order of their sums and in the last bits of exp, erf and tanh. Over BERT, GPT-2,
+# Llama, ViT, ConvNeXt, ResNet, wav2vec2, LSTM and GRU with random weights the root mean squares of their errors differ
+# by a factor of less than 1.8, largest errors and slices by less than 3. One matmul of an attention that adds up in
+# float16 costs 2.8 and more, an epsilon of 1e-6 for 1e-5 in the last layer norm 6 and more.
+RATIO, MEAN_RATIO = 8.0, 2.5
+
+# The yardstick is itself a draw of rounding errors, and over few independent elements it may be small by luck: the
+# ratio of two draws of n elements exceeds r with a probability of about r to the power of -n. So FEW / n² is added to
+# the ratio: 256 for one element, which is exceeded once in 400 times and only beyond the floor, and nothing from 64 on.
+FEW = 256.0
+
+# In rounding units (the type's epsilon). The coarser the type, the rarer the roundings: kernels compute in float32. The
+# root mean square of a whole output gets MEAN_SHARE of them.
+FLOORS: Mapping[str, float] = MappingProxyType({"float64": 4096.0, "float32": 16.0, "float16": 4.0, "bfloat16": 2.0})
+LOOSE: Mapping[str, float] = MappingProxyType({"float64": 4096.0, "float32": 1024.0, "float16": 32.0, "bfloat16": 8.0})
+MEAN_SHARE = 0.5
+SUBNORMAL, FLOAT32_EPSILON = 1e-30, 2.0**-23
+COARSE_FLOOR, COARSE_LOOSE = 1.0, 2.0  # of the 8-bit and 4-bit types
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What is granted to one output. `epsilon` is the rounding unit of its type; below `tiny` nothing counts.
+    `sums` is what long sums may cost, relative to the values."""
+
+    slack: float
+    units: float
+    epsilon: float
+    tiny: float
+    sums: float = 0.0
+
+    def limit(
+        self, own: np.ndarray, scale: np.ndarray, count: np.ndarray, *, ratio: float = RATIO, share: float = 1.0
+    ) -> np.ndarray:
+        """The largest error norm granted, given eager's error norm, the values' norm and the number of
+        independent elements."""
+        ratio_here = self.slack * (ratio + FEW / np.square(np.maximum(count, 1.0)))
+        floor = (share * self.units * self.epsilon + self.sums) * scale
+        return np.maximum(ratio_here * own, floor) + self.tiny
+
+
+def budget_of(dtype: np.dtype, provider: Provider, *, has_exact: bool, sums: float = 0.0) -> Budget:
+    """The budget of an output of a floating-point type on a provider. `sums` is an allowance in units of float32, the
+    type in which kernels of smaller types add up too."""
+    table, other = (FLOORS, COARSE_FLOOR) if has_exact else (LOOSE, COARSE_LOOSE)
+    info = ml_dtypes.finfo(dtype)
+    epsilon = max(float(info.eps), provider.epsilon.get(dtype.name, 0.0))
+    units = table.get(dtype.name, other) * provider.slack
+    # Kernels may flush subnormal numbers to zero; those of float16 and below are everyday values and never flushed.
+    tiny = float(info.tiny) if info.tiny < SUBNORMAL else float(info.smallest_subnormal)
+    return Budget(provider.slack, units, epsilon, tiny, sums * min(epsilon, FLOAT32_EPSILON))

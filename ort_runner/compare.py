@@ -1,0 +1,290 @@
+"""Two arrays of equal type and shape → how far apart they are, and whether that is too far.
+
+`want` is eager PyTorch, `got` is ONNX Runtime, `exact` is eager in float64 where there is one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import ml_dtypes
+import numpy as np
+
+from ort_runner.budget import MEAN_RATIO, MEAN_SHARE, RATIO, Budget, budget_of
+from ort_runner.dtypes import FLOAT, element_of
+from ort_runner.providers import PROVIDERS, Provider
+
+CPU = PROVIDERS["cpu"]
+
+# A slice of this many elements tells its error norm well enough to be judged alone.
+SMALLEST_SLICE = 64
+# Beyond this many elements only the whole output is judged: a pass over all slices of each axis would cost seconds.
+MOST_SLICED = 1 << 24
+# Values so far above all others, and so large, that they can only stand for "minus infinity" in a mask.
+FAR, LARGE = 1024.0, 1.0e4
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """How far apart one output is.
+
+    `ratio` is the error over its budget: above 1 is too much. `worst` is |got - want| at `index`, the element that
+    exceeds its budget most; `relative` and `ulp` are the same in units of |want| and of want's last place. `rms` is
+    ONNX Runtime's error against the truth and `yardstick` eager's, None where the truth is not known. For integers
+    and booleans, `cosine` is the share of equal elements.
+    """
+
+    ratio: float
+    worst: float = 0.0
+    relative: float = 0.0
+    ulp: float = 0.0
+    index: tuple[int, ...] = ()
+    got: float = 0.0
+    want: float = 0.0
+    rms: float = 0.0
+    yardstick: float | None = None
+    cosine: float = 1.0
+    elements: int = 0
+
+    @property
+    def too_big(self) -> bool:
+        """Whether the output is outside its budget."""
+        return self.ratio > 1.0
+
+
+def compare(
+    want: np.ndarray,
+    got: np.ndarray,
+    exact: np.ndarray | None = None,
+    *,
+    provider: Provider = CPU,
+    atol: float | None = None,
+    rtol: float | None = None,
+    sums: float = 0.0,
+) -> Gap:
+    """The gap between two arrays. Elements that are not finite in either are left out: see `disagreements`.
+
+    `sums` widens the budget by the rounding units that long sums may cost (see `sums.allowance`).
+    With `atol` or `rtol` the verdict is |got - want| <= atol + rtol * |want| instead of the error budget; integers
+    and booleans must then be as near as that too. Raises ValueError if types or shapes differ.
+    """
+    if want.dtype != got.dtype or want.shape != got.shape or (exact is not None and exact.shape != want.shape):
+        raise ValueError(f"cannot compare {want.dtype}{list(want.shape)} with {got.dtype}{list(got.shape)}")
+    if want.size == 0:
+        return Gap(0.0)
+    if atol is not None or rtol is not None:
+        return _by_tolerance(want, got, atol or 0.0, rtol or 0.0)
+    if element_of(want.dtype).kind != FLOAT:
+        return _by_count(want, got, exact)
+    return _by_budget(want, got, exact, budget_of(want.dtype, provider, has_exact=exact is not None, sums=sums))
+
+
+def disagreements(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None = None) -> np.ndarray:
+    """bool array: where one is NaN or infinite and the other is not the same.
+
+    Where eager overflowed but the truth is finite, and ONNX Runtime is finite too, ONNX Runtime is the better one.
+    Where the truth is within a rounding of the largest number, either may overflow.
+    """
+    if element_of(want.dtype).kind != FLOAT:
+        return np.zeros(want.shape, np.bool_)
+    w, g = want.astype(np.float64), got.astype(np.float64)
+    unequal = ~(np.isfinite(w) & np.isfinite(g)) & (w != g) & ~(np.isnan(w) & np.isnan(g))
+    if not unequal.any():
+        return unequal
+    info = ml_dtypes.finfo(want.dtype)
+    truth = w if exact is None else exact.astype(np.float64)
+    edge = float(info.max) * (1.0 - 4.0 * float(info.eps))
+    better = ~np.isfinite(w) & np.isfinite(g) & np.isfinite(truth)
+    borderline = ~np.isnan(w) & ~np.isnan(g) & (np.sign(w) == np.sign(g))
+    borderline &= np.isfinite(truth) & (np.abs(truth) >= edge)
+    return unequal & ~better & ~borderline
+
+
+def _by_tolerance(want: np.ndarray, got: np.ndarray, atol: float, rtol: float) -> Gap:
+    w, g = want.astype(np.float64), got.astype(np.float64)
+    finite = np.isfinite(w) & np.isfinite(g)
+    error = _distance(g, w, finite)
+    limit = atol + rtol * np.where(finite, np.abs(w), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(error <= limit, np.where(limit > 0, error / limit, 0.0), error / np.maximum(limit, 1e-300))
+    at = _argmax(ratios)
+    return _gap(want, got, at, float(ratios[at]), _rms(error, int(np.count_nonzero(finite))), None, finite)
+
+
+def _by_count(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None) -> Gap:
+    """Integers and booleans are right or wrong. Elements on which eager and the truth differ (a tie that rounding
+    decides) are granted to either; RATIO times as many may differ, as far as that is not more than a quarter of all."""
+    wrong = want != got
+    granted = 0.5
+    if exact is not None:
+        wrong &= got != exact.astype(want.dtype)
+        own = int(np.count_nonzero(want != exact.astype(want.dtype)))
+        granted = max(granted, own, min(RATIO * own, want.size / 4))
+    at = _argmax(wrong)
+    count = int(np.count_nonzero(wrong))
+    mine, theirs = int(got[at]), int(want[at])
+    worst = float(abs(mine - theirs))
+    relative = worst / abs(theirs) if theirs else worst
+    same = 1.0 - count / want.size
+    return Gap(
+        float(count / granted), worst, relative, worst, at, float(mine), float(theirs), 0.0, None, same, want.size
+    )
+
+
+def _by_budget(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget: Budget) -> Gap:
+    w, g = want.astype(np.float64), got.astype(np.float64)
+    x = w if exact is None else exact.astype(np.float64)
+    judged = np.isfinite(w) & np.isfinite(g) & np.isfinite(x)
+    error, own, scale = _distance(g, x, judged), _distance(w, x, judged), _distance(x, 0.0, judged)
+    judged &= ~_mask_values(error, own, scale)
+    if not judged.any():
+        return Gap(0.0, elements=want.size)
+    for array in (error, own, scale):
+        array[~judged] = 0.0
+    count = int(np.count_nonzero(judged))
+    rms, yardstick = _rms(error, count), None if exact is None else _rms(own, count)
+    unit = max(float(error.max()), float(scale.max())) or 1.0  # squares of any float64 are finite in these units
+    for array in (error, own, scale):
+        array /= unit
+    budget = replace(budget, tiny=budget.tiny / unit)
+    ratio, at = max(_verdicts(error, own, scale, judged, budget, ()), key=_ratio)
+    if ratio > 1.0 and (shared := _shared_axes(np.where(g > x, error, -error))):
+        ratio, at = max(_verdicts(error, own, scale, judged, budget, shared), key=_ratio)
+    return _gap(want, got, at, ratio, rms, yardstick, judged)
+
+
+Verdict = tuple[float, tuple[int, ...]]
+
+
+def _verdicts(
+    error: np.ndarray,
+    own: np.ndarray,
+    scale: np.ndarray,
+    judged: np.ndarray,
+    budget: Budget,
+    shared: tuple[int, ...],
+) -> Iterator[Verdict]:
+    """(error over budget, the element to show) of the whole output, by largest error and by root mean square, and of
+    the slices along each axis: scores beside pixel coordinates have a magnitude of their own.
+
+    Along the axes in `shared` all elements have one error, so they count as one.
+    """
+    top = np.asarray(scale.max())
+    count = np.asarray(np.count_nonzero(judged))
+    draws = count / math.prod(error.shape[axis] for axis in shared)
+    worst = _argmax(error)
+    yield float(error[worst] / budget.limit(own.max(), top, draws)), worst
+    squares = [np.square(array) for array in (error, own, scale)]
+    total = [np.sqrt(array.sum() / count) for array in squares]
+    yield float(total[0] / budget.limit(total[1], total[2], draws, ratio=MEAN_RATIO, share=MEAN_SHARE)), worst
+    if error.size > MOST_SLICED:
+        return
+    for axis, length in enumerate(error.shape):
+        if length < 2 or error.size // length < SMALLEST_SLICE:
+            continue
+        others = tuple(other for other in range(error.ndim) if other != axis)
+        counts = np.count_nonzero(judged, axis=others)
+        enough = counts >= SMALLEST_SLICE
+        rms = [np.sqrt(array.sum(axis=others) / np.maximum(counts, 1)) for array in squares]
+        # One rounding unit of the largest value is granted everywhere: saturated channels have no scale of their own.
+        draws = counts / math.prod(error.shape[other] for other in shared if other != axis)
+        limit = np.maximum(budget.limit(rms[1], rms[2], draws), budget.epsilon * top)
+        ratios = np.where(enough, rms[0] / limit, 0.0)
+        chosen = int(ratios.argmax())
+        inner = list(_argmax(error.take(chosen, axis=axis)))
+        inner.insert(axis, chosen)
+        yield float(ratios[chosen]), tuple(inner)
+
+
+def _shared_axes(signed: np.ndarray) -> tuple[int, ...]:
+    """The axes along which the error is one and the same, as that of a mean which was subtracted from a whole row:
+    those over which an average keeps more than half of the error's energy."""
+    shared = []
+    energy = float(np.square(signed).mean())
+    for axis, length in enumerate(signed.shape):
+        average = signed.mean(axis=axis, keepdims=True)
+        kept = float(np.square(average).mean())
+        if length > 1 and kept > 0.5 * energy:
+            shared.append(axis)
+            signed, energy = average, kept
+    return tuple(shared)
+
+
+def _ratio(verdict: Verdict) -> float:
+    return verdict[0]
+
+
+def _mask_values(error: np.ndarray, own: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """bool array: constants far above everything else that all three agree on, such as the float's minimum in a mask.
+
+    As part of the output they would set its scale, and hide every other error.
+    """
+    top = scale.max()
+    if top < LARGE:
+        return np.zeros(scale.shape, np.bool_)
+    constant = (scale == top) & (error == 0.0) & (own == 0.0)
+    rest = scale[~constant]
+    if np.count_nonzero(constant) < 2 or not rest.size or rest.max() * FAR >= top:
+        return np.zeros(scale.shape, np.bool_)
+    return constant
+
+
+def _gap(
+    want: np.ndarray,
+    got: np.ndarray,
+    at: tuple[int, ...],
+    ratio: float,
+    rms: float,
+    yardstick: float | None,
+    judged: np.ndarray,
+) -> Gap:
+    w, g = want.astype(np.float64), got.astype(np.float64)
+    worst = abs(float(g[at]) - float(w[at])) if judged[at] else 0.0
+    a, b = np.where(judged, w, 0.0).reshape(-1), np.where(judged, g, 0.0).reshape(-1)
+    return Gap(
+        ratio=ratio,
+        worst=worst,
+        relative=worst / abs(float(w[at])) if w[at] else worst,
+        ulp=worst / _last_place(want.dtype, float(w[at])),
+        index=at,
+        got=float(g[at]),
+        want=float(w[at]),
+        rms=rms,
+        yardstick=yardstick,
+        cosine=_cosine(a, b),
+        elements=want.size,
+    )
+
+
+def _distance(one: np.ndarray, other: np.ndarray | float, judged: np.ndarray) -> np.ndarray:
+    """|one - other| where judged, else 0."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(judged, np.abs(one - other), 0.0)
+
+
+def _rms(values: np.ndarray, count: int) -> float:
+    top = float(values.max())
+    return top * float(np.sqrt(np.square(values / top).sum() / max(count, 1))) if top else 0.0
+
+
+def _cosine(a: np.ndarray, b: np.ndarray) -> float:
+    top_a, top_b = np.abs(a).max(), np.abs(b).max()
+    if not top_a or not top_b:
+        return 1.0 if top_a == top_b else 0.0
+    a, b = a / top_a, b / top_b
+    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
+
+
+def _last_place(dtype: np.dtype, value: float) -> float:
+    """The distance to the next number of that type at `value`."""
+    if element_of(dtype).kind != FLOAT:
+        return 1.0
+    info = ml_dtypes.finfo(dtype)
+    exponent = np.frexp(max(abs(value), float(info.tiny)))[1] - 1
+    return float(info.eps) * 2.0 ** int(exponent)
+
+
+def _argmax(values: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(int(values.argmax()), values.shape))

@@ -1,0 +1,235 @@
+"""Reads an ONNX file without its weights: nodes and their provenance, and the files that hold external data.
+
+A model may be larger than memory and protobuf's parser copies every byte, so this walks the wire format over a memory
+map (https://protobuf.dev/programming-guides/encoding) and parses single nodes and small tensors only.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from diagnostics import Place
+
+if TYPE_CHECKING:
+    import onnx
+
+INLINED = "_inlfunc_"
+PLACE_KEY, PLACES_KEY = "fxport.place", "fxport.places"
+
+# Field numbers of onnx.proto.
+MODEL_GRAPH, MODEL_METADATA, MODEL_FUNCTIONS = 7, 14, 25
+GRAPH_NODE, GRAPH_INITIALIZER, GRAPH_OUTPUT, GRAPH_VALUE = 1, 5, 12, 13
+FUNCTION_NODE, FUNCTION_VALUE = 7, 12
+RAW_DATA = 9
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+_FIXED = MappingProxyType({FIXED64: 8, FIXED32: 4})
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """One node of the model, of its functions or of the bodies in them."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    place: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """What the file says besides weights. `external` maps tensor names to (location, offset, length or None)."""
+
+    path: Path
+    nodes: tuple[NodeRecord, ...] = ()
+    places: tuple[Place, ...] = ()
+    external: Mapping[str, tuple[str, int, int | None]] = field(default_factory=dict)
+
+    def size(self) -> int:
+        """Bytes of the file and of the external data that it refers to."""
+        files = {self.path.parent / location for location, _, _ in self.external.values()}
+        return sum(file.stat().st_size for file in (self.path, *files) if file.is_file())
+
+    def place_of_node(self, name: str) -> Place:
+        """The user's line of a node that ONNX Runtime named, else the model file.
+
+        ONNX Runtime inlines functions and names their nodes `_inlfunc_<function>_<node>`, with a token before the node
+        from the second call on: such a name is that of the node whose name it ends with, the longest if there are more.
+        """
+        best = next((node for node in self.nodes if node.name == name), None) if name else None
+        if best is None and name.startswith(INLINED):
+            found = (node for node in self.nodes if node.name and name.endswith(f"_{node.name}"))
+            best = max(found, key=lambda node: len(node.name), default=None)
+        return self._place(best, name)
+
+    def place_of_value(self, name: str) -> Place:
+        """The user's line of the node that makes a value, else the model file."""
+        maker = next((node for node in self.nodes if name in node.outputs), None)
+        return self._place(maker, maker.name if maker else None)
+
+    def _place(self, node: NodeRecord | None, name: str | None) -> Place:
+        if node is not None and node.place is not None and 0 <= node.place < len(self.places):
+            place = self.places[node.place]
+            return Place(place.path, place.line, place.column, module=place.module, node=place.node, onnx_node=name)
+        return Place(str(self.path), 1, 1, onnx_node=name or None)
+
+
+def read_model_file(path: Path) -> ModelFile:
+    """Raises ValueError if the file is no protobuf message of an ONNX model, OSError if it cannot be read."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            raise ValueError("the file is empty")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return _read(path, data)
+
+
+def read_shapes(path: Path) -> dict[str, tuple[int | str | None, ...]]:
+    """The declared shapes of values and outputs, of the graph and of its functions, in a sound file."""
+    import onnx
+
+    shapes: dict[str, tuple[int | str | None, ...]] = {}
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        for number, start, end in _fields(data, 0, len(data)):
+            if number not in (MODEL_GRAPH, MODEL_FUNCTIONS):
+                continue
+            wanted = (GRAPH_OUTPUT, GRAPH_VALUE) if number == MODEL_GRAPH else (FUNCTION_VALUE,)
+            for inner, first, last in _fields(data, start, end):
+                if inner in wanted:
+                    value = onnx.ValueInfoProto.FromString(data[first:last])
+                    if value.type.tensor_type.HasField("shape"):
+                        shapes[value.name] = tuple(_dim(dim) for dim in value.type.tensor_type.shape.dim)
+    return shapes
+
+
+def _dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
+    return dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
+
+
+def missing_external_data(model: ModelFile) -> Iterator[tuple[str, str]]:
+    """(location, reason) for each file of weights that is absent, too short, or not in the model's folder."""
+    folder = model.path.parent.resolve()
+    needed: dict[str, int] = {}
+    for location, offset, length in model.external.values():
+        needed[location] = max(needed.get(location, 0), offset + (length or 0))
+    for location, size in needed.items():
+        file = (folder / location).resolve()
+        if Path(location).is_absolute() or not file.is_relative_to(folder):
+            yield location, "it is outside the model's folder"
+        elif not file.is_file():
+            yield location, "there is no such file"
+        elif (present := file.stat().st_size) < size:
+            yield location, f"it has {present} bytes, but the model needs {size}"
+
+
+def _read(path: Path, data: mmap.mmap) -> ModelFile:
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    nodes: list[NodeRecord] = []
+    external: dict[str, tuple[str, int, int | None]] = {}
+    places: tuple[Place, ...] = ()
+    try:
+        for number, start, end in _fields(data, 0, len(data)):
+            if number == MODEL_METADATA:
+                entry = onnx.StringStringEntryProto.FromString(data[start:end])
+                if entry.key == PLACES_KEY:
+                    places = _places(path, entry.value)
+            elif number in (MODEL_GRAPH, MODEL_FUNCTIONS):
+                node_field = GRAPH_NODE if number == MODEL_GRAPH else FUNCTION_NODE
+                for inner, first, last in _fields(data, start, end):
+                    if inner == node_field:
+                        _read_node(onnx.NodeProto.FromString(data[first:last]), nodes, external)
+                    elif number == MODEL_GRAPH and inner == GRAPH_INITIALIZER:
+                        _read_tensor(data, first, last, external)
+    except DecodeError as error:
+        raise ValueError("the file is no ONNX model, or is cut off") from error
+    return ModelFile(path, tuple(nodes), places, external)
+
+
+def _read_node(node: onnx.NodeProto, nodes: list[NodeRecord], external: dict[str, tuple[str, int, int | None]]) -> None:
+    mark = next((entry.value for entry in node.metadata_props if entry.key == PLACE_KEY), "")
+    place = int(mark) if mark.isdecimal() else None
+    nodes.append(NodeRecord(node.name, node.op_type, tuple(node.input), tuple(node.output), place))
+    for attribute in node.attribute:
+        if attribute.HasField("t"):
+            _note_external(attribute.t, external)
+        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+            for inner in graph.node:
+                _read_node(inner, nodes, external)
+            for tensor in graph.initializer:
+                _note_external(tensor, external)
+
+
+def _read_tensor(data: mmap.mmap, start: int, end: int, external: dict[str, tuple[str, int, int | None]]) -> None:
+    import onnx
+
+    if any(number == RAW_DATA and last > first for number, first, last in _fields(data, start, end)):
+        return  # the weights are in this file
+    _note_external(onnx.TensorProto.FromString(data[start:end]), external)
+
+
+def _note_external(tensor: onnx.TensorProto, external: dict[str, tuple[str, int, int | None]]) -> None:
+    if tensor.data_location != tensor.EXTERNAL:
+        return
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    try:
+        offset, length = int(entries.get("offset") or 0), int(entries["length"]) if entries.get("length") else None
+        if offset < 0 or (length or 0) < 0:
+            raise ValueError("negative")
+    except ValueError as error:
+        raise ValueError(f"the external data of '{tensor.name}' has no proper offset and length") from error
+    external[tensor.name] = (entries.get("location", ""), offset, length)
+
+
+def _places(path: Path, text: str) -> tuple[Place, ...]:
+    """The provenance table: rows of [path or null, line, module path, FX node]."""
+    try:
+        return tuple(
+            Place(
+                str(file or path),
+                int(line or 1),
+                None if file else 1,
+                module=str(module) if module else None,
+                node=str(node) if node else None,
+            )
+            for file, line, module, node in json.loads(text)
+        )
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"the metadata '{PLACES_KEY}' is no provenance table: {error}") from error
+
+
+def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """(field number, first byte, end) of each field of the message in data[start:end]."""
+    while start < end:
+        key, start = _varint(data, start, end)
+        number, kind = key >> 3, key & 7
+        if kind == VARINT:
+            _, last = _varint(data, start, end)
+        elif kind == BYTES:
+            length, start = _varint(data, start, end)
+            last = start + length
+        else:
+            last = start + _FIXED.get(kind, end - start + 1)
+        if last > end or number == 0:
+            raise ValueError("the file is no ONNX model, or is cut off")
+        yield number, start, last
+        start = last
+
+
+def _varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while start < end and shift < 70:
+        byte = data[start]
+        value |= (byte & 0x7F) << shift
+        start, shift = start + 1, shift + 7
+        if byte < 0x80:
+            return value, start
+    raise ValueError("the file is no ONNX model, or is cut off")

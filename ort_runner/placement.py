@@ -1,0 +1,43 @@
+"""Which node runs on which provider, as ONNX Runtime itself assigned it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ort_runner.providers import AUTO, PROVIDERS, choose
+from ort_runner.session import open_session
+
+RECORD = {"session.record_ep_graph_assignment_info": "1"}
+_NAMES = {provider.ort_name: name for name, provider in PROVIDERS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One node, after ONNX Runtime has inlined functions, and where it runs."""
+
+    node: str
+    op: str
+    domain: str
+    provider: str
+
+
+def placement(model_path: str | os.PathLike[str], provider: str = AUTO) -> tuple[Placed, ...]:
+    """The assignment of a session on `provider`. Runs nothing.
+
+    Raises `Failure` if the model cannot be opened, ValueError for an unknown provider, one that does not work here, or
+    an ONNX Runtime that does not tell (before 1.24).
+    """
+    choice = choose(provider)
+    if choice.reason is not None:
+        raise ValueError(f"provider '{provider}' does not work here: {choice.reason}")
+    session, _ = open_session(Path(model_path), choice, RECORD)
+    ask = getattr(session, "get_provider_graph_assignment_info", None)
+    if ask is None:
+        raise ValueError("this ONNX Runtime does not tell where its nodes run: 1.24 or later does")
+    return tuple(
+        Placed(node.name, node.op_type, node.domain, _NAMES.get(name := str(group.ep_name), name))
+        for group in ask()
+        for node in group.get_nodes()
+    )

@@ -1,0 +1,146 @@
+"""Samples: the inputs of a model and what PyTorch made of them, as values and as one .npz file without pickles."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from ort_runner.dtypes import BY_NAME, FLOAT, element_of
+
+FORMAT, VERSION, HEADER = "fxport-samples", 1, "header"
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """One run of the model in PyTorch. Keys are ONNX names, in the order of the model's inputs and outputs.
+
+    `exact` holds the outputs of the same run in float64, as far as there are any: the yardstick of the error budget.
+    Types that numpy lacks are ml_dtypes arrays. Raises ValueError for a type that ONNX Runtime has no tensors of, and
+    for an exact output whose shape is not that of the output.
+    """
+
+    label: str
+    inputs: Arrays
+    outputs: Arrays
+    exact: Arrays | None = None
+
+    def __post_init__(self) -> None:
+        for group in ("inputs", "outputs", "exact"):
+            arrays = getattr(self, group)
+            if arrays is not None:
+                held = {name: _native(f"{group}['{name}']", array) for name, array in arrays.items()}
+                object.__setattr__(self, group, MappingProxyType(held))
+        for name, value in (self.exact or {}).items():
+            want = self.outputs.get(name)
+            if want is None or want.shape != value.shape:
+                found = "there is no such output" if want is None else f"the output has shape {list(want.shape)}"
+                raise ValueError(f"exact '{name}' has shape {list(value.shape)}, but {found}")
+            if element_of(want.dtype).kind == FLOAT and value.dtype != np.float64:
+                raise ValueError(f"exact '{name}' is {value.dtype.name}, but must be float64")
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write this one to `path`, whole or not at all."""
+        return save_all(path, [self])
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Samples:
+        """Read a file that holds one. Raises ValueError as `load_all` does, and if it holds several."""
+        samples = load_all(path)
+        if len(samples) != 1:
+            raise ValueError(f"{path}: holds {len(samples)} samples, not one: use load_all")
+        return samples[0]
+
+
+def save_all(path: str | os.PathLike[str], samples: Sequence[Samples]) -> Path:
+    """Write several to one .npz: a JSON header with names and types, and the bytes of each array.
+
+    The file is written beside `path` and renamed, so that a run that is killed leaves no half file.
+    """
+    target = Path(path)
+    stored: dict[str, np.ndarray] = {}
+    records = [
+        {"label": s.label, "inputs": _put(s.inputs, stored), "outputs": _put(s.outputs, stored)}
+        | ({} if s.exact is None else {"exact": _put(s.exact, stored)})
+        for s in samples
+    ]
+    header = json.dumps({"format": FORMAT, "version": VERSION, "samples": records}).encode()
+    handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, allow_pickle=False, **{HEADER: np.frombuffer(header, np.uint8)}, **stored)
+        os.replace(scratch, target)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def load_all(path: str | os.PathLike[str]) -> tuple[Samples, ...]:
+    """Read what `save_all` wrote. Raises ValueError, with one line, for anything else; never reads a pickle."""
+    try:
+        # Opened here, because numpy leaves a file open that turns out to be no archive.
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("it is a single array, not an .npz")
+            return _read(archive)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path}: is no file of samples: {' '.join(str(error).split())}") from error
+
+
+def _read(archive: Mapping[str, np.ndarray]) -> tuple[Samples, ...]:
+    if HEADER not in archive:
+        raise ValueError("it has no header")
+    header = json.loads(archive[HEADER].tobytes())
+    if header["format"] != FORMAT or header["version"] != VERSION:
+        raise ValueError(f"its format is '{header['format']}' version {header['version']}")
+    return tuple(
+        Samples(
+            str(record["label"]),
+            _get(record["inputs"], archive),
+            _get(record["outputs"], archive),
+            _get(record["exact"], archive) if "exact" in record else None,
+        )
+        for record in header["samples"]
+    )
+
+
+def _put(arrays: Arrays, stored: dict[str, np.ndarray]) -> list[list[str]]:
+    """Store the bytes under numbered keys, because names may hold any character; return [name, key, type] of each."""
+    rows = []
+    for name, array in arrays.items():
+        element, key = element_of(array.dtype), f"a{len(stored)}"
+        stored[key] = array if element.native else array.view(element.raw)
+        rows.append([name, key, element.name])
+    return rows
+
+
+def _get(rows: Sequence[Sequence[str]], archive: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    arrays = {}
+    for name, key, type_name in rows:
+        element, array = BY_NAME[type_name], archive[key]
+        if array.dtype != (element.dtype if element.native else element.raw):
+            raise ValueError(f"'{name}' should be {type_name}, but is stored as {array.dtype.name}")
+        arrays[name] = array.view(element.dtype)
+    return arrays
+
+
+def _native(what: str, array: np.ndarray) -> np.ndarray:
+    """The array in the byte order of this machine."""
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{what} is a {type(array).__name__}, not a numpy array")
+    try:
+        element = element_of(array.dtype)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from error
+    return array if array.dtype == element.dtype else array.astype(element.dtype)

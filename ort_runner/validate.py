@@ -1,0 +1,171 @@
+"""validate: a model file and samples in, findings out."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from diagnostics import Level, Log, Place, Rule, rules
+from ort_runner.child import DEFAULT_TIME_LIMIT, ChildSession
+from ort_runner.compare import Gap
+from ort_runner.failures import Failure
+from ort_runner.model_file import ModelFile, missing_external_data, read_model_file
+from ort_runner.providers import AUTO, report_fall_back
+from ort_runner.samples import Samples
+from ort_runner.session import LocalSession, Opened, Runner
+from ort_runner.sums import allowance
+from ort_runner.validations import VALIDATIONS, Facts, inputs_fit, run_of
+
+LARGE_MODEL = 1 << 28  # bytes; a larger one is not kept in memory twice
+
+
+@dataclass(frozen=True, slots=True)
+class SampleResult:
+    """What became of one of the samples. `gaps` has the outputs that could be compared; `seconds` is the run's time."""
+
+    label: str
+    gaps: Mapping[str, Gap]
+    seconds: float
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """The verdict. `provider` is the one that ran, None if no session came up; `passed` says that every one of at
+    least one samples ran and that no error was found."""
+
+    model: Path
+    provider: str | None
+    samples: tuple[SampleResult, ...]
+    seconds: float
+    passed: bool
+
+    @property
+    def worst(self) -> tuple[str, str, Gap] | None:
+        """(label, output, gap) of the output with the largest error for its budget; None if none was compared."""
+        gaps = [(sample.label, name, gap) for sample in self.samples for name, gap in sample.gaps.items()]
+        return max(gaps, key=lambda entry: entry[2].ratio, default=None)
+
+
+def validate(
+    model_path: str | os.PathLike[str],
+    samples: Sequence[Samples],
+    provider: str = AUTO,
+    log: Log | None = None,
+    *,
+    isolate: bool = True,
+    time_limit: float = DEFAULT_TIME_LIMIT,
+    atol: float | None = None,
+    rtol: float | None = None,
+) -> Validation:
+    """Run a model on each of the samples and compare its outputs with PyTorch's.
+
+    Everything that is wrong goes to `log` as findings; nothing is raised for a bad model. `isolate` runs ONNX Runtime
+    in a child process: 0.2 s more, for which a crash, a hang of more than `time_limit` seconds, or a lack of memory is
+    a finding too instead of the end of this process. `atol` and `rtol` replace the error budget by
+    |got - want| <= atol + rtol * |want|. Raises ValueError for an unknown provider.
+    """
+    start = time.perf_counter()
+    path = Path(model_path)
+    runner: Runner = ChildSession(path, provider, time_limit=time_limit) if isolate else LocalSession(path, provider)
+    with runner:
+        work = _Work(path, log or Log(), runner, atol, rtol)
+        opened = work.open()
+        results = tuple(work.sample(s) for s in samples) if opened else ()
+    if not samples:
+        work.say(rules.VALIDATION_SKIPPED, {"reason": "there are no samples"})
+    return Validation(
+        model=path,
+        provider=opened.choice.provider.name if opened else None,
+        samples=results,
+        seconds=time.perf_counter() - start,
+        passed=bool(results) and not work.errors and all(result.passed for result in results),
+    )
+
+
+class _Work:
+    """One validation while it runs: the session, the log, and the number of errors said so far."""
+
+    def __init__(self, path: Path, log: Log, runner: Runner, atol: float | None, rtol: float | None) -> None:
+        self.errors = 0
+        self._path, self._log, self._runner = path, log, runner
+        self._tolerances = atol, rtol
+        self._opened: Opened | None = None
+
+    @cached_property
+    def _file(self) -> ModelFile:
+        return read_model_file(self._path)
+
+    @cached_property
+    def _lean(self) -> bool:
+        return self._file.size() > LARGE_MODEL
+
+    def say(self, rule: Rule, facts: Facts, at: Place | None = None) -> None:
+        """Report, and count errors."""
+        finding = self._log.report(rule, at, **facts)
+        self.errors += finding.level is Level.ERROR
+
+    def open(self) -> Opened | None:
+        """The open session, or None after a finding."""
+        try:
+            missing = tuple(missing_external_data(self._file))
+        except (OSError, ValueError) as error:
+            reason = f"{self._path}: {getattr(error, 'strerror', None) or error}"
+            self.say(rules.MODEL_REJECTED, {"error": reason}, Place(str(self._path), 1, 1))
+            return None
+        for name, reason in missing:
+            self.say(rules.EXTERNAL_DATA_MISSING, {"name": name, "reason": reason}, Place(str(self._path), 1, 1))
+        if missing:
+            return None
+        try:
+            self._opened = self._runner.open(lean=self._lean)
+        except Failure as failure:
+            self._fail(failure)
+            return None
+        finding = report_fall_back(self._opened.choice, self._log)
+        self.errors += finding is not None and finding.level is Level.ERROR
+        return self._opened
+
+    def sample(self, samples: Samples) -> SampleResult:
+        """Run one and check it. A session that died with the last one is opened again."""
+        before, seconds = self.errors, 0.0
+        gaps: Mapping[str, Gap] = {}
+        try:
+            opened = self._opened or self._runner.open(lean=self._lean)
+            self._opened = opened
+            unfit = tuple(inputs_fit(opened.inputs, samples))
+            for rule, facts in unfit:
+                self.say(rule, {**facts, "sample": samples.label}, Place(str(self._path), 1, 1))
+            if not unfit:
+                start = time.perf_counter()
+                outputs = self._runner.run(samples.inputs)
+                seconds = time.perf_counter() - start
+                gaps = self._check(opened, samples, outputs)
+        except Failure as failure:
+            self._fail(failure, samples.label)
+            if failure.fatal:
+                self._opened = None
+        return SampleResult(samples.label, MappingProxyType(dict(gaps)), seconds, self.errors == before)
+
+    def _check(self, opened: Opened, samples: Samples, outputs: Mapping[str, np.ndarray]) -> Mapping[str, Gap]:
+        atol, rtol = self._tolerances
+        run = run_of(samples, outputs, opened, atol=atol, rtol=rtol)
+        if any(gap.too_big for gap in run.gaps.values()):  # only now, because it reads the shapes of the whole model
+            sums = allowance(self._file, opened.inputs, samples.inputs)
+            run = run_of(samples, outputs, opened, atol=atol, rtol=rtol, sums=sums) if sums else run
+        for check in VALIDATIONS:
+            for rule, facts in check(run):
+                name = str(facts.get("output", facts.get("name", "")))
+                self.say(rule, {**facts, "sample": samples.label}, self._file.place_of_value(name))
+        return run.gaps
+
+    def _fail(self, failure: Failure, label: str | None = None) -> None:
+        facts = failure.facts if label is None else {**failure.facts, "sample": label}
+        self.say(failure.rule, facts, self._file.place_of_node(failure.node or ""))

@@ -1,0 +1,209 @@
+"""What is checked of one run: generators of (rule, facts), in the order in which they are asked.
+
+Count and names come first, then types and shapes, then NaN and infinity, then values: an output that fails one is not
+asked the next, because (3, 1) would broadcast against (3,) and a NaN compares with nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from diagnostics import Rule, rules
+from ort_runner.compare import Gap, compare, disagreements
+from ort_runner.providers import Provider
+from ort_runner.samples import Samples
+from ort_runner.session import Dim, Opened, Port
+
+Facts = Mapping[str, Any]  # Any: they are the keywords of Log.report, which has typed ones too
+Report = tuple[Rule, Facts]
+Pair = tuple[str, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the model: what went in, what PyTorch made of it, and what ONNX Runtime did."""
+
+    samples: Samples
+    outputs: Mapping[str, np.ndarray]
+    inputs: tuple[Port, ...]
+    declared: tuple[Port, ...]
+    provider: Provider
+    gaps: Mapping[str, Gap]
+
+    def pairs(self) -> Iterator[Pair]:
+        """(name, PyTorch's, ONNX Runtime's) of the outputs that both have."""
+        for name, want in self.samples.outputs.items():
+            if name in self.outputs:
+                yield name, want, self.outputs[name]
+
+    def comparable(self) -> Iterator[Pair]:
+        """Those of `pairs` that are of equal type and shape."""
+        return _comparable(self.pairs())
+
+
+def run_of(
+    samples: Samples,
+    outputs: Mapping[str, np.ndarray],
+    opened: Opened,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    sums: float = 0.0,
+) -> Run:
+    """The run with the gap of each output that can be compared; the keywords are those of `compare`."""
+    provider = opened.choice.provider
+    pairs = ((name, want, outputs[name]) for name, want in samples.outputs.items() if name in outputs)
+    gaps = {
+        name: compare(want, got, exact_of(samples, name), provider=provider, atol=atol, rtol=rtol, sums=sums)
+        for name, want, got in _comparable(pairs)
+    }
+    return Run(samples, outputs, opened.inputs, opened.outputs, provider, gaps)
+
+
+def exact_of(samples: Samples, name: str) -> np.ndarray | None:
+    """The output in float64, where there is one."""
+    return None if samples.exact is None else samples.exact.get(name)
+
+
+def _comparable(pairs: Iterator[Pair]) -> Iterator[Pair]:
+    return (pair for pair in pairs if pair[1].dtype == pair[2].dtype and pair[1].shape == pair[2].shape)
+
+
+Check = Callable[[Run], Iterator[Report]]
+
+
+def validation(check: Check) -> Check:
+    """Declares a check. VALIDATIONS below says when it is asked. Raises TypeError at import if it is no generator,
+    which would be asked and never answer, or says nothing of what it holds."""
+    if not inspect.isgeneratorfunction(check) or not check.__doc__:
+        raise TypeError(f"{check.__name__} is not a generator function with a docstring")
+    return check
+
+
+def inputs_fit(inputs: tuple[Port, ...], samples: Samples) -> Iterator[Report]:
+    """The samples are inputs of this model: asked before the run, which would not survive the contrary."""
+    ports = {port.name: port for port in inputs}
+    for name in samples.inputs.keys() - ports.keys():
+        yield rules.CONTRACT_BROKEN, {"name": name, "detail": f"The model has no such input; it has {_list(ports)}"}
+    sizes: dict[str, int] = {}
+    for name, port in ports.items():
+        array = samples.inputs.get(name)
+        if array is None:
+            yield rules.CONTRACT_BROKEN, {"name": name, "detail": "The samples have no value for this input"}
+        elif array.dtype.name != port.dtype:
+            detail = f"The input is {port.dtype}, but the samples hold {array.dtype.name}"
+            yield rules.CONTRACT_BROKEN, {"name": name, "detail": detail}
+        elif not _fits(port.shape, array.shape, sizes):
+            detail = f"The input is {_dims(port.shape)}, but the samples hold {_dims(array.shape)}"
+            yield rules.CONTRACT_BROKEN, {"name": name, "detail": detail}
+
+
+@validation
+def outputs_are_named(run: Run) -> Iterator[Report]:
+    """The model has PyTorch's outputs, all of them, no others, in their order."""
+    want, have = list(run.samples.outputs), [port.name for port in run.declared]
+    for name in want:
+        if name not in have:
+            yield (
+                rules.CONTRACT_BROKEN,
+                {"name": name, "detail": f"The model has no such output; it has {_list(have)}"},
+            )
+    for name in have:
+        if name not in want:
+            yield rules.CONTRACT_BROKEN, {"name": name, "detail": "PyTorch returned no such output"}
+    if want != have and sorted(want) == sorted(have):
+        name = next(one for one, other in zip(want, have, strict=True) if one != other)
+        detail = f"The order of the outputs is {_list(have)}; in PyTorch it is {_list(want)}"
+        yield rules.CONTRACT_BROKEN, {"name": name, "detail": detail}
+
+
+@validation
+def types_are_equal(run: Run) -> Iterator[Report]:
+    """Each output has PyTorch's type."""
+    for name, want, got in run.pairs():
+        if want.dtype != got.dtype:
+            yield rules.OUTPUT_TYPE_MISMATCH, {"output": name, "type": got.dtype.name, "expected": want.dtype.name}
+
+
+@validation
+def shapes_are_equal(run: Run) -> Iterator[Report]:
+    """Each output has PyTorch's shape: the same rank, and the same sizes."""
+    for name, want, got in run.pairs():
+        if want.shape != got.shape:
+            facts = {"output": name, "shape": _dims(got.shape), "expected": _dims(want.shape)}
+            yield rules.OUTPUT_SHAPE_MISMATCH, facts
+
+
+@validation
+def declared_shapes_hold(run: Run) -> Iterator[Report]:
+    """The shapes that the model declares for its outputs are those it produces; a name has one size in a run.
+
+    ONNX Runtime only logs the contrary, and whoever allocates outputs from the declaration gets it wrong.
+    """
+    sizes: dict[str, int] = {}
+    for port in run.inputs:
+        _fits(port.shape, run.samples.inputs[port.name].shape, sizes)
+    for port in run.declared:
+        got = run.outputs.get(port.name)
+        if got is not None and not _fits(port.shape, got.shape, sizes):
+            detail = f"The output is declared {_dims(port.shape)}, but ONNX Runtime returned {_dims(got.shape)}"
+            yield rules.CONTRACT_BROKEN, {"name": port.name, "detail": detail}
+
+
+@validation
+def non_finites_are_equal(run: Run) -> Iterator[Report]:
+    """NaN and the infinities stand at the same elements."""
+    for name, want, got in run.comparable():
+        unequal = disagreements(want, got, exact_of(run.samples, name))
+        count = int(np.count_nonzero(unequal))
+        if count:
+            at = tuple(int(i) for i in np.argwhere(unequal)[0])
+            facts = {"output": name, "provider": run.provider.name, "count": count, "index": list(at)}
+            yield rules.NON_FINITE_OUTPUT, {**facts, "got": float(got[at]), "want": float(want[at])}
+
+
+@validation
+def values_are_near(run: Run) -> Iterator[Report]:
+    """Each output is eager PyTorch's within the error budget of its type on this provider."""
+    for name, gap in run.gaps.items():
+        if gap.too_big:
+            shown = {"index": list(gap.index), "got": gap.got, "want": gap.want, "ulp": gap.ulp, "cosine": gap.cosine}
+            facts = {"output": name, "provider": run.provider.name, "ratio": gap.ratio, "worst": gap.worst}
+            yield rules.OUTPUT_DRIFT, {**facts, **shown}
+
+
+VALIDATIONS: tuple[Check, ...] = (
+    outputs_are_named,
+    types_are_equal,
+    shapes_are_equal,
+    declared_shapes_hold,
+    non_finites_are_equal,  # before the values, which are compared where both are finite
+    values_are_near,
+)
+
+
+def _fits(declared: tuple[Dim, ...], shape: tuple[int, ...], sizes: dict[str, int]) -> bool:
+    """Whether a shape is one of those declared; `sizes` collects what each name stands for."""
+    if not declared:  # ONNX Runtime tells a scalar and an unknown rank apart by nothing
+        return True
+    if len(declared) != len(shape):
+        return False
+    for dim, size in zip(declared, shape, strict=True):
+        if isinstance(dim, str):
+            dim = sizes.setdefault(dim, size)
+        if dim is not None and dim != size:
+            return False
+    return True
+
+
+def _dims(shape: tuple[Dim, ...]) -> str:
+    return f"[{', '.join('?' if dim is None else str(dim) for dim in shape)}]"
+
+
+def _list(names: Mapping[str, object] | list[str]) -> str:
+    return ", ".join(names) or "none"

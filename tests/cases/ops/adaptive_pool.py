@@ -1,0 +1,65 @@
+"""Rows for exporter/lowerings/adaptive_pool.py."""
+
+import torch
+
+from tests.cases.ops import FLOATS, OpCase, f, v
+
+aten = torch.ops.aten
+
+NO_DOUBLE = (torch.float32, torch.float16, torch.bfloat16)  # AveragePool on the CPU is float32
+
+CASES = (
+    OpCase(
+        aten.adaptive_avg_pool1d.default,
+        f(2, 3, 10),
+        vary={"output_size": ([1], [4], [13])},
+        dtypes=FLOATS,
+        dynamic="n 3 l",
+    ),
+    OpCase(aten.adaptive_avg_pool1d.default, f(2, 3, 10), [5], dtypes=NO_DOUBLE, dynamic="n 3 l"),
+    OpCase(aten.adaptive_avg_pool1d.default, f(3, 10), vary={"output_size": ([1], [4], [5])}, dynamic="3 l"),
+    OpCase(
+        aten.adaptive_avg_pool2d.default,
+        f(2, 3, 8, 9),
+        vary={"output_size": ([1, 1], [3, 4], [1, 4], [8, 1], [8, 9], [8, 4], [11, 2])},
+        dtypes=FLOATS,
+        dynamic="n 3 h w",
+    ),
+    OpCase(
+        aten.adaptive_avg_pool2d.default,
+        f(2, 3, 8, 9),
+        vary={"output_size": ([4, 3], [8, 3])},
+        dtypes=NO_DOUBLE,
+        dynamic="n 3 h w",
+    ),
+    OpCase(
+        aten.adaptive_avg_pool2d.default, f(3, 8, 9), vary={"output_size": ([1, 1], [4, 3], [3, 2])}, dynamic="3 h w"
+    ),
+    OpCase(aten._adaptive_avg_pool2d.default, f(2, 3, 8, 9), vary={"output_size": ([1, 1], [3, 5])}, dynamic="n 3 h w"),
+    OpCase(
+        aten.adaptive_avg_pool3d.default,
+        f(2, 3, 4, 6, 7),
+        vary={"output_size": ([1, 1, 1], [3, 4, 2], [2, 3, 7], [4, 1, 3])},
+        dynamic="n 3 d h w",
+    ),
+    OpCase(
+        aten._adaptive_avg_pool3d.default,
+        f(2, 3, 4, 6, 7),
+        vary={"output_size": ([1, 1, 1], [3, 4, 2])},
+        dynamic="n 3 d h w",
+    ),
+    OpCase(aten.adaptive_avg_pool3d.default, f(0, 3, 4, 6, 7), [3, 4, 5]),
+    OpCase(aten.adaptive_max_pool1d.default, f(2, 3, 10), vary={"output_size": ([1], [4], [5], [13])}, dtypes=FLOATS),
+    OpCase(
+        aten.adaptive_max_pool2d.default,
+        f(2, 3, 8, 9),
+        vary={"output_size": ([1, 1], [3, 4], [4, 3], [8, 4], [11, 2])},
+        dtypes=FLOATS,
+    ),
+    OpCase(aten.adaptive_max_pool2d.default, f(2, 3, 8, 9), vary={"output_size": ([1, 1], [3, 4])}, dynamic="n 3 h w"),
+    OpCase(
+        aten.adaptive_max_pool2d.default, v([[[1.0, 2, 2, 1], [2, 2, 1, 0], [0, 2, 2, 2]]]), [2, 3]
+    ),  # the first of equals
+    OpCase(aten.adaptive_max_pool2d.default, f(3, 8, 9), vary={"output_size": ([1, 1], [3, 4])}),
+    OpCase(aten.adaptive_max_pool3d.default, f(2, 3, 4, 6, 7), vary={"output_size": ([1, 1, 1], [3, 4, 2], [2, 3, 7])}),
+)

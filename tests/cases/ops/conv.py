@@ -1,0 +1,87 @@
+"""Rows for exporter/lowerings/conv.py."""
+
+import torch
+
+from tests.cases.ops import OpCase, f
+
+aten = torch.ops.aten
+
+# ONNX Runtime's CPU provider has Conv in float32 alone: float64 would be computed there in float32.
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+CASES = (
+    OpCase(
+        aten.conv1d.default,
+        f(2, 3, 9),
+        f(4, 3, 3),
+        f(4),
+        vary={"stride": ([1], [2]), "padding": ([0], [2]), "dilation": ([1], [2])},
+        dtypes=DTYPES,
+        dynamic="n 3 l",
+    ),
+    OpCase(aten.conv1d.default, f(3, 9), f(4, 3, 3), None, dynamic="3 l"),  # no batch, no bias
+    OpCase(aten.conv1d.padding, f(2, 3, 9), f(4, 3, 4), None, [1], "same", [2], dynamic="n 3 l"),  # 3 before, 3 after
+    OpCase(
+        aten.conv2d.default,
+        f(2, 4, 7, 8),
+        f(6, 2, 3, 2),
+        f(6),
+        [2, 1],
+        [1, 0],
+        [1, 2],
+        2,
+        dtypes=DTYPES,
+        dynamic="n 4 h w",
+    ),
+    OpCase(aten.conv2d.default, f(2, 4, 7, 8), f(4, 1, 3, 3), None, [1], [1], [1], 4),  # depthwise
+    OpCase(aten.conv2d.default, f(3, 7, 8), f(4, 3, 1, 1), f(4), dynamic="3 h w"),
+    OpCase(aten.conv2d.default, f(0, 3, 7, 8), f(4, 3, 3, 3), f(4)),
+    OpCase(
+        aten.conv2d.padding, f(2, 3, 7, 8), f(4, 3, 4, 2), f(4), vary={"padding": ("same", "valid")}, dynamic="n 3 h w"
+    ),
+    OpCase(aten.conv2d.padding, f(3, 7, 8), f(4, 3, 2, 2), f(4), [1, 1], "same", [3, 2]),
+    OpCase(aten.conv3d.default, f(1, 2, 4, 5, 6), f(3, 2, 2, 3, 2), f(3), [1, 2, 1], [1, 1, 0], dynamic="n 2 d h w"),
+    OpCase(aten.conv3d.padding, f(1, 2, 4, 5, 6), f(3, 2, 2, 3, 2), None, [1, 1, 1], "same"),
+    OpCase(
+        aten.conv_transpose1d.default,
+        f(2, 4, 5),
+        f(4, 3, 3),
+        f(3),
+        vary={"stride": ([1], [2]), "padding": ([0], [1]), "dilation": ([1], [2])},
+        dtypes=DTYPES,
+        dynamic="n 4 l",
+    ),
+    OpCase(aten.conv_transpose1d.default, f(4, 5), f(4, 3, 3), None, dynamic="4 l"),
+    OpCase(
+        aten.conv_transpose2d.input,
+        f(2, 4, 5, 6),
+        f(4, 3, 3, 2),
+        f(6),
+        [2, 3],
+        [1, 0],
+        [1, 2],
+        2,
+        dtypes=DTYPES,
+        dynamic="n 4 h w",
+    ),
+    OpCase(
+        aten.conv_transpose2d.input, f(1, 4, 5, 5), f(4, 3, 3, 3), f(3), [1, 1], [1, 0], [1, 1], 1, [2, 2]
+    ),  # crop less
+    OpCase(aten.conv_transpose2d.input, f(4, 5, 5), f(4, 3, 3, 3), f(3), [1, 2], [1, 1], [2, 2], 1, [3, 3]),
+    OpCase(aten.conv_transpose3d.input, f(1, 2, 3, 4, 3), f(2, 3, 2, 3, 2), None, [2], [1], [1], dynamic="n 2 d h w"),
+    OpCase(
+        aten.convolution.default,
+        f(2, 4, 7, 8),
+        f(6, 2, 3, 2),
+        f(6),
+        [2, 1],
+        [1, 0],
+        [1, 2],
+        False,
+        [0, 0],
+        2,
+        dynamic="n 4 h w",
+    ),
+    OpCase(aten.convolution.default, f(2, 4, 5, 6), f(4, 3, 3, 2), None, [2, 3], [1, 0], [1, 1], True, [1, 2], 1),
+    OpCase(aten.convolution.default, f(2, 3, 9), f(4, 3, 3), f(4), [2], [1], [1], False, [0], 1),
+)

@@ -1,0 +1,93 @@
+"""Rows for exporter/lowerings/conv_backward.py."""
+
+import torch
+
+from tests.cases.ops import OpCase, f
+
+backward = torch.ops.aten.convolution_backward.default
+ALL = [True, True, True]
+NONE = [0, 0]
+
+CASES = (
+    OpCase(
+        backward, f(2, 4, 8), f(2, 3, 8), f(4, 3, 3), [4], [1], [1], [1], False, [0], 1, ALL, dynamic="n 4 l, n 3 l"
+    ),
+    OpCase(backward, f(2, 4, 4, 5), f(2, 3, 8, 9), f(4, 3, 3, 3), [4], [2, 2], [1, 1], [1, 1], False, NONE, 1, ALL),
+    OpCase(
+        backward,
+        f(2, 4, 4, 5),
+        f(2, 3, 8, 9),
+        f(4, 3, 3, 3),
+        [4],
+        [2, 2],
+        [1, 1],
+        [1, 1],
+        False,
+        NONE,
+        1,
+        ALL,
+        dynamic="n 4 4 5, n",
+    ),
+    OpCase(backward, f(2, 6, 6, 7), f(2, 4, 8, 9), f(6, 2, 2, 2), [6], [1, 1], NONE, [2, 2], False, NONE, 2, ALL),
+    OpCase(
+        backward,
+        f(2, 4, 6, 7),
+        f(2, 4, 6, 7),
+        f(4, 1, 3, 3),
+        [4],
+        [1, 1],
+        [1, 1],
+        [1, 1],
+        False,
+        NONE,
+        4,
+        ALL,
+        dynamic="n 4 h w, n 4 h w",
+        tol={torch.float32: (1e-5, 5e-5)},
+        why="sums of hundreds of products, in another order",
+    ),
+    OpCase(
+        backward,
+        f(2, 4, 4, 5),
+        f(2, 3, 8, 9),
+        f(4, 3, 3, 3),
+        [4],
+        [2, 2],
+        [1, 1],
+        [1, 1],
+        False,
+        NONE,
+        1,
+        vary={"output_mask": ([True, False, False], [False, True, False], [True, True, False])},
+    ),
+    OpCase(
+        backward,
+        f(1, 3, 3, 4, 4),
+        f(1, 2, 4, 4, 5),
+        f(3, 2, 2, 3, 2),
+        [3],
+        [1] * 3,
+        [0, 1, 0],
+        [1] * 3,
+        False,
+        [0] * 3,
+        1,
+        ALL,
+    ),
+    OpCase(
+        backward,
+        f(2, 6, 9, 10),
+        f(2, 4, 5, 5),
+        f(4, 3, 3, 2),
+        [6],
+        [2, 2],
+        [1, 0],
+        [1, 1],
+        True,
+        NONE,
+        2,
+        ALL,
+        dynamic="n, n",
+    ),
+    OpCase(backward, f(2, 3, 10, 11), f(2, 4, 5, 5), f(4, 3, 3, 2), [3], [2, 2], [1, 0], [1, 1], True, [1, 1], 1, ALL),
+)

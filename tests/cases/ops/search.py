@@ -1,0 +1,43 @@
+"""Rows for exporter/lowerings/search.py."""
+
+import torch
+
+from tests.cases.ops import FLOATS, INTS, OpCase, f, i, v
+
+aten = torch.ops.aten
+
+NAN, INF = float("nan"), float("inf")
+NUMBERS = (*FLOATS, *INTS)
+STEPS = v([1, 3, 3, 5, 9])
+LONG = v(torch.arange(0, 900, 3).tolist())
+SIDES = {"right": (False, True)}
+
+CASES = (
+    OpCase(aten.searchsorted.Tensor, STEPS, i(2, 3, high=10), vary=SIDES),
+    OpCase(
+        aten.searchsorted.Tensor,
+        STEPS,
+        v([[0, 3], [9, 10]]),
+        vary={**SIDES, "out_int32": (False, True)},
+        dtypes=NUMBERS,
+    ),
+    OpCase(aten.searchsorted.Tensor, STEPS, v([3, 4]), vary={"side": ("left", "right")}),
+    OpCase(aten.searchsorted.Tensor, v([-INF, 1.0, 2.0, INF]), v([NAN, INF, -INF, 2.0]), vary=SIDES, dtypes=FLOATS),
+    OpCase(aten.searchsorted.Tensor, v([[1, 3, 5], [2, 4, 6]]), v([[3, 4, 9, 0], [3, 4, 9, 0]]), vary=SIDES),
+    OpCase(aten.searchsorted.Tensor, v([5, 1, 3]), v([[2, 3]]), sorter=v([1, 2, 0], torch.int64), vary=SIDES),
+    OpCase(aten.searchsorted.Tensor, STEPS, v(3), vary=SIDES),
+    OpCase(aten.searchsorted.Tensor, v([]), v([3.0]), vary=SIDES),
+    OpCase(aten.searchsorted.Tensor, LONG, i(3, 4, low=-5, high=1000), vary=SIDES),
+    OpCase(
+        aten.searchsorted.Tensor,
+        v([LONG.values, LONG.values]),
+        i(2, 5, low=-5, high=1000),
+        vary=SIDES,
+        dtypes=(torch.int64,),
+    ),
+    OpCase(aten.searchsorted.Tensor, v(LONG.values, torch.int64), i(3, 4, high=1000), vary=SIDES),
+    OpCase(aten.searchsorted.Scalar, STEPS, vary={"self": (3, 2.5), **SIDES}),
+    OpCase(aten.bucketize.Tensor, f(2, 3, low=0.0, high=10.0), STEPS, vary=SIDES, dtypes=NUMBERS),
+    OpCase(aten.bucketize.Tensor, f(2, 3), v([-1.0, 0.0, 1.0]), out_int32=True),
+    OpCase(aten.bucketize.Scalar, 3, STEPS, vary=SIDES),
+)

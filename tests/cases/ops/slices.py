@@ -1,0 +1,70 @@
+"""Rows for exporter/lowerings/slices.py."""
+
+import torch
+
+from tests.cases.ops import ALL, OpCase, f
+
+aten = torch.ops.aten
+FAR = 2**63 - 1
+
+CASES = (
+    OpCase(
+        aten.slice.Tensor,
+        f(5, 7),
+        1,
+        vary={"start": (None, 0, 2, -3, -9, 9), "end": (None, FAR, 5, -1, -9), "step": (1, 2, 3)},
+    ),
+    OpCase(aten.slice.Tensor, f(5, 7), 1, -3, None, vary={"step": (1, 2)}, dynamic="n m"),
+    OpCase(aten.slice.Tensor, f(5, 7), 1, None, -2, vary={"step": (1, 3)}, dynamic="n m"),
+    OpCase(aten.slice.Tensor, f(5, 7), 1, 1, FAR, 2, dynamic="n m"),
+    OpCase(aten.slice.Tensor, f(5, 7), dtypes=ALL, dim=-2, start=1, end=-1, dynamic="n 7"),
+    OpCase(aten.slice.Tensor, f(5, 7), 0, 4, 2),
+    OpCase(aten.slice.Tensor, f(0, 7), 0, 0, 2),
+    OpCase(aten.slice_copy.Tensor, f(5, 7), 1, 2, 5, 2),
+    OpCase(aten.select.int, f(3, 4), vary={"dim": (0, -1), "index": (0, 2, -1)}, dtypes=ALL, dynamic="n 4"),
+    OpCase(aten.select.int, f(3), 0, 1),
+    OpCase(aten.select_copy.int, f(3, 4), 1, -2),
+    OpCase(aten.narrow.default, f(5, 4), 0, vary={"start": (0, 1, -3), "length": (0, 2, 3)}, dynamic="n 4"),
+    OpCase(aten.narrow.default, f(5, 4), -1, -2, 2, dynamic="5 n"),
+    OpCase(aten.narrow.default, f(5, 4), 0, 0, 5),
+    OpCase(aten.narrow_copy.default, f(5, 4), 1, -2, 2),
+    OpCase(aten.split.Tensor, f(7, 4), 3, vary={"dim": (0, -1)}, dtypes=ALL),
+    OpCase(aten.split.Tensor, f(4, 6), 2, 1, dynamic="n 6"),
+    OpCase(aten.split.Tensor, f(3, 4), 5),
+    OpCase(aten.split.Tensor, f(0, 4), 2),
+    OpCase(aten.split.sizes, f(7, 4), [1, 0, 6]),
+    OpCase(aten.split_copy.Tensor, f(7, 4), 3),
+    OpCase(aten.unsafe_split.Tensor, f(7, 4), 3),
+    OpCase(aten.split_with_sizes.default, f(7, 4), [2, 5], dynamic="7 n"),
+    OpCase(aten.split_with_sizes.default, f(3, 9), [4, 0, 5], -1),
+    OpCase(aten.split_with_sizes_copy.default, f(7, 4), [2, 5]),
+    OpCase(aten.unsafe_split_with_sizes.default, f(7, 4), [2, 5]),
+    OpCase(aten.chunk.default, f(7, 4), 3, dynamic="7 n"),
+    OpCase(aten.chunk.default, f(4, 6), 2, -1, dynamic="n 6"),
+    OpCase(aten.chunk.default, f(3, 4), 5),
+    OpCase(aten.unsafe_chunk.default, f(7, 4), 3),
+    OpCase(aten.tensor_split.sections, f(7, 4), vary={"sections": (1, 3, 9)}, dynamic="7 n"),
+    OpCase(aten.tensor_split.indices, f(7, 4), vary={"indices": ([2, 5], [5, 2], [-2], [9, 12], [])}, dynamic="7 n"),
+    OpCase(aten.unbind.int, f(3, 4), vary={"dim": (0, -2)}, dtypes=ALL, dynamic="3 n"),
+    OpCase(aten.unbind_copy.int, f(3, 4), 1),
+    OpCase(
+        aten.slice_scatter.default,
+        f(6, 4),
+        f(2, 4),
+        0,
+        vary={"start": (2, -4), "end": (4, -2)},
+        dtypes=ALL,
+    ),
+    OpCase(aten.slice_scatter.default, f(6, 4), f(6, 4), dynamic="n 4, n 4"),
+    OpCase(aten.slice_scatter.default, f(6, 4), f(6, 2), 1, 2, dynamic="n 4, n 2"),
+    OpCase(aten.slice_scatter.default, f(6, 4), f(6, 2), 1, None, 2, dynamic="n 4, n 2"),
+    OpCase(aten.slice_scatter.default, f(6, 4), f(2, 4), 0, -2, dynamic="n 4, 2 4"),
+    OpCase(aten.slice_scatter.default, f(6, 4), f(3, 4), 0, -20, -3),
+    OpCase(aten.slice_scatter.default, f(6, 4), f(0, 4), 0, 9, 12),
+    OpCase(aten.slice_scatter.default, f(6, 4), f(0, 4), 0, FAR, None, 2),
+    OpCase(aten.slice_scatter.default, f(6, 4), f(3, 4), 0, 1, None, 2, dtypes=ALL),
+    OpCase(aten.slice_scatter.default, f(6, 4), f(6, 2), 1, 0, 4, 3, dynamic="n 4, n 2"),
+    OpCase(aten.select_scatter.default, f(3, 4), f(3), 1, vary={"index": (0, 2, -1, -3)}, dtypes=ALL, dynamic="n 4, n"),
+    OpCase(aten.select_scatter.default, f(3, 4), f(4), 0, -2, dynamic="n 4, 4"),
+    OpCase(aten.select_scatter.default, f(1, 4), f(4), 0, 0),
+)

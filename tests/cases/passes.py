@@ -1,0 +1,96 @@
+"""Rows for fx_passes/passes: a pass, and a small model on which its effect is seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fx_passes import FxPass
+from fx_passes.passes.complex_to_real import complex_to_real
+from fx_passes.passes.drop_asserts import drop_asserts
+from fx_passes.passes.drop_copies import drop_copies
+from fx_passes.passes.functionalize import functionalize
+from fx_passes.passes.fuse_gelu import fuse_gelu
+from fx_passes.passes.fuse_rms_norm import fuse_rms_norm
+from fx_passes.passes.inline_regions import inline_regions
+from fx_passes.passes.promote_types import promote_types
+from fx_passes.passes.rebase_strides import rebase_strides
+
+
+@dataclass(frozen=True)
+class PassCase:
+    """`forward` is captured on `inputs`, the first dim dynamic; the pass runs after those in `before`."""
+
+    each: FxPass
+    forward: Callable[..., Any]
+    inputs: tuple[torch.Tensor, ...]
+    before: tuple[FxPass, ...] = ()
+
+
+def _region(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    with torch.enable_grad():
+        y = y.relu()
+    return y + 1
+
+
+def _masked(x: torch.Tensor) -> torch.Tensor:
+    return x[x > 0]
+
+
+def _copies(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone().detach().to(torch.float32).contiguous()
+    return torch.nn.functional.dropout(y, 0.5, training=False).expand(y.shape[0], 3) + 1
+
+
+def _writes(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[:, 0] = 1.0
+    y[1:].mul_(2)
+    column = y.transpose(0, 1)[2]
+    y.add_(1)
+    return y + column.sum()
+
+
+def _mixed(x: torch.Tensor) -> torch.Tensor:
+    mask = (x > 0).to(torch.int64)
+    return (1.0 - mask) * x + torch.cat([mask, x]).sum() + torch.where(x > 0, mask, 0.5)
+
+
+def _rms(x: torch.Tensor) -> torch.Tensor:
+    weight = x[0].detach() + 2
+    return weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+def _gelu(x: torch.Tensor) -> torch.Tensor:
+    return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
+
+
+def _turned(x: torch.Tensor) -> torch.Tensor:
+    """Rotary positions as Llama has them, and an absolute value."""
+    pairs = torch.view_as_complex(x.reshape(x.shape[0], -1, 2))
+    turned = pairs * torch.polar(torch.ones(2), torch.tensor([0.0, 0.5]))
+    return torch.view_as_real(turned).flatten(1) + turned.transpose(0, 1).abs().sum()
+
+
+def _strided(x: torch.Tensor) -> torch.Tensor:
+    row = x.t()[1:].as_strided((3,), (1,))
+    turned = (x * 2).t().clone(memory_format=torch.preserve_format)
+    return row + turned.as_strided((2, 3), (3, 1)).sum(0) + x.t().contiguous().as_strided((3,), (2,))
+
+
+CASES = (
+    PassCase(inline_regions, _region, (torch.randn(4, 3),)),
+    PassCase(drop_asserts, _masked, (torch.randn(4, 3),)),
+    PassCase(rebase_strides, _strided, (torch.randn(4, 3),)),
+    PassCase(drop_copies, _copies, (torch.randn(4, 3),)),
+    PassCase(functionalize, _writes, (torch.randn(4, 3),)),
+    PassCase(complex_to_real, _turned, (torch.randn(3, 4),)),
+    PassCase(promote_types, _mixed, (torch.randn(4, 3),)),
+    PassCase(fuse_rms_norm, _rms, (torch.randn(4, 3),)),
+    PassCase(fuse_gelu, _gelu, (torch.randn(4, 3),)),
+)

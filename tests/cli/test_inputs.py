@@ -1,0 +1,201 @@
+"""`--input`, `--inputs`, `--dynamic`: what they mean, and one line for every mistake in them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+
+from exporter.cli.dynamic import parse_dynamic, with_dynamic
+from exporter.cli.inputs import Drawn, drawn_inputs, parse_input, with_inputs
+from exporter.cli.source import Source, load
+from exporter.cli.usage import UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("x=2x16:int64", Drawn((2, 16), "int64", 0, 1)),
+        ("x=2x16", Drawn((2, 16), "float32", 0, 1)),
+        ("x=2x16:int64:-5..999", Drawn((2, 16), "int64", -5, 999)),
+        ("x=8:half", Drawn((8,), "half", 0, 1)),
+        ("x=0x3:bool", Drawn((0, 3), "bool", 0, 1)),
+        ("x=scalar:float64", Drawn((), "float64", 0, 1)),
+        ("x=scalar", Drawn((), "float32", 0, 1)),
+        ("x=1.5", 1.5),
+        ("x=-2e-3", -2e-3),
+        ("x=3", 3),
+        ("x=true", True),
+        ("x=None", None),
+    ],
+)
+def test_one_input(text: str, meant: object) -> None:
+    assert parse_input(text) == ("x", meant)
+    assert type(parse_input(text)[1]) is type(meant)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "half", "bfloat16", "float8_e4m3fn", "complex64", "int64", "int8", "uint8", "bool"]
+)
+def test_every_dtype_is_drawn_the_same_each_time(dtype: str) -> None:
+    first, second = (drawn_inputs([f"x=2x3:{dtype}"])["x"] for _ in range(2))
+    assert isinstance(first, torch.Tensor)
+    assert isinstance(second, torch.Tensor)
+    assert first.dtype is getattr(torch, dtype)
+    assert torch.equal(first.to(torch.complex64), second.to(torch.complex64))
+
+
+def test_whole_numbers_keep_to_their_range() -> None:
+    values = drawn_inputs(["default=1000:int64", "wide=1000:int32:3..7"])
+    assert {int(value) for value in values["default"]} == {0, 1}  # type: ignore[attr-defined]
+    assert {int(value) for value in values["wide"]} == {3, 4, 5, 6, 7}  # type: ignore[attr-defined]
+
+
+BAD_INPUTS = [
+    ("2x16:int64", "no NAME="),
+    ("a b=2", "no NAME="),
+    ("x=", "no shape"),
+    ("x=2xx3", "no shape"),
+    ("x=2x-3:int64", "no shape"),
+    ("x=2x3:int64:0..9:7", "no shape"),
+    ("x=2x3:int64:9..0", "no range"),
+    ("x=2x3:int64:a..b", "no range"),
+    ("x=2x3:int46", "unknown dtype 'int46'. Did you mean"),
+    ("x=2x3:nn", "unknown dtype 'nn'"),
+    ("x=2x3:uint8:0..256", "uint8 holds 0 to 255 only"),
+    ("x=2x3:bool:0..2", "bool holds 0 to 1 only"),
+    ("x=2x3:int64:0..99999999999999999999", "int64 holds"),
+    ("x=9999999999x9999999999", "cannot be made"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), BAD_INPUTS)
+def test_a_bad_input_is_one_line(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        drawn_inputs([text])
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def given(name: str, *texts: str, stored: Path | None = None) -> Source:
+    return with_inputs(load(f"models.py:{name}"), texts, stored)
+
+
+def kinds(values: Sequence[object]) -> list[object]:
+    return [tuple(value.shape) if isinstance(value, torch.Tensor) else value for value in values]
+
+
+def test_inputs_take_their_places(folder: Path) -> None:
+    both = given("Adder", "scale=0.5", "x=2x3", "y=3")
+    assert kinds(both.args or ()) == [(2, 3), 3]
+    assert both.kwargs == {"scale": 0.5}
+    gap = given("Adder", "x=2x3", "scale=0.5")
+    assert kinds(gap.args or ()) == [(2, 3)]
+    assert gap.kwargs == {"scale": 0.5}
+
+
+def test_the_command_line_goes_over_the_source(folder: Path) -> None:
+    source = given("with_all", "x=5x3")
+    assert kinds(source.args or ()) == [(5, 3)]
+    assert source.kwargs == {"scale": 2.0}
+
+
+def test_a_forward_that_takes_any_name(folder: Path) -> None:
+    source = given("Anything", "x=2", "first=2x1", "second=2x1")
+    assert kinds(tuple(source.kwargs.values())) == [(2, 1), (2, 1)]
+    dims = with_dynamic(source, ["second:0=rows"]).dynamic_shapes
+    assert dims["second"] == {0: "rows"}
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".pt"])
+def test_stored_inputs(folder: Path, suffix: str) -> None:
+    path = folder / f"inputs{suffix}"
+    if suffix == ".npz":
+        numpy.savez(path, x=numpy.ones((2, 3), numpy.float32), y=numpy.ones(3, numpy.float32))
+    else:
+        torch.save({"x": torch.ones(2, 3), "y": torch.ones(3)}, path)
+    source = given("Adder", "scale=3.0", stored=path)
+    assert kinds(source.args or ()) == [(2, 3), (3,)]
+    assert source.kwargs == {"scale": 3.0}
+
+
+class Payload:
+    """Something that a safe loader must not construct."""
+
+
+def test_bad_stored_inputs_are_one_line(folder: Path) -> None:
+    (folder / "text.npz").write_text("no archive")
+    (folder / "inputs.json").write_text("{}")
+    torch.save(torch.ones(2), folder / "lone.pt")
+    torch.save({"x": Payload()}, folder / "pickle.pt")
+    numpy.savez(folder / "object.npz", x=numpy.array([None]))
+    said = {
+        "text.npz": "cannot be read",
+        "inputs.json": "neither .npz nor .pt",
+        "lone.pt": "holds a Tensor",
+        "pickle.pt": "cannot be read",
+        "object.npz": "cannot be read",
+        "missing.npz": "no file",
+    }
+    for name, part in said.items():
+        with pytest.raises(UsageError, match=part) as caught:
+            given("Adder", stored=folder / name)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "said"),
+    [
+        ("Adder", (), "comes without example inputs; give them with --input or --inputs for forward(x, y=None"),
+        ("Adder", ("y=2",), "do not fit forward(x, y=None, *, scale=1.0) of 'Adder': missing a required argument: 'x'"),
+        ("Adder", ("xx=2x3",), "forward has no argument 'xx'"),
+        ("Adder", ("x=2x3", "x=2x3"), "gives 'x' twice"),
+        ("with_all", ("scal=2.0",), "Did you mean 'scale'?"),
+    ],
+)
+def test_inputs_that_do_not_fit(folder: Path, name: str, texts: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        given(name, *texts)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_dims_are_named_by_input(folder: Path) -> None:
+    assert parse_dynamic("x:0=batch,-1=seq") == ("x", {0: "batch", -1: "seq"})
+    source = with_dynamic(given("Adder", "x=2x3", "y=3x1"), ["x:-1=width"])
+    assert source.dynamic_shapes == {"x": {1: "width"}, "y": None}
+    both = with_dynamic(given("with_all"), ["x:1=width"])
+    assert both.dynamic_shapes == {"x": {0: "rows", 1: "width"}, "scale": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x", "no NAME:INDEX=DIM"),
+        ("x:", "no NAME:INDEX=DIM"),
+        ("x:0", "'0' is no INDEX=DIM"),
+        ("x:batch=0", "'batch=0' is no INDEX=DIM"),
+        ("x:0=a-b", "'a-b' is no name of a dim"),
+        ("x:0=", "'' is no name of a dim"),
+        ("x:2=batch", "'x' has 2 dims, so there is no dim 2"),
+        ("x:--1=batch", "is no INDEX=DIM"),
+        ("z:0=batch", "forward has no argument 'z'. Known: x, y."),
+        ("y:0=batch", "'y' is a int; only a tensor has dims"),
+    ],
+)
+def test_a_bad_dim_is_one_line(folder: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        with_dynamic(given("Adder", "x=2x3", "y=3"), [text])
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_exported_program_is_already_decided(folder: Path) -> None:
+    torch.export.save(torch.export.export(torch.nn.Linear(4, 2), (torch.ones(2, 4),)), "linear.pt2")
+    source = load("linear.pt2")
+    assert with_inputs(source, (), None) is source
+    with pytest.raises(UsageError, match="already captured"):
+        with_inputs(source, ["input=2x4"], None)
+    with pytest.raises(UsageError, match="already captured"):
+        with_dynamic(source, ["input:0=batch"])

@@ -1,0 +1,98 @@
+"""The table of subcommands: what it costs to use it, and how it says no."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from diagnostics.rules import RULES
+from exporter.cli import COMMANDS, main
+
+HEAVY = ("torch", "onnx", "onnx_ir", "onnxruntime", "transformers", "numpy", "sarif_om")
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """The modules that a command line leaves imported, in a process of its own."""
+    script = (
+        f"import sys\nfrom exporter.cli import main\ncode = main({list(arguments)!r})\n"
+        "print('\\nmodules:', *sys.modules)\nsys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.rpartition("modules:")[2].split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--help",), ("--version",), ("rules",), ("explain", "FXP3001"), ("export", "--help"), ("ops", "--help")],
+)
+def test_what_needs_no_torch_imports_none(arguments: tuple[str, ...]) -> None:
+    assert not imported_by(*arguments) & set(HEAVY)
+
+
+def test_only_the_chosen_subcommand_is_imported() -> None:
+    modules = imported_by("rules")
+    assert "exporter.cli.rules" in modules
+    assert not modules & {f"exporter.cli.{name}" for name in COMMANDS if name != "rules"}
+
+
+def test_version_and_module_form() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "exporter.cli", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("fxport ")
+
+
+def test_every_subcommand_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, summary in COMMANDS.items():
+        assert main([name, "--help"]) == 0
+        assert summary.rstrip(".")[:30] in capsys.readouterr().out.replace("\n  ", " ")
+
+
+def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == sorted(RULES)
+    for word in ("FXP3001", "fxp3001", "NoOnnxLowering"):
+        assert main(["explain", word]) == 0
+        assert "What to do" in capsys.readouterr().out
+
+
+def test_lowerings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ops", "add.Tensor"]) == 0
+    assert "aten.add.Tensor" in capsys.readouterr().out
+
+
+USAGE = [
+    (["explain", "FXP300"], "There is no rule 'FXP300'"),
+    (["ops", "nothing_like_it"], "No operator with a lowering"),
+    (["exprot"], "No such command 'exprot'"),
+    (["export"], "Missing argument"),
+    (["export", "models.py:adder", "--opset", "high"], "Invalid value for '--opset'"),
+    (["export", "models.py:adder", "--fail-on", "sometimes"], "sometimes"),
+    (["export", "models.py:adder", "--format", "yaml"], "yaml"),
+    (["export", "models.py:adder", "--external-data", "perhaps"], "perhaps"),
+    (["export", "models.py:adder", "-o", "."], "--output '.' is a directory"),
+    (["export", "models.py:adder", "-o", "nowhere/a.onnx"], "there is no folder 'nowhere'"),
+    (["export", "models.py:adder", "-o", "/proc/a.onnx"], "cannot be written"),
+    (["export", "models.py:adder", "-o", "models.py"], "--output 'models.py' is the same file as SOURCE"),
+    (["export", "models.py:adder", "-o", "a", "--sarif", "./a"], "--sarif 'a' is the same file as --output"),
+    (["export", "models.py:adder", "--dump", "models.py"], "--dump 'models.py' is a file"),
+    (["export", "models.py:adder", "--dump", "/proc/a/b"], "--dump '/proc/file' cannot be written"),
+    (["export", "models.py:adder", "--sarif", "."], "--sarif '.' is a directory"),
+    (["export", "models.py:adder", "--sarif", "models.py/a.sarif"], "there is no folder 'models.py'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), USAGE)
+def test_usage(folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    if "/proc" in arguments[-1] and not os.path.isdir("/proc"):
+        pytest.skip("this system has no /proc")
+    before = set(folder.iterdir())
+    assert main(arguments) == 2
+    output = capsys.readouterr()
+    assert said in output.err
+    assert "Traceback" not in output.err
+    assert output.out == ""
+    assert set(folder.iterdir()) == before

@@ -1,0 +1,90 @@
+"""SOURCE: every form of it, and one line for every mistake in it."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from exporter.cli.source import load
+from exporter.cli.usage import UsageError
+
+
+@pytest.mark.parametrize("where", ["models.py", "models"])
+@pytest.mark.parametrize("name", ["adder", "Adder", "linear", "with_inputs", "with_all", "lone_tensor"])
+def test_each_form_gives_a_model(folder: Path, where: str, name: str) -> None:
+    source = load(f"{where}:{name}")
+    assert isinstance(source.model, nn.Module)
+    assert source.name == name
+
+
+def test_a_function_brings_inputs_and_dims(folder: Path) -> None:
+    source = load("models.py:with_all")
+    assert source.args is not None
+    assert [value.shape for value in source.args if isinstance(value, torch.Tensor)] == [(2, 3)]
+    assert source.kwargs == {"scale": 2.0}
+    assert source.dynamic_shapes == {"x": {0: "rows"}}
+    assert load("models.py:linear").args is None
+
+
+def test_a_class_is_constructed_in_eval_mode_and_an_instance_keeps_its_own(folder: Path) -> None:
+    built, made = load("models.py:Normed").model, load("models.py:adder").model
+    assert isinstance(built, nn.Module)
+    assert isinstance(made, nn.Module)
+    assert not built.training
+    assert made.training
+
+
+def test_a_file_sees_its_neighbours(folder: Path) -> None:
+    (folder / "inner").mkdir()
+    (folder / "inner" / "parts.py").write_text("WIDTH = 4\n")
+    (folder / "inner" / "net.py").write_text("import parts\nfrom torch import nn\nnet = nn.Linear(parts.WIDTH, 1)\n")
+    assert isinstance(load("inner/net.py:net").model, nn.Linear)
+
+
+def test_a_file_may_have_the_name_of_an_imported_module(folder: Path) -> None:
+    (folder / "torch.py").write_text("from torch import nn\nnet = nn.Identity()\n")
+    assert isinstance(load("torch.py:net").model, nn.Identity)
+
+
+def test_an_exported_program_comes_with_its_inputs(folder: Path) -> None:
+    program = torch.export.export(nn.Linear(4, 2), (torch.ones(2, 4),))
+    torch.export.save(program, "linear.pt2")
+    source = load("linear.pt2")
+    assert source.name == "linear"
+    assert source.args is not None
+    assert len(source.args) == 1
+
+
+MISTAKES = [
+    ("models.py", "names no model"),
+    ("modles.py:adder", "no file 'modles.py'. Did you mean 'models.py'?"),
+    ("modles:adder", "no module 'modles'"),
+    ("models.inner:adder", "no module 'models.inner'"),
+    (".:adder", "no module"),
+    ("models.py:ader", "'models.py' has no 'ader'. Did you mean 'adder'"),
+    ("models.py:NEEDSWIDTH", "Did you mean 'NeedsWidth'?"),
+    ("models.py:adder.inner", "has no 'adder.inner'"),
+    ("models.py:number", "gives a int"),
+    ("models.py:NeedsWidth", "without arguments: missing a required argument: 'width'"),
+    ("models.py:takes", "without arguments: missing a required argument: 'width'"),
+    ("models.py:broken", "Calling 'models.py:broken' raised IndexError: list index out of range at models.py:60."),
+    ("models.py:bad_args", "The second value of 'models.py:bad_args' is a int"),
+    ("missing.pt2", "no file 'missing.pt2'"),
+    ("garbage.pt2", "cannot be loaded by torch.export.load"),
+    ("syntax.py:x", "Importing 'syntax.py' raised SyntaxError"),
+    ("leaves.py:x", "Importing 'leaves.py' raised SystemExit: 3 at leaves.py:2."),
+    ("folder.py:x", "'folder.py' is a directory"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), MISTAKES)
+def test_a_mistake_is_one_line(folder: Path, text: str, said: str) -> None:
+    (folder / "garbage.pt2").write_bytes(b"no archive")
+    (folder / "syntax.py").write_text("x = (\n")
+    (folder / "leaves.py").write_text("import sys\nsys.exit(3)\n")
+    (folder / "folder.py").mkdir()
+    with pytest.raises(UsageError) as caught:
+        load(text)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,71 @@
+"""The samples of PyTorch's operator database as small models."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo
+from torch.utils import _pytree as pytree
+
+SAMPLES = {torch.float32: 3, torch.int64: 1, torch.bool: 1, torch.float16: 1, torch.complex64: 1}
+"""How many samples of each dtype a whole run takes from every operator."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One sample of one operator in one dtype; `text` is its row in reports and in the table of known gaps."""
+
+    op: str
+    dtype: str
+    index: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.op}|{self.dtype}|{self.index}"
+
+
+class Sample(torch.nn.Module):
+    """One call of an operator; its tensors are the model's inputs, everything else is part of it."""
+
+    def __init__(self, op: OpInfo, arguments: Any) -> None:
+        super().__init__()
+        self.op = op
+        self.leaves, self.spec = pytree.tree_flatten(arguments)
+
+    @property
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        return tuple(leaf.detach().clone() for leaf in self.leaves if isinstance(leaf, torch.Tensor))
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        given = iter(tensors)
+        leaves = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
+        first, args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        return self.op.op(first, *args, **kwargs)
+
+
+def full_name(op: OpInfo) -> str:
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+def operators() -> dict[str, OpInfo]:
+    return {full_name(op): op for op in op_db}
+
+
+def keys(dtype: torch.dtype) -> list[str]:
+    """The operators that PyTorch supports in a dtype on the CPU."""
+    return [name for name, op in operators().items() if dtype in op.supported_dtypes("cpu")]
+
+
+def samples(op: OpInfo, dtype: torch.dtype, count: int) -> Iterator[Sample]:
+    """The first samples of an operator, the same in every run."""
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for each in islice(op.sample_inputs("cpu", dtype, requires_grad=False), count):
+            yield Sample(op, (each.input, tuple(each.args), dict(each.kwargs)))

@@ -1,0 +1,183 @@
+"""One sample through one exporter and ONNX Runtime, to one outcome."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+import onnxruntime
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from exporter import ExportError, export
+from exporter.lower.dtypes import DTYPES
+from tests.conformance.samples import Key, Sample
+from tests.running import from_ort, to_ort
+
+TOLERANCES = {
+    torch.float64: (1e-7, 1e-7),
+    torch.float32: (1e-4, 1e-4),
+    torch.float16: (1e-2, 1e-2),
+    torch.bfloat16: (3e-2, 3e-2),
+    torch.complex64: (1e-4, 1e-4),
+    torch.complex128: (1e-7, 1e-7),
+}
+"""(rtol, atol) for every exporter alike; the other dtypes are compared exactly."""
+
+UNFILLED = frozenset(
+    {
+        "empty",
+        "empty_like",
+        "empty_permuted",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+        "resize_",
+        "resize_as_",
+    }
+)
+"""Operators that give memory as it is."""
+
+LEFT_OUT = frozenset({"eager refuses", "torch.export refuses"})
+"""Outcomes that say nothing about an exporter."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a sample: "pass", one of LEFT_OUT, or how it failed. `seconds` is the time of the export."""
+
+    key: Key
+    status: str
+    detail: str = ""
+    seconds: float = 0.0
+
+
+Exporter = Callable[[torch.nn.Module, tuple[torch.Tensor, ...]], ir.Model]
+
+
+def with_fxport(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> ir.Model:
+    try:
+        return export(model, inputs).model
+    except ExportError as error:
+        found = [f for f in error.log.findings if f.level == "error"]
+        raise RuntimeError("; ".join(f"{f.rule.id} {f.message}" for f in found)) from error
+
+
+def with_torch(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> ir.Model:
+    program = torch.onnx.export(model, inputs, dynamo=True, verbose=False)
+    assert program is not None
+    return program.model
+
+
+EXPORTERS: dict[str, Exporter] = {"fxport": with_fxport, "torch": with_torch}
+
+
+def attempt(key: Key, sample: Sample, exporter: str) -> Outcome:
+    """Runs one sample. Never raises: whatever an exporter or the runtime raises is the outcome."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.CRITICAL)
+        try:
+            with _RandomOps() as random:
+                expected = _eager(sample)
+        except Exception as error:  # noqa: BLE001  # PyTorch's own; such a sample is left out
+            return Outcome(key, "eager refuses", _line(error))
+        started = time.perf_counter()
+        try:
+            model = EXPORTERS[exporter](sample, sample.tensors)
+        except Exception as error:  # noqa: BLE001  # the outcome
+            seconds = time.perf_counter() - started
+            refused = _torch_refuses(sample)
+            return Outcome(key, "torch.export refuses" if refused else "export fails", _line(error), seconds)
+        seconds = time.perf_counter() - started
+        try:
+            actual = _run(model, sample.tensors)
+        except Exception as error:  # noqa: BLE001  # the outcome
+            return Outcome(key, "runtime fails", _line(error), seconds)
+        difference = _difference(actual, expected, random.seen or sample.op.name in UNFILLED)
+        return Outcome(key, "wrong" if difference else "pass", difference, seconds)
+
+
+def _eager(sample: Sample) -> list[torch.Tensor]:
+    with torch.no_grad():
+        torch.manual_seed(0)
+        leaves = pytree.tree_leaves(sample(*sample.tensors))
+    return [leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf) for leaf in leaves if leaf is not None]
+
+
+class _RandomOps(TorchDispatchMode):
+    """Notices random ops, whose values nobody can compare."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen |= torch.Tag.nondeterministic_seeded in func.tags
+        return func(*args, **(kwargs or {}))
+
+
+def _torch_refuses(sample: Sample) -> bool:
+    try:
+        with torch.no_grad():
+            torch.export.export(sample, sample.tensors, strict=False)
+    except Exception:  # noqa: BLE001  # the question is just whether it raises
+        return True
+    return False
+
+
+def _run(model: ir.Model, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    session = onnxruntime.InferenceSession(
+        ir.to_proto(model).SerializeToString(), settings, providers=["CPUExecutionProvider"]
+    )
+    binding, held = session.io_binding(), []
+    wanted = {value.name: value for value in model.graph.inputs}
+    tensors = [_as_fed(tensor, value.dtype) for tensor, value in zip(inputs, model.graph.inputs, strict=True)]
+    for (name, value), tensor in zip(wanted.items(), tensors, strict=True):
+        assert value.dtype is not None
+        held.append(to_ort(tensor, value.dtype))
+        binding.bind_ortvalue_input(name, held[-1])
+    for output in session.get_outputs():
+        binding.bind_output(output.name)
+    session.run_with_iobinding(binding)
+    results = zip(binding.get_outputs(), model.graph.outputs, strict=True)
+    returned = [(value, output) for value, output in results if not str(output.name).endswith(".updated")]
+    return [from_ort(value, output.dtype) for value, output in returned]  # type: ignore[arg-type]
+
+
+def _as_fed(tensor: torch.Tensor, dtype: ir.DataType | None) -> torch.Tensor:
+    """A complex input travels as real numbers with a last axis of 2, where the exporter made it so."""
+    if tensor.is_complex() and dtype != DTYPES[tensor.dtype]:
+        return torch.view_as_real(tensor.resolve_conj())
+    return tensor.resolve_conj().resolve_neg()
+
+
+def _difference(actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], undefined: bool) -> str:
+    """What is wrong with the outputs; "" if nothing is."""
+    if len(actual) != len(expected):
+        return f"{len(actual)} outputs instead of {len(expected)}"
+    for got, want in zip(actual, expected, strict=True):
+        want = want.resolve_conj().resolve_neg()
+        if want.is_complex() and not got.is_complex():
+            want = torch.view_as_real(want)
+        if got.dtype != want.dtype or got.shape != want.shape:
+            return f"{got.dtype} {tuple(got.shape)} instead of {want.dtype} {tuple(want.shape)}"
+        if not undefined:
+            rtol, atol = TOLERANCES.get(want.dtype, (0.0, 0.0))
+            close = torch.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True)
+            if not close.all():
+                return f"{int((~close).sum())} of {close.numel()} values differ"
+    return ""
+
+
+def _line(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]

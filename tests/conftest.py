@@ -1,0 +1,56 @@
+"""Flags of the suite, what a marker needs to run, and how many examples a property test takes.
+
+The usual run takes the same 40 examples every time, so that a change is judged by what it changed;
+`pytest tests/fuzz --hypothesis-profile=long` takes 2,000 new ones.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much, HealthCheck.large_base_example]
+
+settings.register_profile("usual", max_examples=40, deadline=None, derandomize=True, suppress_health_check=QUIET)
+settings.register_profile("long", max_examples=2000, deadline=None, suppress_health_check=QUIET)
+settings.load_profile("usual")
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden files anew instead of comparing")
+    parser.addoption("--slow", action="store_true", help="run the whole of the suites of which CI runs a sample")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("slow") and not config.getoption("--slow"):
+            item.add_marker(pytest.mark.skip(reason="part of a long run: --slow"))
+        if item.get_closest_marker("gpu") and not _cuda_works():
+            item.add_marker(pytest.mark.skip(reason="ONNX Runtime's CUDA provider does not come up on this machine"))
+
+
+@cache
+def _cuda_works() -> bool:
+    from diagnostics import Log
+    from ort_runner import providers
+
+    return providers.resolve("auto", Log()).name == "cuda"
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest):
+    """Compares a text with tests/golden/<name>; with --update-golden it writes the file instead."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"tests/golden/{name} is missing: run pytest --update-golden and read it"
+        assert text == path.read_text(encoding="utf-8"), f"differs from tests/golden/{name}"
+
+    return compare

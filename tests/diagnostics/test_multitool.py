@@ -1,0 +1,67 @@
+"""Microsoft's validator on our log: no error, no warning. It needs node's packages, so it is not part of a usual run.
+
+`npm i --no-audit --no-fund --ignore-scripts @microsoft/sarif-multitool@5.7.0`, make
+`node_modules/@microsoft/sarif-multitool-linux/Sarif.Multitool` executable, and name it in SARIF_MULTITOOL.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from diagnostics import Log
+from diagnostics.sarif import PROFILES, About, write_sarif
+
+TOOL = os.environ.get("SARIF_MULTITOOL", "")
+# SARIF2006 opens the URLs of a log.
+OFFLINE = (
+    '<Properties><Properties Key="SARIF2006.UrisShouldBeReachable.Options"><Property Key="RuleEnabled" '
+    'Value="Disabled" Type="Driver.RuleEnabledState" /></Properties></Properties>'
+)
+pytestmark = pytest.mark.skipif(not TOOL, reason="SARIF_MULTITOOL names no executable of sarif-multitool")
+
+
+def run(*arguments: str) -> str:
+    done = subprocess.run([TOOL, *arguments], capture_output=True, text=True, check=False, timeout=120)
+    return done.stdout + done.stderr
+
+
+def complaints(log: Path) -> list[str]:
+    """Errors and warnings: `validate` itself always exits with 0."""
+    config, report = log.with_suffix(".xml"), log.with_suffix(".report")
+    config.write_text(OFFLINE, encoding="utf-8")
+    levels = ("--rule-kind", "Sarif;Ghas", "--level", "Error;Warning;Note")
+    run("validate", str(log), "-c", str(config), *levels, "--log", "ForceOverwrite", "-o", str(report))
+    results = json.loads(report.read_text(encoding="utf-8-sig"))["runs"][0]["results"]
+    return [f"{r['ruleId']} {r['message']}" for r in results if r.get("level", "warning") in ("error", "warning")]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_validator_has_nothing_to_say(profile: str, log: Log, tmp_path: Path) -> None:
+    assert complaints(write_sarif(log, tmp_path / "log.sarif", profile=profile, about=About("bert", "ci"))) == []
+
+
+def test_the_validator_sees_a_planted_fault(log: Log, tmp_path: Path) -> None:
+    file = write_sarif(log, tmp_path / "log.sarif")
+    document = json.loads(file.read_text(encoding="utf-8"))
+    document["runs"][0]["results"][0]["ruleIndex"] = 99
+    file.write_text(json.dumps(document), encoding="utf-8")
+    assert complaints(file)
+
+
+def test_a_moved_line_is_the_same_result(log: Log, tmp_path: Path, model_file: str) -> None:
+    old = write_sarif(log, tmp_path / "old.sarif")
+    source = Path(model_file).read_text(encoding="utf-8")
+    document = json.loads(old.read_text(encoding="utf-8").replace('"startLine": 6', '"startLine": 9'))
+    new = tmp_path / "new.sarif"
+    new.write_text(json.dumps(document), encoding="utf-8")
+    Path(model_file).write_text("\n\n\n" + source, encoding="utf-8")
+    merged = tmp_path / "merged.sarif"
+    run("match-results-forward", str(new), "-r", str(old), "-o", str(merged), "--log", "ForceOverwrite")
+    results = json.loads(merged.read_text(encoding="utf-8-sig"))["runs"][0]["results"]
+    assert results
+    assert "new" not in {result["baselineState"] for result in results}

@@ -1,0 +1,81 @@
+"""Every row of tests/cases/complex.py against eager PyTorch in ONNX Runtime; every op of the pass has a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from diagnostics import Log
+from exporter import ExportError, export
+from exporter.options import DEFAULT_OPSET
+from exporter.reference import cases
+from fx_passes.passes.complex_to_real import ROWS
+from tests.cases.complex import CASES
+from tests.exporter import test_ops
+from tests.running import session_of
+
+NUMBERS = {torch.ops.aten.sym_size.int}
+"""Ops whose result is a number of the graph rather than a tensor: dynamic rows have them."""
+
+
+def parameters() -> Iterator[Any]:
+    for number, case in enumerate(CASES):
+        for kwargs in case.variants():
+            for dtype in case.dtypes:
+                name = f"{number}-{case.target}-{str(dtype)[6:]}"
+                marks = [pytest.mark.xfail(reason=case.known_gap, strict=True)] if case.known_gap else []
+                yield pytest.param(case, kwargs, dtype, None, id=name, marks=marks)
+                if case.dynamic is not None:
+                    yield pytest.param(case, kwargs, dtype, case.dynamic, id=f"{name}-dynamic")
+
+
+@pytest.mark.parametrize(("case", "kwargs", "dtype", "dynamic"), list(parameters()))
+def test_complex(case: Any, kwargs: dict[str, Any], dtype: torch.dtype, dynamic: str | None) -> None:
+    test_ops.test_op(case, kwargs, dtype, DEFAULT_OPSET, dynamic)
+
+
+def test_every_op_of_the_pass_has_a_row() -> None:
+    missing = ROWS.keys() - {case.target for case in CASES} - NUMBERS
+    assert not missing, sorted(map(str, missing))
+
+
+class Eigenvalues(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        values, vectors = torch.linalg.eig(x)
+        return torch.exp(values) + vectors.abs().sum()
+
+
+def test_an_op_without_a_row_is_reported_once_by_its_name() -> None:
+    with pytest.raises(ExportError) as caught:
+        export(Eigenvalues(), (torch.randn(3, 3, dtype=torch.complex64),))
+    errors = [finding for finding in caught.value.log.findings if finding.level == "error"]
+    assert {finding.rule.id for finding in errors} == {"FXP3001"}
+    assert {finding.facts["op"] for finding in errors} == {"aten.linalg_eig.default"}
+
+
+class Weighted(torch.nn.Module):
+    """A complex weight and a complex buffer that the model writes to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(3, dtype=torch.complex64))
+        self.register_buffer("seen", torch.zeros(3, dtype=torch.complex64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen += x.sum(0)
+        return x * self.weight + self.seen
+
+
+def test_complex_weights_buffers_inputs_and_outputs() -> None:
+    model, inputs = Weighted(), (torch.randn(4, 3, dtype=torch.complex64),)
+    program = export(model, inputs, dynamic_shapes=({0: "n"},))
+    session = session_of(program)
+    recorded = list(cases(model, inputs, None, program, Log()))
+    assert [case.label for case in recorded] == ["sample", "resized"]
+    for case in recorded:
+        found = session.run(list(case.outputs), case.inputs)
+        for actual, expected in zip(found, case.outputs.values(), strict=True):
+            torch.testing.assert_close(torch.from_numpy(actual), torch.from_numpy(expected))

@@ -1,0 +1,101 @@
+"""The ONNX passes: what they do to a graph, and that its results stay."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import torch
+from torch import nn
+
+from exporter import OnnxProgram, export
+from tests.running import assert_same, run_session, session_of
+
+
+def operators(program: OnnxProgram) -> Counter[str]:
+    return Counter(node.op_type for node in program.model.graph)
+
+
+def normalized(*layers: nn.Module) -> nn.Sequential:
+    """A model in evaluation whose batch norms have statistics of their own."""
+    model = nn.Sequential(*layers)
+    for module in model:
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            nn.init.uniform_(module.running_mean, -1, 1)
+            nn.init.uniform_(module.running_var, 0.5, 2)
+            nn.init.uniform_(module.weight, 0.5, 2)
+            nn.init.uniform_(module.bias, -1, 1)
+    return model.eval()
+
+
+@pytest.mark.parametrize(
+    ("layers", "left"),
+    [
+        ((nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU()), 0),
+        ((nn.Conv2d(4, 4, 3, groups=2), nn.BatchNorm2d(4)), 0),
+        ((nn.ConvTranspose2d(3, 4, 3), nn.BatchNorm2d(4)), 0),
+        ((nn.ConvTranspose2d(4, 4, 3, groups=2), nn.BatchNorm2d(4)), 1),
+        ((nn.Conv2d(3, 4, 3), nn.ReLU(), nn.BatchNorm2d(4)), 1),
+    ],
+)
+def test_batch_norm_is_folded_into_the_convolution_before_it(layers: tuple[nn.Module, ...], left: int) -> None:
+    model = normalized(*layers)
+    x = torch.randn(2, layers[0].in_channels, 6, 6)  # type: ignore[arg-type]  # a convolution
+    program = export(model, (x,))
+    assert operators(program)["BatchNormalization"] == left
+    assert_same(run_session(session_of(program), program, (x,)), [model(x)], tol=(1e-5, 1e-5))
+
+
+class Shared(nn.Module):
+    """The convolution's own result is used, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3), normalized(nn.BatchNorm2d(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x)
+        return y + self.norm(y)
+
+
+def test_batch_norm_stays_where_the_convolution_serves_another() -> None:
+    model, x = Shared().eval(), torch.randn(2, 3, 6, 6)
+    program = export(model, (x,))
+    assert operators(program)["BatchNormalization"] == 1
+    assert_same(run_session(session_of(program), program, (x,)), [model(x)])
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(9, 4), nn.Linear(4, 9, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.head(self.embedding(ids))
+
+
+def test_a_weight_is_stored_transposed_unless_it_is_tied() -> None:
+    x = torch.randn(2, 3, 4)
+    linear = nn.Linear(4, 5)
+    program = export(linear, (x,))
+    assert operators(program) == {"MatMul": 1, "Add": 1}
+    assert_same(run_session(session_of(program), program, (x,)), [linear(x)])
+    tied, ids = Tied(), torch.tensor([[1, 2]])
+    program = export(tied, (ids,))
+    assert operators(program)["Transpose"] == 1
+    assert len([v for v in program.model.graph.initializers.values() if v.shape == (9, 4)]) == 1
+    assert_same(run_session(session_of(program), program, (ids,)), [tied(ids)])
+
+
+class Constants(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        table = torch.arange(4) * 2 + 1
+        return x * table.to(torch.float32).sqrt() + (torch.ones(4) / 3)
+
+
+def test_constants_are_computed() -> None:
+    x = torch.randn(2, 4)
+    program = export(Constants(), (x,))
+    assert operators(program) == {"Mul": 1, "Add": 1}
+    assert_same(run_session(session_of(program), program, (x,)), [Constants()(x)])

@@ -1,0 +1,45 @@
+"""Every row of tests/cases/models: exported, saved, and validated in ONNX Runtime at two sizes."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import ort_runner
+from diagnostics import Level, Log
+from exporter import ExportError, export, reference
+from tests.cases import models
+from tests.cases.models import ModelCase
+
+
+def rows() -> Iterator[Any]:
+    for info in pkgutil.iter_modules(models.__path__):
+        group = importlib.import_module(f"{models.__name__}.{info.name}")
+        for case in group.CASES:
+            marks = [pytest.mark.xfail(reason=case.known_gap, strict=True)] if case.known_gap else []
+            yield pytest.param(case, id=f"{info.name}-{case.name}", marks=marks)
+
+
+@pytest.mark.parametrize("case", list(rows()))
+def test_model(case: ModelCase, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    example = case.build()
+    log = Log()
+    try:
+        program = export(example.model, example.args, example.kwargs, dynamic_shapes=example.dynamic_shapes, log=log)
+    except ExportError as error:
+        raise AssertionError("\n".join(f"{f.rule.id} {f.message} {f.place}" for f in error.log.findings)) from error
+    path = tmp_path / "model.onnx"
+    program.save(path)
+    recorded = reference.cases(example.model, example.args, example.kwargs, program, log)
+    samples = [ort_runner.Samples(each.label, each.inputs, each.outputs, each.exact) for each in recorded]
+    assert [each.label for each in samples] == ["sample", "resized"][: 2 if example.dynamic_shapes else 1]
+    ort_runner.validate(path, samples, provider="cpu", log=log)
+    errors = [f"{f.rule.id} {f.message}" for f in log.findings if f.level is Level.ERROR]
+    assert not errors, "\n".join(errors)

@@ -1,0 +1,143 @@
+"""Generated programs of views and writes: the functional graph computes what eager PyTorch computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from diagnostics import Log
+from exporter import Options
+from exporter.capture import capture
+from fx_passes import run_passes
+from fx_passes.passes.functionalize import functionalize, unsupported
+from fx_passes.pipeline import PREPARE
+from fx_passes.program import OutputKind
+
+Step = Callable[[torch.Tensor], torch.Tensor]
+
+VIEWS: dict[str, Step] = {
+    "x[1:]": lambda x: x[1:] if x.shape[0] > 1 else x,
+    "x[::2]": lambda x: x[::2],
+    "x[0]": lambda x: x[0] if x.dim() > 1 else x,
+    "x[..., -1:]": lambda x: x[..., -1:],
+    "x.transpose(0, -1)": lambda x: x.transpose(0, -1),
+    "x.unsqueeze(1)": lambda x: x.unsqueeze(1),
+    "x.squeeze()": lambda x: x.squeeze() if x.squeeze().dim() else x,
+    "x.reshape(-1)": lambda x: x.reshape(-1),
+    "x.flatten()": lambda x: x.flatten(),
+    "x.split(2)[0]": lambda x: x.split(2)[0],
+    "x.unbind()[0]": lambda x: x.unbind()[0] if x.dim() > 1 else x,
+    "x.chunk(2, -1)[-1]": lambda x: x.chunk(2, -1)[-1],
+    "x.diagonal()": lambda x: x.diagonal() if x.dim() == 2 else x,
+    "x.permute": lambda x: x.permute(*range(x.dim())[::-1]),
+    "x.expand": lambda x: x.expand(x.shape),
+}
+
+WRITES: dict[str, Step] = {
+    "x.add_(1)": lambda x: x.add_(1),
+    "x.mul_(2)": lambda x: x.mul_(2),
+    "x.fill_(3)": lambda x: x.fill_(3),
+    "x.zero_()": lambda x: x.zero_(),
+    "x.copy_(x.flip(0))": lambda x: x.copy_(x.flip(0)),
+    "x.relu_()": lambda x: x.relu_(),
+    "x.clamp_(-1, 1)": lambda x: x.clamp_(-1, 1),
+    "x.masked_fill_": lambda x: x.masked_fill_(x > 0, -1.0),
+    "x += x": lambda x: x.add_(x.sum()),
+}
+
+PROGRAMS = st.lists(
+    st.tuples(st.lists(st.sampled_from(sorted(VIEWS)), max_size=3), st.sampled_from(sorted(WRITES))),
+    min_size=1,
+    max_size=4,
+)
+
+
+class Writing(torch.nn.Module):
+    """Each step writes through a chain of views; all views taken so far, and the base, are returned."""
+
+    def __init__(self, program: list[tuple[list[str], str]], mutate_input: bool) -> None:
+        super().__init__()
+        self.program = program
+        self.mutate_input = mutate_input
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        base = x if self.mutate_input else x.clone()
+        seen = [base]
+        for views, write in self.program:
+            view = base
+            for name in views:
+                view = VIEWS[name](view)
+            seen.append(view)
+            WRITES[write](view)
+        return [each.clone() for each in seen]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(PROGRAMS, st.booleans())
+def test_writes_become_values(program: list[tuple[list[str], str]], mutate_input: bool) -> None:
+    model, x = Writing(program, mutate_input), torch.randn(4, 4)
+    captured = capture(model, (x.clone(),), None, None, Options(), Log())
+    assert not unsupported(captured.graph_module)
+    functional = run_passes(captured, PREPARE, Log())
+    assert not any(_mutates(node) for node in functional.graph_module.graph.nodes)
+    given_x = x.clone()
+    results: Any = functional.graph_module(*[captured.tensors[e.target] for e in captured.inputs if e.target], given_x)
+    expected_x = x.clone()
+    expected = model(expected_x)
+    kinds = [output.kind for output in functional.outputs]
+    user = [r for r, kind in zip(results, kinds, strict=True) if kind is OutputKind.USER]
+    torch.testing.assert_close(user, expected)
+    torch.testing.assert_close(given_x, x, msg="the functional graph wrote to its input")
+    mutated = [r for r, kind in zip(results, kinds, strict=True) if kind is OutputKind.MUTATION]
+    if mutated:
+        torch.testing.assert_close(mutated, [expected_x])
+    else:
+        torch.testing.assert_close(expected_x, x)
+
+
+class NativeBatchNorm(torch.nn.Module):
+    """Batch normalization by the op that returns what the backward pass needs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("running_mean", torch.zeros(3))
+        self.register_buffer("running_var", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        stats = (self.get_buffer("running_mean"), self.get_buffer("running_var"))
+        y, mean, _ = torch.native_batch_norm(x, None, None, *stats, True, 0.2, 1e-5)
+        return y + mean
+
+
+def _mutates(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+@pytest.mark.parametrize(
+    ("model", "dtype"),
+    [
+        (torch.nn.BatchNorm1d(3), torch.float32),
+        (torch.nn.BatchNorm1d(3), torch.bfloat16),
+        (torch.nn.InstanceNorm2d(3, affine=True, track_running_stats=True), torch.float32),
+        (NativeBatchNorm(), torch.float32),
+    ],
+    ids=["batch", "batch-bfloat16", "instance", "native"],
+)
+def test_normalization_in_training_updates_its_statistics(model: torch.nn.Module, dtype: torch.dtype) -> None:
+    model = model.to(dtype).train()
+    x = torch.randn(8, 3, 4, 5) if isinstance(model, torch.nn.InstanceNorm2d) else torch.randn(8, 3)
+    x = x.to(dtype)
+    captured = run_passes(capture(model, (x,), None, None, Options(), Log()), (functionalize,), Log())
+    updates = {o.updates: i for i, o in enumerate(captured.outputs) if o.kind is OutputKind.MUTATION}
+    assert {"running_mean", "running_var"} <= set(updates)
+    values = [captured.tensors[e.target].clone() if e.target else x for e in captured.inputs]
+    results = captured.graph_module(*values)
+    expected = model(x)
+    torch.testing.assert_close(results[0], expected)
+    for name, position in updates.items():
+        torch.testing.assert_close(results[position], model.get_buffer(str(name)))

@@ -1,0 +1,274 @@
+"""The import picture of the repository, held against the code with `ast`.
+
+Each check is a function from one source text to its breaches, so that the same function is run on planted violations.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("diagnostics", "fx_passes", "exporter", "ort_runner")
+ATTIC = ("exporter.cli", "exporter.pytest_plugin")
+MAX_LINES = 400
+
+# What a room may import of ours (itself always included). The attic is a room of its own above all others.
+ALLOWED_ROOMS = {
+    "diagnostics": {"diagnostics"},
+    "fx_passes": {"fx_passes", "diagnostics"},
+    "exporter": {"exporter", "fx_passes", "diagnostics"},
+    "ort_runner": {"ort_runner", "diagnostics"},
+    "attic": {*ROOMS, "attic"},
+}
+
+# What a room must not import of others: each runs on machines or at moments where these are absent or too slow.
+FORBIDDEN_LIBRARIES = {
+    "diagnostics": {"torch", "onnx", "onnx_ir", "onnxruntime", "numpy", "transformers"},
+    "fx_passes": {"onnx", "onnx_ir", "onnxruntime", "transformers"},
+    "exporter": {"onnxruntime"},
+    "ort_runner": {"torch", "onnx_ir", "transformers"},
+    "attic": {"transformers"},
+}
+
+# The only module that imports the SARIF object model, which costs 180 ms and has no types.
+SARIF_MODULE = "diagnostics/sarif/objects.py"
+
+# Rooms of private torch API. Elsewhere a private name must be one of PRIVATE_ALLOWED.
+PRIVATE_ROOMS = ("exporter/capture/", "fx_passes/decompose.py", "fx_passes/trace.py")
+PRIVATE_ALLOWED = {
+    "torch._ops.OpOverload": "the type of an ATen target; torch has no public name for it",
+    "torch._ops.OpOverloadPacket": "the type of `torch.ops.aten.add`; torch has no public name for it",
+    "torch._ops.HigherOrderOperator": "the type of a higher-order target; torch has no public name for it",
+    "torch._subclasses.fake_tensor.FakeTensor": "the type of `node.meta['val']`",
+    "torch._subclasses.FakeTensor": "the type of `node.meta['val']`",
+    "torch._C.FunctionSchema": "the type of `OpOverload._schema`",
+    "torch._C.Argument": "the type of an argument in a schema",
+    "torch.utils._sympy.functions": "the functions that PyTorch writes sizes with, matched by their types",
+    "torch._check": "documented, and the function that users are told to call",
+    "torch.utils._pytree": "torch.export's own notion of nested inputs, without a public name",
+    "torch._prims_common.elementwise_dtypes": "the rules of type promotion, which must be PyTorch's own",
+    "torch._prims_common.ELEMENTWISE_TYPE_PROMOTION_KIND": "an argument of elementwise_dtypes",
+}
+
+# What a lazy package may import when it is imported: nothing that pulls torch in.
+LIGHT = {
+    "exporter/__init__.py": ("__future__", "collections", "importlib", "typing"),
+    "exporter/cli/__init__.py": (
+        "__future__",
+        "collections",
+        "importlib",
+        "shlex",
+        "sys",
+        "traceback",
+        "typer",
+        "typing",
+        "exporter.cli.usage",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One imported module or attribute, absolute, at its line."""
+
+    name: str
+    line: int
+
+
+def imports_of(tree: ast.AST, path: str) -> Iterator[Import]:
+    """All names imported anywhere in a file, relative ones resolved; `import_module("…")` with a literal counts too."""
+    package = path.removesuffix(".py").replace("/", ".").split(".")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (Import(alias.name, node.lineno) for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield from (Import(f"{base}.{alias.name}", node.lineno) for alias in node.names)
+        if isinstance(node, ast.Call) and dotted(node.func) in {"import_module", "importlib.import_module"}:
+            first = node.args[0] if node.args else None
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield Import(first.value, node.lineno)
+
+
+def dotted(node: ast.expr) -> str | None:
+    """`torch.fx.Node` for the expression that reads it, None for any other expression."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (base := dotted(node.value)) is not None:
+        return f"{base}.{node.attr}"
+    return None
+
+
+def attributes_of(tree: ast.AST) -> Iterator[Import]:
+    """The longest dotted names read in a file: `torch.fx.Node`, not also `torch.fx`."""
+    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and id(node) not in inner and (name := dotted(node)) is not None:
+            yield Import(name, node.lineno)
+
+
+def room_of(module: str) -> str:
+    """The first package of a dotted name, or `attic` for the modules that stand above all rooms."""
+    in_attic = any(module == name or module.startswith(f"{name}.") for name in ATTIC)
+    return "attic" if in_attic else module.split(".")[0]
+
+
+def room_breaches(source: str, path: str) -> list[str]:
+    """Imports against the arrows diagnostics ← fx_passes ← exporter ← attic → ort_runner → diagnostics."""
+    room = room_of(path.removesuffix(".py").replace("/", "."))
+    breaches = []
+    for found in imports_of(ast.parse(source), path):
+        top = found.name.split(".")[0]
+        target = room_of(found.name)
+        if target in (*ROOMS, "attic") and target not in ALLOWED_ROOMS[room]:
+            breaches.append(f"{path}:{found.line}: {room} must not import {found.name}")
+        if top in FORBIDDEN_LIBRARIES[room]:
+            breaches.append(f"{path}:{found.line}: {room} must not import the library {top}")
+    return breaches
+
+
+def sarif_breaches(source: str, path: str) -> list[str]:
+    """`sarif_om` anywhere but in its one module."""
+    found = [f for f in imports_of(ast.parse(source), path) if f.name.split(".")[0] == "sarif_om"]
+    return [] if path == SARIF_MODULE else [f"{path}:{f.line}: only {SARIF_MODULE} imports sarif_om" for f in found]
+
+
+def is_private(name: str) -> bool:
+    """True for a torch name without a promise: an underscore in any part, or `torch.fx.experimental`.
+
+    `torch.ops.aten._softmax` is an operator, whose schema is stable, and not an API of torch.
+    """
+    parts = name.split(".")
+    if parts[0] != "torch" or parts[1:2] == ["ops"]:
+        return False
+    hidden = any(part.startswith("_") and not part.startswith("__") for part in parts)
+    return hidden or name.startswith("torch.fx.experimental")
+
+
+def private_breaches(source: str, path: str) -> list[str]:
+    """Private torch API outside its two rooms."""
+    if path.startswith(PRIVATE_ROOMS):
+        return []
+    tree = ast.parse(source)
+    found = [*imports_of(tree, path), *attributes_of(tree)]
+    allowed = tuple(PRIVATE_ALLOWED)
+    return [
+        f"{path}:{f.line}: private torch API {f.name}; it belongs into {' or '.join(PRIVATE_ROOMS)}"
+        for f in found
+        if is_private(f.name) and not any(f.name == name or f.name.startswith(f"{name}.") for name in allowed)
+    ]
+
+
+def run_on_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run when a module is imported, without those under `if TYPE_CHECKING`."""
+    for statement in body:
+        if isinstance(statement, ast.If) and dotted(statement.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}:
+            yield from run_on_import(statement.orelse)
+        elif not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield statement
+
+
+def lazy_breaches(source: str, path: str) -> list[str]:
+    """Imports that a package runs at once, where it has promised to be lazy."""
+    module = ast.Module(body=list(run_on_import(ast.parse(source).body)), type_ignores=[])
+    light = LIGHT[path]
+    eager = [
+        found for found in imports_of(module, path) if not f"{found.name}.".startswith(tuple(f"{n}." for n in light))
+    ]
+    return [f"{path}:{found.line}: {path} is lazy; it must not import {found.name} at once" for found in eager]
+
+
+def length_breaches(source: str, path: str) -> list[str]:
+    """Files that hold more than one idea."""
+    lines = len(source.splitlines())
+    return [f"{path}: {lines} lines, more than {MAX_LINES}; split it"] if lines > MAX_LINES else []
+
+
+def production() -> list[Path]:
+    return sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+
+
+def everything() -> list[Path]:
+    others = [path for folder in ("tests", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    return production() + sorted(others)
+
+
+CHECKS = {
+    "rooms": (room_breaches, production),
+    "sarif_om": (sarif_breaches, production),
+    "private torch": (private_breaches, production),
+    "lazy": (lazy_breaches, lambda: [ROOT / path for path in LIGHT]),
+    "length": (length_breaches, everything),
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_picture_holds(name: str) -> None:
+    check, files = CHECKS[name]
+    paths = files()
+    assert paths, f"no files for the check {name}: has a room moved?"
+    breaches = [
+        breach
+        for path in paths
+        for breach in check(path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix())
+    ]
+    assert not breaches, "\n".join(breaches)
+
+
+PLANTED = [
+    ("rooms", "diagnostics/log.py", "import fx_passes.base"),
+    ("rooms", "diagnostics/log.py", "def f():\n    import torch"),
+    ("rooms", "diagnostics/log.py", "if TYPE_CHECKING:\n    from numpy import ndarray"),
+    ("rooms", "fx_passes/graph.py", "from exporter import lowerings"),
+    ("rooms", "fx_passes/passes/fold.py", "import onnx_ir as ir"),
+    ("rooms", "exporter/pipeline.py", "from ort_runner import validate"),
+    ("rooms", "exporter/pipeline.py", "import importlib\nimportlib.import_module('onnxruntime')"),
+    ("rooms", "exporter/pipeline.py", "from .cli import main"),
+    ("rooms", "exporter/lower/walk.py", "from ..cli import main"),
+    ("rooms", "ort_runner/session.py", "from torch import Tensor"),
+    ("rooms", "ort_runner/session.py", "import exporter"),
+    ("sarif_om", "diagnostics/text.py", "import sarif_om"),
+    ("sarif_om", "diagnostics/sarif/build.py", "def f():\n    import sarif_om"),
+    ("sarif_om", "exporter/cli/export.py", "from sarif_om import Result"),
+    ("private torch", "exporter/lower/walk.py", "import torch\ntorch._dynamo.reset()"),
+    ("private torch", "exporter/lower/walk.py", "from torch.export import _trace"),
+    ("private torch", "fx_passes/spec.py", "from torch.fx.experimental.symbolic_shapes import ShapeEnv"),
+    ("private torch", "exporter/cli/source.py", "import torch._dynamo.config as config"),
+    ("lazy", "exporter/__init__.py", "from .pipeline import export"),
+    ("lazy", "exporter/cli/__init__.py", "from exporter.cli.export import command"),
+    ("lazy", "exporter/__init__.py", "try:\n    import torch\nexcept ImportError:\n    pass"),
+    ("length", "exporter/pipeline.py", "x = 1\n" * (MAX_LINES + 1)),
+]
+
+
+@pytest.mark.parametrize(("name", "path", "source"), PLANTED)
+def test_a_planted_violation_is_red(name: str, path: str, source: str) -> None:
+    check, _ = CHECKS[name]
+    assert len(check(source, path)) == 1
+
+
+FINE = [
+    (
+        "rooms",
+        "exporter/cli/export.py",
+        "import onnxruntime\nfrom ort_runner import validate\nfrom exporter import export",
+    ),
+    ("rooms", "exporter/pytest_plugin.py", "from ort_runner import validate"),
+    ("rooms", "exporter/lower/walk.py", "from .registry import LOWERINGS\nfrom fx_passes.program import Program"),
+    ("sarif_om", "diagnostics/sarif/objects.py", "def f():\n    import sarif_om"),
+    ("private torch", "exporter/capture/fake.py", "from torch._subclasses.fake_tensor import FakeTensorMode"),
+    ("private torch", "exporter/lower/registry.py", "from torch._ops import OpOverload"),
+    ("private torch", "exporter/lowerings/reduce.py", "import torch\ntorch.ops.aten._softmax.default"),
+    ("lazy", "exporter/__init__.py", "if TYPE_CHECKING:\n    import torch\ndef f():\n    import torch"),
+    ("length", "exporter/pipeline.py", "x = 1\n" * MAX_LINES),
+]
+
+
+@pytest.mark.parametrize(("name", "path", "source"), FINE)
+def test_what_is_allowed_is_green(name: str, path: str, source: str) -> None:
+    check, _ = CHECKS[name]
+    assert check(source, path) == []
