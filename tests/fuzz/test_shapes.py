@@ -91,7 +91,8 @@ def test_arrangements(shape: list[int], name: str, other: int, dim: int, dtype: 
     st.booleans(),
 )
 def test_pad(shape: list[int], pads: list[int], mode: str, dtype: torch.dtype, dynamic: bool) -> None:
-    assume(mode != "circular" or min(pads, default=0) >= 0)  # PyTorch reads memory that it did not fill when one side is cut
+    # PyTorch reads memory that it did not fill when one side is cut.
+    assume(mode != "circular" or min(pads, default=0) >= 0)
     agree(lambda x: aten.pad(x, pads, mode), tensor(shape, dtype), dynamic=dynamic)
 
 
