@@ -56,6 +56,7 @@ PRIVATE_ALLOWED = {
 # What a lazy package may import when it is imported: nothing that pulls torch in.
 LIGHT = {
     "exporter/__init__.py": ("__future__", "collections", "importlib", "typing"),
+    "exporter/pytest_plugin.py": ("__future__", "collections", "dataclasses", "pathlib", "pytest", "typing"),
     "exporter/cli/__init__.py": (
         "__future__",
         "collections",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,14 @@ from exporter.cli.usage import UsageError, did_you_mean
 if TYPE_CHECKING:
     from exporter import OnnxProgram
     from ort_runner import Samples, Validation
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerances:
+    """What replaces the error budget: |got - want| <= atol + rtol * |want|. With neither, the budget holds."""
+
+    atol: float | None = None
+    rtol: float | None = None
 
 
 def require_provider(name: str) -> None:
@@ -31,6 +40,9 @@ def validation_of(
     provider: str,
     log: Log,
     adapt: Callable[[Samples], Samples] = lambda samples: samples,
+    *,
+    tolerances: Tolerances = Tolerances(),
+    isolate: bool = True,
 ) -> Validation | None:
     """Run the file and compare. Errors are in the log; None where there was nothing to compare with."""
     from ort_runner import validate
@@ -40,7 +52,9 @@ def validation_of(
         with log.stage("reference"):
             samples = [adapt(each) for each in samples_of(source, program, log)]
         with log.stage("validate"):
-            validation = validate(path, samples, provider, log) if samples else None
+            if samples:
+                atol, rtol = tolerances.atol, tolerances.rtol
+                validation = validate(path, samples, provider, log, isolate=isolate, atol=atol, rtol=rtol)
     except Stop:
         return validation  # its findings are in the log, the file is there: the summary is still wanted
     return validation

@@ -1,0 +1,1 @@
+"""Checks of models: in a test, and of all models of a manifest."""

@@ -1,0 +1,40 @@
+"""One model once through the whole house: exported, saved, run in ONNX Runtime, compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from diagnostics import Log
+from exporter.cli.export import exported
+from exporter.cli.source import Source
+from exporter.cli.validation import Tolerances, require_provider, validation_of
+
+if TYPE_CHECKING:
+    from exporter import OnnxProgram, Options
+    from ort_runner import Validation
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check made: the file, the exported model in memory, the comparison, and the log of the run.
+
+    `validation` is None where there was nothing to compare with; the log says why.
+    """
+
+    path: Path
+    program: OnnxProgram
+    validation: Validation | None
+    log: Log
+
+
+def check_one(
+    source: Source, options: Options, path: Path, provider: str, log: Log, tolerances: Tolerances = Tolerances()
+) -> Checked:
+    """Raises Stop where there is no model, its findings in the log; UsageError for inputs that make no sense, OSError
+    where `path` cannot be written."""
+    require_provider(provider)
+    program = exported(source, options, log)
+    program.save(path)
+    return Checked(path, program, validation_of(path, source, program, provider, log, tolerances=tolerances), log)

@@ -1,0 +1,186 @@
+"""The pytest plugin, run by pytest on test files of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import torch
+
+from diagnostics import Log
+from exporter.cli.check import in_test
+
+pytest_plugins = ["pytester"]
+
+INSTALLED = any(entry.value == "exporter.pytest_plugin" for entry in metadata.entry_points(group="pytest11"))
+PLUGIN = () if INSTALLED else ("-p", "exporter.pytest_plugin")
+
+MODEL = """
+import pytest
+import torch
+
+
+class Bent(torch.nn.Module):
+    def forward(self, x):
+        return torch.linalg.eigvals(x).real
+
+
+class Sound(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) + 1
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What torch imports on use is imported before pytester takes its note of the modules that it will forget."""
+    folder = tmp_path_factory.mktemp("warm")
+    in_test.check(torch.nn.ReLU(), torch.ones(2), folder=folder, logs=[Log()], at=(__file__, 1))
+
+
+def run(pytester: pytest.Pytester, tests: str, *arguments: str) -> pytest.RunResult:
+    pytester.makepyfile(test_models=MODEL + tests)
+    return pytester.runpytest_inprocess(*PLUGIN, "-p", "no:cacheprovider", *arguments)
+
+
+def results_of(path: Path) -> list[dict]:
+    (whole,) = json.loads(path.read_text(encoding="utf-8"))["runs"]
+    return whole["results"]
+
+
+def test_a_sound_model_passes_and_returns_what_was_made(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+def test_sound(onnx_check, tmp_path):
+    checked = onnx_check(Sound(), torch.randn(2, 3), dynamic_shapes=({0: "rows"},), provider="cpu")
+    assert checked.validation.passed
+    assert [sample.label for sample in checked.validation.samples] == ["sample", "resized"]
+    assert checked.program.model.graph.inputs[0].shape[0].value == "rows"
+    assert (tmp_path / "model.onnx").is_file()
+    assert (tmp_path / "model.sarif").is_file()
+    onnx_check(Sound(), kwargs={"x": torch.randn(2)}, name="again", output_names=("y",))
+    assert (tmp_path / "again-2.onnx").is_file()
+""",
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_a_failure_is_the_findings_text_at_the_users_line(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "\ndef test_bent(onnx_check):\n    onnx_check(Bent(), torch.randn(2, 3, 3))\n")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "error[[]FXP3001[]]: No ONNX lowering for 'aten.linalg_eigvals.default'.",
+            "*--> test_models.py:7:16",
+            "7 |         return torch.linalg.eigvals(x).real",
+            "  |                ^^^^^^^^^^^^^^^^^^^^^^^",
+            "  = help: *",
+            "1 error",
+            "Artifacts are kept in *",
+            "FAILED test_models.py::test_bent - *FXP3001*",
+        ]
+    )
+    assert "Traceback" not in result.stdout.str()
+    assert "in_test.py" not in result.stdout.str()
+
+
+def test_a_warning_fails_on_request_and_is_shown_otherwise(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+def noisy():
+    return torch.nn.Dropout(0.0).train()
+
+def test_strict(onnx_check):
+    onnx_check(noisy(), torch.randn(2, 3), fail_on="warning")
+
+def test_lax(onnx_check):
+    onnx_check(noisy(), torch.randn(2, 3))
+    assert False, "to be shown"
+""",
+    )
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["warning[[]FXP10*", "*- fxport -*", "warning[[]FXP10*"])
+
+
+def test_inputs_that_do_not_fit_are_one_line(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "\ndef test_unfit(onnx_check):\n    onnx_check(torch.nn.Linear(2, 2), torch.ones(5, 5))\n")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["'Linear' does not run in PyTorch with these inputs: RuntimeError*"])
+
+
+def test_the_mark_gives_opsets_and_tolerances(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+@pytest.mark.onnx_check(opsets=(18, 23))
+def test_opsets(onnx_check, request):
+    checked = onnx_check(Sound(), torch.randn(2))
+    assert f"opset{checked.program.model.opset_imports['']}" in request.node.name
+
+@pytest.mark.onnx_check(atol=0.0, rtol=0.0)
+class TestExact:
+    def test_exact(self, onnx_check):
+        onnx_check(torch.nn.Tanh(), torch.linspace(-2, 2, 999))
+
+    @pytest.mark.onnx_check(atol=1e-3)
+    def test_near(self, onnx_check):
+        onnx_check(torch.nn.Tanh(), torch.linspace(-2, 2, 999))
+""",
+        "-v",
+    )
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(["*test_opsets[[]opset18] PASSED*", "*test_opsets[[]opset23] PASSED*", "*FXP5002*"])
+
+
+@pytest.mark.parametrize("mark", ["opset=18", "18"])
+def test_a_mark_that_says_nothing_is_refused(pytester: pytest.Pytester, mark: str) -> None:
+    result = run(pytester, f"\n@pytest.mark.onnx_check({mark})\ndef test_it(onnx_check):\n    pass\n")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR or result.parseoutcomes().get("errors") == 1
+    result.stdout.fnmatch_lines_random(["*onnx_check*opsets*"])
+
+
+THREE = """
+@pytest.mark.parametrize("size", [3, 4, 5])
+def test_bent(onnx_check, size):
+    onnx_check(Bent(), torch.randn(2, size, size))
+
+def test_sound(onnx_check):
+    onnx_check(Sound(), torch.randn(2))
+"""
+
+
+def test_one_sarif_file_for_the_run(pytester: pytest.Pytester) -> None:
+    result = run(pytester, THREE, "--fxport-sarif", "out/all.sarif")
+    result.assert_outcomes(failed=3, passed=1)
+    result.stdout.fnmatch_lines(["*- fxport: 1 finding in *all.sarif -*"])
+    (found,) = results_of(pytester.path / "out" / "all.sarif")
+    assert (found["ruleId"], found["occurrenceCount"]) == ("FXP3001", 3)
+    assert found["locations"][0]["physicalLocation"]["region"]["startLine"] == 7
+
+
+def test_workers_of_xdist_send_their_findings(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_models=MODEL + THREE)
+    arguments = (*PLUGIN, "-n", "2", "-p", "no:cacheprovider", "--fxport-sarif", "all.sarif")
+    result = pytester.runpytest_subprocess(*arguments, timeout=300)
+    result.assert_outcomes(failed=3, passed=1)
+    (found,) = results_of(pytester.path / "all.sarif")
+    assert (found["ruleId"], found["occurrenceCount"]) == ("FXP3001", 3)
+
+
+def test_no_check_is_an_empty_log(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "\ndef test_nothing():\n    pass\n", "--fxport-sarif", "all.sarif")
+    result.assert_outcomes(passed=1)
+    assert results_of(pytester.path / "all.sarif") == []
+
+
+def test_the_plugin_imports_nothing_heavy() -> None:
+    script = "import sys, exporter.pytest_plugin; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    heavy = {"torch", "onnx", "onnx_ir", "onnxruntime", "numpy", "sarif_om", "rich", "typer", "diagnostics"}
+    assert not set(done.stdout.split()) & heavy
