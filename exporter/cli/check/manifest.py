@@ -1,0 +1,220 @@
+"""The manifest: which models a project keeps convertible, and what each may cost. `fxport.toml`, or `[tool.fxport]`.
+
+`fxport.schema.json` beside this file is made from these classes, for editors to complete by:
+`python -m exporter.cli.check.manifest > exporter/cli/check/fxport.schema.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError
+
+from diagnostics.rules import RULES
+from exporter.cli.check.toml_lines import Path as KeyPath
+from exporter.cli.check.toml_lines import line_of
+from exporter.cli.usage import UsageError, did_you_mean
+from exporter.options import MAX_OPSET, MIN_OPSET
+
+NAME, PYPROJECT = "fxport.toml", "pyproject.toml"
+TABLE = ("tool", "fxport")
+"""Where the manifest stands in pyproject.toml."""
+
+Opset = Annotated[int, Field(ge=MIN_OPSET, le=MAX_OPSET)]
+ProviderName = Literal["auto", "cpu", "cuda", "tensorrt"]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+
+
+class Keys(BaseModel):
+    """A table of the manifest: no key but these."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Budget(Keys):
+    """What a model may cost at most; more is a finding."""
+
+    bytes: ByteSize | None = None
+    """Size of the model with its weights: a number, or "100 MB"."""
+    nodes: Annotated[int, Field(gt=0)] | None = None
+    """Nodes of the graph with those of its functions and subgraphs."""
+    latency: Positive | None = None
+    """Time of a run in ONNX Runtime, in parts of eager PyTorch's."""
+    error: Positive | None = None
+    """Largest error, in parts of the error budget of its type; 1 is what fxport itself allows."""
+
+
+class Choices(Keys):
+    """What can be said of one model, and in `[defaults]` of all."""
+
+    opset: Opset | list[Opset] | None = None
+    """The opset of the model, or several: each is a check of its own."""
+    provider: ProviderName | list[ProviderName] | None = None
+    """The provider of ONNX Runtime, or several: each is a check of its own."""
+    plugin: list[str] | None = None
+    """Modules with `LOWERINGS` of your own."""
+    allow_specialization: bool | None = None
+    """A dynamic dim that became a constant is only a warning."""
+    atol: NotNegative | None = None
+    """Absolute tolerance; with rtol, it replaces the error budget."""
+    rtol: NotNegative | None = None
+    """Relative tolerance; with atol, it replaces the error budget."""
+    time_limit: Positive | None = None
+    """Seconds that one check may take; 600 by default."""
+    memory: ByteSize | None = None
+    """Memory that one check may take: a number, or "8 GB"; not bounded by default."""
+    runs: Annotated[int, Field(ge=0)] | None = None
+    """Timed runs in PyTorch and in ONNX Runtime; 0 by default, 20 where there is a budget for latency."""
+    budget: Budget | None = None
+    """What the model may cost at most."""
+    expect: list[str] | None = None
+    """Rules whose findings are known and wanted; one that is not found is itself a finding."""
+
+
+class Model(Choices):
+    """One model."""
+
+    name: ModelName
+    """What reports call the model, and what `fxport check NAME` chooses it by."""
+    source: Annotated[str, Field(min_length=1)]
+    """FILE.py:NAME, package.module:NAME, or a .pt2 file, as for `fxport export`."""
+    inputs: dict[str, str | int | float | bool] = {}
+    """Example inputs by argument: ids = "2x16:int64:0..999", image = "1x3x32x32", scale = 1.5."""
+    samples: str | None = None
+    """A file of example inputs: .npz, or .pt with a dict of tensors, by argument."""
+    dynamic: dict[str, str] = {}
+    """Dims that may vary, by argument: ids = "0=batch,1=sequence"."""
+    input_names: list[str] | None = None
+    """Names of the flattened inputs."""
+    output_names: list[str] | None = None
+    """Names of the flattened outputs."""
+    depends: list[str] = []
+    """Further files that the model is made from, as patterns: "weights/*.safetensors"."""
+
+
+class Manifest(Keys):
+    """What `fxport check` checks."""
+
+    defaults: Choices = Choices()
+    """Holds for each model that does not say otherwise."""
+    model: Annotated[list[Model], Field(min_length=1)]
+    """The models."""
+
+
+def find(folder: Path) -> Path:
+    """The manifest of a folder. Raises UsageError where there is none."""
+    own, project = folder / NAME, folder / PYPROJECT
+    if own.is_file():
+        return own
+    if project.is_file() and "fxport" in parsed(project).get("tool", {}):
+        return project
+    raise UsageError(f"There is no {NAME} here, nor [tool.fxport] in {PYPROJECT}; `fxport check --init` writes one.")
+
+
+def load(path: Path) -> Manifest:
+    """Reads and checks a manifest. Raises UsageError with a line for each mistake: file, line, what, what is right."""
+    data: Any = parsed(path)
+    base: KeyPath = ()
+    if path.name == PYPROJECT:
+        base, data = TABLE, data.get("tool", {}).get("fxport", {})
+    try:
+        manifest = Manifest.model_validate(data)
+    except ValidationError as error:
+        text = path.read_text(encoding="utf-8")
+        lines = sorted((line_of(text, base + where), what) for where, what in mistakes(error, data))
+        raise UsageError("\n".join(f"{path.name}:{line}: {what}" for line, what in lines)) from error
+    refuse_twins(manifest, path)
+    refuse_unknown_rules(manifest, path)
+    return manifest
+
+
+def parsed(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"'{path}' cannot be read: {error.strerror or error}; name another manifest.") from error
+    except ValueError as error:  # also text that is not UTF-8
+        raise UsageError(f"'{path}' is no TOML: {error}; correct it.") from error
+
+
+def mistakes(error: ValidationError, data: Any) -> Iterator[tuple[KeyPath, str]]:
+    """Where in the manifest, and a sentence, for each of pydantic's complaints; one for all alternatives of a type."""
+    unfit: dict[KeyPath, list[str]] = {}
+    for entry in error.errors():
+        where, key = in_manifest(entry["loc"], data), str(entry["loc"][-1])
+        if entry["type"] == "extra_forbidden":
+            yield where, f"unknown key '{key}'. {did_you_mean(key, fields_at(where[:-1]))}".rstrip()
+        elif entry["type"] == "missing":
+            yield where[:-1], f"'{key}' is missing."
+        else:
+            said = unfit.setdefault(where, [f"'{'.'.join(map(str, where))}' is {entry['input']!r}"])
+            said.append(entry["msg"].removeprefix("Input should be ").rstrip("."))
+    for where, (what, *wanted) in unfit.items():
+        if any(other != where and other[: len(where)] == where for other in unfit):
+            continue  # the part of it that does not fit is told
+        yield where, f"{what}; it should be {', or '.join(wanted)}."
+
+
+def in_manifest(loc: Sequence[int | str], data: Any) -> KeyPath:
+    """The part of pydantic's location that is keys of the file; the rest names alternatives of a type."""
+    found: list[int | str] = []
+    for number, part in enumerate(loc):
+        if part in (data if isinstance(data, Mapping) else range(len(data)) if isinstance(data, list) else ()):
+            data = data[part]
+        elif isinstance(data, Mapping) and number == len(loc) - 1:
+            data = None  # the key that is missing
+        else:
+            continue
+        found.append(part)
+    return tuple(found)
+
+
+TABLES: Mapping[str, type[Keys]] = {"defaults": Choices, "model": Model, "budget": Budget}
+
+
+def fields_at(where: KeyPath) -> list[str]:
+    """The keys of a table of the manifest."""
+    table = next((TABLES[part] for part in reversed(where) if isinstance(part, str) and part in TABLES), Manifest)
+    return list(table.model_fields)
+
+
+def refuse_twins(manifest: Manifest, path: Path) -> None:
+    names = [model.name for model in manifest.model]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            line = line_in(path, ("model", number, "name"))
+            raise UsageError(f"{path.name}:{line}: there is a model '{name}' above; give each a name of its own.")
+
+
+def refuse_unknown_rules(manifest: Manifest, path: Path) -> None:
+    known = {word: rule.id for rule in RULES.values() for word in (rule.id, rule.name)}
+    tables: list[tuple[KeyPath, Choices]] = [(("defaults",), manifest.defaults)]
+    tables += [(("model", number), model) for number, model in enumerate(manifest.model)]
+    for where, table in tables:
+        for name in table.expect or ():
+            if name not in known:
+                line = line_in(path, (*where, "expect"))
+                text = f"{path.name}:{line}: there is no rule '{name}'. {did_you_mean(name, known)}"
+                raise UsageError(text.rstrip())
+
+
+def line_in(path: Path, where: KeyPath) -> int:
+    base = TABLE if path.name == PYPROJECT else ()
+    return line_of(path.read_text(encoding="utf-8"), base + where)
+
+
+def schema() -> str:
+    """The JSON Schema of fxport.toml."""
+    document = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "fxport.toml"}
+    return json.dumps(document | Manifest.model_json_schema() | {"title": "fxport.toml"}, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(schema())
