@@ -46,6 +46,8 @@ _WRITTEN_AS: Mapping[str, tuple[str, ...]] = {
     "mm": ("matmul",),
     "bmm": ("matmul", "einsum"),
     "_to_copy": ("to", "float", "half", "int", "long", "bool", "double", "bfloat16"),
+    "unique2": ("unique",),
+    "sparse_mm": ("mm",),
     "local_scalar_dense": ("item", "tolist", "int", "float", "bool"),
 }
 _NAMESPACES = ("linalg_", "fft_", "special_")  # `torch.linalg.eigvals` is aten.linalg_eigvals
@@ -70,14 +72,41 @@ def span_of_statement(text: str, line: int) -> tuple[int, int] | None:
     return _smallest(text, line, _STATEMENT)
 
 
+def span_of_test(text: str, line: int) -> tuple[int, int] | None:
+    """The condition of the `if`, `while` or `assert` that begins on `line`, as `span_of_call`."""
+    for node, _ in _expressions(text).get(line, ()):
+        if isinstance(node, (ast.If, ast.While, ast.Assert)) and node.lineno == line == node.test.end_lineno:
+            code = text.split("\n")[line - 1]
+            return utf16_column(code, node.test.col_offset), utf16_column(code, node.test.end_col_offset or 0)
+    return None
+
+
+def last_return(text: str, line: int) -> int | None:
+    """The line of the last `return` in the function that begins on `line`, decorators included; None without one."""
+    for node, _ in _expressions(text).get(line, ()):
+        first = min((each.lineno for each in getattr(node, "decorator_list", ())), default=node.lineno)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and first == line:
+            return max((each.lineno for each in own_statements(node) if isinstance(each, ast.Return)), default=None)
+    return None
+
+
+def own_statements(function: ast.AST) -> Iterator[ast.stmt]:
+    """The statements of a function in the order of the source, without those of functions and classes inside it."""
+    for node in ast.iter_child_nodes(function):
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            yield from own_statements(node)
+
+
 def _smallest(text: str, line: int, wanted: frozenset[str]) -> tuple[int, int] | None:
     fitting = [node for node, names in _expressions(text).get(line, ()) if names & wanted]
     if not fitting:
         return None
     node = min(fitting, key=_extent)
     code = text.split("\n")[line - 1].rstrip("\r")
-    start = _utf16_column(code, node.col_offset) if node.lineno == line else _indent(code)
-    end = _utf16_column(code, node.end_col_offset or 0) if node.end_lineno == line else utf16_length(code.rstrip())
+    start = utf16_column(code, node.col_offset) if node.lineno == line else _indent(code)
+    end = utf16_column(code, node.end_col_offset or 0) if node.end_lineno == line else utf16_length(code.rstrip())
     return (start, end) if start < end else None
 
 
@@ -147,8 +176,8 @@ def _extent(node: ast.expr | ast.stmt) -> tuple[int, int]:
     return (node.end_lineno or node.lineno) - node.lineno, (node.end_col_offset or 0) - node.col_offset
 
 
-def _utf16_column(line: str, offset: int) -> int:
-    """ast counts bytes of UTF-8; SARIF counts UTF-16 units."""
+def utf16_column(line: str, offset: int) -> int:
+    """Python's `ast` and code objects count bytes of UTF-8; SARIF counts UTF-16 units. Both from 0."""
     return utf16_length(line.encode("utf-8", "surrogatepass")[:offset].decode("utf-8", "replace"))
 
 

@@ -9,6 +9,7 @@ from diagnostics.escape import command_data, command_property, one_line
 from diagnostics.log import Log
 from diagnostics.model import Finding, Level, Place
 from diagnostics.paths import root_for, uri_of
+from diagnostics.text import advice_of
 
 COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 
@@ -25,7 +26,8 @@ def _command(finding: Finding, root: Path) -> str:
     properties["title"] = f"{finding.rule.id} {finding.rule.name}"
     listed = ",".join(f"{name}={command_property(value)}" for name, value in properties.items())
     more = f" ({finding.count} times)" if finding.count > 1 else ""
-    return f"::{COMMANDS[finding.level]} {listed}::{command_data(one_line(finding.message) + more)}"
+    advice = f" What to do: {advice_of(finding)}" if advice_of(finding) else ""
+    return f"::{COMMANDS[finding.level]} {listed}::{command_data(one_line(finding.message) + more + advice)}"
 
 
 def _position(place: Place, root: Path) -> dict[str, str]:

@@ -60,7 +60,7 @@ UNSUPPORTED_VALUE = Rule(
     "FXP1011",
     "UnsupportedValue",
     ERROR,
-    "'{name}' holds a value of type '{type}', which torch.export does not know.",
+    "torch.export does not know the type '{type}', which is among the '{name}' of forward.",
 )
 
 # 2: shapes
@@ -116,6 +116,9 @@ CUSTOM_OPERATOR_EMITTED = Rule(
 )
 HIGHER_ORDER_OP_UNSUPPORTED = Rule(
     "FXP3007", "HigherOrderOpUnsupported", ERROR, "No ONNX lowering for the higher-order operator '{op}'."
+)
+BRANCHES_DISAGREE = Rule(
+    "FXP3008", "BranchesDisagree", ERROR, "The branches of '{op}' return different things. Torch says: '{detail}'."
 )
 
 # 4: types

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
+from types import CodeType, FrameType, TracebackType
 
-from diagnostics.calls import span_of_call, span_of_statement, utf16_length
+from diagnostics.calls import span_of_call, span_of_statement, span_of_test, utf16_column, utf16_length
 from diagnostics.model import Frame, Place
 
 # Line 2 of a frame is the source as it was at capture; carets of Python 3.11's and later traces are not matched by it.
@@ -25,6 +27,7 @@ _LIBRARY = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 _NOTEBOOK = ("<ipython-input", "<stdin>")
 LONGEST_FILE = 100_000
 USER, LIBRARY, HIDDEN = "user", "library", "hidden"
+Span = tuple[int | None, int | None, int | None, int | None]  # as code.co_positions has it
 
 
 def place_of_trace(
@@ -40,19 +43,46 @@ def place_of_trace(
 
 
 def place_of_exception(exc: BaseException) -> Place | None:
-    """The place that an exception speaks of: the user's stack that torch attached or printed, else its traceback's."""
-    seen: set[int] = set()
+    """The place that an exception speaks of: the user's stack that torch attached or printed, else its traceback's.
+
+    Its columns are those of the expression that was running, where the traceback has them.
+    """
+    spans: dict[tuple[str, int], Span] = {}
     fallback: Place | None = None
-    error: BaseException | None = exc
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    for error in _chain(exc):
+        for frame, span in _running(error.__traceback__):
+            spans.setdefault((frame.path, frame.line), span)
+    for error in _chain(exc):
         for frames, texts in _stacks_of(error):
             place = _place(frames, texts)
             if place is not None and kind_of(place.path) == USER:
-                return place
+                return marked(place, spans.get((place.path, place.line)))
             fallback = fallback or place
-        error = error.__cause__ or error.__context__
-    return fallback
+    return fallback and marked(fallback, spans.get((fallback.path, fallback.line)))
+
+
+def place_of_stack(entries: Iterable[tuple[FrameType, int]]) -> Place | None:
+    """The place of a running stack, innermost frame first as `traceback.walk_stack` gives it, with its columns."""
+    held = list(entries)
+    frames = tuple(Frame(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in held)
+    place = _place(frames, ("",) * len(frames))
+    if place is None:
+        return None
+    running = next(frame for (frame, _), known in zip(held, frames, strict=True) if known.path == place.path)
+    return marked(place, _span(running.f_code, running.f_lasti))
+
+
+def marked(place: Place, span: Span | None) -> Place:
+    """The place with the columns of a span of code; unchanged where they are not known or the file is gone."""
+    text = line_at(place.path, place.line)
+    line, end_line, first, last = span or (None, None, None, None)
+    if text is None or first is None or last is None or line != place.line:  # an expression may have begun above
+        return place
+    columns = (utf16_column(text, first), utf16_column(text, last))
+    if end_line != line:  # a jump has the place of the whole statement
+        test = span_of_test("".join(lines_of(place.path)), place.line)
+        columns = test or (columns[0], utf16_length(text.rstrip()))
+    return replace(place, column=columns[0] + 1, end_column=columns[1] + 1, snippet=place.snippet or text.strip())
 
 
 def resolve(place: Place) -> Place:
@@ -122,6 +152,33 @@ def _place(
     frame, text, _ = chosen
     stack = tuple(frame for frame, _, _ in shown)
     return Place(frame.path, frame.line, snippet=text or None, module=module or None, node=node, stack=stack, call=call)
+
+
+def _chain(exc: BaseException) -> Iterator[BaseException]:
+    """The exception and what it was raised from, the outermost first."""
+    seen: set[int] = set()
+    error: BaseException | None = exc
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _running(walked: TracebackType | None) -> Iterator[tuple[Frame, Span]]:
+    """The frames of a traceback, the innermost first, each with the span of the expression that was running."""
+    held: list[TracebackType] = []
+    while walked is not None:
+        held.append(walked)
+        walked = walked.tb_next
+    for entry in reversed(held):
+        code = entry.tb_frame.f_code
+        if kind_of(code.co_filename) != HIDDEN:
+            yield Frame(code.co_filename, entry.tb_lineno, code.co_name), _span(code, entry.tb_lasti)
+
+
+def _span(code: CodeType, instruction: int) -> Span:
+    """First and last line, first and last column, of the expression that an instruction was compiled from."""
+    return next(islice(code.co_positions(), instruction // 2, None), (None, None, None, None))
 
 
 def _stacks_of(error: BaseException) -> Iterator[tuple[tuple[Frame, ...], tuple[str, ...]]]:

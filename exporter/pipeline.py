@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,13 +21,10 @@ from exporter.ir_passes import FINISH, run_ir_passes
 from exporter.lower import lower
 from exporter.lower.registry import extend
 from exporter.lowerings import LOWERINGS
+from exporter.notes import report_mutations, report_unknown_sizes
 from exporter.options import Options
 from exporter.save import save
 from fx_passes import Program, normalize
-from fx_passes.program import OutputKind
-
-UNBACKED = re.compile(r"\bu\d+\b")
-"""PyTorch's names for sizes that depend on values."""
 
 
 class ExportError(Exception):
@@ -91,10 +87,10 @@ def export(
             program = capture(model, args, kwargs, dynamic_shapes, options, log)
         with log.stage("normalize"):
             program = normalize(program, table.keys(), log, options.dump)
-            _report_mutations(program, log)
+            report_mutations(program, log)
         with log.stage("lower"):
             onnx = lower(program, table, options, log)
-            _report_unknown_sizes(onnx, log)
+            report_unknown_sizes(onnx, program, log)
         with log.stage("finish"):
             onnx = run_ir_passes(onnx, FINISH + options.ir_passes, log, options.dump)
     except (Stop, CaptureError) as stop:
@@ -126,17 +122,3 @@ def _shapes_of_axes(
     leaves = leaves_of(module, args, kwargs)
     axes = from_dynamic_axes(leaves, options.input_names, dynamic_axes, options.output_names or ())
     return as_dynamic_shapes(module, args, kwargs, axes)
-
-
-def _report_mutations(program: Program, log: Log) -> None:
-    for output in program.outputs:
-        if output.kind is OutputKind.MUTATION:
-            log.report(rules.STATE_MUTATED, name=output.updates, output=output.name)
-
-
-def _report_unknown_sizes(model: ir.Model, log: Log) -> None:
-    """Sizes of outputs that no input determines: consumers must be ready for any, also for 0."""
-    for value in model.graph.outputs:
-        dims = [dim.value for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)]
-        if any(UNBACKED.search(str(dim)) for dim in dims):
-            log.report(rules.DATA_DEPENDENT_SHAPE, output=value.name)

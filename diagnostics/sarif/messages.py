@@ -8,28 +8,36 @@ from string import Formatter
 from diagnostics import escape
 from diagnostics.messages import one_line_facts
 from diagnostics.model import Finding, Rule
+from diagnostics.text import advice_of
 
 LINKS = 3
+ADVICE = "What to do: "
 
 
 def message_strings(rule: Rule, findings: Sequence[Finding]) -> Mapping[str, str]:
     """The templates of the messages of these findings by id, with numbers for the names of facts."""
     template, names = _numbered(rule.message)
-    used = {"default": template}
+    last = f"{ADVICE}{{{len(names)}}}"
+    used = {"default": f"{template} {last}"}
     for finding in findings:
-        if sentence := repetition(finding, count=f"{{{len(names)}}}"):
-            used[_message_id(finding)] = f"{template} {sentence}"
+        if sentence := repetition(finding, count=f"{{{len(names) + 1}}}"):
+            used[_message_id(finding)] = f"{template} {sentence} {last}"
     return dict(sorted(used.items()))
 
 
 def message_parts(finding: Finding) -> tuple[str, str | None, Sequence[str]]:
     """Text with links to the related locations, message id, and arguments; no id if the template gives another text."""
-    text, sentence = escape.sarif(finding.message), repetition(finding)
+    text, sentence, advice = escape.sarif(finding.message), repetition(finding), escape.sarif(advice_of(finding))
     arguments = _arguments(finding)
-    shown = f"{text} {sentence}" if sentence else text
-    if arguments is None:
+    shown = " ".join(part for part in (text, sentence, advice and f"{ADVICE}{advice}") if part)
+    if arguments is None or not advice:
         return shown, None, ()
-    return shown, _message_id(finding), (*arguments, str(finding.count)) if finding.count > 1 else arguments
+    return shown, _message_id(finding), (*arguments, advice, *([str(finding.count)] if finding.count > 1 else []))
+
+
+def without_additions(text: str, finding: Finding) -> str:
+    """The message of a finding out of the text of its result."""
+    return text.rpartition(f" {ADVICE}")[0].removesuffix(f" {repetition(finding)}") if ADVICE in text else text
 
 
 def repetition(finding: Finding, count: str = "") -> str:

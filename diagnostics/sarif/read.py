@@ -23,7 +23,7 @@ from diagnostics.model import (
     Suppression,
 )
 from diagnostics.rules import RULES
-from diagnostics.sarif.messages import repetition
+from diagnostics.sarif.messages import without_additions
 from diagnostics.sarif.objects import SarifError, from_dict
 from diagnostics.sarif.results import IDENTITY, SUGGESTIONS
 
@@ -94,7 +94,7 @@ def _finding(result: Any, table: Mapping[str, Rule], bases: Mapping[str, str]) -
         else None,
         baseline=_baseline(result.baseline_state),
     )
-    return replace(found, message=found.message.removesuffix(f" {repetition(found)}"))
+    return replace(found, message=without_additions(found.message, found))
 
 
 def _place(location: Any, bases: Mapping[str, str]) -> Place:

@@ -16,46 +16,86 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
 
-from diagnostics import Log, Rule, rules
+from diagnostics import Log, Place, Rule, rules
 from diagnostics.source import place_of_exception
-from exporter.capture.places import place_of_module
+from exporter.capture.places import place_of_module, place_of_return
+
+Facts = Mapping[str, Any]
+Matches = Callable[[BaseException, torch.nn.Module], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One row: which exceptions it is about, the rule, and the facts of the rule's message."""
+    """One row: which exceptions it is about, the rule, the facts of its message, and its place if not the stack's."""
 
-    matches: Callable[[BaseException], bool]
+    matches: Matches
     rule: Rule
-    facts: Callable[[BaseException], Mapping[str, Any]]
+    facts: Callable[[BaseException], Facts]
+    place: Callable[[torch.nn.Module], Place | None] = lambda _: None
 
 
-def _is(*kinds: type[BaseException]) -> Callable[[BaseException], bool]:
-    return lambda error: isinstance(error, kinds)
+def _is(*kinds: type[BaseException]) -> Matches:
+    return lambda error, _: isinstance(error, kinds)
 
 
-def _says(kind: type[BaseException], pattern: str) -> Callable[[BaseException], bool]:
-    return lambda error: isinstance(error, kind) and re.search(pattern, str(error)) is not None
+def _says(kind: type[BaseException], pattern: str) -> Matches:
+    return lambda error, _: isinstance(error, kind) and re.search(pattern, str(error)) is not None
 
 
-def _user_error(*types: UserErrorType) -> Callable[[BaseException], bool]:
-    return lambda error: isinstance(error, UserError) and error.error_type in types
+def _user_error(*types: UserErrorType) -> Matches:
+    return lambda error, _: isinstance(error, UserError) and error.error_type in types
 
 
-def _detail(error: BaseException) -> Mapping[str, Any]:
+def _calls_scripted(error: BaseException, model: torch.nn.Module) -> bool:
+    """Tracing hands a ScriptModule its own `self` as one argument too many."""
+    scripted = any(isinstance(module, torch.jit.ScriptModule) for module in model.modules())
+    return scripted and re.search(r"ScriptModule|positional arguments? but", str(error)) is not None
+
+
+def _unfit_call(error: BaseException, _: torch.nn.Module) -> bool:
+    """The call failed before the first line of forward: the inputs do not fit its signature."""
+    pattern = r"(missing|unexpected|takes|too many|multiple values).*argument"
+    return isinstance(error, TypeError) and re.search(pattern, str(error)) is not None and not _in_users_code(error)
+
+
+def _in_users_code(error: BaseException) -> bool:
+    return place_of_exception(error) is not None
+
+
+def _detail(error: BaseException) -> Facts:
     return {"detail": first_line(error), "error": first_line(error)}
 
 
-def _operator(error: BaseException) -> Mapping[str, Any]:
-    return {"op": str(getattr(error, "func", None) or (error.args[0] if error.args else "?")), **_detail(error)}
+def _told(detail: str) -> Callable[[BaseException], Facts]:
+    """Our own words, where PyTorch's say nothing to who wrote the model."""
+    return lambda error: {"detail": detail, "error": first_line(error)}
 
 
-def _unregistered_type(error: BaseException) -> Mapping[str, Any]:
-    found = re.search(r"<class '([\w.<>]+)'>|type '?([\w.]+)", str(error))
-    return {"name": "the call", "type": found[1] or found[2] if found else "?", **_detail(error)}
+def _branches(error: BaseException) -> Facts:
+    found = re.search(r"When merging two branches[^\n]*?(expected[^\n\"]*)", str(error))
+    return {"op": "cond", "detail": found[1].strip().rstrip('".') if found else first_line(error)}
 
+
+def _operator(error: BaseException) -> Facts:
+    found = re.search(r"CustomOpDef\(([\w:.]+)\)|operator '?([\w:.]+)", str(error))
+    named = getattr(error, "func", None) or (found and (found[1] or found[2])) or (error.args[0] if error.args else "?")
+    return {"op": str(named), **_detail(error)}
+
+
+def _unregistered(where: str) -> Callable[[BaseException], Facts]:
+    def facts(error: BaseException) -> Facts:
+        found = re.search(r"<class '([^']+)'>|type '?([\w.]+)", str(error))
+        return {"name": where, "type": (found[1] or found[2]) if found else "?", **_detail(error)}
+
+    return facts
+
+
+SCRIPTED = "it calls TorchScript; give it the nn.Module that was scripted, and leave torch.jit.script out"
+LEAKED = "a tensor of the capture came from where it cannot be followed: another thread, or a value kept from before"
 
 TABLE: tuple[Failure, ...] = (
+    Failure(_calls_scripted, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(SCRIPTED)),
+    Failure(_says(Exception, r"merging two branches' output"), rules.BRANCHES_DISAGREE, _branches),
     Failure(_is(GuardOnDataDependentSymNode), rules.DATA_DEPENDENT_CONTROL_FLOW, _detail),
     Failure(_is(DataDependentOutputException, DynamicOutputShapeException), rules.DATA_DEPENDENT_CONTROL_FLOW, _detail),
     Failure(
@@ -63,6 +103,7 @@ TABLE: tuple[Failure, ...] = (
         rules.DATA_DEPENDENT_CONTROL_FLOW,
         _detail,
     ),
+    Failure(_says(TypeError, r"tuple of ints, ?but got \w*Tensor"), rules.DATA_DEPENDENT_CONTROL_FLOW, _detail),
     Failure(_is(UnsupportedOperatorException), rules.MISSING_FAKE_KERNEL, _operator),
     Failure(_says(RuntimeError, r"no fake impl|register_fake|meta kernel"), rules.MISSING_FAKE_KERNEL, _operator),
     Failure(_is(ConstraintViolationError), rules.DYNAMIC_SHAPES_INVALID, _detail),
@@ -71,12 +112,27 @@ TABLE: tuple[Failure, ...] = (
     Failure(_says(UserError, r"(?i)dynamic_shapes"), rules.DYNAMIC_SHAPES_INVALID, _detail),
     Failure(_says(ValueError, r"user-specified ranges|0/1 specialized"), rules.DYNAMIC_SHAPES_INVALID, _detail),
     Failure(
-        _says(Exception, r"(?i)pytree|It looks like one of the (in|out)puts"),
+        _says(Exception, r"in output, which is not a known type|one of the outputs"),
         rules.UNSUPPORTED_VALUE,
-        _unregistered_type,
+        _unregistered("outputs"),
+        place_of_return,
+    ),
+    Failure(
+        _says(Exception, r"Unsupported input type|(?i:pytree)|one of the inputs"),
+        rules.UNSUPPORTED_VALUE,
+        _unregistered("inputs"),
+        place_of_module,
+    ),
+    Failure(
+        _says(Exception, r"fake tensor in the exported program"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(LEAKED)
+    ),
+    Failure(
+        _says(RuntimeError, r"(?i)data pointer|data_ptr|does not require grad|element 0 of tensors|\.numpy\(\) is not"),
+        rules.UNSUPPORTED_PYTHON_CONSTRUCT,
+        _detail,
     ),
     Failure(_is(Unsupported), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _detail),
-    Failure(_says(TypeError, r"(missing|unexpected|takes).*argument"), rules.INPUT_MISMATCH, _detail),
+    Failure(_unfit_call, rules.INPUT_MISMATCH, _detail),
 )
 """Read from the top; the first row that matches speaks. What matches none is CaptureFailed."""
 
@@ -86,8 +142,8 @@ def report_failure(error: Exception, model: torch.nn.Module, log: Log) -> None:
     place = place_of_exception(error) or place_of_module(model)
     for cause in _causes(error):
         for row in TABLE:
-            if row.matches(cause):
-                log.report(row.rule, at=place, **row.facts(cause))
+            if row.matches(cause, model):
+                log.report(row.rule, at=row.place(model) or place, **row.facts(cause))
                 return
     log.report(rules.CAPTURE_FAILED, at=place, error=first_line(error))
 
@@ -101,7 +157,19 @@ def _causes(error: BaseException | None) -> list[BaseException]:
     return chain
 
 
+_NOISE = re.compile(
+    r" *\(unhinted: .*|  +\(Size-like symbols: .*| If you're using torch\.compile.*| For the potential source.*"
+)
+
+
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's text that says something."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    """The first line of an exception's text that says something: without hints to developers of PyTorch.
+
+    A headline that ends in a colon takes the line after it along; Dynamo's explanation stands for its headline.
+    """
+    lines = [line.strip().removeprefix("- ") for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    explained = next((line.removeprefix("Explanation: ") for line in lines if line.startswith("Explanation: ")), None)
+    told = explained or (" ".join(lines[:2]) if lines[0].endswith(":") else lines[0])
+    return _NOISE.sub("", told).rstrip()

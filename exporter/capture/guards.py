@@ -15,7 +15,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from diagnostics import Level, Log, Place, rules
-from diagnostics.source import place_of_trace
+from diagnostics.source import place_of_stack
 from exporter.capture.shapes import Request
 from exporter.options import Options
 from fx_passes.program import Program
@@ -44,7 +44,7 @@ def recorded_guards() -> Iterator[list[Guard]]:
 
     def log_guard(self: ShapeEnv, prefix: str, guard: Any, forcing_spec: bool) -> None:
         sources = tuple(str(source) for source, symbol in self.source_to_var.items() if symbol in guard.free_symbols)
-        found.append(Guard(str(guard), sources, place_of_trace(_stack())))
+        found.append(Guard(str(guard), sources, _running()))
         original(self, prefix, guard, forcing_spec)
 
     ShapeEnv._log_guard = log_guard  # type: ignore[method-assign]  # put back below
@@ -54,13 +54,10 @@ def recorded_guards() -> Iterator[list[Guard]]:
         ShapeEnv._log_guard = original  # type: ignore[method-assign]
 
 
-def _stack() -> str:
-    """The running stack as FX writes it, outermost first, from forward on: who called export is no cause."""
+def _running() -> Place | None:
+    """The line that is running, from forward on: who called export is no cause."""
     walked = traceback.walk_stack(sys._getframe(2))
-    frames = list(takewhile(lambda entry: not entry[0].f_code.co_filename.startswith(_ROOM), walked))
-    return "\n".join(
-        f'File "{f.f_code.co_filename}", line {line}, in {f.f_code.co_name}' for f, line in reversed(frames)
-    )
+    return place_of_stack(takewhile(lambda entry: not entry[0].f_code.co_filename.startswith(_ROOM), walked))
 
 
 def report_dimensions(

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import re
+from dataclasses import replace
 
 import torch
 
 from diagnostics import Place
+from diagnostics.calls import last_return
+from diagnostics.source import USER, kind_of, lines_of
+
+_SCRIPTED = re.compile(r"# (.+?):(\d+):\d+$", re.MULTILINE)
 
 
 def place_of_module(root: torch.nn.Module, path: str = "") -> Place | None:
@@ -14,13 +20,30 @@ def place_of_module(root: torch.nn.Module, path: str = "") -> Place | None:
 
     PyTorch's own modules say nothing about the user's program, so the module that holds them stands for them.
     """
-    if isinstance(root, torch.jit.ScriptModule):  # its code is TorchScript, which has no place in the source
-        return None
+    if isinstance(root, torch.jit.ScriptModule):  # its code is TorchScript's, which notes where it came from
+        return _place_of_script(root, path)
     parts = path.split(".") if path else []
     for depth in range(len(parts), -1, -1):
         owner = root.get_submodule(".".join(parts[:depth]))
         if not type(owner).__module__.startswith("torch."):
             return place_of_function(type(owner).forward, path)
+    return None
+
+
+def place_of_return(root: torch.nn.Module) -> Place | None:
+    """The last `return` of a model's own forward; None where it has none, or no source."""
+    at = None if isinstance(root, torch.jit.ScriptModule) else place_of_function(type(root).forward)
+    if at is None:
+        return None
+    line = last_return("".join(lines_of(at.path)), at.line)
+    return None if line is None else replace(at, line=line)
+
+
+def _place_of_script(root: torch.jit.ScriptModule, module: str) -> Place | None:
+    """The first line of the user's in a graph of TorchScript, whose nodes end in `# file:line:column`."""
+    for file, line in _SCRIPTED.findall(str(root.graph)):
+        if kind_of(file) == USER:
+            return Place(path=file, line=int(line), module=module or None)
     return None
 
 

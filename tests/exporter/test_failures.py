@@ -1,30 +1,52 @@
-"""Every row of tests/cases/failures: the rule is reported, at the line, and never as a traceback."""
+"""Every row of tests/cases/failures: the rule is reported, at the exact place, and says what to do, not how it came."""
 
 from __future__ import annotations
 
 import contextlib
-import inspect
+import sys
 
 import pytest
 
 from diagnostics import Log
+from diagnostics.sarif import to_sarif
+from diagnostics.text import advice_of
 from exporter import ExportError, export
-from tests.cases.failures import CASES, FailureCase, NoLoweringInBlocks, X
+from tests.cases.failures import CASES, FailureCase
+from tests.cases.failures.operators import NoLoweringInBlocks, X
+
+LEAST_MODELS, LEAST_KINDS, LEAST_EXACT = 60, 25, 0.95
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.filterwarnings("ignore")  # PyTorch warns about what these models do, and the findings say it
 def test_failure(case: FailureCase) -> None:
     log, model = Log(), case.model()
     with contextlib.suppress(ExportError):  # some are exported, with findings
         export(model, case.args, case.kwargs, log=log, **case.options)
     found = [finding for finding in log.findings if finding.rule.id == case.rule]
     assert found, f"{case.rule} is missing in {[(f.rule.id, f.message) for f in log.findings]}"
-    assert all("Traceback" not in finding.message and "\n" not in finding.message for finding in log.findings)
-    if case.line is not None:
-        lines, start = inspect.getsourcelines(type(model).forward)
-        wanted = start + next(i for i, text in enumerate(lines) if case.line in text)
-        places = [(f.place.path, f.place.line) for f in found if f.place is not None]
-        assert places == [(inspect.getsourcefile(type(model)), wanted)]
+    file, line, start, end = case.place()
+    places = [finding.place for finding in found if finding.place is not None]
+    assert {(place.path, place.line) for place in places} == {(file, line)}
+    if case.exact:
+        assert {(place.column, place.end_column) for place in places} == {(start, end)}
+    for finding in log.findings:
+        assert finding.place is not None, finding
+        assert "Traceback" not in finding.message
+        assert "\n" not in finding.message
+        assert advice_of(finding)
+    (run,) = to_sarif(log)["runs"]  # type: ignore[misc]  # JSON
+    assert all(result["message"]["text"].count("What to do: ") == 1 for result in run["results"])
+
+
+def test_the_corpus_is_wide_and_exact(capsys: pytest.CaptureFixture[str]) -> None:
+    """The figures: every row above asks for its line, and for its columns unless it says that they are chance."""
+    kinds, exact = {case.kind for case in CASES}, sum(case.exact for case in CASES) / len(CASES)
+    with capsys.disabled():
+        sys.stdout.write(f"{len(CASES)} models of {len(kinds)} kinds: line 100%, line and columns {exact:.1%}\n")
+    assert len({case.name for case in CASES}) == len(CASES) >= LEAST_MODELS
+    assert len(kinds) >= LEAST_KINDS
+    assert exact >= LEAST_EXACT
 
 
 def test_equal_layers_are_one_finding() -> None:

@@ -1,0 +1,6 @@
+"""Models that cannot be exported as asked, or are changed by it: each with the rule and the exact place."""
+
+from tests.cases.failures import operators, python, shapes, state, values
+from tests.cases.failures.case import FailureCase
+
+CASES: tuple[FailureCase, ...] = (*values.CASES, *python.CASES, *operators.CASES, *shapes.CASES, *state.CASES)
