@@ -21,6 +21,7 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from diagnostics import Log
+from fx_passes import linear_cross_entropy
 from fx_passes.base import write_dump
 from fx_passes.graph import ORIGIN, PROVENANCE, bodies, fake_mode_of
 from fx_passes.passes.functionalize import functionalize, unsupported
@@ -73,11 +74,13 @@ def _tables() -> Mapping[Any, Callable[..., Any]]:
 
 
 def decomposition_of(target: Any) -> Callable[..., Any] | None:
-    """PyTorch's own decomposition of an op: from its tables, or its composite implementation; None if there is none."""
+    """The decomposition of an op: from PyTorch's tables, our own, or its composite implementation; None if none is."""
     if not isinstance(target, OpOverload):
         return None
     if target in _tables():
         return _tables()[target]
+    if str(target) in linear_cross_entropy.RULES:
+        return linear_cross_entropy.RULES[str(target)]
     if target._can_decompose():
         return target.decompose
     return None

@@ -10,6 +10,7 @@ import torch
 from exporter.lower.builder import Op, Value
 from exporter.lower.dtypes import is_float
 from exporter.lower.registry import Unsupported, lowering
+from exporter.lowerings.floats import power_of_two, taken_apart
 from exporter.lowerings.prefix import prefixes
 from exporter.lowerings.reduce import counted, folded, may_be_empty
 
@@ -17,6 +18,12 @@ aten = torch.ops.aten
 
 BITCAST_FROM = 26
 """The opset at which the bits of a float can be read."""
+
+INT64 = ir.DataType.INT64
+SIGNIFICAND, FIRST_EXPONENT = 53, -1021
+"""Bits of a double's significand, and the exponent of the smallest that is normal, for significands below 1."""
+INFINITY, NAN = 0x7FF << 52, 0xFFF << 51
+"""Their bits."""
 
 
 @lowering(aten.hash_tensor.default)
@@ -33,9 +40,22 @@ def hash_tensor(op: Op, x: Value, dim: Sequence[int] = (), *, keepdim: bool = Fa
 def _bits(op: Op, x: Value) -> Value:
     if not is_float(x.dtype):
         return op.cast(op.cast(x, ir.DataType.INT64), ir.DataType.UINT64)
-    if op.opset < BITCAST_FROM:
-        raise Unsupported(f"the bits of floats can only be read from opset {BITCAST_FROM} on")
-    return op.typed(op.BitCast(op.cast(x, ir.DataType.DOUBLE), to=ir.DataType.UINT64), op.sizes(x))
+    wide = op.cast(x, ir.DataType.DOUBLE)
+    bits = op.BitCast(wide, to=ir.DataType.UINT64) if op.opset >= BITCAST_FROM else _bits_by_arithmetic(op, wide)
+    return op.typed(bits, op.sizes(x))
+
+
+def _bits_by_arithmetic(op: Op, x: Value) -> Value:
+    """The bits of doubles as IEEE 754 has them; of NaN those of the usual one."""
+    mantissa, exponent = taken_apart(op, x)
+    fraction = op.Mul(op.Abs(mantissa), 2.0**SIGNIFICAND)
+    below = op.Less(exponent, FIRST_EXPONENT)
+    shifted = op.Mul(fraction, power_of_two(op, op.Where(below, op.Sub(exponent, FIRST_EXPONENT), 0.0)))
+    biased = op.cast(op.Where(below, 0.0, op.Sub(exponent, FIRST_EXPONENT)), INT64)
+    number = op.Add(op.Cast(shifted, to=INT64), op.Mul(biased, 2 ** (SIGNIFICAND - 1)))
+    number = op.Where(op.IsInf(x), INFINITY, op.Where(op.IsNaN(x), NAN, op.Where(op.Equal(x, 0), 0, number)))
+    negative = op.Less(op.Where(op.Equal(x, 0), op.Reciprocal(x), x), 0)
+    return op.Cast(op.Where(negative, op.Add(number, -(2**63)), number), to=ir.DataType.UINT64)
 
 
 def _running_xor(op: Op, x: Value, axis: int) -> Value:

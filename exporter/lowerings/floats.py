@@ -35,7 +35,7 @@ def ldexp(op: Op, x: Value, other: Value) -> Value:
 @lowering(aten.frexp.Tensor, prims.frexp.default)
 def frexp(op: Op, x: Value) -> tuple[Value, Value]:
     """frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)"""
-    mantissa, exponent = _taken_apart(op, op.cast(x, DOUBLE))
+    mantissa, exponent = taken_apart(op, op.cast(x, DOUBLE))
     return op.cast(mantissa, op.out.dtype), op.Cast(exponent, to=INT32)
 
 
@@ -49,19 +49,19 @@ def nextafter(op: Op, x: Value, other: Value) -> Value:
     dtype = op.out.dtype
     bits, smallest = PRECISION[dtype]
     x, other = op.cast(x, DOUBLE), op.cast(other, DOUBLE)
-    mantissa, exponent = _taken_apart(op, x)
+    mantissa, exponent = taken_apart(op, x)
     direction = op.Sign(op.Sub(other, x))
     narrow = op.Equal(op.Mul(mantissa, direction), -0.5)
     last = op.Sub(exponent, op.Where(narrow, op.const(bits + 1.0, dtype=DOUBLE), float(bits)))
     unit = op.Where(op.Equal(x, 0), float(smallest), op.Max(last, float(smallest)))
-    moved = op.Add(x, op.Mul(direction, _power_of_two(op, unit)))
+    moved = op.Add(x, op.Mul(direction, power_of_two(op, unit)))
     low, high = float_range(dtype)
     moved = op.Where(op.IsInf(x), op.Clip(x, op.const(low, dtype=DOUBLE), op.const(high, dtype=DOUBLE)), moved)
     moved = op.Where(op.Equal(x, other), other, moved)
     return op.cast(op.Where(op.IsNaN(other), other, moved), dtype)
 
 
-def _taken_apart(op: Op, x: Value) -> tuple[Value, Value]:
+def taken_apart(op: Op, x: Value) -> tuple[Value, Value]:
     """(mantissa of 1/2 to 1, exponent), both DOUBLE. The exponent of 0, infinities and NaN is 0.
 
     The logarithm may be off by one next to a power of two; the mantissa shows it. The power is applied in two halves,
@@ -71,14 +71,14 @@ def _taken_apart(op: Op, x: Value) -> tuple[Value, Value]:
     length = op.Where(odd, 0.5, op.Abs(x))
     exponent = op.Add(op.Floor(op.Div(op.Log(length), LN2)), 1)
     half = op.Floor(op.Mul(exponent, 0.5))
-    scaled = op.Mul(length, _power_of_two(op, op.Neg(half)))
-    scaled = op.Mul(scaled, _power_of_two(op, op.Sub(half, exponent)))
+    scaled = op.Mul(length, power_of_two(op, op.Neg(half)))
+    scaled = op.Mul(scaled, power_of_two(op, op.Sub(half, exponent)))
     below = op.Cast(op.Less(scaled, 0.5), to=DOUBLE)
     above = op.Cast(op.GreaterOrEqual(scaled, 1), to=DOUBLE)
     correction = op.Sub(above, below)
-    mantissa = op.Mul(op.Mul(scaled, _power_of_two(op, op.Neg(correction))), op.Sign(x))
+    mantissa = op.Mul(op.Mul(scaled, power_of_two(op, op.Neg(correction))), op.Sign(x))
     return op.Where(odd, x, mantissa), op.Add(exponent, correction)
 
 
-def _power_of_two(op: Op, exponent: Value) -> Value:
+def power_of_two(op: Op, exponent: Value) -> Value:
     return op.Pow(op.const(2.0, dtype=DOUBLE), exponent)

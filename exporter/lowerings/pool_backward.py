@@ -10,6 +10,7 @@ import torch
 from exporter.lower.builder import Op, Value
 from exporter.lower.registry import lowering
 from exporter.lowerings.axes import product
+from exporter.lowerings.index_put import WIDER
 from exporter.lowerings.pool import window_counts
 from exporter.lowerings.windows import cropped, numbers, unless
 
@@ -49,13 +50,14 @@ def max_pool3d_backward(
 
 
 def _scattered(op: Op, grad: Value, x: Value, indices: Value, axes: int) -> Value:
-    """Each value added to its place in the flattened plane; windows that overlap may share one."""
+    """Each value added to its place in the flattened plane; windows that overlap may share one. Halves as FLOAT."""
     lead, plane, bins = op.sizes(x)[:-axes], op.sizes(x)[-axes:], op.sizes(grad)[-axes:]
     rows = [*lead, product(bins)]
-    zeros = op.Expand(op.const(0.0, like=grad), op.shape([*lead, product(plane)]))
-    places, values = op.reshape(indices, rows), op.reshape(grad, rows)
+    wide = op.cast(grad, WIDER.get(grad.dtype, grad.dtype))  # type: ignore[arg-type]  # a gradient has a dtype
+    zeros = op.Expand(op.const(0.0, like=wide), op.shape([*lead, product(plane)]))
+    places, values = op.reshape(indices, rows), op.reshape(wide, rows)
     added = op.ScatterElements(zeros, places, values, axis=-1, reduction="add")
-    return op.reshape(op.typed(added, [*lead, product(plane)]), op.sizes(x))
+    return op.cast(op.reshape(op.typed(added, [*lead, product(plane)]), op.sizes(x)), op.out.dtype)
 
 
 @lowering(aten.avg_pool2d_backward.default)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -31,11 +32,15 @@ class Key:
 
 
 class Sample(torch.nn.Module):
-    """One call of an operator; its tensors are the model's inputs, everything else is part of it."""
+    """One call of an operator; its tensors are the model's inputs, everything else is part of it.
 
-    def __init__(self, op: OpInfo, arguments: Any) -> None:
+    `comparable` takes from the results what the database holds to be determined: not the sign of an eigenvector.
+    """
+
+    def __init__(self, op: OpInfo, arguments: Any, comparable: Callable[[Any], Any] = lambda results: results) -> None:
         super().__init__()
         self.op = op
+        self.comparable = comparable
         self.leaves, self.spec = pytree.tree_flatten(arguments)
 
     @property
@@ -65,7 +70,8 @@ def keys(dtype: torch.dtype) -> list[str]:
 def samples(op: OpInfo, dtype: torch.dtype, count: int) -> Iterator[Sample]:
     """The first samples of an operator, the same in every run."""
     torch.manual_seed(0)
+    random.seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for each in islice(op.sample_inputs("cpu", dtype, requires_grad=False), count):
-            yield Sample(op, (each.input, tuple(each.args), dict(each.kwargs)))
+            yield Sample(op, (each.input, tuple(each.args), dict(each.kwargs)), each.output_process_fn_grad)

@@ -1,10 +1,11 @@
 """Rows for exporter/lowerings/loss.py, and for losses that decompose."""
 
 import torch
+import torch.nn.modules.linear_cross_entropy  # registers its ops
 
 from tests.cases.ops import FLOATS, OpCase, f, i, v
 
-aten = torch.ops.aten
+aten, torch_nn = torch.ops.aten, torch.ops.torch_nn
 
 LOGS = f(3, 4, low=-5.0, high=-0.5)
 WEIGHT = f(4, low=0.5, high=2.0)
@@ -45,4 +46,37 @@ CASES = (
     OpCase(aten.soft_margin_loss.default, f(3, 4), v([[1, -1, 1, -1]] * 3), vary=REDUCED),
     OpCase(aten.triplet_margin_loss.default, f(3, 4), f(3, 4), f(3, 4), vary={**REDUCED, "swap": (False, True)}),
     OpCase(aten.cosine_embedding_loss.default, f(3, 4), f(3, 4), v([1, -1, 1]), vary=REDUCED),
+    *(
+        OpCase(
+            torch_nn._linear_cross_entropy_batch_chunked.default,
+            f(5, 3),
+            f(4, 3),
+            v([1, -100, 3, 0, 2], torch.int64),
+            f(4),
+            weight,
+            reduction,
+            -100,
+            0.0,
+            2,
+            "accurate",
+            torch.float32,
+            True,
+            wanted,
+            wanted,
+            wanted,
+        )
+        for weight, reduction, wanted in ((WEIGHT, "mean", True), (WEIGHT, "sum", True), (None, "mean", False))
+    ),
+    OpCase(
+        torch_nn._linear_cross_entropy_batch_chunked_no_reduction.default,
+        f(5, 3),
+        f(4, 3),
+        v([1, 2, 3, 0, 2], torch.int64),
+        None,
+        WEIGHT,
+        2,
+        2,
+        "accurate",
+        torch.float32,
+    ),
 )

@@ -13,7 +13,15 @@ BINS, PLACES, PLANE = f(2, 3, 4, 5), i(2, 3, 4, 5, high=63), f(2, 3, 7, 9)
 WINDOWS = ([3, 3], [2, 2], [1, 1], [1, 1], False)
 
 CASES = (
-    OpCase(aten.max_pool2d_with_indices_backward.default, BINS, PLANE, *WINDOWS, PLACES, dynamic="n, n, n"),
+    OpCase(
+        aten.max_pool2d_with_indices_backward.default,
+        BINS,
+        PLANE,
+        *WINDOWS,
+        PLACES,
+        dtypes=(torch.float32, torch.float16),
+        dynamic="n, n, n",
+    ),
     OpCase(aten.max_pool2d_with_indices_backward.default, f(3, 4, 5), f(3, 7, 9), *WINDOWS, i(3, 4, 5, high=63)),
     OpCase(
         aten.max_pool3d_with_indices_backward.default,
