@@ -27,6 +27,7 @@ from diagnostics.model import Rule
 from exporter.lower.registry import registered
 from exporter.lowerings import LOWERINGS
 from fx_passes.base import FxPass
+from tests import operators
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
@@ -172,6 +173,10 @@ def test_every_lowering_begins_with_its_schema() -> None:
     unique = {id(entry): entry for entry in registered(LOWERINGS).values()}.values()
     gaps = [gap for entry in unique for gap in schema_gaps(entry.name, entry.__doc__, entry.targets)]
     assert not gaps, "\n".join(gaps)
+
+
+def test_every_operator_is_on_its_page() -> None:
+    assert operators.is_current(), operators.FIX
 
 
 def test_every_pass_is_placed_and_shown() -> None:

@@ -14,16 +14,17 @@ def command(
         str | None, typer.Argument(metavar="[WORD]", help="Only operators with this word in the name.")
     ] = None,
 ) -> None:
-    """List the operators that have a lowering, with the family each stands in."""
+    """List the operators that have a lowering, with its family and the first opset that can express it."""
     from exporter.lowerings import LOWERINGS
+    from exporter.options import MIN_OPSET
 
-    rows = sorted((str(target), family_of(entry)) for target, entry in LOWERINGS.items())
+    rows = sorted((str(target), family_of(entry), max(MIN_OPSET, entry.since)) for target, entry in LOWERINGS.items())
     chosen = [row for row in rows if word is None or word in row[0]]
     if not chosen:
         raise UsageError(f"No operator with a lowering has '{word}' in its name; `fxport ops` lists all {len(rows)}.")
-    width = max(len(name) for name, _ in chosen)
-    for name, family in chosen:
-        print(f"{name:<{width}}  {family}")
+    widths = [max(len(str(row[column])) for row in chosen) for column in range(2)]
+    for name, family, opset in chosen:
+        print(f"{name:<{widths[0]}}  {family:<{widths[1]}}  opset {opset}")
 
 
 def family_of(lowering: object) -> str:

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from exporter import ExportError, Options
 from exporter.options import DEFAULT_OPSET
+from tests.called import Called
 from tests.cases import ops
 from tests.cases.ops import Draw, OpCase
 from tests.running import assert_same, run_exported
@@ -58,23 +59,6 @@ def _parameter(
     if zlib.crc32(name.encode()) % SAMPLED:
         marks.append(pytest.mark.slow)
     return pytest.param(case, kwargs, dtype, opset, dynamic, id=name, marks=marks)
-
-
-class Called(torch.nn.Module):
-    """A model that is one call, or its first results; its tensors are inputs, everything else is in the graph."""
-
-    def __init__(self, target: Any, arguments: Any, results: int | None = None) -> None:
-        super().__init__()
-        self.target = target
-        self.results = results
-        self.leaves, self.spec = pytree.tree_flatten(arguments, is_leaf=lambda x: isinstance(x, Draw))
-
-    def forward(self, *tensors: torch.Tensor) -> Any:
-        given = iter(tensors)
-        leaves = [next(given) if isinstance(leaf, Draw) else leaf for leaf in self.leaves]
-        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
-        result = self.target(*args, **kwargs)
-        return result if self.results is None else result[: self.results]
 
 
 @pytest.mark.parametrize(("case", "kwargs", "dtype", "opset", "dynamic"), list(parameters()))
