@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import sympy
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
 from torch.utils import _pytree as pytree
@@ -19,9 +18,9 @@ from exporter.capture.attention import no_fast_path
 from exporter.capture.float64 import wide_types
 from exporter.capture.inference import unwrapped
 from exporter.capture.places import place_of_module
+from exporter.capture.resizing import resized
 from exporter.pipeline import OnnxProgram
 from fx_passes.program import OutputKind, Program
-from fx_passes.sizes import Size, sizes_of
 
 EXACT_LIMIT = 256 * 1024 * 1024
 """Bytes of weights up to which the model is also run in float64: that run holds them three times."""
@@ -165,61 +164,3 @@ def as_array(tensor: torch.Tensor) -> np.ndarray:
     values = tensor.detach().cpu().resolve_conj().resolve_neg()
     values = torch.view_as_real(values) if values.is_complex() else values
     return TorchTensor(values.contiguous().clone()).numpy()
-
-
-def resized(call: tuple[Any, Any], program: Program) -> tuple[Any, Any] | None:
-    """The call with another size for every dynamic dimension; None where there is none.
-
-    Tensors are repeated or cut along the axis, so that token ids, masks and positions stay what they may be. Other
-    numbers shrink a little at each repetition: equal ones would make the order of a sort, and with it which of them a
-    top-k picks, a matter of chance.
-    """
-    known: dict[sympy.Symbol, int] = {}
-    tensors = _tensors(call)
-    sizes = [sizes_of(node.meta["val"]) for node in _user_placeholders(program)]
-    for tensor, symbolic in zip(tensors, sizes, strict=True):
-        for actual, size in zip(tensor.shape, symbolic, strict=not tensor.is_complex()):  # 2 at the end
-            if isinstance(size, sympy.Symbol):
-                known[size] = actual
-    if not known:
-        return None
-    chosen = {symbol: other_size(size, *program.ranges.get(str(symbol), (0, None))) for symbol, size in known.items()}
-    if chosen == known:
-        return None
-    fresh = iter([_resize(tensor, symbolic, chosen) for tensor, symbolic in zip(tensors, sizes, strict=True)])
-    return pytree.tree_map_only(torch.Tensor, lambda _: next(fresh), call)
-
-
-def _user_placeholders(program: Program) -> list[torch.fx.Node]:
-    user = set(program.user_inputs)
-    return [node for entry, node in zip(program.inputs, program.placeholders, strict=True) if entry in user]
-
-
-def other_size(size: int, low: int, high: int | None) -> int:
-    """Another size within the bounds: twice a small one, 32 more than a large one; divisibility mostly stays."""
-    step = 32 if size >= 64 else max(size, 2)
-    for candidate in (size + step, size - step, size + 1, size - 1):
-        if candidate >= max(low, 2) and (high is None or candidate <= high):
-            return candidate
-    return size
-
-
-def _resize(tensor: torch.Tensor, sizes: tuple[Size, ...], chosen: Mapping[sympy.Symbol, int]) -> torch.Tensor:
-    for axis, size in enumerate(sizes):
-        if isinstance(size, sympy.Expr):
-            wanted = int(size.subs(chosen))  # type: ignore[arg-type]  # every symbol of an input has a number here
-            index = torch.arange(wanted)
-            turn, index = index // max(tensor.shape[axis], 1), index % max(tensor.shape[axis], 1)
-            tensor = _shrunk(tensor.index_select(axis, index.to(tensor.device)), axis, turn.to(tensor.device))
-    return tensor.clone()
-
-
-def _shrunk(tensor: torch.Tensor, axis: int, turn: torch.Tensor) -> torch.Tensor:
-    """Fractions times 1 - turn / 64, exact in bfloat16, so that they stay within bounds such as [-1, 1].
-
-    Whole numbers stay, since they may be a mask or ids also where they are floating-point; so do infinities.
-    """
-    if not tensor.is_floating_point():
-        return tensor
-    factor = 1 - turn.clamp(max=32).to(tensor.dtype).reshape([-1 if i == axis else 1 for i in range(tensor.dim())]) / 64
-    return torch.where(tensor == tensor.round(), tensor, tensor * factor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -62,7 +62,8 @@ class Program:
 
     `tensors` holds parameters, buffers and constants under their fully qualified names, exactly as the model holds
     them: nothing is copied, moved or converted here. `dim_names` maps the name of a size symbol to the user's name of
-    it, `ranges` to the smallest and largest size that the captured graph allows (None: no bound).
+    it, `ranges` to the smallest and largest size that the captured graph allows (None: no bound). `allows` tells for
+    sizes by their symbols whether the graph holds for them, beyond what the ranges say.
     """
 
     graph_module: GraphModule
@@ -71,6 +72,7 @@ class Program:
     tensors: Mapping[str, torch.Tensor]
     dim_names: Mapping[str, str] = field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+    allows: Callable[[Mapping[str, int]], bool] = lambda sizes: True
 
     @property
     def placeholders(self) -> list[Node]:

@@ -1,27 +1,35 @@
-"""What became of dimensions that were asked to be dynamic: found by comparison, blamed on the line of the guard."""
+"""Guards: the conditions on sizes under which a capture holds, each with the line that asked for it."""
 
 from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from diagnostics import Level, Log, Place, rules
+from diagnostics import Place
 from diagnostics.source import place_of_stack
-from exporter.capture.shapes import Request
-from exporter.options import Options
-from fx_passes.program import Program
-from fx_passes.sizes import Size, sizes_of
 
 _ROOM = str(Path(__file__).parent)
+_TORCH = str(Path(torch.__file__).parent)
+_SYMBOLS = tuple(
+    str(Path(_TORCH, *parts))
+    for parts in (
+        ("__init__.py",),
+        ("fx", "experimental", "symbolic_shapes.py"),
+        ("fx", "experimental", "sym_node.py"),
+        ("fx", "experimental", "recording.py"),
+    )
+)
+"""Where a symbolic number's `bool`, `int` and comparisons are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +39,12 @@ class Guard:
     condition: str
     sources: tuple[str, ...]
     place: Place | None
+    expr: sympy.Basic
+    env: ShapeEnv
+    asked: bool
+    """Whether the model's own Python code asked, and took the one way; else an operator did, for its shapes."""
+    counted: bool
+    """Whether it comes from making a Python number of a size, as `range(n)` and `int(n)` do."""
 
 
 @contextmanager
@@ -44,7 +58,7 @@ def recorded_guards() -> Iterator[list[Guard]]:
 
     def log_guard(self: ShapeEnv, prefix: str, guard: Any, forcing_spec: bool) -> None:
         sources = tuple(str(source) for source, symbol in self.source_to_var.items() if symbol in guard.free_symbols)
-        found.append(Guard(str(guard), sources, _running()))
+        found.append(Guard(str(guard), sources, _running(), guard, self, *_question()))
         original(self, prefix, guard, forcing_spec)
 
     ShapeEnv._log_guard = log_guard  # type: ignore[method-assign]  # put back below
@@ -60,52 +74,12 @@ def _running() -> Place | None:
     return place_of_stack(takewhile(lambda entry: not entry[0].f_code.co_filename.startswith(_ROOM), walked))
 
 
-def report_dimensions(
-    program: Program, requests: Sequence[Request], guards: Sequence[Guard], options: Options, log: Log
-) -> None:
-    """Compares every requested dimension with what it became: a number, a narrower range, or another dimension."""
-    sizes = {
-        entry.path: sizes_of(node.meta["val"])
-        for entry, node in zip(program.inputs, program.placeholders, strict=True)
-        if isinstance(node.meta.get("val"), torch.Tensor)
-    }
-    names: dict[Size, Request] = {}
-    for request in requests:
-        if request.input not in sizes:
-            continue
-        size, dim = sizes[request.input][request.axis], request.name or str(request.axis)
-        if isinstance(size, int):
-            level = Level.WARNING if options.allow_specialization else None
-            facts: dict[str, Any] = {"dim": dim, "input": request.input, "value": size}
-            log.report(rules.DIMENSION_SPECIALIZED, at=_place(guards, request), level=level, **facts)
-            continue
-        narrowed = _narrowed(program.ranges.get(str(size), (0, None)), request)
-        if narrowed is not None:
-            facts = {"dim": dim, "input": request.input, "range": narrowed}
-            log.report(rules.DIMENSION_RANGE_NARROWED, at=_place(guards, request), **facts)
-        other = names.setdefault(size, request)
-        if request.name != other.name and request.name and other.name:
-            relation = f"{request.name} = {other.name}"
-            facts = {"dim": dim, "other": other.name, "relation": relation}
-            log.report(rules.DIMENSIONS_TIED, at=_place(guards, request) or _place(guards, other), **facts)
-
-
-def _narrowed(found: tuple[int, int | None], request: Request) -> str | None:
-    """The range in words, if it is narrower than what was asked for. A lower bound of 2 is how PyTorch traces."""
-    (low, high), (wanted_low, wanted_high) = found, request.bounds
-    at_least = low > max(wanted_low, 2)
-    at_most = high is not None and (wanted_high is None or high < wanted_high)
-    parts = [f"at least {low}"] * at_least + [f"at most {high}"] * at_most
-    return " and ".join(parts) or None
-
-
-def _place(guards: Sequence[Guard], request: Request) -> Place | None:
-    """The line of the last guard that spoke about this size of this input."""
-    head, *rest = request.input.split(".")
-    for guard in reversed(guards):
-        for source in guard.sources:
-            if source.startswith(f"L['{head}']") and source.endswith(f".size()[{request.axis}]"):
-                inner = source.removeprefix(f"L['{head}']").removesuffix(f".size()[{request.axis}]")
-                if all(part in inner for part in rest):
-                    return guard.place
-    return None
+def _question() -> tuple[bool, bool]:
+    """Who wants to know a symbolic number's value: `Guard.asked` and `Guard.counted`."""
+    counted = False
+    for frame, _ in traceback.walk_stack(sys._getframe(2)):
+        code = frame.f_code
+        if not code.co_filename.endswith(_SYMBOLS):
+            return not code.co_filename.startswith(_TORCH), counted
+        counted |= code.co_name == "guard_int"
+    return False, counted

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -18,12 +18,15 @@ from torch.utils import _pytree as pytree
 from diagnostics import Log, rules
 from diagnostics.source import place_of_exception
 from exporter.capture import program
+from exporter.capture.conditions import ROUNDINGS, Narrowing, conditions_of, narrowings
+from exporter.capture.dimensions import lost, report_dimensions
 from exporter.capture.failures import first_line, report_failure
-from exporter.capture.guards import recorded_guards, report_dimensions
+from exporter.capture.guards import Guard, recorded_guards
 from exporter.capture.places import place_of_module
 from exporter.capture.recurrent import whole_recurrent_layers
+from exporter.capture.resizing import away
 from exporter.capture.scans import associative_scans_kept
-from exporter.capture.shapes import relaxed, requests_of, resolved
+from exporter.capture.shapes import Request, relaxed, requests_of, resolved
 from exporter.options import Options
 from fx_passes.passes.functionalize import unsupported
 from fx_passes.program import Program
@@ -61,12 +64,74 @@ def capture(
     shapes = resolved(module, args, kwargs or {}, dynamic_shapes)
     requests = requests_of(module, args, kwargs or {}, shapes)
     call = Call(module, *distinct((args, kwargs or {})), shapes)
-    with recorded_guards() as guards, _quiet():
-        exported = _first_success(call, log)
-    captured = program.from_exported(exported, requests, module, options, log)
-    report_dimensions(captured, requests, guards, options, log)
+    taken = _taken(call, requests, options, log, _first_success)
+    if taken.lost and not options.allow_specialization:
+        taken = _with_more_sizes(taken, call, requests, options, log)
+    for finding in taken.log.findings:
+        facts: Mapping[str, Any] = finding.facts
+        log.report(finding.rule, at=finding.place, level=finding.level, **facts)
+    report_dimensions(taken.program, requests, taken.guards, taken.narrowings, options, log)
     _report_training(module, log)
-    return captured
+    return taken.program
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One capture: the program, the guards that it holds under, and the requested sizes that it has lost to them.
+
+    `log` holds what is to be told about it if it is the one that is used.
+    """
+
+    program: Program
+    guards: Sequence[Guard]
+    narrowings: Sequence[Narrowing]
+    lost: Sequence[tuple[Request, Guard | None]]
+    log: Log
+
+
+def _taken(
+    call: Call,
+    requests: Sequence[Request],
+    options: Options,
+    log: Log,
+    strategy: Callable[[Call, Log], ExportedProgram],
+) -> Taken:
+    told = Log()
+    with recorded_guards() as guards, _quiet():
+        exported = strategy(call, log)
+        captured = program.from_exported(exported, requests, call.model, options, told)
+        conditions = conditions_of(captured, guards)
+        narrowed = tuple(narrowings(captured, conditions))
+    relied_on = [each for each in conditions if any(each.symbols and n.symbol in each.symbols for n in narrowed)]
+    captured = replace(captured, allows=lambda sizes: all(each.holds(sizes) for each in relied_on))
+    return Taken(captured, guards, narrowed, lost(captured, requests, guards, narrowed), told)
+
+
+def _with_more_sizes(taken: Taken, call: Call, requests: Sequence[Request], options: Options, log: Log) -> Taken:
+    """A capture that has lost fewer sizes, if there is one.
+
+    A model may treat the example's size apart, such as positions that fit as they are; at another size it goes the
+    general way. And where Python's `int` makes a number of a size, Dynamo knows to keep the expression.
+    """
+    causes = [guard for _, guard in taken.lost if guard is not None]
+    tries: list[tuple[str, Call, Strategy]] = []
+    if any(not guard.counted for guard in causes):
+        args, kwargs = away((call.args, call.kwargs), taken.program, [request for request, _ in taken.lost])
+        tries.append(("non-strict at another size", replace(call, args=args, kwargs=kwargs), non_strict))
+    if any(guard.expr.has(*ROUNDINGS) for guard in causes):
+        tries.append(("strict", call, strict))
+    for name, other, strategy in tries:
+        try:
+            found = _taken(other, requests, options, log, lambda each, _, run=strategy: functional(run(each)))
+        except Exception:  # noqa: BLE001  # the model may not run at that size; what was captured first stands
+            continue
+        if len(found.lost) < len(taken.lost):
+            request, guard = taken.lost[0]
+            error = f"it holds for one size of '{request.name or request.axis}' of '{request.input}'"
+            place = guard.place if guard is not None else None
+            log.report(rules.CAPTURE_FELL_BACK, at=place, strategy=name, failed="non-strict", error=error)
+            taken = found
+    return taken
 
 
 def functional(exported: ExportedProgram) -> ExportedProgram:

@@ -47,15 +47,23 @@ def functional_form(node: Node) -> FunctionalForm | None:
 
 @cache
 def functional_overload(target: Any) -> torch._ops.OpOverload | None:
-    """`aten.add_.Tensor` → `aten.add.Tensor`: the same name without its underscore, with the same arguments."""
+    """`aten.add_.Tensor` → `aten.add.Tensor`: the name without its underscore, with arguments of the same types.
+
+    Mostly it has the same overload name, too; that of `pow_.Scalar` is `pow.Tensor_Scalar`.
+    """
     if not isinstance(target, torch._ops.OpOverload) or target in RESHAPING:
         return None
     namespace, name = target._schema.name.split("::")
     packet = getattr(getattr(torch.ops, namespace), name.removesuffix("_"), None) if name.endswith("_") else None
-    overload = getattr(packet, target._overloadname, None) if packet is not None else None
-    if overload is None or len(overload._schema.arguments) != len(target._schema.arguments):
+    if packet is None:
         return None
-    return overload
+    names = [name for name in packet.overloads() if _types(getattr(packet, name)) == _types(target)]
+    best = target._overloadname if target._overloadname in names else next(iter(names), None)
+    return getattr(packet, best) if best is not None else None
+
+
+def _types(overload: torch._ops.OpOverload) -> list[str]:
+    return [str(argument.type) for argument in overload._schema.arguments]
 
 
 RESHAPING = frozenset(

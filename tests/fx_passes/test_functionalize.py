@@ -141,3 +141,23 @@ def test_normalization_in_training_updates_its_statistics(model: torch.nn.Module
     torch.testing.assert_close(results[0], expected)
     for name, position in updates.items():
         torch.testing.assert_close(results[position], model.get_buffer(str(name)))
+
+
+class Overloads(torch.nn.Module):
+    """In-place ops whose functional form goes by another overload name."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.abs() + 1
+        y.pow_(-0.5)
+        y.pow_(x)
+        y.float_power_(2)
+        y.floor_divide_(x)
+        return y.ldexp_(torch.tensor(2))
+
+
+def test_an_overload_with_the_same_arguments_is_found() -> None:
+    x = torch.rand(3, 4, dtype=torch.float64)
+    captured = run_passes(capture(Overloads(), (x,), None, None, Options(), Log()), (functionalize,), Log())
+    assert not any(_mutates(node) for node in captured.graph_module.graph.nodes)
+    constants = [captured.tensors[entry.target] if entry.target else x for entry in captured.inputs]
+    torch.testing.assert_close(captured.graph_module(*constants)[0], Overloads()(x))

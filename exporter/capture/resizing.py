@@ -1,0 +1,125 @@
+"""The example call at other sizes of its dynamic dimensions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch.utils import _pytree as pytree
+
+from exporter.capture.shapes import Request
+from fx_passes.program import Program
+from fx_passes.sizes import Size, sizes_of
+
+MOST_TRIES = 4096
+"""How many combinations of sizes are looked at for one that the captured graph allows."""
+
+Known = dict[sympy.Symbol, int]
+
+
+def resized(call: tuple[Any, Any], program: Program) -> tuple[Any, Any] | None:
+    """The call with another size for every dynamic dimension; None where the captured graph holds for no other.
+
+    Tensors are repeated or cut along the axis, so that token ids, masks and positions stay what they may be. Other
+    numbers shrink a little at each repetition: equal ones would make the order of a sort, and with it which of them a
+    top-k picks, a matter of chance.
+    """
+    sizes = [sizes_of(node.meta["val"]) for node in _user_placeholders(program)]
+    known = _known(call, sizes)
+    chosen = _chosen(known, program)
+    return None if chosen == known else _at(call, sizes, chosen)
+
+
+def away(call: tuple[Any, Any], program: Program, lost: Sequence[Request]) -> tuple[Any, Any]:
+    """The call at sizes that the captured graph may not hold for: also the dimensions that became constants differ."""
+    axes = {(request.input, request.axis): request for request in lost}
+    user = [entry.path for entry in program.user_inputs]
+    sizes = [
+        tuple(_freed(size, axes.get((str(path), axis))) for axis, size in enumerate(sizes_of(node.meta["val"])))
+        for path, node in zip(user, _user_placeholders(program), strict=True)
+    ]
+    known = _known(call, sizes)
+    return _at(call, sizes, {symbol: other_size(size, 0, None) for symbol, size in known.items()})
+
+
+def _freed(size: Size, request: Request | None) -> Size:
+    if isinstance(size, int) and request is not None:
+        return sympy.Symbol(request.name or f"size_{size}", integer=True)
+    return size
+
+
+def _known(call: tuple[Any, Any], sizes: Sequence[tuple[Size, ...]]) -> Known:
+    known: Known = {}
+    for tensor, symbolic in zip(_tensors(call), sizes, strict=True):
+        for actual, size in zip(tensor.shape, symbolic, strict=not tensor.is_complex()):  # 2 at the end
+            if isinstance(size, sympy.Symbol):
+                known[size] = actual
+    return known
+
+
+def _chosen(known: Known, program: Program) -> Known:
+    """Another size for each symbol, or at least for some; what is known where the captured graph allows no other."""
+    bounds = {symbol: program.ranges.get(str(symbol), (0, None)) for symbol in known}
+    first = {symbol: other_size(size, *bounds[symbol]) for symbol, size in known.items()}
+    choices = [[*_candidates(size, *bounds[symbol]), size] for symbol, size in known.items()]
+    tries = (dict(zip(known, sizes, strict=True)) for sizes in itertools.product(*choices))
+    for chosen in itertools.chain([first], itertools.islice(tries, MOST_TRIES)):
+        if program.allows({str(symbol): size for symbol, size in chosen.items()}):
+            return chosen
+    return known
+
+
+def _candidates(size: int, low: int, high: int | None) -> list[int]:
+    """Other sizes, best first: multiples, then those nearby."""
+    wanted = (2 * size, 3 * size, size // 2, size + 32, size + 16, size + 8, size + 4, *range(size + 1, size + 4))
+    found = [n for n in (*wanted, size - 1, size - 2) if n >= max(low, 2) and (high is None or n <= high)]
+    return list(dict.fromkeys(n for n in found if n != size))
+
+
+def _user_placeholders(program: Program) -> list[torch.fx.Node]:
+    user = set(program.user_inputs)
+    return [node for entry, node in zip(program.inputs, program.placeholders, strict=True) if entry in user]
+
+
+def other_size(size: int, low: int, high: int | None) -> int:
+    """Another size within the bounds: twice a small one, 32 more than a large one; divisibility mostly stays."""
+    step = 32 if size >= 64 else max(size, 2)
+    for candidate in (size + step, size - step, size + 1, size - 1):
+        if candidate >= max(low, 2) and (high is None or candidate <= high):
+            return candidate
+    return size
+
+
+def _at(call: tuple[Any, Any], sizes: Sequence[tuple[Size, ...]], chosen: Known) -> tuple[Any, Any]:
+    fresh = iter([_resize(tensor, symbolic, chosen) for tensor, symbolic in zip(_tensors(call), sizes, strict=True)])
+    return pytree.tree_map_only(torch.Tensor, lambda _: next(fresh), call)
+
+
+def _tensors(call: tuple[Any, Any]) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor)]
+
+
+def _resize(tensor: torch.Tensor, sizes: tuple[Size, ...], chosen: Mapping[sympy.Symbol, int]) -> torch.Tensor:
+    for axis, size in enumerate(sizes):
+        if isinstance(size, sympy.Expr):
+            wanted = int(size.subs(chosen))  # type: ignore[arg-type]  # every symbol of an input has a number here
+            index = torch.arange(wanted)
+            turn, index = index // max(tensor.shape[axis], 1), index % max(tensor.shape[axis], 1)
+            tensor = _shrunk(tensor.index_select(axis, index.to(tensor.device)), axis, turn.to(tensor.device))
+    return tensor.clone()
+
+
+def _shrunk(tensor: torch.Tensor, axis: int, turn: torch.Tensor) -> torch.Tensor:
+    """Fractions times `1 - k * turn / 256`, exact in bfloat16, so that they stay within bounds such as [-1, 1].
+
+    `k` differs from axis to axis: what is repeated along one and along another would be equal otherwise. Whole numbers
+    stay, since they may be a mask or ids also where they are floating-point; so do infinities.
+    """
+    if not tensor.is_floating_point():
+        return tensor
+    slope = min(3 + axis, 7) / 256
+    steps = turn.clamp(max=32).to(tensor.dtype).reshape([-1 if i == axis else 1 for i in range(tensor.dim())])
+    return torch.where(tensor == tensor.round(), tensor, tensor * (1 - steps * slope))

@@ -1,0 +1,111 @@
+"""Sizes that the captured graph does not hold for: found, told at the line that asked, and avoided where it goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from diagnostics import Level, Log
+from exporter import ExportError, export
+from exporter.reference import cases
+from tests.exporter.test_capture import line_of
+from tests.running import assert_same, run_session, session_of
+
+
+class Patches(nn.Module):
+    """A vision transformer's positions: as they are for the size that they were made for, else interpolated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 4, 8, 8)
+        self.positions = nn.Parameter(torch.randn(1, 4, 4, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        height, width = x.shape[2] // 8, x.shape[3] // 8
+        if height * width == 16:
+            return self.patches(x) + self.positions
+        return self.patches(x) + F.interpolate(self.positions, size=(height, width), mode="bicubic")
+
+
+class Half(nn.Module):
+    """Keeps half of the tokens, by Python's arithmetic."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.topk(int(x.shape[1] * 0.5), dim=1)[0]
+
+
+class Rows(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(4, -1) * 2
+
+
+@pytest.mark.parametrize(
+    ("model", "example", "other", "shapes"),
+    [
+        (Patches(), (2, 3, 32, 32), (1, 3, 48, 40), {0: "batch", 2: "height", 3: "width"}),
+        (Half(), (2, 8), (3, 21), {0: "batch", 1: "time"}),
+        (Rows(), (4, 3), (6, 10), {0: "rows", 1: "columns"}),
+    ],
+)
+def test_the_way_for_every_size_is_captured(model: nn.Module, example: Any, other: Any, shapes: Any) -> None:
+    log = Log()
+    program = export(model, (torch.randn(example),), dynamic_shapes=(shapes,), log=log)
+    assert "FXP1004" in {finding.rule.id for finding in log.findings}
+    session = session_of(program)
+    for sizes in (example, other):
+        x = torch.randn(sizes)
+        assert_same(run_session(session, program, (x,)), [model(x)], tol=(1e-4, 1e-5))
+
+
+class Fitting(nn.Module):
+    """Takes few sizes, and says so."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] // 8 == 2:
+            return x * 2
+        raise ValueError("16 to 23 columns")
+
+
+def test_a_dimension_with_few_sizes_left_is_lost() -> None:
+    log = Log()
+    with pytest.raises(ExportError):
+        export(Fitting(), (torch.randn(2, 16),), dynamic_shapes=({0: "rows", 1: "columns"},), log=log)
+    (finding,) = [each for each in log.findings if each.level is Level.ERROR]
+    assert (finding.rule.id, finding.facts["dim"], finding.facts["value"]) == ("FXP2001", "columns", "16 to 23")
+    assert finding.place is not None
+    assert finding.place.line == line_of(Fitting.forward, "// 8")
+
+
+class Windows(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.view(x.shape[0], x.shape[1] // 4, 4, -1) * 2
+
+
+class Even(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.pad(x, (0, 0, 0, 1)) if x.shape[1] % 2 else x * 2
+
+
+class Alike(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[1] // 3 == x.shape[2] // 3 else x
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [(Windows(), "a multiple of 4"), (Even(), "a multiple of 2"), (Alike(), "(columns // 3) == (depth // 3)")],
+)
+def test_a_condition_is_told_and_kept_by_the_second_size(model: nn.Module, said: str) -> None:
+    log, x = Log(), torch.randn(2, 12, 12)
+    program = export(model, (x,), dynamic_shapes=({0: "rows", 1: "columns", 2: "depth"},), log=log)
+    (finding,) = [each for each in log.findings if each.facts.get("dim") == "columns"]
+    assert (finding.rule.id, finding.facts["range"]) == ("FXP2002", said)
+    sample, other = cases(model, (x,), {}, program, log)
+    assert sample.inputs["x"].shape != (shape := other.inputs["x"].shape)
+    (result,) = run_session(session_of(program), program, (torch.from_numpy(other.inputs["x"]),))
+    assert_same([result], [torch.from_numpy(*other.outputs.values())])
+    assert shape[1] % 12 == 0
