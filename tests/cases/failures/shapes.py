@@ -102,13 +102,13 @@ class Windows(nn.Module):
 AB = {"dynamic_shapes": ({0: Dim("a")}, {0: Dim("b")})}
 
 CASES = (
-    FailureCase("size fixed by a reshape", "fixed size", "FXP2001", "return «y.reshape(4, -1)»", Rows, (X,), {}, ROWS),
+    FailureCase(
+        "size tied to a multiple", "bounded size", "FXP2002", "return «y.reshape(4, -1)»", Rows, (X,), {}, ROWS
+    ),
     FailureCase(
         "size fixed by a table", "fixed size", "FXP2001", "return «x + self.position»", AddedTable, (X,), {}, ROWS
     ),
-    FailureCase(
-        "size fixed by a comparison", "fixed size", "FXP2001", "if «x.shape[0] == 4»:", SizeEquals, (X,), {}, ROWS
-    ),
+    FailureCase("size kept apart", "bounded size", "FXP2002", "if «x.shape[0] == 4»:", SizeEquals, (X,), {}, ROWS),
     FailureCase(
         "size fixed by int", "fixed size", "FXP2001", "return x * «int(x.shape[0])»", SizeToInt, (X,), {}, ROWS
     ),
