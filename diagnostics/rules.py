@@ -184,6 +184,9 @@ EXTERNAL_DATA_MISSING = Rule(
 CONTRACT_BROKEN = Rule(
     "FXP7004", "ContractBroken", ERROR, "The model does not keep what was asked for '{name}'. Reason: '{detail}'."
 )
+BUDGET_EXCEEDED = Rule(
+    "FXP7005", "BudgetExceeded", ERROR, "'{name}' is over the budget. It is {value}; the budget is {limit}."
+)
 
 # 8: quality
 
@@ -193,6 +196,10 @@ CONTRACT_BROKEN = Rule(
 INTERNAL_ERROR = Rule("FXP9001", "InternalError", ERROR, "fxport itself failed, please report it. It said: '{error}'.")
 UNUSED_SUPPRESSION = Rule(
     "FXP9002", "UnusedSuppression", WARNING, "The comment that ignores '{name}' matches no finding on this line."
+)
+NOT_CHECKED = Rule("FXP9003", "NotChecked", ERROR, "The check of '{name}' was not finished. Reason: '{reason}'.")
+EXPECTED_FINDING_ABSENT = Rule(
+    "FXP9004", "ExpectedFindingAbsent", ERROR, "The manifest expects '{name}', but there is no such finding."
 )
 
 STAGES: Mapping[str, str] = MappingProxyType(

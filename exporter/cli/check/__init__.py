@@ -1,1 +1,54 @@
-"""Checks of models: in a test, and of all models of a manifest."""
+"""`fxport check`: all models of a manifest, exported and validated; and the same of one model in a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from exporter.cli import arguments
+from exporter.cli.edge import FailOn, Format
+
+
+def command(
+    models: Annotated[
+        list[str] | None, typer.Argument(metavar="[MODEL]…", help="Models of the manifest, by name; all by default.")
+    ] = None,
+    manifest: Annotated[
+        Path | None,
+        typer.Option("--manifest", metavar="PATH", help="fxport.toml, or pyproject.toml with [tool.fxport]."),
+    ] = None,
+    init: Annotated[bool, typer.Option("--init", help="Write fxport.toml from the models found here.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Checks at the same time; one for two cores by default.")
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Check models that have not changed, too.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Models and cache; .fxport beside the manifest by default."),
+    ] = None,
+    sarif: arguments.Sarif = None,
+    fail_on: arguments.FailOnLevel = FailOn.ERROR,
+    format: arguments.OutputFormat = Format.TEXT,
+) -> None:
+    """Check all models of a manifest: each exported and validated, in processes of their own.
+
+    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 usage, 3 a fault of fxport's, 130 interrupted.
+    """
+    from exporter.cli.check.run import Request, check, written_manifest
+
+    if init:
+        print(written_manifest(Path.cwd()))
+        raise typer.Exit
+    request = Request(
+        models=tuple(models or ()),
+        manifest=manifest,
+        jobs=jobs,
+        cached=not no_cache,
+        output=output,
+        sarif=sarif,
+        fail_on=fail_on,
+        format=format,
+    )
+    raise typer.Exit(check(request))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from diagnostics import Finding, Level, Log, Place, Stop, sarif
 from diagnostics.text import render
+from exporter.cli.check.merge import log_of, merged
 from exporter.cli.check.one import Checked, check_one
 from exporter.cli.source import Source
 from exporter.cli.usage import UsageError
@@ -92,21 +92,3 @@ def write_merged(path: Path, texts: Sequence[str]) -> Sequence[Finding]:
     found = merged([finding for text in texts for finding in findings_of(json.loads(text))])
     sarif.write_sarif(log_of(found), path, about=ABOUT)
     return found
-
-
-def merged(findings: Sequence[Finding]) -> Sequence[Finding]:
-    """Equal causes at equal places once, with the number of times that they were seen."""
-    table: dict[tuple[str, str, int], Finding] = {}
-    for finding in findings:
-        place = finding.place or Place("", 0)
-        key = (finding.identity, place.path, place.line)
-        seen = table.get(key)
-        table[key] = finding if seen is None else replace(seen, count=seen.count + finding.count)
-    return list(table.values())
-
-
-def log_of(findings: Sequence[Finding]) -> Log:
-    """A log that holds findings of other logs."""
-    log = Log()
-    log.revise(lambda _: tuple(findings))
-    return log

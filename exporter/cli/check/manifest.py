@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -162,11 +162,11 @@ def mistakes(error: ValidationError, data: Any) -> Iterator[tuple[KeyPath, str]]
         yield where, f"{what}; it should be {', or '.join(wanted)}."
 
 
-def in_manifest(loc: Sequence[int | str], data: Any) -> KeyPath:
+def in_manifest(loc: Sequence[int | str], data: Any) -> KeyPath:  # Any: whatever TOML holds
     """The part of pydantic's location that is keys of the file; the rest names alternatives of a type."""
     found: list[int | str] = []
     for number, part in enumerate(loc):
-        if part in (data if isinstance(data, Mapping) else range(len(data)) if isinstance(data, list) else ()):
+        if part in keys_of(data):
             data = data[part]
         elif isinstance(data, Mapping) and number == len(loc) - 1:
             data = None  # the key that is missing
@@ -174,6 +174,13 @@ def in_manifest(loc: Sequence[int | str], data: Any) -> KeyPath:
             continue
         found.append(part)
     return tuple(found)
+
+
+def keys_of(data: Any) -> Container[Any]:
+    """What a table or an array of the file can be asked for."""
+    if isinstance(data, Mapping):
+        return data
+    return range(len(data)) if isinstance(data, list) else ()
 
 
 TABLES: Mapping[str, type[Keys]] = {"defaults": Choices, "model": Model, "budget": Budget}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,23 +19,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check made: the file, the exported model in memory, the comparison, and the log of the run.
+    """What a check made: the file, all files with those of weights, the exported model in memory, the comparison, and
+    the log of the run.
 
     `validation` is None where there was nothing to compare with; the log says why.
     """
 
     path: Path
+    files: Sequence[Path]
     program: OnnxProgram
     validation: Validation | None
     log: Log
 
 
 def check_one(
-    source: Source, options: Options, path: Path, provider: str, log: Log, tolerances: Tolerances = Tolerances()
+    source: Source,
+    options: Options,
+    path: Path,
+    provider: str,
+    log: Log,
+    tolerances: Tolerances = Tolerances(),
+    *,
+    isolate: bool = True,
 ) -> Checked:
     """Raises Stop where there is no model, its findings in the log; UsageError for inputs that make no sense, OSError
-    where `path` cannot be written."""
+    where `path` cannot be written. `isolate` runs ONNX Runtime in a process of its own."""
     require_provider(provider)
     program = exported(source, options, log)
-    program.save(path)
-    return Checked(path, program, validation_of(path, source, program, provider, log, tolerances=tolerances), log)
+    files = program.save(path)
+    validation = validation_of(path, source, program, provider, log, tolerances=tolerances, isolate=isolate)
+    return Checked(path, files, program, validation, log)

@@ -1,0 +1,227 @@
+"""The parent's side of the workers: each has a thread that hands it item after item and lives through its death."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import IO, Any
+
+from exporter.cli.check.items import Task
+from ort_runner.child import how_it_ended
+from ort_runner.failures import tidy
+
+# -P: a file in the user's folder must not stand for a module of ours or of a library.
+WORKER = (sys.executable, "-P", "-m", "exporter.cli.check.worker")
+START_LIMIT = 300.0  # seconds for a worker to import torch, on a busy machine
+PATIENCE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came back for a task: a result, or the reason why there is none. `seconds` is its own time."""
+
+    task: Task
+    result: dict[str, Any] | None
+    reason: str | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A task that has come to a stage."""
+
+    task: Task
+    name: str
+
+
+@dataclass(slots=True)
+class Pool:
+    """Tasks that wait, events that were not fetched, and libraries that all workers shall import.
+
+    `path_of` says where an item's model is written; `folder` is the current one of all items.
+    """
+
+    folder: Path
+    path_of: Callable[[Task], Path]
+    command: Sequence[str] = WORKER
+    tasks: SimpleQueue[Task] = field(default_factory=SimpleQueue)
+    events: SimpleQueue[Outcome | Stage | BaseException] = field(default_factory=SimpleQueue)
+    libraries: dict[str, None] = field(default_factory=dict)
+    workers: list[Worker] = field(default_factory=list)
+
+    def run(self, tasks: Sequence[Task], jobs: int) -> Generator[Outcome | Stage, None, None]:
+        """The outcome of each task as it comes, and the stages before it. Closing the iterator ends all workers."""
+        for task in tasks:
+            self.tasks.put(task)
+        self.workers += [Worker(self) for _ in range(min(jobs, len(tasks)))]
+        threads = [threading.Thread(target=worker.serve, daemon=True) for worker in self.workers]
+        for thread in threads:
+            thread.start()
+        missing = len(tasks)
+        try:
+            while missing:
+                event = self.events.get()
+                if isinstance(event, BaseException):
+                    raise event
+                missing -= isinstance(event, Outcome)
+                yield event
+        finally:
+            for worker in self.workers:
+                worker.end()
+
+
+class Worker:
+    """One worker process, started on use and again after its death."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._process: subprocess.Popen[str] | None = None
+        self._errors: IO[bytes] | None = None
+        self._child: int | None = None
+        self._ended = False
+
+    def serve(self) -> None:
+        """Take tasks until there are none; what goes wrong here itself goes to the pool."""
+        try:
+            while not self._ended:
+                self._pool.events.put(self._run(self._pool.tasks.get_nowait()))
+        except Empty:
+            self.end()
+        except BaseException as error:  # noqa: BLE001 - a thread has no caller: the pool's raises it
+            self._pool.events.put(error)
+
+    def end(self) -> None:
+        """End the process and the item that it runs."""
+        self._ended = True
+        self._kill_child()
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(OSError):  # what it was to be told is of no use now
+                process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if self._errors is not None:
+            self._errors.close()
+            self._errors = None
+
+    def _run(self, task: Task) -> Outcome:
+        process = self._process or self._start()
+        start, told = time.monotonic(), self._position()
+        late = threading.Event()
+        watch = threading.Timer(task.terms.time_limit, self._stop, (late,))
+        watch.daemon = True
+        watch.start()
+        result, code = None, None
+        try:
+            self._send(process, task)
+            for message in self._messages(process):
+                if "pid" in message:
+                    self._child = message["pid"]
+                elif "stage" in message:
+                    self._pool.events.put(Stage(task, message["stage"]))
+                elif "result" in message:
+                    result = message["result"]
+                    self._pool.libraries |= dict.fromkeys(result.pop("libraries"))
+                elif "ended" in message:
+                    code = message["ended"]
+                    break
+        finally:
+            watch.cancel()
+            self._child = None
+        if code is None:
+            self._process = None
+            code = process.wait()
+        reason = None
+        if result is None:
+            limit = f"it was not done within {task.terms.time_limit:g} seconds and was stopped"
+            reason = limit if late.is_set() else how_it_ended(code) + self._last_words(told)
+        return Outcome(task, result, reason, time.monotonic() - start)
+
+    def _start(self) -> subprocess.Popen[str]:
+        if self._errors is None:
+            # A file, because a pipe that nobody reads could fill up and block the worker; `end` closes it.
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        process = subprocess.Popen(
+            self._pool.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env=_environment(),
+            start_new_session=True,  # Ctrl-C is for the parent, which ends its workers
+        )
+        self._process = process
+        watch = threading.Timer(START_LIMIT, process.kill)
+        watch.daemon = True
+        watch.start()
+        ready = next(self._messages(process), None)
+        watch.cancel()
+        if ready is None and not self._ended:
+            self._process = None
+            raise RuntimeError(f"a worker did not start: {how_it_ended(process.wait())}{self._last_words(0)}")
+        return process
+
+    def _send(self, process: subprocess.Popen[str], task: Task) -> None:
+        request = {
+            "item": asdict(task.item),
+            "path": str(self._pool.path_of(task)),
+            "folder": str(self._pool.folder),
+            "memory": task.terms.memory,
+            "libraries": list(self._pool.libraries),
+        }
+        with contextlib.suppress(OSError):  # it is gone: its end is seen where its answers end
+            process.stdin.write(json.dumps(request) + "\n")  # type: ignore[union-attr]
+            process.stdin.flush()  # type: ignore[union-attr]
+
+    def _messages(self, process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+        for line in process.stdout or ():
+            if line.endswith("\n"):  # else the process died in the middle of it
+                yield json.loads(line)
+
+    def _stop(self, late: threading.Event) -> None:
+        late.set()
+        self._kill_child()
+
+    def _kill_child(self) -> None:
+        """End the item's process with those that it started; where items run in the worker, the worker."""
+        child, process = self._child, self._process
+        if child is None or process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            if child == process.pid:
+                process.kill()
+            else:
+                os.killpg(child, signal.SIGKILL)
+
+    def _position(self) -> int:
+        return 0 if self._errors is None else os.fstat(self._errors.fileno()).st_size
+
+    def _last_words(self, since: int) -> str:
+        """The last line that was written to standard error since then."""
+        if self._errors is None:
+            return ""
+        self._errors.seek(since)
+        lines = self._errors.read().decode(errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return f"; its last words: {tidy(last)}" if last else ""
+
+
+def _environment() -> dict[str, str]:
+    """This process's, with the folder of our packages in front: the worker must run the same code."""
+    home = str(Path(__file__).resolve().parents[3])
+    paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

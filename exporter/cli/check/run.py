@@ -1,0 +1,135 @@
+"""The whole of `fxport check`: manifest → items → rows → reports."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from diagnostics import rules
+from diagnostics.paths import write_whole
+from exporter.cli.check import init
+from exporter.cli.check.cache import Cache, environment
+from exporter.cli.check.items import Task, tasks_of
+from exporter.cli.check.manifest import find, load
+from exporter.cli.check.pool import Outcome, Pool, Stage
+from exporter.cli.check.progress import Progress
+from exporter.cli.check.report import write_reports
+from exporter.cli.check.rows import Row, Verdict, row_of
+from exporter.cli.check.table import print_rows
+from exporter.cli.edge import CLEAN, FAULT, FINDINGS, INTERRUPTED, FailOn, Format
+from exporter.cli.output import require_folder, require_writable
+from exporter.cli.summary import plural
+from exporter.cli.usage import UsageError
+
+OUTPUT = ".fxport"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One command line of `fxport check`, as it was typed."""
+
+    models: Sequence[str]
+    manifest: Path | None
+    jobs: int | None
+    cached: bool
+    output: Path | None
+    sarif: Path | None
+    fail_on: FailOn
+    format: Format
+
+
+def written_manifest(folder: Path) -> str:
+    """`--init`; returns what to say."""
+    path, found = init.write(folder)
+    return f"{path.name}: {plural(len(found), 'model')}. Read it, then run `fxport check`."
+
+
+def check(request: Request) -> int:
+    """Check all items, print and write the reports, and return the exit code."""
+    manifest = request.manifest or find(Path.cwd())
+    folder = manifest.resolve().parent
+    tasks = tasks_of(load(manifest), request.models)
+    output = (request.output or folder / OUTPUT).resolve()
+    require_folder(output, "--output")
+    if request.sarif is not None:
+        require_writable(request.sarif, "--sarif")
+    prepare(output)
+    cache = Cache(output / "cache", folder, environment())
+    rows: dict[str, Row] = {}
+    code = None
+    try:
+        with Progress(len(tasks)) as progress:
+            for event in outcomes(tasks, folder, output, cache, request):
+                if isinstance(event, Stage):
+                    progress.show(event)
+                else:
+                    rows[event.id] = event
+                    progress.done(event)
+    except KeyboardInterrupt:
+        print("fxport: interrupted", file=sys.stderr)
+        code = INTERRUPTED
+    ordered = [rows[task.item.id] for task in tasks if task.item.id in rows]
+    print_rows(ordered, request.format)
+    try:
+        write_reports(ordered, request.sarif)
+    except OSError as error:
+        raise UsageError(f"'{error.filename}' cannot be written: {error.strerror}; name another place.") from error
+    return exit_code(ordered) if code is None else code
+
+
+def prepare(output: Path) -> None:
+    """The folder of models and cache, which git is told to ignore. Raises UsageError where it cannot be made."""
+    try:
+        (output / "models").mkdir(parents=True, exist_ok=True)
+        ignore = output / ".gitignore"
+        if not ignore.exists():
+            write_whole(ignore, "*\n")
+    except OSError as error:
+        raise UsageError(f"--output '{output}' cannot be written: {error.strerror}; name another folder.") from error
+
+
+def outcomes(
+    tasks: Sequence[Task], folder: Path, output: Path, cache: Cache, request: Request
+) -> Iterator[Row | Stage]:
+    """A row for each task: at once for what has not changed, then the others as they are done."""
+    waiting = []
+    for task in tasks:
+        held = cache.get(task.item) if request.cached else None
+        if held is None:
+            waiting.append(task)
+        else:
+            yield row_of(Outcome(task, held, None, held["seconds"]), folder, request.fail_on, cached=True)
+    pool = Pool(folder, lambda task: output / "models" / f"{task.item.id}.onnx")
+    with closing(pool.run(waiting, request.jobs or default_jobs())) as events:
+        for event in events:
+            if isinstance(event, Stage):
+                yield event
+                continue
+            row = row_of(event, folder, request.fail_on)
+            yield row
+            if event.result is not None and row.verdict is not Verdict.NOT_CHECKED:
+                keep(cache, event)
+
+
+def keep(cache: Cache, outcome: Outcome) -> None:
+    """A cache that cannot be written costs time in the next run, and nothing in this one."""
+    try:
+        cache.put(outcome.task.item, {**(outcome.result or {}), "seconds": outcome.seconds})
+    except OSError as error:
+        print(f"fxport: '{outcome.task.item.id}' is not kept in the cache: {error.strerror}", file=sys.stderr)
+
+
+def default_jobs() -> int:
+    """Half of the cores that this process may use: torch and ONNX Runtime have threads of their own."""
+    return max(1, len(os.sched_getaffinity(0)) // 2) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def exit_code(rows: Sequence[Row]) -> int:
+    """3 where fxport itself failed, 1 where a row is not as it should be, else 0."""
+    if any(finding.rule == rules.INTERNAL_ERROR for row in rows for finding in row.findings):
+        return FAULT
+    return FINDINGS if any(row.verdict in (Verdict.FAILED, Verdict.NOT_CHECKED) for row in rows) else CLEAN

@@ -1,0 +1,82 @@
+"""What a model was made from: the files of its modules, and the files that were read while it was made."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from diagnostics.source import LIBRARY, USER, kind_of
+from exporter.cli.check.items import Item
+
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".npz")
+"""Files that libraries in other languages read unseen: they count where a file beside them was read."""
+ELSEWHERE = ("/proc/", "/sys/", "/dev/")
+
+
+class Traces:
+    """Notes the files that are opened for reading while its blocks run, by an audit hook of the interpreter.
+
+    Of several blocks in one process the later ones also have the files of the earlier ones: a module that was imported
+    for another model is not read again.
+    """
+
+    def __init__(self) -> None:
+        self._opened: set[str] = set()
+        self._modules = set(sys.modules)
+        self._watching = False
+        sys.addaudithook(self._note)  # it cannot be removed: it ends with the process, and is deaf outside of blocks
+
+    def __enter__(self) -> Self:
+        self._watching = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._watching = False
+
+    def _note(self, event: str, arguments: tuple[Any, ...]) -> None:  # Any: events carry what they like
+        if self._watching and event == "open":
+            path, _, flags = arguments
+            if isinstance(path, str | bytes) and isinstance(flags, int) and flags & os.O_ACCMODE == os.O_RDONLY:
+                self._opened.add(os.path.abspath(os.fsdecode(path)))
+
+    def files(self, item: Item, written: Path) -> list[str]:
+        """The user's files that the result depends on, sorted; none of the folder that the model is `written` to."""
+        named = [item.samples or "", item.source if item.source.endswith(".pt2") else ""]
+        modules = [getattr(module, "__file__", None) for _, module in self._imported()]
+        found = {os.path.abspath(path) for path in (*named, *modules) if path} | self._opened
+        found = {path for path in found if _counts(path)}
+        found |= {str(path) for path in _beside(found) if _counts(str(path))}
+        return sorted(path for path in found if written.parent not in Path(path).parents)
+
+    def libraries(self) -> list[str]:
+        """Installed modules that were imported meanwhile, in the order of their import."""
+        return [
+            name for name, module in self._imported() if kind_of(getattr(module, "__file__", None) or "") == LIBRARY
+        ]
+
+    def _imported(self) -> list[tuple[str, object]]:
+        return [(name, module) for name, module in list(sys.modules.items()) if name not in self._modules]
+
+
+def _beside(found: set[str]) -> Iterator[Path]:
+    for folder in {Path(path).parent for path in found if not path.endswith(".py")}:
+        yield from (path for path in folder.iterdir() if path.suffix in WEIGHTS)
+
+
+def _counts(path: str) -> bool:
+    if path.startswith(ELSEWHERE) or path.endswith(".pyc"):
+        return False
+    return kind_of(path) == USER and os.path.isfile(path) and not _temporary(path)
+
+
+def _temporary(path: str) -> bool:
+    """Whether a file is a temporary one: in the system's folder for them, unless the project itself is there."""
+    folder = os.path.join(tempfile.gettempdir(), "")
+    return path.startswith(folder) and not os.getcwd().startswith(folder)

@@ -1,0 +1,147 @@
+"""One work item, in the process that a crash of it may cost: the model made, exported, compared, timed."""
+
+from __future__ import annotations
+
+import errno
+import shlex
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from diagnostics import Log, Stop, rules, sarif
+from diagnostics.source import place_of_exception
+from exporter.cli.check.facts import Facts, facts_of
+from exporter.cli.check.items import Item
+from exporter.cli.check.one import Checked, check_one
+from exporter.cli.definition import definition_of
+from exporter.cli.dynamic import with_dynamic
+from exporter.cli.export import lowerings_of
+from exporter.cli.inputs import with_inputs
+from exporter.cli.source import Source, import_file, load, made_from, named, one_line
+from exporter.cli.usage import UsageError
+from exporter.cli.validation import Tolerances
+
+WARM_RUNS = 3
+SEED = 0
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
+NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "bad allocation", "std::bad_alloc")
+"""What torch, the system and ONNX Runtime say when there is no more memory."""
+
+
+def result_of(
+    item: Item, path: Path, modules: dict[Path, ModuleType], stage: Callable[[str], None]
+) -> dict[str, Any]:  # Any: JSON
+    """Everything that was found, as JSON: `sarif`, a log of one run; `facts` or None; `stages`, seconds by name.
+
+    Raises nothing: whatever ends the work is a finding. `modules` are those of files that this process has imported,
+    for the next item of the same file; `stage` is told of each stage as it begins.
+    """
+    log = Log(progress=lambda name, *_: stage(name))
+    facts = failure = None
+    try:
+        facts = asdict(measured(item, path, modules, log))
+    except Stop:
+        pass  # its findings are in the log
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - also the user's code may end its process, and other models go on
+        failure = report(error, item, log)
+    place = definition_of(item.source)
+    return {
+        "sarif": sarif.to_sarif(log, default_place=place, about=about(item, failure)),
+        "facts": facts,
+        "stages": log.stages,
+        "place": [place.path, place.line] if place else None,
+    }
+
+
+def about(item: Item, failure: str | None = None) -> sarif.About:
+    return sarif.About(model=item.id, run="check", failure=failure, version=metadata.version("fxport"))
+
+
+def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) -> Facts:
+    """The stages of a check, a line each. Raises Stop where there is no model."""
+    import torch
+
+    from exporter.options import Options
+
+    torch.manual_seed(SEED)  # the weights of a model without any are the same in every run and after every other model
+    with log.stage("load"):
+        options = Options(
+            opset=item.opset,
+            lowerings=lowerings_of(item.plugin),
+            allow_specialization=item.allow_specialization,
+            input_names=item.input_names,
+            output_names=item.output_names,
+        )
+        samples = Path(item.samples) if item.samples else None
+        source = with_dynamic(with_inputs(loaded(item.source, modules), item.inputs, samples), item.dynamic)
+    checked = check_one(
+        source, options, path, item.provider, log, Tolerances(item.atol, item.rtol), isolate=False
+    )  # this process is one of its own already
+    latency = eager = None
+    if item.runs and checked.validation and checked.validation.passed:
+        with log.stage("time"):
+            latency, eager = timed(source, checked, item.runs)
+    return facts_of(checked, latency, eager)
+
+
+def loaded(text: str, modules: dict[Path, ModuleType]) -> Source:
+    """The model that SOURCE names; a file that this process has imported is not run again."""
+    where, _, name = text.rpartition(":")
+    if not where.endswith(".py") or not name:
+        return load(text)
+    path = Path(where).resolve()
+    if path not in modules:
+        modules[path] = import_file(Path(where))
+    return made_from(named(modules[path], name, where), name, text)
+
+
+def timed(source: Source, checked: Checked, runs: int) -> tuple[float, float]:
+    """Median seconds of a run in ONNX Runtime and in eager PyTorch, on the example, with the same threads."""
+    import torch
+
+    from exporter.reference import cases
+    from ort_runner import latency
+
+    args, kwargs = source.args or (), source.kwargs
+    example = next(iter(cases(source.model, args, kwargs, checked.program, Log())))
+    provider = checked.validation.provider if checked.validation else None
+    found = latency(checked.path, example.inputs, provider or "auto", runs=runs, threads=torch.get_num_threads())
+    module = source.model.module() if isinstance(source.model, torch.export.ExportedProgram) else source.model
+    with torch.no_grad():
+        seconds = [clocked(lambda: module(*args, **kwargs)) for _ in range(WARM_RUNS + runs)]
+    return found.median, statistics.median(seconds[WARM_RUNS:])
+
+
+def clocked(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def report(error: BaseException, item: Item, log: Log) -> str | None:
+    """What ended the work, as a finding; for a fault of ours, what failed."""
+    reason = reason_of(error)
+    if reason is not None:
+        log.report(rules.NOT_CHECKED, at=place_of_exception(error), name=item.id, reason=reason)
+        return None
+    command = shlex.join(["fxport", "check", item.model])
+    log.report(rules.INTERNAL_ERROR, at=place_of_exception(error), error=error, command=command)
+    return one_line(error)
+
+
+def reason_of(error: BaseException) -> str | None:
+    """The user's side of an exception; None where it is a fault of ours."""
+    if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
+        return "it takes more memory than it may"
+    if isinstance(error, UsageError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno in UNWRITABLE:
+        return f"the model cannot be written: {error.strerror}"
+    return f"it ended its process: {one_line(error)}" if isinstance(error, SystemExit) else None
