@@ -22,6 +22,7 @@ from exporter.capture.conditions import ROUNDINGS, Narrowing, conditions_of, nar
 from exporter.capture.dimensions import lost, report_dimensions
 from exporter.capture.failures import first_line, report_failure
 from exporter.capture.guards import Guard, recorded_guards
+from exporter.capture.loops import keeping_loops
 from exporter.capture.places import place_of_module
 from exporter.capture.recurrent import whole_recurrent_layers
 from exporter.capture.resizing import away
@@ -192,8 +193,10 @@ def frozen(module: torch.nn.Module) -> Iterator[None]:
 def non_strict(call: Call) -> ExportedProgram:
     """torch.export without Dynamo: Python runs as it is, tensors are traced, PyTorch decides about every size."""
     with frozen(call.model), whole_recurrent_layers(), associative_scans_kept():
-        return torch.export.export(
-            call.model, call.args, dict(call.kwargs), dynamic_shapes=relaxed(call.dynamic_shapes), strict=False
+        return keeping_loops(
+            lambda: torch.export.export(
+                call.model, call.args, dict(call.kwargs), dynamic_shapes=relaxed(call.dynamic_shapes), strict=False
+            )
         )
 
 

@@ -1,0 +1,105 @@
+"""What a loop does with the names of the function around it, read from its syntax."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+SCOPES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def stored(nodes: Sequence[ast.AST]) -> set[str]:
+    """The names that the nodes bind, other than in scopes of their own."""
+    found: set[str] = set()
+    for node in _outside_scopes(nodes):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+    return found
+
+
+def loaded(nodes: Sequence[ast.AST]) -> set[str]:
+    """The names that the nodes read, also in scopes of their own."""
+    return {
+        node.id
+        for each in nodes
+        for node in ast.walk(each)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+
+
+def _outside_scopes(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    for node in nodes:
+        yield node
+        if not isinstance(node, SCOPES):
+            yield from _outside_scopes(list(ast.iter_child_nodes(node)))
+
+
+def read_first(body: Sequence[ast.stmt]) -> set[str]:
+    """The names that the statements may read before they bind them: a turn has their value from the one before."""
+    return _flow(body, set())[0]
+
+
+def _flow(body: Sequence[ast.stmt], bound: set[str]) -> tuple[set[str], set[str]]:
+    """(names read while not yet bound, names bound for certain at the end)."""
+    exposed: set[str] = set()
+    bound = set(bound)
+    for node in body:
+        if isinstance(node, ast.If):
+            exposed |= loaded([node.test]) - bound
+            one, two = _flow(node.body, bound), _flow(node.orelse, bound)
+            exposed |= one[0] | two[0]
+            bound = one[1] & two[1]
+        elif isinstance(node, (ast.For, ast.While)):
+            head = [node.iter] if isinstance(node, ast.For) else [node.test]
+            targets = stored([node.target]) if isinstance(node, ast.For) else set()
+            exposed |= loaded(head) - bound
+            exposed |= _flow([*node.body, *node.orelse], bound | targets)[0]
+        elif isinstance(node, ast.With):
+            exposed |= loaded(node.items) - bound
+            inner = _flow(node.body, bound | stored(node.items))
+            exposed, bound = exposed | inner[0], inner[1]
+        else:
+            exposed |= (loaded([node]) | _added_to(node)) - bound
+            bound |= stored([node])
+    return exposed, bound
+
+
+def _added_to(node: ast.stmt) -> set[str]:
+    """The name that `x += 1` reads without saying so."""
+    return {node.target.id} if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) else set()
+
+
+def read_after(function: ast.FunctionDef, loop: ast.For) -> set[str]:
+    """The names whose value at the end of the loop the rest of the function may read."""
+    loops = [node for node in ast.walk(function) if isinstance(node, (ast.For, ast.While)) and node is not loop]
+    if any(_holds(node, loop) for node in loops):
+        rest = [node for node in ast.walk(function) if isinstance(node, ast.Name) and not _holds(loop, node)]
+        return {node.id for node in rest if isinstance(node.ctx, ast.Load)}
+    found: set[str] = set()
+    bound: set[str] = set()
+    for block in _following(function.body, loop):
+        exposed, now = _flow(block, bound)
+        found |= exposed
+        bound = now
+    return found
+
+
+def _following(body: list[ast.stmt], loop: ast.For) -> Iterator[list[ast.stmt]]:
+    """The statements after the loop, block by block, innermost first."""
+    for position, node in enumerate(body):
+        if node is loop:
+            yield body[position + 1 :]
+            return
+        if _holds(node, loop):
+            for name in ("body", "orelse", "finalbody", "handlers"):
+                inner = [each for each in getattr(node, name, []) if isinstance(each, ast.stmt)]
+                if any(each is loop or _holds(each, loop) for each in inner):
+                    yield from _following(inner, loop)
+            yield body[position + 1 :]
+            return
+
+
+def _holds(outer: ast.AST, inner: ast.AST) -> bool:
+    return any(node is inner for node in ast.walk(outer))

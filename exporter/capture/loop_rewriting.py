@@ -1,0 +1,308 @@
+"""`for i in range(n)` with a body that a scan can run, rewritten so that it is a scan where `n` is a dynamic size.
+
+for t in range(x.shape[1]):              turns = Turns.of(x.shape[1])
+    h = cell(x[:, t], h)                 if turns.symbolic:
+    ys.append(h)                             def step(t, carried, rows):
+                                                 (h,) = carried
+                                                 (row,) = rows
+                                                 h = cell(row, h)
+                                                 out = h
+                                                 return (h,), (out,)
+                                             (h,), (out,) = scanned(step, turns, (h,), (rows(x, (:, INDEX), turns),))
+                                             ys.append(Many(out))
+                                         else:
+                                             the loop as it was
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+from types import CodeType
+
+from exporter.capture.loop_heads import STEPS, NoScanError, expression, header_of
+from exporter.capture.loop_names import loaded, read_after, read_first, stored
+
+FORBIDDEN = (
+    ast.Break,
+    ast.Continue,
+    ast.Return,
+    ast.Yield,
+    ast.YieldFrom,
+    ast.Await,
+    ast.Global,
+    ast.Nonlocal,
+    ast.Delete,
+    ast.Try,
+    ast.Raise,
+    ast.NamedExpr,
+    ast.Import,
+    ast.ImportFrom,
+    ast.ClassDef,
+)
+
+
+def rewritten(source: str, code: CodeType, lines: set[int]) -> CodeType | None:
+    """The code of the function with its loops at these lines rewritten; None where none of them can be."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # a lambda within something longer
+        return None
+    function = tree.body[0]
+    if not isinstance(function, ast.FunctionDef) or _has_private_names(function):
+        return None
+    ast.increment_lineno(tree, code.co_firstlineno - 1)
+    loops = [node for node in ast.walk(function) if isinstance(node, ast.For) and _is_at(node, lines)]
+    replaced: dict[ast.For, list[ast.stmt]] = {}
+    for number, loop in enumerate(loops):
+        try:
+            replaced[loop] = _Rewriting(function, loop, number).statements()
+        except NoScanError:
+            continue
+    if not replaced:
+        return None
+    function.decorator_list = []
+    _Replace(replaced).visit(function)
+    return _code_of(function, code)
+
+
+def _is_at(loop: ast.For, lines: set[int]) -> bool:
+    return any(loop.lineno <= line <= (loop.iter.end_lineno or loop.lineno) for line in lines)
+
+
+def _has_private_names(function: ast.FunctionDef) -> bool:
+    """Whether a name in it is one that Python changes inside of a class."""
+    names = [getattr(node, "id", None) or getattr(node, "attr", None) or "" for node in ast.walk(function)]
+    return any(isinstance(name, str) and name.startswith("__") and not name.endswith("__") for name in names)
+
+
+def _code_of(function: ast.FunctionDef, code: CodeType) -> CodeType | None:
+    """The compiled function, as one that has the same free variables as the original."""
+    outer = ast.parse(f"def _outer({', '.join(code.co_freevars)}):\n    pass")
+    outer.body[0].body = [function]  # type: ignore[attr-defined]  # a function was parsed
+    ast.fix_missing_locations(outer)
+    whole = compile(outer, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
+    inner = next(each for each in whole.co_consts if isinstance(each, CodeType))
+    found = next(each for each in inner.co_consts if isinstance(each, CodeType) and each.co_name == code.co_name)
+    return found.replace(co_qualname=code.co_qualname) if found.co_freevars == code.co_freevars else None
+
+
+_FUTURE = 0x1FF0000
+"""The bits of a code's flags that `from __future__ import ...` sets."""
+
+
+class _Replace(ast.NodeTransformer):
+    def __init__(self, replaced: dict[ast.For, list[ast.stmt]]) -> None:
+        self.replaced = replaced
+
+    def visit_For(self, node: ast.For) -> ast.AST | list[ast.stmt]:
+        found = self.replaced.get(node)
+        return found if found is not None else self.generic_visit(node)
+
+
+class _Rewriting:
+    """One loop: what its body does with names, and the statements that stand in its place."""
+
+    def __init__(self, function: ast.FunctionDef, loop: ast.For, number: int) -> None:
+        self.loop, self.number = loop, number
+        self.header = header_of(loop, number)
+        self.index = self.header.index
+        self.source = [*self.header.first, *loop.body]
+        self.after = read_after(function, loop)
+        self.bound = stored(self.source)
+        self.check()
+        self.rows: list[tuple[ast.expr, ast.expr]] = []
+        self.given: list[tuple[str, ast.stmt]] = []  # name of what a turn gives, what is done with it afterwards
+        body = [self.turned(copy.deepcopy(node)) for node in self.source]
+        self.body = [_Rows(self).visit(node) for node in body]
+        first = read_first(self.source) & self.bound
+        self.last = sorted((self.after & self.bound) - first)
+        self.carried = sorted(first)
+
+    def check(self) -> None:
+        for node in (each for top in self.source for each in ast.walk(top)):
+            if isinstance(node, FORBIDDEN):
+                raise NoScanError
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                raise NoScanError
+        if self.loop.orelse or self.index in self.bound or self.index in self.after:
+            raise NoScanError
+
+    def turned(self, node: ast.stmt) -> ast.stmt:
+        """A statement of the body with appends and writes as something that the turn gives."""
+        if isinstance(node, ast.If):
+            node.body = [self.turned(each) for each in node.body]
+            node.orelse = [self.turned(each) for each in node.orelse]
+            return node
+        if isinstance(node, ast.Expr):
+            return self.appended(node)
+        if isinstance(node, ast.Assign) and any(isinstance(each, ast.Subscript) for each in node.targets):
+            return self.written(node)
+        for each in ast.walk(node):
+            if isinstance(each, (ast.Subscript, ast.AugAssign)) and _is_stored(each):
+                raise NoScanError
+            if isinstance(each, ast.Expr) and not isinstance(each.value, ast.Constant):
+                raise NoScanError
+        return node
+
+    def appended(self, node: ast.Expr) -> ast.stmt:
+        """`ys.append(y)`, as often as the loop turns: the only call whose effect on a name is understood."""
+        call = node.value
+        if isinstance(call, ast.Constant):
+            return node
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "append"):
+            raise NoScanError
+        held = call.func.value
+        if not isinstance(held, ast.Name) or held.id in self.bound or self.uses(held.id) != 1 or len(call.args) != 1:
+            raise NoScanError
+        name = self.name("out", len(self.given))
+        self.given.append((name, _statement(f"{held.id}.append({STEPS}.Many({name}))")))
+        return self.assigned(node, name, call.args[0])
+
+    def written(self, node: ast.Assign) -> ast.stmt:
+        """`ys[:, t] = y`, one row a turn, to a tensor that the body does nothing else with."""
+        target = node.targets[0]
+        if len(node.targets) != 1 or not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Name):
+            raise NoScanError
+        held = target.value.id
+        index = self.marked(target.slice)
+        if index is None or held in self.bound or self.uses(held) != 1:
+            raise NoScanError
+        name = self.name("out", len(self.given))
+        after = _statement(f"{STEPS}.write({held}, 0, {self.name('turns')}, {name})")
+        after.value.args[1] = index  # type: ignore[attr-defined]  # a call was parsed
+        self.given.append((name, after))
+        return self.assigned(node, name, node.value)
+
+    def uses(self, name: str) -> int:
+        """How often the body speaks of a name, other than of what stays: its dtype, its device."""
+        nodes = [node for top in self.source for node in ast.walk(top)]
+        kept = {
+            id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in ("dtype", "device")
+        }
+        return sum(isinstance(node, ast.Name) and node.id == name and id(node) not in kept for node in nodes)
+
+    def assigned(self, node: ast.stmt, name: str, value: ast.expr) -> ast.stmt:
+        return ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), node)
+
+    def name(self, kind: str, number: int | None = None) -> str:
+        return f"_loop_{self.number}_{kind}" + ("" if number is None else f"_{number}")
+
+    def marked(self, index: ast.expr) -> ast.expr | None:
+        """The index as a tuple with INDEX in the place of the loop's variable; None where that is not all it is."""
+        elements = index.elts if isinstance(index, ast.Tuple) else [index]
+        places = [i for i, each in enumerate(elements) if self.is_turn(each)]
+        others = [each for i, each in enumerate(elements) if i not in places]
+        if len(places) != 1 or not all(_is_plain(each) for each in others):
+            return None
+        marker = ast.Attribute(ast.Name(STEPS, ast.Load()), "INDEX", ast.Load())
+        slots = [marker if i in places else _as_value(each) for i, each in enumerate(elements)]
+        return ast.Tuple(slots, ast.Load())
+
+    def is_turn(self, node: ast.expr) -> bool:
+        """`t`, or `t : t + 1`."""
+        return (isinstance(node, ast.Name) and node.id == self.index) or self.is_window(node)
+
+    def is_window(self, node: ast.expr) -> bool:
+        if not isinstance(node, ast.Slice) or node.step is not None:
+            return False
+        lower, upper = node.lower, node.upper
+        return ast.unparse(node) == f"{self.index}:{self.index} + 1" and lower is not None and upper is not None
+
+    def statements(self) -> list[ast.stmt]:
+        turns, step = self.name("turns"), self.name("step")
+        given = [name for name, _ in self.given]
+        carried, last = _tuple(self.carried), [(self.name("last", i), name) for i, name in enumerate(self.last)]
+        scaffold = ast.parse(
+            f"from exporter.capture import loop_steps as {STEPS}\n"
+            f"{turns} = {STEPS}.Turns.of()\n"
+            f"if {turns}.symbolic:\n"
+            f"    def {step}({self.index}, _carried, _rows):\n"
+            f"        {carried} = _carried\n"
+            f"        {_tuple(self.name('row', i) for i in range(len(self.rows)))} = _rows\n"
+            f"        return {carried}, {_tuple([*given, *(name for _, name in last)])}\n"
+            f"    {carried}, {_tuple([*given, *(held for held, _ in last)])} = "
+            f"{STEPS}.scanned({step}, {turns}, {carried}, ())\n"
+            + "".join(f"    {name} = {held}[-1]\n" for held, name in last)
+            + "else:\n    pass\n"
+        ).body
+        scaffold[1:1] = self.header.before
+        head, branch = scaffold[-2], scaffold[-1]
+        assert isinstance(head, ast.Assign)
+        assert isinstance(head.value, ast.Call)
+        assert isinstance(branch, ast.If)
+        head.value.args = [copy.deepcopy(each) for each in self.header.turns]
+        inner, run = branch.body[0], branch.body[1]
+        assert isinstance(inner, ast.FunctionDef)
+        assert isinstance(run, ast.Assign)
+        assert isinstance(run.value, ast.Call)
+        inner.body[-1:-1] = self.body
+        run.value.args[3] = ast.Tuple([self.row(value, index) for value, index in self.rows], ast.Load())
+        branch.body += [after for _, after in self.given]
+        plain = ast.copy_location(ast.For(self.loop.target, self.header.plain, self.loop.body, []), self.loop)
+        branch.orelse = [plain]
+        for node in scaffold:
+            for each in ast.walk(node):
+                if "lineno" in each._attributes and each not in _of(self.body) and each not in _of([plain]):
+                    ast.copy_location(each, self.loop)
+        return scaffold
+
+    def row(self, value: ast.expr, index: ast.expr) -> ast.expr:
+        return ast.Call(expression(f"{STEPS}.rows"), [value, index, expression(self.name("turns"))], [])
+
+
+def _of(nodes: Sequence[ast.AST]) -> set[ast.AST]:
+    return {each for node in nodes for each in ast.walk(node)}
+
+
+class _Rows(ast.NodeTransformer):
+    """What the body reads at the loop's variable from tensors of outside: one row of each a turn."""
+
+    def __init__(self, rewriting: _Rewriting) -> None:
+        self.rewriting = rewriting
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        of = self.rewriting
+        index = of.marked(node.slice) if isinstance(node.ctx, ast.Load) and _is_path(node.value) else None
+        if index is None or loaded([node.value]) & (of.bound | {of.index}):
+            return self.generic_visit(node)
+        name = of.name("row", len(of.rows))
+        of.rows.append((copy.deepcopy(node.value), index))
+        elements = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        rest = [each for each in elements if not of.is_turn(each) or of.is_window(each)]
+        rest = [ast.Constant(None) if of.is_window(each) else each for each in rest]
+        row = ast.copy_location(ast.Name(name, ast.Load()), node)
+        if not rest:
+            return row
+        return ast.copy_location(ast.Subscript(row, ast.Tuple(rest, ast.Load()), ast.Load()), node)
+
+
+def _is_stored(node: ast.AST) -> bool:
+    return isinstance(node, ast.AugAssign) or isinstance(getattr(node, "ctx", None), ast.Store)
+
+
+def _is_path(node: ast.expr) -> bool:
+    """A name, or an attribute of one."""
+    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_path(node.value))
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """`:`, `...`, None, or a whole number."""
+    if isinstance(node, ast.Slice):
+        return node.lower is None and node.upper is None and node.step is None
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is ... or type(node.value) is int)
+
+
+def _as_value(node: ast.expr) -> ast.expr:
+    return expression("slice(None)") if isinstance(node, ast.Slice) else copy.deepcopy(node)
+
+
+def _tuple(names: object) -> str:
+    return "(" + "".join(f"{name}, " for name in names) + ")"  # type: ignore[attr-defined]  # any iterable of names
+
+
+def _statement(text: str) -> ast.Expr:
+    node = ast.parse(text).body[0]
+    assert isinstance(node, ast.Expr)
+    return node

@@ -1,0 +1,129 @@
+"""Python loops over dynamic sizes: found while a capture unrolls them, and kept as scans in the next attempt.
+
+PyTorch's capture runs Python as it is, so `for t in range(x.shape[1])` makes the size a constant. Where a loop is one
+that a scan can express, its function is rewritten for as long as the next attempt takes.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import sys
+import textwrap
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import TypeVar
+
+import torch
+from torch.fx.experimental.sym_node import SymNode
+
+from exporter.capture.loop_rewriting import rewritten
+
+T = TypeVar("T")
+
+_PYTORCH = str(Path(torch.__file__).parent)
+
+ATTEMPTS = 6
+"""Each attempt finds the loops that come after those already kept; few models have more than one kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A line that turned a dynamic size into a number."""
+
+    code: CodeType
+    line: int
+
+
+def keeping_loops(attempt: Callable[[], T]) -> T:
+    """What the attempt gives with every loop over a dynamic size as a scan, as far as the loops allow.
+
+    An attempt with such a loop that fails counts for nothing: what came before it stands, whether a result or an error.
+    """
+    lines: dict[CodeType, set[int]] = {}
+    new: dict[CodeType, CodeType] = {}
+    result, found = _noted(attempt)
+    for _ in range(ATTEMPTS):
+        originals = {code: old for old, code in new.items()}
+        for site in found:
+            lines.setdefault(originals.get(site.code, site.code), set()).add(site.line)
+        before, new = new, _rewritten(lines)
+        if new == before:
+            break
+        with _swapped(new):
+            better, found = _noted(attempt)
+        if better.error is not None:
+            break
+        result = better
+    if result.error is not None:
+        raise result.error
+    return result.value  # type: ignore[return-value]  # without an error there is a value
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    value: object = None
+    error: Exception | None = None
+
+
+def _noted(attempt: Callable[[], object]) -> tuple[_Outcome, set[Site]]:
+    with noted_sizes() as found:
+        try:
+            return _Outcome(attempt()), found
+        except Exception as error:  # noqa: BLE001  # raised again above, unless another attempt did better
+            return _Outcome(error=error), found
+
+
+@contextmanager
+def noted_sizes() -> Iterator[set[Site]]:
+    """Collects the lines that meanwhile use a dynamic size where Python wants a number, such as the turns of a loop."""
+    found: set[Site] = set()
+    original = SymNode.guard_int
+
+    def guard_int(self: SymNode, file: str, line: int) -> int:
+        for frame, number in traceback.walk_stack(sys._getframe(1)):
+            if frame.f_code.co_filename == __file__:  # who asked for the attempt is no part of the model
+                break
+            if not frame.f_code.co_filename.startswith(_PYTORCH):
+                found.add(Site(frame.f_code, number))
+        return original(self, file, line)
+
+    SymNode.guard_int = guard_int  # type: ignore[method-assign]  # put back below
+    try:
+        yield found
+    finally:
+        SymNode.guard_int = original  # type: ignore[method-assign]
+
+
+def _rewritten(lines: dict[CodeType, set[int]]) -> dict[CodeType, CodeType]:
+    """Code → the same with its loops at these lines as scans, for all code in which that could be done."""
+    found = {code: _compiled(code, numbers) for code, numbers in lines.items()}
+    return {code: new for code, new in found.items() if new is not None}
+
+
+def _compiled(code: CodeType, lines: set[int]) -> CodeType | None:
+    try:
+        source = textwrap.dedent(inspect.getsource(code))
+    except (OSError, TypeError):
+        return None
+    return rewritten(source, code, lines)
+
+
+@contextmanager
+def _swapped(new: dict[CodeType, CodeType]) -> Iterator[None]:
+    """Every function that has one of these codes has the new one meanwhile, whoever holds the function."""
+    changed: list[tuple[FunctionType, CodeType]] = []
+    try:
+        for old, code in new.items():
+            for function in gc.get_referrers(old):
+                if isinstance(function, FunctionType) and function.__code__ is old:
+                    changed.append((function, old))
+                    function.__code__ = code
+        yield
+    finally:
+        for function, old in changed:
+            function.__code__ = old

@@ -1,0 +1,140 @@
+"""Python loops over dynamic sizes: kept as scans, and equal to eager PyTorch at every number of turns."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from diagnostics import rules
+from exporter import ExportError, export
+from tests.running import assert_same, run_exported
+
+
+class Recurrent(nn.Module):
+    """A state from turn to turn, a list of outputs, and the last output after the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(4, 5)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        h = x.new_zeros(x.shape[0], 5)
+        outputs = []
+        for t in range(x.shape[1]):
+            h = self.cell(x[:, t], h)
+            doubled = h * 2
+            outputs.append(doubled)
+        return torch.stack(outputs, dim=1), h, doubled
+
+
+class Writing(nn.Module):
+    """Rows written in place, to a view as well, read at `t` and at `t : t + 1`, beside an axis made by None."""
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        total = torch.zeros_like(x[:, 0])
+        out = torch.zeros(x.shape[0], x.shape[1], 2, 4)
+        view = out[:, :, 1]
+        for t in range(x.size(1)):
+            step = y[..., t, None] * x[:, t : t + 1].squeeze(1)
+            total = total + step
+            view[:, t] = total
+        return out, total
+
+
+class Backwards(nn.Module):
+    """From the end to the start, with a list that is joined by `cat` and had an element before."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = x[0]
+        found = [h[None]]
+        for t in range(x.shape[0] - 1, -1, -1):
+            h = torch.tanh(h + x[t] * (t + 1))
+            found.append(h[None])
+        return torch.cat(found, 0)
+
+
+class Pair(nn.Module):
+    """Two loops, the first with two states of which one is a tuple; a branch on a number that is known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.LSTMCell(4, 4)
+        self.scale = 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = (torch.zeros(x.shape[1], 4), torch.ones(x.shape[1], 4))
+        first = []
+        for t in range(len(x)):
+            state = self.cell(x[t], state)
+            value = state[0]
+            if self.scale > 1:
+                value = value * self.scale
+            first.append(value)
+        inner = torch.stack(first)
+        total = torch.zeros(x.shape[1], 4)
+        for t in range(inner.shape[0]):
+            total = total * 0.5 + inner[t]
+        return total
+
+
+class Iterated(nn.Module):
+    """A loop over the tensor itself, over an axis of it, and over two at once with a number."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        first = torch.zeros(x.shape[1], 4)
+        for row in x:
+            first = torch.maximum(first, row)
+        second = torch.zeros(x.shape[0], 4)
+        for column in x.unbind(1):
+            second = second - column
+        found = []
+        for i, (one, two) in enumerate(zip(x.unbind(dim=1), x.cos().unbind(1), strict=True)):
+            found.append(one * i + two)
+        return first, second, torch.stack(found)
+
+
+X = torch.arange(24.0).reshape(2, 3, 4).sin()
+LONG = torch.arange(80.0).reshape(4, 5, 4).cos()
+CASES = {
+    "recurrent": (Recurrent, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
+    "writing": (Writing, (X, X[..., 0]), (LONG, LONG[..., 0]), {"x": {0: "b", 1: "t"}, "y": {0: "b", 1: "t"}}),
+    "backwards": (Backwards, (X,), (LONG,), {"x": {0: "t", 1: "b"}}),
+    "iterated": (Iterated, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
+    "pair": (Pair, (X,), (LONG,), {"x": {0: "t", 1: "b"}}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_loop(name: str) -> None:
+    torch.manual_seed(0)
+    make, example, other, shapes = CASES[name]
+    model = make().eval()
+    results = run_exported(model, [example, other], dynamic_shapes=shapes)
+    for call, result in zip((example, other), results, strict=True):
+        expected = model(*(each.clone() for each in call))
+        assert_same(result, expected if isinstance(expected, tuple) else (expected,))
+
+
+def test_function_is_as_it_was() -> None:
+    code = Recurrent.forward.__code__
+    export(Recurrent().eval(), (X,), dynamic_shapes={"x": {1: "t"}})
+    assert Recurrent.forward.__code__ is code
+
+
+class Counting(nn.Module):
+    """A loop that is no scan: it stops by what it has counted."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = x[0]
+        for t in range(x.shape[0]):
+            if t > 1:
+                break
+            h = h + x[t]
+        return h
+
+
+def test_loop_that_is_no_scan() -> None:
+    with pytest.raises(ExportError) as caught:
+        export(Counting(), (X,), dynamic_shapes={"x": {0: "t"}})
+    assert [f.rule for f in caught.value.log.findings] == [rules.DIMENSION_SPECIALIZED]
