@@ -92,6 +92,8 @@ def noted_sizes() -> Iterator[set[Site]]:
                 found.add(Site(frame.f_code, number))
         return original(self, file, line)
 
+    # The lines of guards are told from the stack, in which the function shall look like the one it stands for.
+    guard_int.__code__ = guard_int.__code__.replace(co_filename=original.__code__.co_filename)
     SymNode.guard_int = guard_int  # type: ignore[method-assign]  # put back below
     try:
         yield found
