@@ -28,6 +28,10 @@ def command(
         Path | None,
         typer.Option("-o", "--output", metavar="DIR", help="Models and cache; .fxport beside the manifest by default."),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="DIR", help="Write report.html, .json and .sarif, junit.xml and summary.md."),
+    ] = None,
     sarif: arguments.Sarif = None,
     fail_on: arguments.FailOnLevel = FailOn.ERROR,
     format: arguments.OutputFormat = Format.TEXT,
@@ -48,6 +52,7 @@ def command(
         cached=not no_cache,
         output=output,
         sarif=sarif,
+        report=report,
         fail_on=fail_on,
         format=format,
     )

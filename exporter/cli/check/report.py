@@ -10,6 +10,7 @@ from typing import Any
 
 from diagnostics import sarif
 from diagnostics.paths import write_whole
+from exporter.cli.check.faces import REPORTS
 from exporter.cli.check.merge import log_of, merged
 from exporter.cli.check.rows import Row
 
@@ -17,10 +18,15 @@ MOST_RUNS = 20
 """Runs of one file that GitHub takes; it refuses a file with more."""
 
 
-def write_reports(rows: Sequence[Row], path: Path | None) -> None:
-    """Raises OSError where a file cannot be written."""
+def write_reports(rows: Sequence[Row], path: Path | None, folder: Path | None) -> None:
+    """The SARIF file, and the folder of all reports. Raises OSError where a file cannot be written."""
+    text = sarif.as_text(document(rows)) if path or folder else ""
     if path is not None:
-        write_whole(path, sarif.as_text(document(rows)))
+        write_whole(path, text)
+    if folder is not None:
+        write_whole(folder / "report.sarif", text)
+        for name, face in REPORTS.items():
+            write_whole(folder / name, face(rows))
 
 
 def document(rows: Sequence[Row]) -> Mapping[str, Any]:  # Any: JSON

@@ -38,6 +38,7 @@ class Request:
     cached: bool
     output: Path | None
     sarif: Path | None
+    report: Path | None
     fail_on: FailOn
     format: Format
 
@@ -55,6 +56,8 @@ def check(request: Request) -> int:
     tasks = tasks_of(load(manifest), request.models)
     output = (request.output or folder / OUTPUT).resolve()
     require_folder(output, "--output")
+    if request.report is not None:
+        require_folder(request.report, "--report")
     if request.sarif is not None:
         require_writable(request.sarif, "--sarif")
     prepare(output)
@@ -75,7 +78,7 @@ def check(request: Request) -> int:
     ordered = [rows[task.item.id] for task in tasks if task.item.id in rows]
     print_rows(ordered, request.format)
     try:
-        write_reports(ordered, request.sarif)
+        write_reports(ordered, request.sarif, request.report)
     except OSError as error:
         raise UsageError(f"'{error.filename}' cannot be written: {error.strerror}; name another place.") from error
     return exit_code(ordered) if code is None else code

@@ -1,0 +1,129 @@
+"""Faces of all rows: JSON, JUnit, Markdown for a job's summary, HTML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from xml.etree import ElementTree
+
+from diagnostics import html, json_log, markdown
+from diagnostics.escape import markdown as escaped
+from diagnostics.escape import one_line, visible
+from diagnostics.text import render as as_text
+from exporter.cli.check.merge import log_of, merged
+from exporter.cli.check.rows import Row, Verdict
+from exporter.cli.check.stages import stages_of
+from exporter.cli.check.table import COLUMNS, counted
+
+TITLE = "fxport check"
+VERSION = 1
+GOOD = (Verdict.PASSED, Verdict.EXPECTED)
+SIGNS: Mapping[Verdict, str] = {
+    Verdict.PASSED: "✅",
+    Verdict.EXPECTED: "☑️",
+    Verdict.FAILED: "❌",
+    Verdict.NOT_CHECKED: "❌",
+}
+
+
+def as_json(rows: Sequence[Row]) -> str:
+    """Rows with their facts and findings. New keys may come; those here stay."""
+    entries = [
+        {
+            "id": row.id,
+            "model": row.task.item.model,
+            "opset": row.task.item.opset,
+            "provider": row.task.item.provider,
+            "verdict": row.verdict,
+            "unchanged": row.cached,
+            "seconds": round(row.seconds, 3),
+            "stages": {name: round(seconds, 6) for name, seconds in row.stages},
+            "facts": asdict(row.facts) if row.facts else None,
+            "findings": json.loads(json_log.render(log_of(row.findings)))["findings"],
+        }
+        for row in rows
+    ]
+    text = json.dumps({"version": VERSION, "rows": entries})
+    return json.dumps(json.loads(text, parse_constant=str), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def as_junit(rows: Sequence[Row]) -> str:
+    """One test case a row. What is expected is skipped; a check that was not finished is an error."""
+    bad = {Verdict.FAILED: "failures", Verdict.NOT_CHECKED: "errors", Verdict.EXPECTED: "skipped"}
+    counts = {name: sum(row.verdict is verdict for row in rows) for verdict, name in bad.items()}
+    seconds = sum(row.seconds for row in rows)
+    totals = {"tests": str(len(rows)), **{name: str(count) for name, count in counts.items()}, "time": f"{seconds:.3f}"}
+    root = ElementTree.Element("testsuites", {"name": TITLE, **totals})
+    suite = ElementTree.SubElement(root, "testsuite", {"name": TITLE, **totals})
+    tags = {Verdict.FAILED: "failure", Verdict.NOT_CHECKED: "error", Verdict.EXPECTED: "skipped"}
+    for row in rows:
+        names = {"classname": one_line(row.task.item.source), "name": one_line(row.id), "time": f"{row.seconds:.3f}"}
+        case = ElementTree.SubElement(suite, "testcase", names)
+        text = visible(as_text(log_of(row.findings)))
+        if row.verdict in tags:
+            worst = max(row.findings, key=lambda finding: finding.level.rank, default=None)
+            message = worst.message if worst else row.verdict.value
+            ElementTree.SubElement(case, tags[row.verdict], {"message": one_line(message)}).text = text
+        elif text:
+            ElementTree.SubElement(case, "system-out").text = text
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """A table of the rows, then the findings: the summary of a job."""
+    columns = {name: cell for name, cell in COLUMNS.items() if name not in ("model", "verdict")}
+    told = [name for name, cell in columns.items() if any(cell(row) for row in rows)]
+    lines = [f"| model | verdict | {' | '.join(told)} |", "|" + " --- |" * (2 + len(told))]
+    for row in rows:
+        cells = [
+            escaped(row.id),
+            f"{SIGNS[row.verdict]} {row.verdict}",
+            *(escaped(columns[name](row)) for name in told),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    findings = markdown.render(log_of(merged([finding for row in rows for finding in row.findings])))
+    return "\n".join([f"# {TITLE}: {counted(rows)}", "", *lines, "", findings])
+
+
+def as_html(rows: Sequence[Row]) -> str:
+    """The page of `diagnostics.html`, a section for each row."""
+    return html.render(TITLE, counted(rows), [section_of(row) for row in rows])
+
+
+def section_of(row: Row) -> html.Section:
+    cells = {name: cell(row) for name, cell in COLUMNS.items() if name not in ("model", "verdict")}
+    return html.Section(
+        name=row.id,
+        verdict=row.verdict.value,
+        good=row.verdict in GOOD,
+        cells={name: text for name, text in cells.items() if text},
+        stages=stages_of(row),
+        bars=bars_of(row),
+        modules=row.facts.modules if row.facts else {},
+        findings=row.findings,
+    )
+
+
+def bars_of(row: Row) -> list[html.Bar]:
+    """Errors in parts of the error budget, and latency in parts of its own budget, else of eager PyTorch's."""
+    if row.facts is None:
+        return []
+    bars = [
+        html.Bar(f"error, {each.label}", each.ratio, f"{each.ratio:.2g} of its budget (largest: {each.error:.2g})")
+        for each in row.facts.samples
+    ]
+    if (slowdown := row.facts.slowdown) is not None:
+        limit = row.task.terms.budget.latency or 1.0
+        bars.append(html.Bar("latency", slowdown / limit, f"{slowdown:.2f} of eager PyTorch's"))
+    return bars
+
+
+REPORTS: Mapping[str, Callable[[Sequence[Row]], str]] = {
+    "report.html": as_html,
+    "report.json": as_json,
+    "junit.xml": as_junit,
+    "summary.md": as_markdown,
+}
+"""Files of `--report DIR`, beside `report.sarif`."""
