@@ -141,25 +141,28 @@ OUTPUT_DRIFT = Rule(
     "OutputDrift",
     ERROR,
     "Output '{output}' differs from PyTorch on '{provider}'. Its error is {ratio:.3g} times its budget. "
-    "The worst difference is {worst:.3g}.",
+    "The worst difference is {worst:.3g}. Cause: {cause}.",
 )
 NON_FINITE_OUTPUT = Rule(
     "FXP5003",
     "NonFiniteOutput",
     ERROR,
-    "Output '{output}' is NaN or infinite on '{provider}' where PyTorch is finite. That is so for {count} elements.",
+    "Output '{output}' is NaN or infinite at other elements than in PyTorch on '{provider}'. "
+    "That is so for {count} elements. Cause: {cause}.",
 )
 OUTPUT_SHAPE_MISMATCH = Rule(
     "FXP5004",
     "OutputShapeMismatch",
     ERROR,
-    "Output '{output}' has another shape than in PyTorch. ONNX Runtime: '{shape}'; PyTorch: '{expected}'.",
+    "Output '{output}' has another shape than in PyTorch. ONNX Runtime: '{shape}'; PyTorch: '{expected}'. "
+    "Cause: {cause}.",
 )
 OUTPUT_TYPE_MISMATCH = Rule(
     "FXP5005",
     "OutputTypeMismatch",
     ERROR,
-    "Output '{output}' has another type than in PyTorch. ONNX Runtime: '{type}'; PyTorch: '{expected}'.",
+    "Output '{output}' has another type than in PyTorch. ONNX Runtime: '{type}'; PyTorch: '{expected}'. "
+    "Cause: {cause}.",
 )
 
 # 6: runtime

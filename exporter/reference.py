@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from onnx_ir.tensor_adapters import TorchTensor
 from torch.utils import _pytree as pytree
 
 from diagnostics import Log, rules
+from exporter.arrays import Arrays, as_array
 from exporter.capture.attention import no_fast_path
 from exporter.capture.float64 import wide_types
 from exporter.capture.inference import unwrapped
@@ -24,8 +24,6 @@ from fx_passes.program import OutputKind, Program
 
 EXACT_LIMIT = 256 * 1024 * 1024
 """Bytes of weights up to which the model is also run in float64: that run holds them three times."""
-
-Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -154,13 +152,3 @@ def _restored(module: torch.nn.Module, program: Program) -> Iterator[None]:
         for name, value in before.items():
             owner, _, attribute = name.rpartition(".")
             setattr(module.get_submodule(owner), attribute, held[name].copy_(value))
-
-
-def as_array(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor's values as NumPy holds them, on their own; bfloat16 and float8 as the types of ml_dtypes.
-
-    A complex tensor has a last axis of 2, as the exported model has it.
-    """
-    values = tensor.detach().cpu().resolve_conj().resolve_neg()
-    values = torch.view_as_real(values) if values.is_complex() else values
-    return TorchTensor(values.contiguous().clone()).numpy()

@@ -14,6 +14,9 @@ from fx_passes.program import MUTATED, Output, OutputKind, Program
 
 PassFunction = Callable[[GraphModule, Log], bool]
 
+Observer = Callable[[str, Program], None]
+"""Called with the name of a pass and the program that it left, for each pass that changed something."""
+
 
 @dataclass(frozen=True, slots=True)
 class FxPass:
@@ -31,7 +34,9 @@ def fx_pass(function: PassFunction) -> FxPass:
     return FxPass(function.__name__, function)
 
 
-def run_passes(program: Program, passes: Sequence[FxPass], log: Log, dump: Path | None = None) -> Program:
+def run_passes(
+    program: Program, passes: Sequence[FxPass], log: Log, dump: Path | None = None, observe: Observer | None = None
+) -> Program:
     """Runs the passes in order over the graph and over the bodies of its control flow.
 
     After each pass that changed something the graph is freed of dead code and linted; with `dump`, it is written to
@@ -39,9 +44,12 @@ def run_passes(program: Program, passes: Sequence[FxPass], log: Log, dump: Path 
     """
     gm = program.graph_module
     for number, each in enumerate(passes):
-        if _run(each, gm, log) and dump is not None:
-            gm.recompile()
-            write_dump(gm, dump / f"{number:02}-{each.name}.fx.py")
+        if _run(each, gm, log):
+            if dump is not None:
+                gm.recompile()
+                write_dump(gm, dump / f"{number:02}-{each.name}.fx.py")
+            if observe is not None:
+                observe(each.name, replace(program, outputs=_with_mutations(program)))
     gm.recompile()
     return replace(program, outputs=_with_mutations(program))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from diagnostics import Log
 from fx_passes import spec
-from fx_passes.base import run_passes
+from fx_passes.base import Observer, run_passes
 from fx_passes.decompose import decompose
 from fx_passes.passes.complex_to_real import ROWS, complex_to_real, is_complex
 from fx_passes.passes.drop_asserts import drop_asserts
@@ -49,21 +49,25 @@ DEPTH = 2
 DUMPS = ("1-prepare", "2-complex", "3-decompose", "4-normalize")
 
 
-def normalize(program: Program, keep: Collection[Any], log: Log, dump: Path | None = None) -> Program:
+def normalize(
+    program: Program, keep: Collection[Any], log: Log, dump: Path | None = None, observe: Observer | None = None
+) -> Program:
     """Rewrites a captured program into one that can be lowered, in place.
 
     `keep` are the targets that have a lowering: nothing in it is decomposed. What has neither a lowering nor a
-    decomposition stays in the graph, for the lowering stage to report.
+    decomposition stays in the graph, for the lowering stage to report. `observe` sees the program after each step.
     """
     before, numbers, between, after = (dump / name if dump else None for name in DUMPS)
-    program = run_passes(program, PREPARE, log, before)
+    program = run_passes(program, PREPARE, log, before, observe)
     for _ in range(DEPTH):
         decompose(program.graph_module, ROWS.keys(), only=is_complex)
-        program = run_passes(program, REAL, log, numbers)
+        program = run_passes(program, REAL, log, numbers, observe)
         decompose(program.graph_module, keep, between)
+        if observe is not None:
+            observe("decompose", program)
         if not any(is_complex(node) for node in program.graph_module.graph.nodes):
             break
-    program = run_passes(program, NORMALIZE, log, after)
+    program = run_passes(program, NORMALIZE, log, after, observe)
     spec.check(program.graph_module)
     report_randomness(program.graph_module, log)
     return replace(program)

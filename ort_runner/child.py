@@ -44,7 +44,7 @@ class ChildSession:
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
 
-    def open(self, *, lean: bool = False) -> Opened:
+    def open(self, *, lean: bool = False, optimize: bool = True) -> Opened:
         """Raises Failure: of the model, or of the child."""
         self.close()
         # A file, because a pipe that nobody reads could fill up and block the child; `close` closes it.
@@ -52,8 +52,8 @@ class ChildSession:
         self._process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=_environment()
         )
-        request = {"do": "open", "model": str(self._model.absolute()), "provider": self._provider, "lean": lean}
-        reply, _ = self._ask(request)
+        request = {"model": str(self._model.absolute()), "provider": self._provider, "lean": lean, "optimize": optimize}
+        reply, _ = self._ask({"do": "open", **request})
         choice = Choice(provider_named(reply["provider"]), reply["asked"], reply["reason"])
         return Opened(_ports(reply["inputs"]), _ports(reply["outputs"]), choice)
 

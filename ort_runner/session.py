@@ -47,8 +47,9 @@ class Opened:
 class Runner(Protocol):
     """Something that runs a model: a session in this process, or one in a child (`child.ChildSession`)."""
 
-    def open(self, *, lean: bool = False) -> Opened:
-        """Open the session, again if it broke. Raises Failure. `lean` is for models of a size that matters."""
+    def open(self, *, lean: bool = False, optimize: bool = True) -> Opened:
+        """Open the session, again if it broke. Raises Failure. `lean` is for models of a size that matters; without
+        `optimize` the nodes of the file are those that run."""
         ...
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -70,7 +71,7 @@ class LocalSession:
         self._session: onnxruntime.InferenceSession | None = None
         self._used = provider
 
-    def open(self, *, lean: bool = False) -> Opened:
+    def open(self, *, lean: bool = False, optimize: bool = True) -> Opened:
         """Raises Failure if the model cannot be loaded, ValueError for an unknown provider."""
         try:
             choice = choose(self._provider)
@@ -78,7 +79,7 @@ class LocalSession:
             raise Failure(
                 rules.VALIDATION_SKIPPED, {"reason": f"ONNX Runtime cannot be imported: {error}"}, fatal=True
             ) from error
-        session, choice = open_session(self._model, choice, LEAN if lean else None)
+        session, choice = open_session(self._model, choice, LEAN if lean else None, optimize=optimize)
         self._session, self._used = session, choice.provider.name
         return Opened(_ports(session.get_inputs()), _ports(session.get_outputs()), choice)
 
@@ -98,18 +99,26 @@ class LocalSession:
 
 
 def open_session(
-    model: Path, choice: Choice, settings: Mapping[str, str] | None = None, threads: int = 0
+    model: Path,
+    choice: Choice,
+    settings: Mapping[str, str] | None = None,
+    threads: int = 0,
+    *,
+    optimize: bool = True,
 ) -> tuple[onnxruntime.InferenceSession, Choice]:
     """A session on the provider that was chosen, or on the CPU with the reason in the choice.
 
     The path, not the bytes, is given to ONNX Runtime: a model may exceed protobuf's 2 GB, and its external data is
-    found beside it. `threads` of 0 leaves their number to ONNX Runtime. Raises Failure.
+    found beside it. `threads` of 0 leaves their number to ONNX Runtime; without `optimize` its graph optimizations are
+    off. Raises Failure.
     """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = SILENT
     options.intra_op_num_threads = threads
+    if not optimize:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     for key, value in (settings or {}).items():
         options.add_session_config_entry(key, value)
     provider = choice.provider

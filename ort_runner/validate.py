@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,27 @@ from ort_runner.sums import allowance
 from ort_runner.validations import VALIDATIONS, Facts, inputs_fit, run_of
 
 LARGE_MODEL = 1 << 28  # bytes; a larger one is not kept in memory twice
+
+
+LOCATABLE = frozenset(
+    {rules.OUTPUT_DRIFT, rules.NON_FINITE_OUTPUT, rules.OUTPUT_SHAPE_MISMATCH, rules.OUTPUT_TYPE_MISMATCH}
+)
+"""Rules about an output that is not PyTorch's: something inside of the model made it so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a difference comes from: in words, and where in the user's code; without a place it cannot be told."""
+
+    text: str
+    place: Place | None = None
+    related: tuple[Place, ...] = ()
+
+
+Explain = Callable[[Samples], Origin]
+"""Called with a sample on which an output is not PyTorch's."""
+
+UNSOUGHT = Origin("not looked for")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +85,21 @@ def validate(
     time_limit: float = DEFAULT_TIME_LIMIT,
     atol: float | None = None,
     rtol: float | None = None,
+    explain: Explain | None = None,
 ) -> Validation:
     """Run a model on each of the samples and compare its outputs with PyTorch's.
 
     Everything that is wrong goes to `log` as findings; nothing is raised for a bad model. `isolate` runs ONNX Runtime
     in a child process: 0.2 s more, for which a crash, a hang of more than `time_limit` seconds, or a lack of memory is
     a finding too instead of the end of this process. `atol` and `rtol` replace the error budget by
-    |got - want| <= atol + rtol * |want|. Raises ValueError for an unknown provider.
+    |got - want| <= atol + rtol * |want|. `explain` is asked for the origin of a difference; the finding is then placed
+    there. Raises ValueError for an unknown provider.
     """
     start = time.perf_counter()
     path = Path(model_path)
     runner: Runner = ChildSession(path, provider, time_limit=time_limit) if isolate else LocalSession(path, provider)
     with runner:
-        work = _Work(path, log or Log(), runner, atol, rtol)
+        work = _Work(path, log or Log(), runner, (atol, rtol), explain)
         opened = work.open()
         results = tuple(work.sample(s) for s in samples) if opened else ()
     if not samples:
@@ -93,10 +116,17 @@ def validate(
 class _Work:
     """One validation while it runs: the session, the log, and the number of errors said so far."""
 
-    def __init__(self, path: Path, log: Log, runner: Runner, atol: float | None, rtol: float | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        log: Log,
+        runner: Runner,
+        tolerances: tuple[float | None, float | None],
+        explain: Explain | None,
+    ) -> None:
         self.errors = 0
         self._path, self._log, self._runner = path, log, runner
-        self._tolerances = atol, rtol
+        self._tolerances, self._explain = tolerances, explain
         self._opened: Opened | None = None
 
     @cached_property
@@ -107,9 +137,9 @@ class _Work:
     def _lean(self) -> bool:
         return self._file.size() > LARGE_MODEL
 
-    def say(self, rule: Rule, facts: Facts, at: Place | None = None) -> None:
+    def say(self, rule: Rule, facts: Facts, at: Place | None = None, related: Sequence[Place] = ()) -> None:
         """Report, and count errors."""
-        finding = self._log.report(rule, at, **facts)
+        finding = self._log.report(rule, at, related=related, **facts)
         self.errors += finding.level is Level.ERROR
 
     def open(self) -> Opened | None:
@@ -160,10 +190,16 @@ class _Work:
         if any(gap.too_big for gap in run.gaps.values()):  # only now, because it reads the shapes of the whole model
             sums = allowance(self._file, opened.inputs, samples.inputs)
             run = run_of(samples, outputs, opened, atol=atol, rtol=rtol, sums=sums) if sums else run
-        for check in VALIDATIONS:
-            for rule, facts in check(run):
-                name = str(facts.get("output", facts.get("name", "")))
-                self.say(rule, {**facts, "sample": samples.label}, self._file.place_of_value(name))
+        reports = [report for check in VALIDATIONS for report in check(run)]
+        lost = any(rule in LOCATABLE for rule, _ in reports)
+        origin = self._explain(samples) if lost and self._explain else UNSOUGHT
+        for rule, facts in reports:
+            name = str(facts.get("output", facts.get("name", "")))
+            place, related = self._file.place_of_value(name), ()
+            if rule in LOCATABLE:
+                facts = {**facts, "cause": origin.text}
+                place, related = origin.place or place, origin.related
+            self.say(rule, {**facts, "sample": samples.label}, place, related)
         return run.gaps
 
     def _fail(self, failure: Failure, label: str | None = None) -> None:

@@ -1,6 +1,6 @@
 """The child's side: `python -m ort_runner.worker` runs one session and answers on its standard output.
 
-Requests: {"do": "open", "model": path, "provider": name, "lean": bool} and {"do": "run"} with the inputs as arrays.
+Requests: {"do": "open", "model": path, "provider": name, "lean": bool, "optimize": bool}; {"do": "run"} with arrays.
 Answers: what `Opened` holds, or the outputs as arrays, or {"failure": …}. The process ends when its input does.
 """
 
@@ -39,7 +39,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         try:
             if request["do"] == "open":
                 session = LocalSession(Path(request["model"]), request["provider"])
-                reply, outputs = _described(session.open(lean=request["lean"])), {}
+                reply, outputs = _described(session.open(lean=request["lean"], optimize=request["optimize"])), {}
             else:
                 reply, outputs = _ran(session, arrays)
         except Failure as failure:

@@ -18,6 +18,7 @@ from exporter.cli.usage import UsageError
 COMMANDS = {
     "export": "Export a PyTorch model to ONNX and validate it in ONNX Runtime.",
     "validate": "Compare an ONNX model with the PyTorch model that it came from.",
+    "bisect": "Find the stage and the line that a difference from PyTorch comes from.",
     "check": "Check all models of a manifest: each exported and validated.",
     "explain": "Explain a rule: what it means, why, an example, what to do.",
     "rules": "List all rules.",

@@ -38,6 +38,13 @@ Dynamic = Annotated[
 Provider = Annotated[
     str, typer.Option("--provider", help="ONNX Runtime provider to validate on; auto: CUDA where it works, else CPU.")
 ]
+Plugin = Annotated[
+    list[str] | None,
+    typer.Option("--plugin", metavar="MODULE", help="A module with LOWERINGS of your own. Repeatable."),
+]
+Bisect = Annotated[
+    bool, typer.Option("--bisect/--no-bisect", help="Look for the line that a difference from PyTorch comes from.")
+]
 Sarif = Annotated[Path | None, typer.Option("--sarif", metavar="PATH", help="Write the findings as SARIF 2.1.0.")]
 FailOnLevel = Annotated[
     FailOn, typer.Option("--fail-on", help="Exit with 1 for findings of this level and above; no model is always 1.")

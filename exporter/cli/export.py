@@ -54,6 +54,7 @@ class Request:
     output_names: str | None
     provider: str
     validate: bool
+    bisect: bool
     dump: Path | None
     external_data: ExternalData
 
@@ -68,6 +69,7 @@ def command(
     ] = None,
     opset: Annotated[int | None, typer.Option("--opset", help="The ai.onnx opset, 18 to 26.")] = None,
     provider: arguments.Provider = "auto",
+    bisect: arguments.Bisect = True,
     sarif: arguments.Sarif = None,
     fail_on: arguments.FailOnLevel = FailOn.ERROR,
     format: arguments.OutputFormat = Format.TEXT,
@@ -76,10 +78,7 @@ def command(
     external_data: Annotated[
         ExternalData, typer.Option("--external-data", help="Weights in a file of their own; auto: above a threshold.")
     ] = ExternalData.AUTO,
-    plugin: Annotated[
-        list[str] | None,
-        typer.Option("--plugin", metavar="MODULE", help="A module with LOWERINGS of your own. Repeatable."),
-    ] = None,
+    plugin: arguments.Plugin = None,
     allow_specialization: Annotated[
         bool, typer.Option("--allow-specialization", help="A dynamic dim that became a constant is only a warning.")
     ] = False,
@@ -107,6 +106,7 @@ def command(
         output_names=output_names,
         provider=provider,
         validate=not no_validate,
+        bisect=bisect,
         dump=dump,
         external_data=external_data,
     )
@@ -139,7 +139,12 @@ def export_and_validate(request: Request, log: Log) -> str:
         files = program.save(request.output, external_data=EXTERNAL_DATA[request.external_data])
     except OSError as error:
         raise UsageError(f"'{request.output}' cannot be written: {one_line(error)}; name another place.") from error
-    validation = validation_of(request.output, source, program, request.provider, log) if request.validate else None
+    wanted = options if request.bisect else None
+    validation = (
+        validation_of(request.output, source, program, request.provider, log, options=wanted)
+        if request.validate
+        else None
+    )
     return summary_of(program.model, files, validation, log)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +11,7 @@ import typer
 
 from diagnostics import Log
 from exporter.cli import arguments
+from exporter.cli.attribution import Attribution
 from exporter.cli.dynamic import with_dynamic
 from exporter.cli.edge import FailOn, Format, Report, run
 from exporter.cli.inputs import with_inputs
@@ -32,6 +33,8 @@ def command(
     inputs: arguments.Inputs = None,
     dynamic: arguments.Dynamic = None,
     provider: arguments.Provider = "auto",
+    bisect: arguments.Bisect = True,
+    plugin: arguments.Plugin = None,
     sarif: arguments.Sarif = None,
     fail_on: arguments.FailOnLevel = FailOn.ERROR,
     format: arguments.OutputFormat = Format.TEXT,
@@ -44,43 +47,52 @@ def command(
     require_file(model)
     if sarif is not None:
         require_writable(sarif, "--sarif")
-
-    def work(log: Log) -> str:
-        return compare(model, against, input or (), inputs, dynamic or (), provider, log)
-
-    raise typer.Exit(run(work, Report(against, format, sarif, fail_on)))
+    asked = Comparison(model, against, input or (), inputs, dynamic or (), provider, plugin or (), bisect)
+    raise typer.Exit(run(lambda log: compare(asked, log), Report(against, format, sarif, fail_on)))
 
 
-def compare(
-    path: Path,
-    against: str,
-    texts: Sequence[str],
-    stored: Path | None,
-    dynamic: Sequence[str],
-    provider: str,
-    log: Log,
-) -> str:
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A command line of `fxport validate` or `fxport bisect`. `told` is given the origin of a difference."""
+
+    path: Path
+    against: str
+    input: Sequence[str]
+    inputs: Path | None
+    dynamic: Sequence[str]
+    provider: str
+    plugin: Sequence[str] = ()
+    bisect: bool = True
+    told: Callable[[Attribution], None] = lambda attribution: None
+
+
+def compare(asked: Comparison, log: Log) -> str:
     """Capture SOURCE for its names and sizes, run it, and hold the file against it; returns the summary."""
     import onnx_ir as ir
 
     from exporter import Options
-    from exporter.cli.export import exported
+    from exporter.cli.export import exported, lowerings_of
     from exporter.cli.summary import comparison_of
     from exporter.cli.validation import require_provider, validation_of
 
-    require_provider(provider)
+    require_provider(asked.provider)
     try:
-        model = ir.load(path)
+        model = ir.load(asked.path)
     except Exception as error:  # protobuf and onnx_ir raise their own kinds for a foreign file
-        raise UsageError(f"'{path}' is no ONNX model: {one_line(error)}; name an .onnx file.") from error
+        raise UsageError(f"'{asked.path}' is no ONNX model: {one_line(error)}; name an .onnx file.") from error
     with log.stage("load"):
-        source = with_dynamic(with_inputs(load(against), texts, stored), dynamic)
-    program = exported(source, Options(), log)
+        source = with_dynamic(with_inputs(load(asked.against), asked.input, asked.inputs), asked.dynamic)
+        options = Options(lowerings=lowerings_of(asked.plugin))
+    program = exported(source, options, log)
 
     def as_in_the_file(samples: Samples) -> Samples:
-        return renamed(samples, model, against)
+        return renamed(samples, model, asked.against)
 
-    return comparison_of(validation_of(path, source, program, provider, log, as_in_the_file), log)
+    wanted = options if asked.bisect else None
+    validation = validation_of(
+        asked.path, source, program, asked.provider, log, as_in_the_file, options=wanted, told=asked.told
+    )
+    return comparison_of(validation, log)
 
 
 def renamed(samples: Samples, model: ir.Model, against: str) -> Samples:

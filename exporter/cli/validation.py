@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from diagnostics import Log, Stop, rules
 from diagnostics.source import place_of_exception
+from exporter.cli.attribution import Attribution, Subject, explainer
 from exporter.cli.source import Source, one_line
 from exporter.cli.usage import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from exporter import OnnxProgram
+    from exporter import OnnxProgram, Options
     from ort_runner import Samples, Validation
 
 
@@ -43,18 +44,30 @@ def validation_of(
     *,
     tolerances: Tolerances = Tolerances(),
     isolate: bool = True,
+    options: Options | None = None,
+    told: Callable[[Attribution], None] = lambda attribution: None,
 ) -> Validation | None:
-    """Run the file and compare. Errors are in the log; None where there was nothing to compare with."""
+    """Run the file and compare. Errors are in the log; None where there was nothing to compare with.
+
+    With the `options` of the export, the origin of a difference is looked for, and `told` is given it.
+    """
     from ort_runner import validate
 
     validation: Validation | None = None
     try:
         with log.stage("reference"):
-            samples = [adapt(each) for each in samples_of(source, program, log)]
+            cases = samples_of(source, program, log)
+            samples = [adapt(each) for each in cases]
         with log.stage("validate"):
             if samples:
                 atol, rtol = tolerances.atol, tolerances.rtol
-                validation = validate(path, samples, provider, log, isolate=isolate, atol=atol, rtol=rtol)
+                explain = None
+                if options is not None:
+                    subject = Subject(path, source, program, options, provider, isolate)
+                    explain = explainer(subject, cases, adapt, told)
+                validation = validate(
+                    path, samples, provider, log, isolate=isolate, atol=atol, rtol=rtol, explain=explain
+                )
     except Stop:
         return validation  # its findings are in the log, the file is there: the summary is still wanted
     return validation

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from exporter.lower.places import remark
+
 
 class CastsBeforeTransposes(ir.passes.InPlacePass):
     """Casts first and transposes then, where a product reads the result.
@@ -51,6 +53,7 @@ def _swap(cast: ir.Node) -> bool:
     late.outputs[0].shape, late.outputs[0].type = result.shape, result.type
     cast.graph.insert_before(cast, [early, late])
     result.replace_all_uses_with(late.outputs[0], replace_graph_outputs=True)
+    remark(late.outputs[0], result)
     result.name = None
     cast.graph.remove(cast, safe=True)
     if not source.uses() and not source.is_graph_output():

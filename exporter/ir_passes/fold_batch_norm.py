@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from exporter.lower.builder import SIZES
+from exporter.lower.places import remark
 
 CHANNEL_AXIS = {"Conv": 0, "ConvTranspose": 1}
 """Where the output channels stand in the weight of each operator (of ConvTranspose, for one group)."""
@@ -124,3 +125,4 @@ def _replace(old: ir.Value, new: ir.Value) -> None:
     if old.is_graph_output():
         old.name, new.name = f"{old.name}.normalized", old.name
     old.replace_all_uses_with(new, replace_graph_outputs=True)
+    remark(new, old)

@@ -10,7 +10,7 @@ from onnx import defs
 
 from diagnostics import Log, rules
 from exporter.kernels import has_kernel
-from exporter.lower.places import PlaceTable
+from exporter.lower.places import PlaceTable, remark
 from exporter.lower.schema import schema_of
 
 D = ir.DataType
@@ -161,6 +161,7 @@ def _recast(node: ir.Node, change: Mapping[str, ir.DataType], opset: int) -> Non
             value.replace_all_uses_with(result, replace_graph_outputs=True)
             cast.replace_input_with(0, value)
             result.name, value.name = value.name, result.name
+            remark(result, value)
             result.shape = value.shape
             value.dtype = change[variable]
             graph.insert_after(node, cast)

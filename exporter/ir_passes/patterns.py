@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from exporter.lower.builder import SIZES
+from exporter.lower.places import remark
 from fx_passes.sizes import Size
 
 
@@ -37,8 +38,10 @@ def put_in_place(old: ir.Value, new: ir.Value) -> bool:
         name = old.name
         old.replace_all_uses_with(new, replace_graph_outputs=True)
         old.name, new.name = None, name
+        remark(new, old)
         return True
     old.replace_all_uses_with(new)
+    remark(new, old)
     return True
 
 

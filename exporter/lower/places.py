@@ -1,8 +1,9 @@
-"""One compact table of places for the whole model; nodes carry only an index into it."""
+"""Where things came from: a table of places that nodes index, and the FX value that an ONNX value is."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import onnx_ir as ir
 from torch.fx import Node
@@ -13,6 +14,26 @@ from fx_passes.graph import place_of
 
 TABLE = "fxport.places"
 """Model metadata: JSON list of [path, line, module path, FX node]; a node's `fxport.place` is an index into it."""
+
+VALUE = "fxport.value"
+"""Value metadata: the FX value that it is, "linear_3", or "split.1" for the second result of a node."""
+
+
+def mark(result: Any, name: str) -> None:
+    """Notes on the ONNX values of an FX node which FX value they are. A value that is one already stays that."""
+    if isinstance(result, ir.Value):
+        result.metadata_props.setdefault(VALUE, name)
+    elif isinstance(result, (tuple, list)):
+        for index, each in enumerate(result):
+            if isinstance(each, ir.Value):
+                each.metadata_props.setdefault(VALUE, f"{name}.{index}")
+
+
+def remark(new: ir.Value, old: ir.Value) -> None:
+    """`new` holds from now on what `old` held before."""
+    new.metadata_props.pop(VALUE, None)
+    if VALUE in old.metadata_props:
+        new.metadata_props[VALUE] = old.metadata_props.pop(VALUE)
 
 
 class PlaceTable:

@@ -15,7 +15,7 @@ from diagnostics import Log, rules
 from exporter.lower.builder import SIZES, Op, Scope, TensorType
 from exporter.lower.dtypes import UnsupportedDtype, onnx_dtype
 from exporter.lower.names import DimNames
-from exporter.lower.places import TABLE, Places
+from exporter.lower.places import TABLE, Places, mark
 from exporter.lower.registry import IGNORED, Lowering, Unsupported
 from exporter.lower.weights import initializer
 from exporter.options import Options
@@ -147,7 +147,12 @@ class _Walk:
         self.op.place = self.places.index(node)
         self.op.prefix = node.name
         result = self._apply(node, values)
-        return self._opaque_like(node, fake) if result is None else self._checked(node, fake, result)
+        if result is None:
+            return self._opaque_like(node, fake)
+        checked = self._checked(node, fake, result)
+        if gm is self.gm:  # names in the bodies of control flow are names of their own
+            mark(checked, node.name)
+        return checked
 
     def _number(self, node: Node, fake: Any, values: dict[Node, Any]) -> Any:
         """A symbolic number is its expression; only where it comes from a tensor is there something to lower."""

@@ -1,0 +1,64 @@
+"""`fxport bisect MODEL --against SOURCE`: where a difference from PyTorch comes from, and how that was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from diagnostics import Log
+from exporter.cli import arguments
+from exporter.cli.attribution import Attribution
+from exporter.cli.edge import FailOn, Format, Report, run
+from exporter.cli.output import require_writable
+from exporter.cli.source import require_file, shown
+from exporter.cli.summary import plural
+from exporter.cli.validate import Comparison, compare
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
+    against: Annotated[str, typer.Option("--against", metavar="SOURCE", help="The model in PyTorch, as for export.")],
+    input: arguments.Input = None,
+    inputs: arguments.Inputs = None,
+    dynamic: arguments.Dynamic = None,
+    provider: arguments.Provider = "auto",
+    plugin: arguments.Plugin = None,
+    sarif: arguments.Sarif = None,
+    fail_on: arguments.FailOnLevel = FailOn.ERROR,
+    format: arguments.OutputFormat = Format.TEXT,
+) -> None:
+    """Find the stage and the line that a difference from PyTorch comes from.
+
+    Exit codes are those of `fxport export`.
+    """
+    require_file(model)
+    if sarif is not None:
+        require_writable(sarif, "--sarif")
+    told: list[Attribution] = []
+    asked = Comparison(model, against, input or (), inputs, dynamic or (), provider, plugin or (), told=told.append)
+
+    def work(log: Log) -> str:
+        return "\n".join([compare(asked, log), *(line for found in told for line in story(found))])
+
+    raise typer.Exit(run(work, Report(against, format, sarif, fail_on)))
+
+
+def story(found: Attribution) -> Iterator[str]:
+    """How an origin was found: the stages, the first value that differs, the operations that differ by themselves."""
+    yield "the search"
+    for step in found.trail:
+        yield f"  {'equal    ' if step.equal else 'DIFFERENT'}  {step.stage}"
+    divergence = found.divergence
+    if divergence is not None:
+        sessions = plural(divergence.sessions, "session")
+        yield f"  {plural(divergence.compared, 'value')} of the model compared in {sessions}"
+        first = divergence.first
+        if first is not None:
+            yield f"  first difference: '{first.mark.key}', {first.verdict.ratio:.3g} of its budget"
+        for cause in divergence.causes:
+            at = f"{shown(cause.place.path)}:{cause.place.line}"
+            yield f"  different by itself: '{cause.mark.key}' ({cause.operator}) at {at}"
+    yield f"  cause: {found.text}"

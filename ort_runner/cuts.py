@@ -1,0 +1,195 @@
+"""Models made of parts of a model: with more outputs, or cut apart at the values that PyTorch's graph has too.
+
+A value that carries the mark `fxport.value` is the result of a node of the captured graph. Weights in external files
+are linked, not read.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import onnx
+
+VALUE_KEY = "fxport.value"
+MADE = ".made"
+"""Behind the name of a value that is fed, for the one that its nodes make of what they are fed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A value of the model that is `key` in the captured graph. `order` is the number of the node that makes it;
+    `varies` says that it depends on the model's inputs."""
+
+    value: str
+    key: str
+    order: int
+    varies: bool
+
+    @property
+    def fx_node(self) -> str:
+        """The name of the node whose result, or one of whose results, it is."""
+        name, _, index = self.key.rpartition(".")
+        return name if index.isdecimal() and name else self.key
+
+
+class Cuts:
+    """The graph of a model file. Raises ValueError or OSError for a file that is none."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.proto = onnx.load(path, load_external_data=False)
+        self._makers = {name: i for i, node in enumerate(self.graph.node) for name in node.output if name}
+        self._reads = [tuple(_reads(node)) for node in self.graph.node]
+        self._initializers = {tensor.name: tensor for tensor in self.graph.initializer}
+        self._sparse = {tensor.values.name: tensor for tensor in self.graph.sparse_initializer}
+        self._inputs = {value.name: value for value in self.graph.input}
+        infos = (*self.graph.input, *self.graph.value_info, *self.graph.output)
+        self._infos = {value.name: value for value in infos}
+        self._ancestors: dict[int, frozenset[int]] = {}
+
+    @property
+    def graph(self) -> onnx.GraphProto:
+        """The model's own graph."""
+        return self.proto.graph
+
+    @cached_property
+    def marks(self) -> tuple[Mark, ...]:
+        """The values that the captured graph has too, in the order in which they are made."""
+        varying = self._varying()
+        found = [
+            Mark(name, key, self._makers[name], name in varying)
+            for name, info in self._infos.items()
+            if name in self._makers and (key := _key(info)) is not None
+        ]
+        return tuple(sorted(found, key=lambda mark: mark.order))
+
+    def before(self, value: str) -> frozenset[int]:
+        """The numbers of all nodes that take part in making a value."""
+        start = self._makers.get(value)
+        if start is None:
+            return frozenset()
+        if start not in self._ancestors:
+            self._ancestors[start] = frozenset(self._slice([value], frozenset()))
+        return self._ancestors[start]
+
+    def group(self, value: str, cuts: Collection[str]) -> list[onnx.NodeProto]:
+        """The nodes that make a value of the cut ones before it."""
+        return [self.graph.node[i] for i in sorted(self._slice([value], frozenset(cuts) - {value}))]
+
+    def feeds(self, values: Iterable[str], cuts: Collection[str]) -> tuple[str, ...]:
+        """The cut values that the nodes which make these values read."""
+        held = frozenset(cuts)
+        return tuple(sorted({n for i in self._slice(values, held, inside=True) for n in self._reads[i] if n in held}))
+
+    def with_outputs(self, values: Collection[str]) -> onnx.ModelProto:
+        """The part of the model that makes these values, as its outputs."""
+        return self._built(values, frozenset())
+
+    def apart(self, values: Collection[str], cuts: Collection[str]) -> onnx.ModelProto:
+        """A model that makes each of these values of the cut ones before it: those are inputs, and the outputs are
+        called `<value>.made`."""
+        return self._built(values, frozenset(cuts))
+
+    def _varying(self) -> frozenset[str]:
+        found = set(self._inputs) - set(self._initializers)
+        for node, reads in zip(self.graph.node, self._reads, strict=True):
+            if any(name in found for name in reads):
+                found.update(node.output)
+        return frozenset(found)
+
+    def _slice(self, values: Iterable[str], cuts: frozenset[str], *, inside: bool = False) -> set[int]:
+        """Numbers of the nodes behind values, back to the cuts. The values asked for are made even where cut."""
+        wanted = [self._makers[name] for name in values if name in self._makers]
+        found: set[int] = set()
+        while wanted:
+            number = wanted.pop()
+            if number in found:
+                continue
+            found.add(number)
+            wanted += [self._makers[n] for n in self._reads[number] if n in self._makers and n not in cuts]
+        return found
+
+    def _built(self, values: Collection[str], cuts: frozenset[str]) -> onnx.ModelProto:
+        numbers = sorted(self._slice(values, cuts))
+        reads = {name for number in numbers for name in self._reads[number]}
+        model = onnx.ModelProto(ir_version=self.proto.ir_version, producer_name=self.proto.producer_name)
+        model.opset_import.extend(self.proto.opset_import)
+        model.functions.extend(self.proto.functions)
+        model.metadata_props.extend(self.proto.metadata_props)
+        graph = model.graph
+        graph.name = self.graph.name or "model"
+        fed = [self._infos[name] for name in sorted(reads & cuts)]
+        fed += [value for name, value in self._inputs.items() if name in reads and name not in cuts]
+        graph.input.extend(_loose(value) if value.name in cuts else value for value in fed)
+        for number in numbers:
+            node = graph.node.add()
+            node.CopyFrom(self.graph.node[number])
+            for index, name in enumerate(node.output):
+                if name in cuts:
+                    node.output[index] = name + MADE
+        graph.initializer.extend(self._initializers[name] for name in reads if name in self._initializers)
+        graph.sparse_initializer.extend(self._sparse[name] for name in reads if name in self._sparse)
+        for name in values:
+            info = graph.output.add()
+            info.CopyFrom(_loose(self._infos[name]))
+            info.name = name + MADE if name in cuts else name
+        made = {name for number in numbers for name in self.graph.node[number].output} - cuts - set(values)
+        graph.value_info.extend(value for value in self.graph.value_info if value.name in made)
+        return model
+
+
+def _key(info: onnx.ValueInfoProto) -> str | None:
+    return next((entry.value for entry in info.metadata_props if entry.key == VALUE_KEY), None)
+
+
+def _loose(info: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
+    """The value with its rank, but without sizes: what runs is what is, not what was declared."""
+    loose = onnx.ValueInfoProto(name=info.name)
+    loose.type.CopyFrom(info.type)
+    for dim in loose.type.tensor_type.shape.dim:
+        dim.Clear()
+    return loose
+
+
+def _reads(node: onnx.NodeProto) -> Iterator[str]:
+    """What a node reads, also what its bodies take from the graph around them."""
+    yield from filter(None, node.input)
+    for attribute in node.attribute:
+        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+            for inner in graph.node:
+                yield from _reads(inner)
+            yield from (value.name for value in graph.output)
+
+
+@contextmanager
+def scratch(model: Path, external: Collection[str]) -> Iterator[Path]:
+    """A folder for models that refer to the same external files as `model`, removed afterwards.
+
+    It lies beside the model, where hard links are possible; elsewhere, with copies, where nothing can be written.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=f".{model.name}.", dir=model.parent)
+    except OSError:
+        folder = tempfile.TemporaryDirectory(prefix="fxport.")
+    with folder as name:
+        for location in external:
+            target = Path(name) / location
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists():
+                link_or_copy(model.parent / location, target)
+        yield Path(name)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """The same file under another name, or a copy where the file system has no such links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

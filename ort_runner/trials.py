@@ -1,0 +1,108 @@
+"""Trials: a model built for one question runs once, and its outputs are judged as those of any model are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import onnx
+
+from diagnostics import Rule
+from ort_runner.child import DEFAULT_TIME_LIMIT, ChildSession
+from ort_runner.compare import compare, disagreements
+from ort_runner.cuts import scratch
+from ort_runner.model_file import ModelFile, read_model_file
+from ort_runner.samples import Samples
+from ort_runner.session import LocalSession, Opened
+from ort_runner.sums import allowance
+from ort_runner.validations import (
+    Facts,
+    non_finites_are_equal,
+    run_of,
+    shapes_are_equal,
+    types_are_equal,
+    values_are_near,
+)
+
+CHECKS = (types_are_equal, shapes_are_equal, non_finites_are_equal, values_are_near)
+NAME = "trial.onnx"
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """How trials run: on which provider, with ONNX Runtime's graph optimizations or without, in a child or here."""
+
+    provider: str
+    optimize: bool = False
+    isolate: bool = True
+    time_limit: float = DEFAULT_TIME_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with one output: a rule and its facts."""
+
+    rule: Rule
+    facts: Facts
+
+    @property
+    def ratio(self) -> float:
+        """The error over its budget; infinite where there is no comparing."""
+        return float(self.facts.get("ratio", np.inf))
+
+
+def run_file(path: Path, inputs: Mapping[str, np.ndarray], runtime: Runtime) -> tuple[Opened, dict[str, np.ndarray]]:
+    """The outputs of a model file. Inputs that it does not have are not given to it. Raises Failure."""
+    runner = (
+        ChildSession(path, runtime.provider, time_limit=runtime.time_limit)
+        if runtime.isolate
+        else LocalSession(path, runtime.provider)
+    )
+    with runner:
+        opened = runner.open(lean=True, optimize=runtime.optimize)
+        names = {port.name for port in opened.inputs}
+        return opened, runner.run({name: array for name, array in inputs.items() if name in names})
+
+
+def run_built(
+    model: onnx.ModelProto, origin: ModelFile, inputs: Mapping[str, np.ndarray], runtime: Runtime
+) -> tuple[Opened, dict[str, np.ndarray], float]:
+    """The outputs of a model made of parts of `origin`, and the allowance for its long sums. Raises Failure."""
+    with scratch(origin.path, locations(origin)) as folder:
+        path = folder / NAME
+        path.write_bytes(model.SerializeToString())
+        opened, outputs = run_file(path, inputs, runtime)
+        return opened, outputs, sums_of(path, opened, inputs)
+
+
+def sums_of(path: Path, opened: Opened, inputs: Mapping[str, np.ndarray]) -> float:
+    """What the long sums of a model may cost on these inputs, see `sums.allowance`."""
+    return allowance(read_model_file(path), opened.inputs, inputs)
+
+
+def differs(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None) -> bool:
+    """Whether two arrays differ in type, in shape, in what is not finite, or by more than their error budget."""
+    if want.dtype != got.dtype or want.shape != got.shape:
+        return True
+    truth = exact if exact is not None and exact.shape == want.shape else None
+    return bool(disagreements(want, got, truth).any()) or compare(want, got, truth).too_big
+
+
+def locations(model: ModelFile) -> Collection[str]:
+    """The files beside a model that hold its weights."""
+    return {location for location, _, _ in model.external.values()}
+
+
+def judged(
+    samples: Samples, outputs: Mapping[str, np.ndarray], opened: Opened, sums: float = 0.0
+) -> Mapping[str, Verdict]:
+    """The first thing that is wrong with each output that `samples` knows, by name."""
+    run = run_of(samples, outputs, opened, sums=sums)
+    found: dict[str, Verdict] = {}
+    for check in CHECKS:
+        for rule, facts in check(run):
+            found.setdefault(str(facts["output"]), Verdict(rule, facts))
+    return MappingProxyType(found)

@@ -1,0 +1,185 @@
+"""Where a difference comes from, from the command line: `fxport bisect`, and the stages that are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from diagnostics import Log
+from exporter import Options, export
+from exporter.cli import attribution, main
+from exporter.cli.attribution import OPTIMIZATION, Attribution, Subject, attribute
+from exporter.cli.source import Source
+from exporter.cli.validation import samples_of, validation_of
+from fx_passes import pipeline
+from fx_passes.base import fx_pass
+from ort_runner import Samples, trials
+from ort_runner.session import Opened
+
+Output = pytest.CaptureFixture[str]
+aten = torch.ops.aten
+
+SOURCE = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 16)
+        self.second = nn.Linear(16, 4)
+
+    def forward(self, x):
+        y = self.first(x)
+        y = nn.functional.gelu(y)
+        return self.second(y)
+
+
+def net():
+    torch.manual_seed(0)
+    return Net().eval(), (torch.randn(3, 8),)
+"""
+PLUGIN = """\
+import torch
+
+
+def gelu(op, x, *, approximate="none"):
+    return op.Gelu(x, approximate="tanh")
+
+
+LOWERINGS = {torch.ops.aten.gelu.default: gelu}
+"""
+
+
+@pytest.fixture
+def net(folder: Path) -> Path:
+    (folder / "net.py").write_text(SOURCE)
+    (folder / "rough.py").write_text(PLUGIN)
+    return folder
+
+
+def test_the_cause_is_told_at_its_line(net: Path, capsys: Output) -> None:
+    assert main(["export", "net.py:net", "--plugin", "rough"]) == 1
+    said = capsys.readouterr().out
+    assert "Cause: lowering of aten.gelu.default: " in said
+    assert "net.py:13:" in said
+    assert main(["bisect", "net.onnx", "--against", "net.py:net", "--plugin", "rough"]) == 1
+    said = capsys.readouterr().out
+    assert "DIFFERENT  lowerings" in said
+    assert "first difference: 'gelu', " in said
+    assert "different by itself: 'gelu' (aten.gelu.default) at net.py:13" in said
+    assert "compared in 2 sessions" in said
+
+
+def test_a_file_that_is_not_what_is_exported_now(net: Path, capsys: Output) -> None:
+    assert main(["export", "net.py:net", "--plugin", "rough", "--no-validate"]) == 0
+    assert main(["validate", "net.onnx", "--against", "net.py:net"]) == 1
+    said = capsys.readouterr().out
+    assert "Cause: the file, which is not what is exported now: " in said
+    assert "net.py:13:" in said
+    assert main(["validate", "net.onnx", "--against", "net.py:net", "--no-bisect"]) == 1
+    assert "Cause: not looked for." in capsys.readouterr().out
+
+
+def test_equal_models_have_nothing_to_search(net: Path, capsys: Output) -> None:
+    assert main(["export", "net.py:net"]) == 0
+    assert main(["bisect", "net.onnx", "--against", "net.py:net"]) == 0
+    assert "the search" not in capsys.readouterr().out
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.sigmoid(x)
+        return torch.exp(y) * 2
+
+
+def attributed(tmp_path: Path, **options: Any) -> Attribution | None:
+    """What a validation of `Scaled` tells."""
+    model, x = Scaled(), torch.linspace(-2, 2, 12).reshape(3, 4)
+    chosen, log = Options(**options), Log()
+    program = export(model, (x,), options=chosen, log=log)
+    path = program.save(tmp_path / "model.onnx")[0]
+    told: list[Attribution] = []
+    source = Source("scaled", model, (x,))
+    validation_of(path, source, program, "cpu", log, isolate=False, options=chosen, told=told.append)
+    return told[0] if told else None
+
+
+def test_a_graph_that_pytorch_cannot_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @fx_pass
+    def break_exp(gm: torch.fx.GraphModule, log: Log) -> bool:
+        """Gives exp an argument that it does not have."""
+        broken = [node for node in gm.graph.nodes if node.target is aten.exp.default and len(node.args) == 1]
+        for node in broken:
+            node.args = (*node.args, 3)
+        return bool(broken)
+
+    monkeypatch.setattr(pipeline, "NORMALIZE", (*pipeline.NORMALIZE, break_exp))
+    found = attributed(tmp_path, lowerings={aten.exp.default: lambda op, x, *more: op.Neg(x)})
+    assert found is not None
+    assert found.stage == "pass break_exp"
+    assert found.place is not None
+    assert found.place.node == "exp"
+
+
+def test_a_model_that_was_captured_wrongly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from exporter.capture import inference
+
+    right = inference.STRATEGIES[0][1]
+
+    def wrong(call: Any) -> Any:
+        program = right(call)
+        for node in program.graph_module.graph.find_nodes(op="call_function", target=aten.sigmoid.default):
+            node.target = aten.tanh.default
+        return program
+
+    monkeypatch.setattr(inference, "STRATEGIES", (("wrong", wrong),))
+    found = attributed(tmp_path)
+    assert found is not None
+    assert found.stage == "capture"
+    assert [step.equal for step in found.trail] == [False]
+
+
+def test_graph_optimization_is_told_from_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = Scaled(), torch.linspace(-2, 2, 12).reshape(3, 4)
+    program = export(model, (x,))
+    path = program.save(tmp_path / "model.onnx")[0]
+    source = Source("scaled", model, (x,))
+    (case,) = samples_of(source, program, Log())
+    run = trials.run_file
+
+    def optimized_wrongly(
+        path: Path, inputs: Mapping[str, np.ndarray], runtime: trials.Runtime
+    ) -> tuple[Opened, dict[str, np.ndarray]]:
+        opened, outputs = run(path, inputs, runtime)
+        shift = np.float32(0.1 if runtime.optimize else 0)
+        return opened, {name: array + shift for name, array in outputs.items()}
+
+    monkeypatch.setattr(trials, "run_file", optimized_wrongly)
+    found = attribute(Subject(path, source, program, Options(), "cpu", isolate=False), case, case)
+    assert found.stage == OPTIMIZATION
+    assert [step.equal for step in found.trail] == [True, True, True, True, False]
+
+
+def test_what_cannot_be_told_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = torch.nn.Sequential(torch.nn.Dropout(0.5)).train(), torch.ones(3, 4)
+    program = export(model, (x,))
+    source = Source("dropout", model, (x,))
+    case = Samples("sample", {"input": x.numpy()}, {"output": x.numpy()})
+    found = attribute(Subject(tmp_path / "x.onnx", source, program, Options(), "cpu"), case, case)
+    assert found.text == "cannot be told, because the model draws random numbers"
+
+    def failing(*_: object) -> Attribution:
+        raise RuntimeError("no luck")
+
+    monkeypatch.setattr(attribution, "attribute", failing)
+    subject = Subject(tmp_path / "x.onnx", source, program, Options(), "cpu")
+    origin = attribution.explainer(subject, [case], lambda each: each, lambda found: None)(case)
+    assert origin.text == "cannot be told, because the search failed: RuntimeError: no luck"
+    assert origin.place is None
