@@ -124,7 +124,7 @@ def test_a_note_and_a_warning_keep_their_level(log: Log) -> None:
 
 def test_nan_is_a_string(log: Log) -> None:
     (result,) = [item for item in results_of(log) if item["ruleId"] == "FXP5002"]
-    assert result["properties"] == {"output": "y", "provider": "cpu", "ratio": 3.25, "worst": "NaN"}
+    assert result["properties"]["worst"] == "NaN"
 
 
 def test_code_to_paste_is_in_the_properties(log: Log) -> None:
