@@ -62,6 +62,9 @@ UNSUPPORTED_VALUE = Rule(
     ERROR,
     "torch.export does not know the type '{type}', which is among the '{name}' of forward.",
 )
+GRADIENT_MISSING = Rule(
+    "FXP1015", "GradientMissing", ERROR, "The loss does not depend on the parameter '{name}', so it gets no gradient."
+)
 
 # 2: shapes
 

@@ -21,7 +21,8 @@ class Options:
     `opset`: the ai.onnx version of the model, 18 to 26. `lowerings`: a user's own, by ATen overload, on top of
     fxport's. `ir_passes`: further passes on the ONNX model, run last. `dump`: a folder for the graph after each pass.
     `allow_specialization`: accept that a dimension asked to be dynamic became a constant (a warning, not an error).
-    `input_names`, `output_names`: names for the flattened inputs and outputs, in order.
+    `input_names`, `output_names`: names for the flattened inputs and outputs, in order. `strategy`: the only way of
+    capture to try, a name in `exporter.capture.inference.STRATEGIES`; by default they are tried in order.
     """
 
     opset: int = DEFAULT_OPSET
@@ -31,6 +32,7 @@ class Options:
     allow_specialization: bool = False
     input_names: tuple[str, ...] | None = None
     output_names: tuple[str, ...] | None = None
+    strategy: str | None = None
 
     def __post_init__(self) -> None:
         if not MIN_OPSET <= self.opset <= MAX_OPSET:

@@ -49,6 +49,7 @@ PRIVATE_ALLOWED = {
     "torch.utils._sympy.functions": "the functions that PyTorch writes sizes with, matched by their types",
     "torch._check": "documented, and the function that users are told to call",
     "torch.utils._pytree": "torch.export's own notion of nested inputs, without a public name",
+    "torch.utils._python_dispatch.TorchDispatchMode": "PyTorch's documented way to stand below autograd",
     "torch._prims_common.elementwise_dtypes": "the rules of type promotion, which must be PyTorch's own",
     "torch._prims_common.ELEMENTWISE_TYPE_PROMOTION_KIND": "an argument of elementwise_dtypes",
 }

@@ -112,7 +112,7 @@ def pass_gaps(declared: Mapping[str, object], placed: Collection[object], golden
 
 def command_gaps(table: Collection[str], modules: Mapping[str, ModuleType]) -> list[str]:
     """Modules of the command line with a `command` that the table does not list, or the reverse."""
-    able = {name for name, module in modules.items() if hasattr(module, "command")}
+    able = {name.replace("_", "-") for name, module in modules.items() if hasattr(module, "command")}
     unlisted = [f"exporter/cli/{name}.py has a command that COMMANDS does not list" for name in able - set(table)]
     return unlisted + [f"COMMANDS lists '{name}', which has no command" for name in set(table) - able]
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -65,8 +66,8 @@ def capture(
     shapes = resolved(module, args, kwargs or {}, dynamic_shapes)
     requests = requests_of(module, args, kwargs or {}, shapes)
     call = Call(module, *distinct((args, kwargs or {})), shapes)
-    taken = _taken(call, requests, options, log, _first_success)
-    if taken.lost and not options.allow_specialization:
+    taken = _taken(call, requests, options, log, partial(_first_success, only=options.strategy))
+    if taken.lost and options.strategy is None and not options.allow_specialization:
         taken = _with_more_sizes(taken, call, requests, options, log)
     for finding in taken.log.findings:
         facts: Mapping[str, Any] = finding.facts
@@ -256,9 +257,9 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _first_success(call: Call, log: Log) -> ExportedProgram:
+def _first_success(call: Call, log: Log, only: str | None = None) -> ExportedProgram:
     failures: list[tuple[str, Exception]] = []
-    for name, strategy in _strategies(call):
+    for name, strategy in _strategies(call, only):
         try:
             exported = functional(strategy(call))
         except Exception as error:  # noqa: BLE001  # whatever a capture raises becomes a finding below
@@ -284,7 +285,10 @@ def is_final(error: Exception) -> bool:
     return isinstance(error, TypeError) and place is None
 
 
-def _strategies(call: Call) -> Iterator[tuple[str, Strategy]]:
+def _strategies(call: Call, only: str | None) -> Iterator[tuple[str, Strategy]]:
+    if only is not None:
+        yield only, dict(STRATEGIES)[only]
+        return
     small = any(
         request.size is not None and request.size < 2
         for request in requests_of(call.model, call.args, call.kwargs, call.dynamic_shapes)

@@ -20,6 +20,7 @@ COMMANDS = {
     "validate": "Compare an ONNX model with the PyTorch model that it came from.",
     "bisect": "Find the stage and the line that a difference from PyTorch comes from.",
     "check": "Check all models of a manifest: each exported and validated.",
+    "train-step": "Export a training step to ONNX: forward, loss, backward and optimizer in one model.",
     "explain": "Explain a rule: what it means, why, an example, what to do.",
     "rules": "List all rules.",
     "ops": "List the operators that have a lowering.",
@@ -54,7 +55,7 @@ def application(args: Sequence[str]) -> typer.Typer:
 
 def function_of(name: str) -> Callable[..., None]:
     """The function of a subcommand, whose parameters are its arguments and options."""
-    return import_module(f"exporter.cli.{name}").command
+    return import_module(f"exporter.cli.{name.replace('-', '_')}").command
 
 
 def unchosen() -> None:

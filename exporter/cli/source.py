@@ -40,14 +40,19 @@ def load(text: str) -> Source:
     """The model that SOURCE names. A mistake in it, or an exception in the user's code, is a `UsageError`."""
     if text.endswith(".pt2"):
         return load_program(Path(text))
+    value, name = found(text, "NAME is a model, an nn.Module class or a function, or give a .pt2 file")
+    return made_from(value, name, text)
+
+
+def found(text: str, expected: str) -> tuple[object, str]:
+    """What `file.py:name` or `package.module:name` names, and the name. `expected` says what NAME should be."""
     where, colon, name = text.rpartition(":")
     if not colon or not where or not name:
         raise UsageError(
-            f"SOURCE '{text}' names no model; write FILE.py:NAME or package.module:NAME, "
-            "where NAME is a model, an nn.Module class or a function, or give a .pt2 file."
+            f"SOURCE '{text}' names no model; write FILE.py:NAME or package.module:NAME, where {expected}."
         )
     module = import_file(Path(where)) if where.endswith(".py") else import_dotted(where)
-    return made_from(named(module, name, where), name, text)
+    return named(module, name, where), name
 
 
 def load_program(path: Path) -> Source:
@@ -146,7 +151,7 @@ def made_from(value: object, name: str, text: str) -> Source:
         return Source(short, value)
     if isinstance(value, tuple) and 1 <= len(value) <= 4 and isinstance(value[0], nn.Module | ExportedProgram):
         return Source(short, value[0], *inputs_of(value, text))
-    raise UsageError(f"'{text}' gives a {type(value).__name__}; it should be {MODEL}.")
+    raise UsageError(f"'{text}' gives a value of type '{type(value).__name__}'; it should be {MODEL}.")
 
 
 def inputs_of(parts: tuple[object, ...], text: str) -> tuple[tuple[object, ...] | None, Mapping[str, object], object]:

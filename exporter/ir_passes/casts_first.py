@@ -36,7 +36,13 @@ def _swap(cast: ir.Node) -> bool:
     inner = transpose.inputs[0]
     assert inner is not None
     assert cast.graph is not None
-    early = ir.node("Cast", [inner], attributes=cast.attributes, name=cast.name, metadata_props=cast.metadata_props)
+    early = ir.node(
+        "Cast",
+        [inner],
+        attributes=cast.attributes,
+        name=f"{cast.name}.early",  # the transpose may stay for others, so its name and that of the cast are taken
+        metadata_props=cast.metadata_props,
+    )
     early.outputs[0].name = f"{result.name}.cast"
     early.outputs[0].shape, early.outputs[0].type = inner.shape, result.type
     late = ir.Node(
@@ -46,7 +52,7 @@ def _swap(cast: ir.Node) -> bool:
         transpose.attributes.values(),
         outputs=None,
         num_outputs=1,
-        name=transpose.name,
+        name=cast.name,
         metadata_props=transpose.metadata_props,
     )
     late.outputs[0].name = result.name

@@ -65,7 +65,7 @@ MISTAKES = [
     ("models.py:ader", "'models.py' has no 'ader'. Did you mean 'adder'"),
     ("models.py:NEEDSWIDTH", "Did you mean 'NeedsWidth'?"),
     ("models.py:adder.inner", "has no 'adder.inner'"),
-    ("models.py:number", "gives a int"),
+    ("models.py:number", "gives a value of type 'int'"),
     ("models.py:NeedsWidth", "without arguments: missing a required argument: 'width'"),
     ("models.py:takes", "without arguments: missing a required argument: 'width'"),
     ("models.py:broken", "Calling 'models.py:broken' raised IndexError: list index out of range at models.py:60."),

@@ -1,0 +1,148 @@
+"""`fxport train-step SOURCE`: from a model, an optimizer and a loss to a validated model of one training step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from diagnostics import Log, Stop
+from exporter.cli import arguments
+from exporter.cli.edge import FailOn, Format, Report, run
+from exporter.cli.export import short_name
+from exporter.cli.output import require_apart, require_writable
+from exporter.cli.source import Source, found, one_line, require_no_arguments, users_code
+from exporter.cli.usage import UsageError
+
+if TYPE_CHECKING:
+    from exporter.training import TrainingProgram
+
+PARTS = "(model, optimizer, loss_fn, batch[, dynamic_shapes])"
+
+TrainingSource = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="FILE.py:NAME or package.module:NAME, where NAME is a function that returns "
+        f"{PARTS}; loss_fn(model, *batch) returns the loss.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One command line of `fxport train-step`, as it was typed."""
+
+    source: str
+    output: Path
+    opset: int | None
+    steps: int
+    accumulate: int
+    clip_grad_norm: float | None
+    constant_lr: bool
+    native_rng: bool
+    provider: str
+    validate: bool
+
+
+def command(
+    source: TrainingSource,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="PATH", help="The ONNX file; NAME.onnx by default.")
+    ] = None,
+    opset: Annotated[int | None, typer.Option("--opset", help="The ai.onnx opset, 18 to 26.")] = None,
+    steps: Annotated[int, typer.Option("--steps", help="Steps a run, in a Loop; batches then have an axis more.")] = 1,
+    accumulate: Annotated[int, typer.Option("--accumulate", help="Micro-batches a step.")] = 1,
+    clip_grad_norm: Annotated[
+        float | None, typer.Option("--clip-grad-norm", metavar="NORM", help="Scale gradients down to this 2-norm.")
+    ] = None,
+    constant_lr: Annotated[bool, typer.Option("--constant-lr", help="Learning rates as constants.")] = False,
+    native_rng: Annotated[
+        bool, typer.Option("--native-rng", help="Random numbers of ONNX Runtime's own instead of a seed input.")
+    ] = False,
+    provider: arguments.Provider = "auto",
+    sarif: arguments.Sarif = None,
+    fail_on: arguments.FailOnLevel = FailOn.ERROR,
+    format: arguments.OutputFormat = Format.TEXT,
+    no_validate: Annotated[bool, typer.Option("--no-validate", help="Do not run the model.")] = False,
+) -> None:
+    """Export a training step to ONNX: forward, loss, backward and optimizer in one model, and its state beside it.
+
+    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 usage, 3 a fault of fxport's.
+    """
+    request = Request(
+        source=source,
+        output=output or Path(f"{short_name(source)}.onnx"),
+        opset=opset,
+        steps=steps,
+        accumulate=accumulate,
+        clip_grad_norm=clip_grad_norm,
+        constant_lr=constant_lr,
+        native_rng=native_rng,
+        provider=provider,
+        validate=not no_validate,
+    )
+    written = {"--output": request.output} | ({"--sarif": sarif} if sarif else {})
+    for option, path in written.items():
+        require_writable(path, option)
+    require_apart({"SOURCE": Path(source.rpartition(":")[0] or source)} | written)
+    raise typer.Exit(run(lambda log: export_and_validate(request, log), Report(source, format, sarif, fail_on)))
+
+
+def export_and_validate(request: Request, log: Log) -> str:
+    """The whole run; returns the summary. A model of several steps is not run: its step is that of a single one."""
+    from exporter.cli.summary import summary_of
+    from exporter.cli.validation import require_provider, validation_of
+
+    require_provider(request.provider)
+    with log.stage("load"):
+        parts = parts_of(request.source)
+    program = exported(request, parts, log)
+    try:
+        files = program.save(request.output)
+    except OSError as error:
+        raise UsageError(f"'{request.output}' cannot be written: {one_line(error)}; name another place.") from error
+    source = Source(short_name(request.source), program.step, program.call)
+    run_it = request.validate and request.steps == 1
+    validation = validation_of(request.output, source, program, request.provider, log) if run_it else None
+    return summary_of(program.model, files, validation, log)
+
+
+def parts_of(text: str) -> Sequence[Any]:
+    """What the function that SOURCE names returns. A mistake in it, or an exception in it, is a `UsageError`."""
+    value, _ = found(text, f"NAME is a function that returns {PARTS}")
+    if not callable(value):
+        raise UsageError(f"'{text}' is no function; name one that returns {PARTS}.")
+    require_no_arguments(value, text, "write one without that calls it")
+    parts = users_code(value, f"Calling '{text}'")
+    if not isinstance(parts, tuple) or not 4 <= len(parts) <= 5:
+        raise UsageError(f"'{text}' gives a value of type '{type(parts).__name__}'; it should be {PARTS}.")
+    return parts
+
+
+def exported(request: Request, parts: Sequence[Any], log: Log) -> TrainingProgram:
+    """The step in memory. Raises Stop with its findings in the log, or UsageError for parts that do not fit."""
+    from exporter import ExportError
+    from exporter.capture.shapes import ShapesError
+    from exporter.options import DEFAULT_OPSET, Options
+    from exporter.training import TrainingError, export_training_step
+
+    try:
+        return export_training_step(
+            *parts[:4],
+            dynamic_shapes=parts[4] if len(parts) == 5 else None,
+            lr="constant" if request.constant_lr else "input",
+            rng="native" if request.native_rng else "seed",
+            accumulate=request.accumulate,
+            clip_grad_norm=request.clip_grad_norm,
+            steps=request.steps,
+            options=Options(opset=DEFAULT_OPSET if request.opset is None else request.opset),
+            log=log,
+        )
+    except ExportError as error:
+        raise Stop(log, "export") from error
+    except (TrainingError, ShapesError, ValueError) as error:
+        raise UsageError(f"'{request.source}': {str(error).rstrip('.')}.") from error

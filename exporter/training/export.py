@@ -1,0 +1,158 @@
+"""`export_training_step`: a training step as an ONNX model, with the state that it begins with."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import safetensors.torch
+import torch
+from torch.optim import Optimizer
+
+from diagnostics import Log, rules
+from exporter.capture.places import place_of_module
+from exporter.options import Options
+from exporter.pipeline import ExportError, OnnxProgram, export
+from exporter.training import step as parts_of
+from exporter.training.loop import repeated
+from exporter.training.optimizers import OptimizerError
+from exporter.training.step import Parts, Settings, TrainingError, TrainingStep, batch_names, state_of
+
+METADATA = "fxport.training"
+"""Key of the model's metadata: what `ort_runner.train` needs to run the step again and again."""
+
+STATE_SUFFIX = ".state.safetensors"
+
+
+@dataclass(frozen=True)
+class TrainingProgram(OnnxProgram):
+    """An exported step. `state` has the values that training begins with, by the names of the model's inputs."""
+
+    state: Mapping[str, torch.Tensor]
+    step: TrainingStep
+    call: tuple[Any, ...]
+
+    def save(self, path: str | os.PathLike[str], external_data: Literal["auto"] | bool = "auto") -> list[Path]:
+        """Writes the model, and its state beside it as `<name>.state.safetensors`. Returns the files written."""
+        written = OnnxProgram.save(self, path, external_data)
+        beside = written[0].with_suffix(STATE_SUFFIX)
+        draft = beside.with_name(f".{beside.name}.partial")
+        try:
+            safetensors.torch.save_file(dict(self.state), draft)
+            os.replace(draft, beside)
+        finally:
+            draft.unlink(missing_ok=True)
+        return [*written, beside]
+
+
+def export_training_step(
+    model: torch.nn.Module,
+    optimizer: Optimizer,
+    loss_fn: Callable[..., Any],
+    batch: Sequence[Any],
+    *,
+    dynamic_shapes: Any = None,
+    lr: Literal["input", "constant"] = "input",
+    rng: Literal["seed", "native"] = "seed",
+    accumulate: int = 1,
+    clip_grad_norm: float | None = None,
+    steps: int = 1,
+    outputs: Sequence[str] = (),
+    allow_unused: bool = False,
+    options: Options = Options(),  # noqa: B008  # frozen
+    log: Log | None = None,
+) -> TrainingProgram:
+    """Exports forward, loss, backward and the optimizer's update as one ONNX graph.
+
+    `loss_fn(model, *batch)` returns the loss, or (loss, {name: tensor}) to have more as outputs; `batch` is one
+    example. The model stays in the mode it is in: call `.train()` for dropout and for batch statistics.
+
+    Inputs: `param/<fqn>`, `buffer/<fqn>`, `opt/<fqn>/<key>`, `batch/<argument>`, `lr/<group>` (float32 scalars, unless
+    `lr="constant"`), and with `rng="seed"` `seed`, an int64 scalar from which dropout and other random ops draw.
+    `rng="native"` leaves them to ONNX Runtime. Outputs: `loss`, what the loss function returned beside it, what
+    `outputs` asks for ("grad": `grad/<fqn>`; "grad_norm"), and `new/<input>` for every state that the step changes.
+
+    `dynamic_shapes` is about the batch, a tuple with one entry for each of its items. With `accumulate=k` every tensor
+    of the batch has a leading axis of k micro-batches, whose gradients are averaged. `clip_grad_norm` is as in
+    torch.nn.utils.clip_grad_norm_. With `steps=k` the model makes k steps a run, in a Loop: every tensor of the batch
+    and every output that is no state has a leading axis of k.
+
+    Raises TrainingError for what cannot be trained so, and ExportError as `export` does, also for a parameter that asks
+    for a gradient and gets none, unless `allow_unused`.
+    """
+    if steps < 1:
+        raise TrainingError(f"steps is {steps}; it must be at least 1")
+    settings = Settings(accumulate, clip_grad_norm, tuple(outputs), rng == "seed", allow_unused)
+    parts = Parts(model, optimizer, loss_fn)
+    _check(parts, settings)
+    try:
+        state = state_of(parts)
+    except OptimizerError as error:
+        raise TrainingError(str(error)) from error
+    rates = _rates(optimizer) if lr == "input" else {}
+    seed = torch.tensor(0) if rng == "seed" else None
+    step = TrainingStep(parts, settings)
+    call = (state, tuple(batch), rates, seed)
+    inputs = [
+        *state,
+        *batch_names(loss_fn, batch),
+        *(f"{parts_of.RATE}/{group}" for group in rates),
+        *([parts_of.SEED] if seed is not None else []),
+    ]
+    program = export(
+        step,
+        call,
+        dynamic_shapes={"batch": dynamic_shapes} if dynamic_shapes else None,
+        options=replace(options, input_names=tuple(inputs), strategy="post-dispatch"),
+        log=log,
+    )
+    _report_unused(step, settings, program.log)
+    produced = [value.name for value in program.model.graph.outputs]
+    description = {
+        "state": {name: new for name in state if (new := f"{parts_of.NEW}/{name}") in produced},
+        "steps": steps,
+        "constant": [name for name in state if f"{parts_of.NEW}/{name}" not in produced],
+        "rates": {f"{parts_of.RATE}/{group}": float(rate) for group, rate in rates.items()},
+    }
+    program.model.metadata_props[METADATA] = json.dumps(description)
+    finished = program.model if steps == 1 else repeated(program.model, description["state"], steps)
+    return TrainingProgram(finished, program.program, program.log, state, step, call)
+
+
+def _check(parts: Parts, settings: Settings) -> None:
+    model, optimizer, names = parts.model, parts.optimizer, parts.names
+    if settings.accumulate < 1:
+        raise TrainingError(f"accumulate is {settings.accumulate}; it must be at least 1")
+    unknown = [each for each in settings.outputs if each not in parts_of.EXTRAS]
+    if unknown:
+        raise TrainingError(f"outputs has '{unknown[0]}'; it takes: {', '.join(parts_of.EXTRAS)}")
+    for index, group in enumerate(optimizer.param_groups):
+        if any(id(p) not in names for p in group["params"]):
+            raise TrainingError(f"group {index} of the optimizer has a parameter that is none of the model's")
+    given = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    left = [names[id(p)] for p in model.parameters() if p.requires_grad and id(p) not in given]
+    if left:
+        raise TrainingError(f"'{left[0]}' asks for gradients, but is in no group of the optimizer; freeze it or add it")
+
+
+def _report_unused(step: TrainingStep, settings: Settings, log: Log) -> None:
+    """Raises ExportError for parameters without a gradient, each reported where its module is used."""
+    if settings.allow_unused or not step.unused:
+        return
+    (parts,) = step.parts
+    for name in step.unused:
+        owner, _, _ = name.rpartition(".")
+        log.report(rules.GRADIENT_MISSING, at=place_of_module(parts.model, owner), name=name)
+    raise ExportError(log, f"{len(step.unused)} parameters get no gradient, the first is '{step.unused[0]}'")
+
+
+def _rates(optimizer: Optimizer) -> dict[str, torch.Tensor]:
+    """The learning rate of every group, by its index."""
+    return {
+        str(index): torch.as_tensor(float(group["lr"]), dtype=torch.float32)
+        for index, group in enumerate(optimizer.param_groups)
+    }

@@ -1,0 +1,194 @@
+"""PyTorch's optimizers as functions: new parameters and new state from parameters, gradients and state."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.optim import Optimizer
+
+STEPS_MUST_BE_TENSORS: tuple[type[Optimizer], ...] = (torch.optim.RAdam, torch.optim.ASGD)
+"""Optimizers that branch in Python on the number of steps, unless they are told to keep it on the device."""
+
+REFUSED: Mapping[type[Optimizer], str] = {
+    torch.optim.LBFGS: "its step evaluates the loss as often as the line search asks",
+    torch.optim.SparseAdam: "it takes sparse gradients, which ONNX does not have",
+}
+
+UNTOUCHED = "untouched"
+"""State of SGD with dampening: 1 until the first step, in which PyTorch does not dampen, then 0."""
+
+State = dict[str, dict[str, torch.Tensor]]
+"""Name of a parameter → name of a state → its value."""
+
+
+class OptimizerError(ValueError):
+    """An optimizer that cannot be part of the graph. The text says why, and what to do."""
+
+
+def initial_state(optimizer: Optimizer, names: Mapping[int, str]) -> State:
+    """The state of every parameter: what the optimizer holds, or what it begins with if it has not stepped yet.
+
+    `names` gives the name of a parameter by its id. Numbers, such as a count of steps, become 0-d tensors. Raises
+    OptimizerError where the optimizer cannot be captured, or where only a first step tells what it begins with.
+    """
+    for kind, reason in REFUSED.items():
+        if isinstance(optimizer, kind):
+            raise OptimizerError(f"{kind.__name__} cannot be a part of the graph: {reason}. Choose another optimizer.")
+    begun = any(optimizer.state.get(p) for group in optimizer.param_groups for p in group["params"])
+    held = optimizer.state if begun else _fresh(optimizer)
+    state: State = {}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            entries = {key: _as_tensor(value) for key, value in held.get(parameter, {}).items() if value is not None}
+            if _dampened(group):
+                entries[UNTOUCHED] = torch.tensor(0.0 if begun else 1.0)
+            if entries:
+                state[names[id(parameter)]] = entries
+    return state
+
+
+def _fresh(optimizer: Optimizer) -> Mapping[torch.Tensor, dict[str, Any]]:
+    """The state that an optimizer makes for itself before its first update."""
+    shadow, originals = _shadow(optimizer)
+    if isinstance(optimizer, torch.optim.SGD):
+        return {
+            parameter: {"momentum_buffer": torch.zeros_like(parameter)}
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+            if group["momentum"] != 0
+        }
+    prepare = getattr(shadow, "_init_group", None)
+    if prepare is not None:
+        lists = len(inspect.signature(prepare).parameters) - 1
+        for group in shadow.param_groups:
+            prepare(group, *([] for _ in range(lists)))
+    else:
+        _step_of(optimizer)(shadow)
+        if shadow.state:
+            raise OptimizerError(
+                f"{type(optimizer).__name__} makes its state in its first step, so its initial values are not known. "
+                "Take one step in PyTorch, then export."
+            )
+    return {originals[id(parameter)]: entries for parameter, entries in shadow.state.items()}
+
+
+def _shadow(optimizer: Optimizer) -> tuple[Optimizer, dict[int, torch.Tensor]]:
+    """The optimizer with copies of its parameters, all gradients zero; and the original of each copy, by its id."""
+    originals: dict[int, torch.Tensor] = {}
+    groups = []
+    for group in optimizer.param_groups:
+        copies = []
+        for parameter in group["params"]:
+            copy = parameter.detach().clone()
+            copy.grad = torch.zeros_like(copy)
+            originals[id(copy)] = parameter
+            copies.append(copy)
+        groups.append({**group, "params": copies})
+    return _like(optimizer, groups), originals
+
+
+def _like(optimizer: Optimizer, groups: list[dict[str, Any]]) -> Optimizer:
+    """An optimizer of the same kind and settings with other groups and no state. The original is not touched."""
+    new = object.__new__(type(optimizer))
+    new.__dict__.update(optimizer.__dict__, state=defaultdict(dict), param_groups=groups)
+    return new
+
+
+def _step_of(optimizer: Optimizer) -> Callable[[Optimizer], Any]:
+    """The optimizer's own step, without PyTorch's wrapper that profiles it and calls hooks."""
+    step = type(optimizer).step
+    return getattr(step, "__wrapped__", step)
+
+
+def _as_tensor(value: Any) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
+
+
+def _dampened(group: Mapping[str, Any]) -> bool:
+    return bool(group.get("dampening")) and bool(group.get("momentum"))
+
+
+def stepped(
+    optimizer: Optimizer,
+    names: Mapping[int, str],
+    parameters: Mapping[str, torch.Tensor],
+    state: State,
+    learning_rates: Mapping[int, torch.Tensor],
+) -> State:
+    """Runs the optimizer's own step on other tensors; returns their new state.
+
+    `parameters` are the current values by name, changed in place, each with its gradient in `.grad` (None: it is left
+    as it is). `learning_rates` replace those of the groups, by index.
+    """
+    groups = []
+    for index, group in enumerate(optimizer.param_groups):
+        chosen = [parameters[names[id(p)]] for p in group["params"]]
+        changes: dict[str, Any] = {"params": chosen}
+        if index in learning_rates:
+            changes["lr"] = learning_rates[index].double()
+        if _dampened(group) and chosen:
+            untouched = state[names[id(group["params"][0])]][UNTOUCHED]
+            changes["dampening"] = group["dampening"] * (1 - untouched)
+        changes |= {name: False for name in ("foreach", "fused") if name in group}
+        if isinstance(optimizer, STEPS_MUST_BE_TENSORS) and torch.compiler.is_compiling():
+            changes["capturable"] = True
+        groups.append({**group, **changes})
+    new = _like(optimizer, groups)
+    for name, parameter in parameters.items():
+        if name in state:
+            new.state[parameter] = {key: value.clone() for key, value in state[name].items() if key != UNTOUCHED}
+    with _exact_numbers():
+        _step_of(optimizer)(new)
+    return {
+        name: {key: _as_tensor_of(value, state[name].get(key)) for key, value in new.state[parameter].items()}
+        | ({UNTOUCHED: torch.zeros_like(state[name][UNTOUCHED])} if UNTOUCHED in state[name] else {})
+        for name, parameter in parameters.items()
+        if name in state
+    }
+
+
+def _as_tensor_of(value: Any, old: torch.Tensor | None) -> torch.Tensor:
+    """A number that a step computed, as a tensor of the type that the state has."""
+    value = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+    return value if old is None else value.to(old.dtype)
+
+
+@contextmanager
+def _exact_numbers() -> Iterator[None]:
+    """While a step is traced, PyTorch's optimizers compute on the count of steps in float64, as they do in Python.
+
+    Their helper `_get_value` gives a Python number in eager mode and the float32 tensor when traced.
+    """
+    modules = [module for name, module in sys.modules.items() if name.startswith("torch.optim.")]
+    with ExitStack() as stack:
+        for module in modules:
+            if hasattr(module, "_get_value"):
+                stack.enter_context(mock.patch.object(module, "_get_value", _double_of(module._get_value)))
+        if torch.compiler.is_compiling():  # Adafactor compares numbers that it reads from tensors
+            adafactor = sys.modules["torch.optim._adafactor"]
+            for name, traceable in (("min", torch.minimum), ("max", torch.maximum)):
+                stack.enter_context(mock.patch.object(adafactor, name, _of_numbers(traceable), create=True))
+        yield
+
+
+def _of_numbers(function: Callable[..., torch.Tensor]) -> Callable[[Any, Any], torch.Tensor]:
+    def compare(a: Any, b: Any) -> torch.Tensor:
+        return function(*(torch.scalar_tensor(x, dtype=torch.float64) for x in (a, b)))
+
+    return compare
+
+
+def _double_of(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def value(x: Any) -> Any:
+        return x.double() if isinstance(x, torch.Tensor) and torch.compiler.is_compiling() else original(x)
+
+    return value

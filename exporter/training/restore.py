@@ -1,0 +1,36 @@
+"""What was trained in ONNX Runtime, back in the PyTorch model and its optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from exporter.training.optimizers import UNTOUCHED
+from exporter.training.step import BUFFER, OPTIMIZER, PARAMETER
+
+
+def load_into(model: torch.nn.Module, optimizer: Optimizer | None, state: Mapping[str, Any]) -> None:
+    """Copies a state, arrays or tensors by the names of the step's inputs, into the model and the optimizer.
+
+    Raises KeyError if the model has a parameter or a buffer that the state lacks.
+    """
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(torch.as_tensor(state[f"{PARAMETER}/{name}"]))
+        for name, buffer in model.named_buffers():
+            buffer.copy_(torch.as_tensor(state[f"{BUFFER}/{name}"]))
+    if optimizer is None:
+        return
+    named = dict(model.named_parameters())
+    for name, value in state.items():
+        kind, _, rest = name.partition("/")
+        if kind != OPTIMIZER:
+            continue
+        parameter, _, key = rest.rpartition("/")
+        if key != UNTOUCHED:
+            held = optimizer.state[named[parameter]]
+            value = torch.as_tensor(value).clone()
+            held[key] = type(held[key])(value.item()) if isinstance(held.get(key), (int, float)) else value

@@ -1,0 +1,207 @@
+"""One training step as a function: (state, batch, learning rates, seed) → (loss, extras, new state)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils import get_total_norm
+from torch.optim import Optimizer
+from torch.utils import _pytree as pytree
+
+from exporter.training.optimizers import State, initial_state, stepped
+from exporter.training.seeded import SeededRandom
+
+PARAMETER, BUFFER, OPTIMIZER, BATCH, RATE, GRADIENT, NEW = "param", "buffer", "opt", "batch", "lr", "grad", "new"
+"""First parts of names: `param/<fqn>`, `buffer/<fqn>`, `opt/<fqn>/<key>`, `batch/<argument>`, `lr/<group>`, …"""
+
+SEED = "seed"
+LOSS = "loss"
+GRADIENT_NORM = "grad_norm"
+EXTRAS = (GRADIENT, GRADIENT_NORM)
+
+
+class TrainingError(ValueError):
+    """A training step that cannot be exported as it was asked for. The text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is fixed in the graph of a step.
+
+    `accumulate`: micro-batches a step, along the first axis of every tensor of the batch; their gradients are averaged.
+    `clip_grad_norm`: the largest 2-norm of all gradients together; they are scaled down to it. `outputs`: "grad" for
+    the gradient of every parameter, "grad_norm" for their 2-norm before clipping. `seeded`: draw random numbers from
+    the seed that is an input. `allow_unused`: parameters that get no gradient stay as they are.
+    """
+
+    accumulate: int = 1
+    clip_grad_norm: float | None = None
+    outputs: Sequence[str] = ()
+    seeded: bool = True
+    allow_unused: bool = False
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a step is made of."""
+
+    model: torch.nn.Module
+    optimizer: Optimizer
+    loss_fn: Callable[..., Any]
+
+    @property
+    def names(self) -> dict[int, str]:
+        """The name of every parameter by its id; tied ones have one."""
+        return {id(parameter): name for name, parameter in self.model.named_parameters()}
+
+
+class TrainingStep(torch.nn.Module):
+    """A step of training without state of its own: parameters, buffers and optimizer state go in and come out.
+
+    The model is not registered as a submodule: its parameters are inputs here. The same function runs in eager PyTorch
+    and is captured, so that both draw the same random numbers.
+    """
+
+    def __init__(self, parts: Parts, settings: Settings) -> None:
+        super().__init__()
+        self.parts = (parts,)  # in a tuple, so that the model does not become a submodule
+        self.settings = settings
+        self.unused: list[str] = []
+
+    def forward(
+        self,
+        state: Mapping[str, torch.Tensor],
+        batch: Sequence[Any],
+        learning_rates: Mapping[str, torch.Tensor],
+        seed: torch.Tensor | None,
+    ) -> dict[str, torch.Tensor]:
+        """Returns the loss and what else was asked for, and `new/<name>` for every state that a step changes."""
+        (parts,) = self.parts
+        parameters = _of_kind(state, PARAMETER)
+        buffers = {name: value.detach().clone() for name, value in _of_kind(state, BUFFER).items()}
+        with SeededRandom(seed) if seed is not None else nullcontext():
+            loss, extras, gradients = self._gradients(parameters, buffers, batch)
+        results = {LOSS: loss, **extras}
+        with torch.no_grad():
+            gradients = self._clipped(gradients, results)
+            if GRADIENT in self.settings.outputs:
+                results |= {f"{GRADIENT}/{name}": value for name, value in gradients.items()}
+            current = {name: value.detach().clone() for name, value in parameters.items()}
+            for name, gradient in gradients.items():
+                current[name].grad = gradient
+            rates = {int(group): rate for group, rate in learning_rates.items()}
+            new = stepped(parts.optimizer, parts.names, current, _nested(_of_kind(state, OPTIMIZER)), rates)
+        results |= {f"{NEW}/{PARAMETER}/{name}": current[name].detach() for name in gradients}
+        results |= {f"{NEW}/{BUFFER}/{name}": value for name, value in buffers.items()}
+        results |= {
+            f"{NEW}/{OPTIMIZER}/{name}/{key}": value
+            for name, entries in new.items()
+            if name in gradients
+            for key, value in entries.items()
+        }
+        return results
+
+    def _gradients(
+        self, parameters: Mapping[str, torch.Tensor], buffers: dict[str, torch.Tensor], batch: Sequence[Any]
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        """The loss, what the loss function returned beside it, and the gradient of every parameter that is trained."""
+        (parts,) = self.parts
+        trained = {name for name, p in parts.model.named_parameters() if p.requires_grad}
+        count = self.settings.accumulate
+        total: dict[str, torch.Tensor] = {}
+        losses, extras = [], {}
+        for turn in range(count):
+            micro = batch if count == 1 else pytree.tree_map_only(torch.Tensor, lambda x, i=turn: x[i], batch)
+            with torch.enable_grad():
+                leaves = {name: value.detach().requires_grad_(name in trained) for name, value in parameters.items()}
+                given = {f"model.{name}": value for name, value in (leaves | buffers).items()}
+                with sdpa_kernel(SDPBackend.MATH):
+                    loss, extras = _split(functional_call(_Loss(parts), given, tuple(micro)))
+                buffers.update({name: given[f"model.{name}"].detach() for name in buffers})
+                wanted = [name for name in leaves if name in trained]
+                found = torch.autograd.grad(loss, [leaves[name] for name in wanted], allow_unused=True)
+            self.unused = [name for name, gradient in zip(wanted, found, strict=True) if gradient is None]
+            losses.append(loss.detach())
+            for name, gradient in zip(wanted, found, strict=True):
+                if gradient is not None:
+                    total[name] = total[name] + gradient if name in total else gradient
+        extras = {name: value.detach() for name, value in extras.items()}
+        if count == 1:
+            return losses[0], extras, total
+        return torch.stack(losses).mean(), extras, {name: value / count for name, value in total.items()}
+
+    def _clipped(self, gradients: dict[str, torch.Tensor], results: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The gradients within the largest norm, as torch.nn.utils.clip_grad_norm_ does it."""
+        limit = self.settings.clip_grad_norm
+        if limit is None and GRADIENT_NORM not in self.settings.outputs:
+            return gradients
+        norm = get_total_norm(list(gradients.values()), foreach=False)
+        if GRADIENT_NORM in self.settings.outputs:
+            results[GRADIENT_NORM] = norm
+        if limit is None:
+            return gradients
+        factor = torch.clamp(limit / (norm + 1e-6), max=1.0)
+        return {name: value * factor for name, value in gradients.items()}
+
+
+class _Loss(torch.nn.Module):
+    """The loss as a module around the model, so that the model can be called with other tensors in its place."""
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__()
+        self.model = parts.model
+        self.loss_fn = parts.loss_fn
+
+    def forward(self, *batch: Any) -> Any:
+        return self.loss_fn(self.model, *batch)
+
+
+def _split(result: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """A loss, or a loss with a mapping of further tensors to return."""
+    loss, extras = result if isinstance(result, tuple) else (result, {})
+    if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+        raise TrainingError("loss_fn must return a tensor of one element, or (loss, {name: tensor}).")
+    return loss, dict(extras)
+
+
+def _of_kind(state: Mapping[str, torch.Tensor], kind: str) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(f"{kind}/"): value for name, value in state.items() if name.startswith(f"{kind}/")}
+
+
+def _nested(flat: Mapping[str, torch.Tensor]) -> State:
+    nested: State = {}
+    for name, value in flat.items():
+        parameter, _, key = name.rpartition("/")
+        nested.setdefault(parameter, {})[key] = value
+    return nested
+
+
+def state_of(parts: Parts) -> dict[str, torch.Tensor]:
+    """Copies of everything that a step reads and writes, by name; tied parameters once."""
+    held = {f"{PARAMETER}/{name}": p.detach().clone() for name, p in parts.model.named_parameters()}
+    held |= {f"{BUFFER}/{name}": b.detach().clone() for name, b in parts.model.named_buffers()}
+    for name, entries in initial_state(parts.optimizer, parts.names).items():
+        held |= {f"{OPTIMIZER}/{name}/{key}": value for key, value in entries.items()}
+    return held
+
+
+def batch_names(loss_fn: Callable[..., Any], batch: Sequence[Any]) -> list[str]:
+    """`batch/<argument>` for every tensor of the batch, by the names of the loss function's arguments."""
+    try:
+        declared = list(inspect.signature(loss_fn).parameters)[1:]
+    except (TypeError, ValueError):  # a builtin without a signature
+        declared = []
+    names = [*declared[: len(batch)], *map(str, range(len(declared), len(batch)))]
+    paths = pytree.tree_flatten_with_path(dict(zip(names, batch, strict=True)))[0]
+    return [
+        f"{BATCH}/" + ".".join(str(getattr(key, "key", getattr(key, "idx", key))) for key in path)
+        for path, value in paths
+        if isinstance(value, torch.Tensor)
+    ]

@@ -1,0 +1,65 @@
+"""`fxport train-step`: a validated model and its state from one function; functions that do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exporter.cli import main
+
+SOURCE = """
+import torch
+from torch import nn
+from torch.nn.functional import mse_loss
+
+
+def step():
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    batch = (torch.randn(6, 4), torch.randn(6, 1))
+    return model, optimizer, lambda model, x, y: mse_loss(model(x), y), batch, ({0: "batch"}, {0: "batch"})
+
+
+def model():
+    return nn.Linear(4, 8)
+
+
+def stranger():
+    net, _, loss, batch, _ = step()
+    return net, torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1), loss, batch
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "source.py").write_text(SOURCE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_step_is_written_with_its_state_and_validated(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train-step", "source.py:step", "--provider", "cpu"]) == 0
+    said = capsys.readouterr().out
+    assert "equal to PyTorch on cpu" in said
+    assert "resized" in said
+    assert {"step.onnx", "step.state.safetensors"} <= {file.name for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("source.py", "SOURCE 'source.py' names no model"),
+        ("source.py:nn", "is no function"),
+        ("source.py:model", "gives a value of type 'Linear'"),
+        ("source.py:stranger", "has a parameter that is none of the model's"),
+    ],
+)
+def test_what_does_not_fit_is_a_line_and_nothing_is_written(
+    folder: Path, source: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train-step", source, "-o", "step.onnx"]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+    assert {file.name for file in folder.iterdir()} <= {"source.py", "__pycache__"}

@@ -1,0 +1,340 @@
+"""Training steps: the state after each step is what eager PyTorch comes to with the real optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.utils import _pytree as pytree
+
+from exporter import ExportError
+from exporter.training import TrainingError, TrainingProgram, export_training_step, load_into
+from exporter.training.seeded import SeededRandom, uniform
+from ort_runner.train import TrainingSession
+
+optim = torch.optim
+Batch = tuple[Any, ...]
+
+OPTIMIZERS: dict[str, Callable[[Any], optim.Optimizer]] = {
+    "sgd": lambda p: optim.SGD(p, lr=0.1),
+    "momentum": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+    "dampening": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.3),
+    "nesterov": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, maximize=True),
+    "adam": lambda p: optim.Adam(p),
+    "amsgrad": lambda p: optim.Adam(p, amsgrad=True, weight_decay=0.1, maximize=True),
+    "adamw": lambda p: optim.AdamW(p),
+    "nadam": lambda p: optim.NAdam(p),
+    "radam": lambda p: optim.RAdam(p),
+    "adamax": lambda p: optim.Adamax(p),
+    "adagrad": lambda p: optim.Adagrad(p, initial_accumulator_value=0.1),
+    "adadelta": lambda p: optim.Adadelta(p),
+    "rmsprop": lambda p: optim.RMSprop(p, momentum=0.9, centered=True),
+    "rprop": lambda p: optim.Rprop(p),
+    "asgd": lambda p: optim.ASGD(p),
+    "adafactor": lambda p: optim.Adafactor(p),
+    "muon": lambda p: optim.Muon([w for w in p if w.dim() == 2]),
+}
+QUICK = ("dampening", "adamw", "radam", "adafactor")
+"""Those that CI runs: state that begins specially, numbers in float64, branches on the count of steps, comparisons."""
+
+STEPS = 20
+
+
+def classify(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return cross_entropy(model(x), y)
+
+
+def batches(*sizes: int, shape: Sequence[int] = (8,), classes: int = 4) -> list[Batch]:
+    return [(torch.randn(n, *shape), torch.randint(0, classes, (n,))) for n in sizes]
+
+
+def fed(names: Sequence[str], batch: Batch) -> dict[str, np.ndarray]:
+    leaves = [leaf.numpy() for leaf in pytree.tree_leaves(batch) if isinstance(leaf, torch.Tensor)]
+    return dict(zip(names, leaves, strict=True))
+
+
+def opened(program: TrainingProgram, folder: Path) -> TrainingSession:
+    program.save(folder / "step.onnx")
+    return TrainingSession(folder / "step.onnx", provider="cpu")
+
+
+def assert_teacher_forced(
+    model: nn.Module,
+    optimizer: optim.Optimizer,
+    loss_fn: Callable[..., torch.Tensor],
+    data: Sequence[Batch],
+    folder: Path,
+    steps: int = STEPS,
+    tol: float = 2e-5,
+    **how: Any,
+) -> TrainingProgram:
+    """Each step begins at eager PyTorch's own state: a small error of one step cannot hide in, or grow by, the next."""
+    program = export_training_step(model, optimizer, loss_fn, data[0], **how)
+    names = [name for value in program.model.graph.inputs if (name := str(value.name)).startswith("batch/")]
+    session = opened(program, folder)
+    for number in range(steps):
+        batch = data[number % len(data)]
+        results = session.step(fed(names, batch))
+        optimizer.zero_grad()
+        with SeededRandom(torch.tensor(number)):
+            loss = loss_fn(model, *batch)
+        loss.backward()
+        optimizer.step()
+        np.testing.assert_allclose(results["loss"], loss.detach().numpy(), rtol=tol, atol=tol)
+        state = session.state()
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            key = f"{'param' if isinstance(tensor, nn.Parameter) else 'buffer'}/{name}"
+            np.testing.assert_allclose(state[key], tensor.detach().numpy(), rtol=tol, atol=tol, err_msg=name)
+            state[key] = tensor.detach().numpy()
+        for name, parameter in model.named_parameters():
+            for key, value in optimizer.state.get(parameter, {}).items():
+                if isinstance(value, torch.Tensor):
+                    state[f"opt/{name}/{key}"] = value.numpy()
+        session.load(state, session.steps)
+    return program
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in OPTIMIZERS]
+)
+def test_every_optimizer_steps_as_in_pytorch(name: str, tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 16, bias=name != "muon"), nn.Tanh(), nn.Linear(16, 4, bias=name != "muon"))
+    assert_teacher_forced(model, OPTIMIZERS[name](list(model.parameters())), classify, batches(16, 16, 16), tmp_path)
+
+
+def test_a_convolutional_net_with_dropout_and_a_dynamic_batch(tmp_path: Path) -> None:
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 8, 3, padding=2, dilation=2, groups=2),
+        nn.GroupNorm(2, 8),
+        nn.SiLU(),
+        nn.Dropout(0.1),
+        nn.ConvTranspose2d(8, 8, 2, stride=2),
+        nn.AvgPool2d(2),
+        nn.Upsample(scale_factor=2, mode="bilinear"),
+        nn.ReflectionPad2d(1),
+        nn.Conv2d(8, 4, 3, stride=2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(4, 5),
+    )
+    optimizer = optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    data = batches(4, 7, 2, shape=(3, 16, 16), classes=5)
+    dims = ({0: "batch"}, {0: "batch"})
+    assert_teacher_forced(model, optimizer, classify, data, tmp_path, steps=6, dynamic_shapes=dims)
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.head = nn.LSTM(6, 8, batch_first=True), nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.rnn(x)[0][:, -1])
+
+
+@pytest.mark.slow
+def test_a_recurrent_net(tmp_path: Path) -> None:
+    model = Recurrent()
+    assert_teacher_forced(
+        model, optim.Adam(model.parameters()), classify, batches(4, 4, shape=(5, 6)), tmp_path, steps=6
+    )
+
+
+@pytest.mark.slow
+def test_gpt2_with_tied_weights_and_dropout(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(n_layer=2, n_embd=32, n_head=4, vocab_size=100, n_positions=64)
+    model = transformers.GPT2LMHeadModel(config).train()
+    optimizer = optim.AdamW(model.parameters(), lr=1e-3, eps=1e-6)
+    data = [(torch.randint(0, 100, size),) for size in ((2, 12), (3, 7), (4, 20))]
+
+    def loss(model: nn.Module, ids: torch.Tensor) -> torch.Tensor:
+        return model(input_ids=ids, labels=ids, use_cache=False).loss
+
+    dims = ({0: "batch", 1: "sequence"},)
+    program = assert_teacher_forced(model, optimizer, loss, data, tmp_path, tol=1e-4, dynamic_shapes=dims)
+    assert "param/lm_head.weight" not in program.state  # it is the embedding
+
+
+class Branching(nn.Module):
+    """Two heads: one is frozen, one is tied to the first layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.frozen, self.tied = nn.Linear(8, 8), nn.Linear(8, 4), nn.Linear(8, 8)
+        self.tied.weight = self.first.weight
+        self.frozen.requires_grad_(False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.frozen(self.tied(torch.tanh(self.first(x))))
+
+
+def test_frozen_and_tied_parameters_and_groups_of_their_own(tmp_path: Path) -> None:
+    model = Branching()
+    groups = [
+        {"params": [model.first.weight], "lr": 0.1},
+        {"params": [model.first.bias, model.tied.bias], "momentum": 0.5, "lr": 0.01},
+    ]
+    program = assert_teacher_forced(model, optim.SGD(groups), classify, batches(16), tmp_path, steps=4)
+    outputs = {value.name for value in program.model.graph.outputs}
+    assert "new/param/first.weight" in outputs
+    assert "new/param/frozen.weight" not in outputs
+    assert "param/tied.weight" not in program.state
+
+
+def test_gradients_are_accumulated_clipped_and_returned(tmp_path: Path) -> None:
+    model = nn.Linear(8, 4)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    x, y = torch.randn(3, 16, 8), torch.randint(0, 4, (3, 16))
+    program = export_training_step(
+        model, optimizer, classify, (x, y), accumulate=3, clip_grad_norm=0.05, outputs=("grad", "grad_norm")
+    )
+    session = opened(program, tmp_path)
+    results = session.step({"x": x.numpy(), "y": y.numpy()})
+    loss = torch.stack([classify(model, x[i], y[i]) for i in range(3)]).mean()
+    loss.backward()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+    optimizer.step()
+    np.testing.assert_allclose(results["loss"], loss.item(), rtol=1e-6)
+    np.testing.assert_allclose(results["grad_norm"], norm.item(), rtol=1e-6)
+    assert model.weight.grad is not None
+    np.testing.assert_allclose(results["grad/weight"], model.weight.grad.numpy(), rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(session.state()["param/weight"], model.weight.detach().numpy(), rtol=1e-6)
+
+
+class Penalized(nn.Module):
+    """A loss with a gradient inside, so that its own gradient is a second derivative."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.detach().requires_grad_(True)
+        slope = torch.autograd.grad(self.net(x).sum(), x, create_graph=True)[0]
+        return (slope.norm(dim=-1) - 1).square().mean()
+
+
+class StraightThrough(torch.autograd.Function):
+    """Rounds, and lets the gradient through as if it had not."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.round()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # type: ignore[override]  # torch declares *args
+        return grad * 2
+
+
+class Quantizing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return StraightThrough.apply(self.layer(x)).square().mean()
+
+
+@pytest.mark.parametrize("kind", [Penalized, Quantizing])
+def test_gradients_of_gradients_and_gradients_of_ones_own(kind: type[nn.Module], tmp_path: Path) -> None:
+    model = kind()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    allow = kind is Penalized  # the last bias does not change a slope
+    assert_teacher_forced(
+        model, optimizer, lambda m, x: m(x), [(torch.randn(5, 8),)], tmp_path, steps=3, allow_unused=allow
+    )
+
+
+class HalfUsed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.forgotten = nn.Linear(8, 4), nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.used(x)
+
+
+def test_a_parameter_without_a_gradient_is_an_error_at_the_module(tmp_path: Path) -> None:
+    model = HalfUsed()
+    optimizer = optim.Adam(model.parameters())
+    with pytest.raises(ExportError) as raised:
+        export_training_step(model, optimizer, classify, batches(4)[0])
+    finding = next(each for each in raised.value.log.findings if each.rule.id == "FXP1015")
+    assert finding.place is not None
+    assert finding.place.path == __file__
+    program = export_training_step(model, optimizer, classify, batches(4)[0], allow_unused=True)
+    assert "new/param/forgotten.weight" not in {value.name for value in program.model.graph.outputs}
+
+
+@pytest.mark.parametrize(
+    ("make", "how", "said"),
+    [
+        (lambda p: optim.LBFGS(p), {}, "LBFGS cannot be a part of the graph"),
+        (lambda p: optim.SparseAdam(p), {}, "SparseAdam cannot be a part of the graph"),
+        (lambda p: optim.SGD(p[:1], lr=0.1), {}, "is in no group of the optimizer"),
+        (lambda p: optim.SGD([*p, nn.Parameter(torch.ones(1))], lr=0.1), {}, "is none of the model's"),
+        (lambda p: optim.SGD(p, lr=0.1), {"outputs": ("weights",)}, "outputs has 'weights'"),
+        (lambda p: optim.SGD(p, lr=0.1), {"accumulate": 0}, "accumulate is 0"),
+        (lambda p: optim.SGD(p, lr=0.1), {"steps": 0}, "steps is 0"),
+    ],
+)
+def test_what_cannot_be_trained_is_said(make: Callable[..., optim.Optimizer], how: dict[str, Any], said: str) -> None:
+    model = nn.Linear(8, 4)
+    with pytest.raises(TrainingError, match=said):
+        export_training_step(model, make(list(model.parameters())), classify, batches(4)[0], **how)
+
+
+def test_steps_in_a_loop_are_the_same_steps(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Dropout(0.2), nn.Linear(16, 4))
+    optimizer = optim.AdamW(model.parameters())
+    data = [fed(("x", "y"), batch) for batch in batches(*[16] * 6)]
+    one = opened(export_training_step(model, optimizer, classify, batches(16)[0]), tmp_path)
+    losses = one.fit(data)
+    (tmp_path / "loop").mkdir()
+    loop = opened(export_training_step(model, optimizer, classify, batches(16)[0], steps=3), tmp_path / "loop")
+    stacked = [{name: np.stack([data[i + j][name] for j in range(3)]) for name in ("x", "y")} for i in (0, 3)]
+    assert loop.fit(stacked) == losses
+    assert loop.steps == one.steps == 6
+    for name, value in one.state().items():
+        np.testing.assert_array_equal(loop.state()[name], value)
+
+
+def test_a_broken_off_run_goes_on_with_the_same_numbers_and_comes_back_to_pytorch(tmp_path: Path) -> None:
+    first = nn.Linear(8, 16)
+    model = nn.Sequential(first, nn.Dropout(0.2), nn.Linear(16, 4))
+    optimizer = optim.Adam(model.parameters())
+    session = opened(export_training_step(model, optimizer, classify, batches(16)[0]), tmp_path)
+    data = [fed(("x", "y"), batch) for batch in batches(*[16] * 8)]
+    losses = session.fit(data, checkpoint=tmp_path / "run.safetensors", every=3)
+    assert session.steps == 8
+    again = TrainingSession(tmp_path / "step.onnx", provider="cpu")
+    again.fit(data[:5], checkpoint=tmp_path / "part.safetensors")
+    resumed = TrainingSession(tmp_path / "step.onnx", provider="cpu")
+    resumed.resume(tmp_path / "part.safetensors")
+    assert resumed.fit(data[5:]) == losses[5:]
+    load_into(model, optimizer, resumed.state())
+    np.testing.assert_array_equal(first.weight.detach().numpy(), session.state()["param/0.weight"])
+    assert optimizer.state[first.weight]["step"].item() == 8
+
+
+def test_uniform_numbers_are_uniform() -> None:
+    numbers = uniform(torch.tensor(7), 1, torch.empty(1000, 100)).double()
+    assert 0 <= numbers.min() < 1e-3
+    assert 1 - 1e-3 < numbers.max() < 1
+    assert abs(numbers.mean().item() - 0.5) < 3e-3
+    assert abs(numbers.var().item() - 1 / 12) < 1e-3
+    other = uniform(torch.tensor(8), 1, torch.empty(1000, 100)).double()
+    assert abs(torch.corrcoef(torch.stack([numbers.ravel(), other.ravel()]))[0, 1].item()) < 1e-2
+    neighbours = torch.stack([numbers.ravel()[1:], numbers.ravel()[:-1]])
+    assert abs(torch.corrcoef(neighbours)[0, 1].item()) < 1e-2
