@@ -15,8 +15,9 @@ from exporter.capture import capture
 from exporter.capture.attention import masks_unread
 from exporter.capture.caches import register_caches
 from exporter.capture.inference import CaptureError, unwrapped
+from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.keywords import named_keywords
-from exporter.capture.shapes import as_dynamic_shapes, from_dynamic_axes, leaves_of
+from exporter.capture.shapes import from_dynamic_axes
 from exporter.ir_passes import FINISH, run_ir_passes
 from exporter.lower import lower
 from exporter.lower.registry import extend
@@ -118,7 +119,5 @@ def _merged(
 def _shapes_of_axes(
     model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_axes: Mapping[str, Any], options: Options
 ) -> Any:
-    module = unwrapped(model)
-    leaves = leaves_of(module, args, kwargs)
-    axes = from_dynamic_axes(leaves, options.input_names, dynamic_axes, options.output_names or ())
-    return as_dynamic_shapes(module, args, kwargs, axes)
+    leaves = leaves_of(arguments_of(unwrapped(model), args, kwargs))
+    return from_dynamic_axes(leaves, options.input_names, dynamic_axes, options.output_names or ())

@@ -17,6 +17,7 @@ from exporter.arrays import Arrays, as_array
 from exporter.capture.attention import no_fast_path
 from exporter.capture.float64 import wide_types
 from exporter.capture.inference import unwrapped
+from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.places import place_of_module
 from exporter.capture.resizing import resized
 from exporter.pipeline import OnnxProgram
@@ -47,7 +48,7 @@ def cases(
     module = model.module() if isinstance(model, torch.export.ExportedProgram) else unwrapped(model)
     call = (tuple(args), dict(kwargs or {}))
     yield _record("sample", module, call, exported.program)
-    other = resized(call, exported.program)
+    other = resized(module, call, exported.program)
     if other is None:
         return
     try:
@@ -60,18 +61,15 @@ def cases(
 
 
 def _record(label: str, module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Case:
-    leaves = pytree.tree_leaves(call)
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    fed = [entry.name for entry in program.user_inputs]
-    inputs = {name: as_array(tensor) for name, tensor in zip(fed, _fed(call, program, tensors), strict=True)}
+    inputs = {name: as_array(tensor) for name, tensor in fed(module, call, program).items()}
     return Case(label, inputs, _run(module, call, program), _run_exactly(module, call, program))
 
 
-def _fed(call: tuple[Any, Any], program: Program, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The tensors that are inputs of the captured graph, in its order: that of the flattened call."""
-    if len(tensors) != len(program.user_inputs):
-        raise ValueError(f"the call has {len(tensors)} tensors, the captured graph {len(program.user_inputs)} inputs")
-    return tensors
+def fed(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> dict[str, torch.Tensor]:
+    """What a call feeds the captured graph, by the names of its inputs; numbers as tensors without axes."""
+    values = {leaf.path: leaf.value for leaf in leaves_of(arguments_of(module, *call))}
+    found = {entry.name: values[entry.path or entry.name] for entry in program.user_inputs}
+    return {name: torch.as_tensor(value) for name, value in found.items()}
 
 
 def _run(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
@@ -80,7 +78,7 @@ def _run(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Ar
     with torch.no_grad(), no_fast_path(), _restored(module, program):
         result = module(*args, **kwargs)
         found = pytree.tree_leaves(result)
-        after = dict(zip((e.name for e in program.user_inputs), _tensors((args, kwargs)), strict=True))
+        after = fed(module, (args, kwargs), program)
         outputs: Arrays = {}
         leaves = iter(found)
         for output in program.outputs:
@@ -133,10 +131,6 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:
     """The same call with tensors of its own, since a model may write to its inputs."""
     return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), call)
-
-
-def _tensors(call: tuple[Any, Any]) -> list[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor)]
 
 
 @contextmanager

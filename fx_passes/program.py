@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import sympy
 import torch
 from torch.fx import GraphModule, Node
 
@@ -52,6 +53,21 @@ class Output:
     updates: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that a captured graph asks of its dynamic sizes, in words: "n: a multiple of 4", "m == 2*n".
+
+    `holds` are conditions on the size symbols; none where the sizes of the inputs say it themselves.
+    """
+
+    words: str
+    holds: tuple[sympy.Basic, ...]
+
+    def allows(self, sizes: Mapping[sympy.Symbol, int]) -> bool:
+        """Whether it holds for sizes by their symbols."""
+        return all(each.subs(sizes) == sympy.true for each in self.holds)  # type: ignore[arg-type]  # a mapping will do
+
+
 MUTATED = "fxport_mutated"
 """Key in the output node's `meta`: names of the placeholders whose new values were appended to the results."""
 
@@ -62,8 +78,8 @@ class Program:
 
     `tensors` holds parameters, buffers and constants under their fully qualified names, exactly as the model holds
     them: nothing is copied, moved or converted here. `dim_names` maps the name of a size symbol to the user's name of
-    it, `ranges` to the smallest and largest size that the captured graph allows (None: no bound). `allows` tells for
-    sizes by their symbols whether the graph holds for them, beyond what the ranges say.
+    it, `ranges` to the smallest and largest size that the captured graph allows (None: no bound). `conditions` are
+    what else it asks of them.
     """
 
     graph_module: GraphModule
@@ -72,7 +88,7 @@ class Program:
     tensors: Mapping[str, torch.Tensor]
     dim_names: Mapping[str, str] = field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
-    allows: Callable[[Mapping[str, int]], bool] = lambda sizes: True
+    conditions: tuple[Condition, ...] = ()
 
     @property
     def placeholders(self) -> list[Node]:

@@ -1,99 +1,203 @@
-"""What became of dimensions that were asked to be dynamic: found by comparison, blamed on the line of the guard."""
+"""What became of the dimensions that were asked to be dynamic: a number, fewer sizes, or one bound to another."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sympy
 import torch
 
-from diagnostics import Level, Log, Place, rules
-from exporter.capture.conditions import Narrowing
+from diagnostics import Level, Log, Place, Rule, rules
+from exporter.capture.conditions import grid, sizes_to_try, test_of, text_of, words_for
 from exporter.capture.guards import Guard
+from exporter.capture.relied import SMALLEST, Relied, Symbol, sorted_conditions
 from exporter.capture.shapes import Request
 from exporter.options import Options
-from fx_passes.program import Program
-from fx_passes.sizes import Size, sizes_of
+from fx_passes.program import Condition, Program
+from fx_passes.sizes import Size, size_of, sizes_of
 
 
-def lost(
-    program: Program, requests: Sequence[Request], guards: Sequence[Guard], narrowings: Sequence[Narrowing]
-) -> list[tuple[Request, Guard | None]]:
-    """The requested dimensions that became constants or nearly so, each with the guard that is to blame."""
-    pinned = {each.symbol: each.condition.guard for each in narrowings if each.pinned}
-    return [
-        (request, pinned.get(str(size)) if isinstance(size, sympy.Basic) else _guard(guards, request))
-        for request, size in _became(program, requests)
-        if isinstance(size, int) or str(size) in pinned
-    ]
+@dataclass(frozen=True)
+class Said:
+    """A finding to be: about which requests, at which place, and the guard that is to blame, if one is known."""
+
+    rule: Rule
+    about: Sequence[Request]
+    place: Place | None
+    facts: Mapping[str, Any]
+    guard: Guard | None = None
 
 
-def _became(program: Program, requests: Sequence[Request]) -> list[tuple[Request, Size]]:
-    sizes = {
-        entry.path: sizes_of(node.meta["val"])
-        for entry, node in zip(program.inputs, program.placeholders, strict=True)
-        if isinstance(node.meta.get("val"), torch.Tensor)
-    }
-    return [(each, sizes[each.input][each.axis]) for each in requests if each.input in sizes]
+class Comparison:
+    """The sizes of the captured graph against the requests for them.
+
+    `said` holds what is to be told about them; `conditions`, what the graph asks of the sizes that stayed dynamic.
+    """
+
+    def __init__(self, program: Program, requests: Sequence[Request], guards: Sequence[Guard]) -> None:
+        self.program, self.guards = program, _of(program, guards)
+        self.said: list[Said] = []
+        self.conditions: list[Condition] = []
+        sizes = _sizes(program)
+        found = [(request, sizes.get((request.input, request.axis), request.size or 0)) for request in requests]
+        self.owner: dict[Symbol, Request] = {}
+        for request, size in sorted(found, key=lambda entry: not entry[0].required):
+            if isinstance(size, Symbol):
+                self.owner.setdefault(size, request)
+        self.names = {symbol: request.label for symbol, request in self.owner.items()}
+        self.relied = sorted_conditions(program, self.guards, self.owner)
+        for request, size in found:
+            if isinstance(size, int):
+                self._became(request, size, self._last(request))
+            elif not isinstance(size, Symbol):
+                self._derived(request, size)
+            elif self.owner[size] is not request:
+                self._tied(request, self.owner[size])
+        allowed = {symbol: self._narrowed(symbol, request) for symbol, request in self.owner.items()}
+        self._related(allowed)
+
+    @property
+    def lost(self) -> list[tuple[Request, Guard | None]]:
+        """The dimensions that became constants or nearly so, though they have to be dynamic."""
+        lost = [said for said in self.said if said.rule is rules.DIMENSION_SPECIALIZED]
+        return [(said.about[0], said.guard) for said in lost if said.about[0].required]
+
+    def report(self, options: Options, log: Log) -> None:
+        """A dimension that was only to be dynamic if it can be is worth a note."""
+        for said in self.said:
+            allowed = said.rule is rules.DIMENSION_SPECIALIZED and options.allow_specialization
+            level = Level.WARNING if allowed else None
+            level = level if any(request.required for request in said.about) else Level.NOTE
+            log.report(said.rule, at=said.place, level=level, **said.facts)
+
+    # One dimension -------------------------------------------------------------------------------------------------
+
+    def _became(self, request: Request, value: int | str, guard: Guard | None) -> None:
+        facts = {"dim": request.label, "input": request.input, "value": value}
+        place = guard.place if guard is not None else None
+        self.said.append(Said(rules.DIMENSION_SPECIALIZED, [request], place, facts, guard))
+
+    def _narrowed(self, symbol: Symbol, request: Request) -> list[int]:
+        """Says which of the requested sizes the model can no longer have; returns the others, as far as tried."""
+        low, high = max(request.bounds[0], 1), request.bounds[1]
+        tried = sizes_to_try(low, high, request.size or 0)
+        passing: Sequence[int] = tried
+        lenient: Sequence[int] = tried
+        blamed: list[Relied] = []
+        for relied in self.relied.alone.get(symbol, ()):
+            test = test_of(relied.condition, (symbol,))
+            kept = [n for n in lenient if test(n) or (n < SMALLEST and not relied.from_one)]
+            blamed += [relied] if len(kept) < len(lenient) else []
+            passing, lenient = [n for n in passing if test(n)], kept
+        pinning = next((each for each in blamed if _pins(each, passing, request)), None)
+        least, most = self.program.ranges.get(str(symbol), (0, None))
+        least = least if least > SMALLEST else low
+        passing, lenient = (
+            [n for n in sizes if n >= least and (most is None or n <= most)] for sizes in (passing, lenient)
+        )
+        beyond = most is not None and most >= tried[-1] and (high is None or most < high)
+        words = words_for(passing, tried) if len(lenient) < len(tried) else f"at most {most}" if beyond else None
+        if words is not None:
+            conditions = tuple(each.condition for each in self.relied.alone.get(symbol, ()))
+            self.conditions.append(Condition(f"{request.label}: {words}", conditions))
+        if words is not None and pinning is not None:
+            self._became(request, words, pinning.guard)
+        elif words is not None:
+            last = self._last(request)
+            place = blamed[0].place if blamed else last.place if last is not None else None
+            facts = {"dim": request.label, "input": request.input, "range": words}
+            self.said.append(Said(rules.DIMENSION_RANGE_NARROWED, [request], place, facts))
+        return [n for n in passing if n >= SMALLEST]
+
+    # Several dimensions --------------------------------------------------------------------------------------------
+
+    def _tied(self, request: Request, other: Request) -> None:
+        if request.name != other.name or request.name is None:
+            self._relation(f"{request.label} == {other.label}", request, other)
+
+    def _derived(self, request: Request, size: sympy.Expr) -> None:
+        """A size that is computed from others: "y.0 == 2*n". The user may have asked for that, as `2 * Dim("n")`."""
+        text = text_of(size, self.names)
+        owners = [owner for symbol, owner in self.owner.items() if symbol in size.free_symbols]
+        if request.name is None or text != request.name:
+            self._relation(f"{request.label} == {text}", request, *owners)
+
+    def _relation(self, relation: str, request: Request, *others: Request) -> None:
+        guard = next((guard for each in (request, *others) if (guard := self._last(each))), None)
+        other = others[0].label if others else relation
+        self.conditions.append(Condition(relation, ()))
+        facts = {"dim": request.label, "other": other, "relation": relation}
+        self.said.append(Said(rules.DIMENSIONS_TIED, [request, *others], guard.place if guard else None, facts))
+
+    def _related(self, allowed: Mapping[Symbol, Sequence[int]]) -> None:
+        """Says which conditions bind several sizes to each other, beyond what is known of each alone."""
+        known: list[tuple[tuple[Symbol, ...], set[tuple[int, ...]]]] = []
+        for relied in self.relied.joint:
+            owners = [self.owner[symbol] for symbol in relied.symbols]
+            count = {2: 24, 3: 9}.get(len(owners), 4)
+            near = [_near(allowed[symbol], owner, count) for symbol, owner in zip(relied.symbols, owners, strict=True)]
+            test = test_of(relied.condition, relied.symbols)
+            failing = {point for point in grid(near) if not test(*point)}
+            if not failing or any(relied.symbols == symbols and failing <= other for symbols, other in known):
+                continue
+            known.append((relied.symbols, failing))
+            text = text_of(relied.condition, self.names)
+            self.conditions.append(Condition(text, (relied.condition,)))
+            if not self._pinned(relied):
+                facts = {"dim": owners[0].label, "other": owners[1].label, "relation": text}
+                self.said.append(Said(rules.DIMENSIONS_TIED, owners, relied.place, facts, relied.guard))
+
+    def _pinned(self, relied: Relied) -> bool:
+        """Says which sizes are next to constants where a condition lets neither one of them nor all of them grow."""
+        sizes = [self.owner[symbol].size or 0 for symbol in relied.symbols]
+        test = test_of(relied.condition, relied.symbols)
+        if not isinstance(relied.condition, sympy.Eq) or any(test(*(k * n for n in sizes)) for k in (2, 3, 4)):
+            return False
+        left: list[tuple[Request, str]] = []
+        for position, (symbol, size) in enumerate(zip(relied.symbols, sizes, strict=True)):
+            tried = sizes_to_try(SMALLEST, None, 2 * size)
+            passing = [n for n in tried if test(*sizes[:position], n, *sizes[position + 1 :])]
+            if passing and passing[-1] < 2 * size:
+                left.append((self.owner[symbol], words_for(passing, tried) or ""))
+        for request, words in left:
+            self._became(request, words, relied.guard)
+        return bool(left)
+
+    def _last(self, request: Request) -> Guard | None:
+        """The last condition that spoke about this size, and has a line."""
+        about = (
+            guard for guard in reversed(self.guards) if guard.place is not None and request.source in guard.sources
+        )
+        return next(about, None)
 
 
-def report_dimensions(
-    program: Program,
-    requests: Sequence[Request],
-    guards: Sequence[Guard],
-    narrowings: Sequence[Narrowing],
-    options: Options,
-    log: Log,
-) -> None:
-    """Compares every requested dimension with what it became: a number, a narrower range, or another dimension."""
-    fixed = Level.WARNING if options.allow_specialization else None
-    by_symbol: Mapping[str, Narrowing] = {each.symbol: each for each in narrowings}
-    names: dict[Size, Request] = {}
-    for request, size in _became(program, requests):
-        dim = request.name or str(request.axis)
-        facts: dict[str, Any] = {"dim": dim, "input": request.input}
-        if isinstance(size, int):
-            log.report(rules.DIMENSION_SPECIALIZED, at=_place(guards, request), level=fixed, **facts, value=size)
-            continue
-        held = by_symbol.get(str(size))
-        if held is not None:
-            place = held.condition.guard.place
-            if held.pinned:
-                log.report(rules.DIMENSION_SPECIALIZED, at=place, level=fixed, **facts, value=held.allowed)
-            else:
-                log.report(rules.DIMENSION_RANGE_NARROWED, at=place, **facts, range=held.allowed)
-        narrowed = _narrowed(program.ranges.get(str(size), (0, None)), request)
-        if narrowed is not None:
-            log.report(rules.DIMENSION_RANGE_NARROWED, at=_place(guards, request), **facts, range=narrowed)
-        other = names.setdefault(size, request)
-        if request.name != other.name and request.name and other.name:
-            relation = f"{request.name} = {other.name}"
-            facts = {"dim": dim, "other": other.name, "relation": relation}
-            log.report(rules.DIMENSIONS_TIED, at=_place(guards, request) or _place(guards, other), **facts)
+def _of(program: Program, guards: Sequence[Guard]) -> Sequence[Guard]:
+    """The guards of the captured graph itself, where several attempts were made; all if it has no symbolic size."""
+    values = (node.meta.get("val") for node in program.placeholders)
+    leaves = [size for value in values for size in (value.shape if isinstance(value, torch.Tensor) else (value,))]
+    env = next((size.node.shape_env for size in leaves if isinstance(size, torch.SymInt)), None)
+    return [guard for guard in guards if guard.env is env] if env is not None else guards
 
 
-def _narrowed(found: tuple[int, int | None], request: Request) -> str | None:
-    """The range in words, if it is narrower than what was asked for. A lower bound of 2 is how PyTorch traces."""
-    (low, high), (wanted_low, wanted_high) = found, request.bounds
-    at_least = low > max(wanted_low, 2)
-    at_most = high is not None and (wanted_high is None or high < wanted_high)
-    parts = [f"at least {low}"] * at_least + [f"at most {high}"] * at_most
-    return " and ".join(parts) or None
+def _pins(relied: Relied, passing: Sequence[int], request: Request) -> bool:
+    """Whether an equation leaves no size that is much larger than the example's."""
+    return isinstance(relied.condition, sympy.Eq) and bool(passing) and passing[-1] < 2 * (request.size or 0)
 
 
-def _place(guards: Sequence[Guard], request: Request) -> Place | None:
-    guard = _guard(guards, request)
-    return guard.place if guard is not None else None
+def _sizes(program: Program) -> dict[tuple[str | None, int | None], Size]:
+    """(path of an input, axis) → what its size became."""
+    found: dict[tuple[str | None, int | None], Size] = {}
+    for entry, node in zip(program.inputs, program.placeholders, strict=True):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            found |= {(entry.path, axis): size for axis, size in enumerate(sizes_of(value))}
+        else:
+            found[entry.path, None] = size_of(value)
+    return found
 
 
-def _guard(guards: Sequence[Guard], request: Request) -> Guard | None:
-    """The last guard that spoke about this size of this input."""
-    head, *rest = request.input.split(".")
-    for guard in reversed(guards):
-        for source in guard.sources:
-            if source.startswith(f"L['{head}']") and source.endswith(f".size()[{request.axis}]"):
-                inner = source.removeprefix(f"L['{head}']").removesuffix(f".size()[{request.axis}]")
-                if all(part in inner for part in rest):
-                    return guard
-    return None
+def _near(allowed: Sequence[int], owner: Request, count: int) -> list[int]:
+    """Some of the allowed sizes, nearest to the example first."""
+    return sorted(allowed, key=lambda n: abs(n - (owner.size or 0)))[:count]

@@ -1,4 +1,4 @@
-"""Guards: the conditions on sizes under which a capture holds, each with the line that asked for it."""
+"""What the path through a model was decided on: every condition on sizes, with the user's line that asked for it."""
 
 from __future__ import annotations
 
@@ -13,73 +13,99 @@ from typing import Any
 
 import sympy
 import torch
+from torch._guards import TracingContext
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from diagnostics import Place
-from diagnostics.source import place_of_stack
+from diagnostics.source import HIDDEN, kind_of, place_of_stack, place_of_trace
 
 _ROOM = str(Path(__file__).parent)
-_TORCH = str(Path(torch.__file__).parent)
-_SYMBOLS = tuple(
-    str(Path(_TORCH, *parts))
-    for parts in (
-        ("__init__.py",),
-        ("fx", "experimental", "symbolic_shapes.py"),
-        ("fx", "experimental", "sym_node.py"),
-        ("fx", "experimental", "recording.py"),
-    )
-)
-"""Where a symbolic number's `bool`, `int` and comparisons are."""
+_TORCH = Path(torch.__file__).parent
+_ASKING = (str(_TORCH / "__init__.py"), str(_TORCH / "fx" / "experimental"), __file__)
+"""Where PyTorch turns a symbolic number into a Python one; who called from there wanted to know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A condition on sizes that the capture relies on: its text, the sizes ("L['x'].size()[0]") and its line."""
+    """A condition on sizes that the capture relies on, with what PyTorch then knew about them, and its line."""
 
-    condition: str
-    sources: tuple[str, ...]
-    place: Place | None
-    expr: sympy.Basic
+    condition: sympy.Basic
     env: ShapeEnv
-    asked: bool
-    """Whether the model's own Python code asked, and took the one way; else an operator did, for its shapes."""
+    place: Place | None
+    by_user: bool
+    """The user's Python code asked, or a library's; else an op did, to choose among ways to the same result."""
     counted: bool
-    """Whether it comes from making a Python number of a size, as `range(n)` and `int(n)` do."""
+    """It comes from making a Python number of a size, as `range(n)` and `int(n)` do."""
+
+    @property
+    def now(self) -> Any:
+        """The condition in terms of the sizes that are still free at the end of the capture."""
+        return self.env.replace(self.condition)  # type: ignore[arg-type]  # a condition is an expression
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """The sizes it is about: "L['x'].size()[0]"."""
+        symbols = self.condition.free_symbols
+        return frozenset(str(name) for name, symbol in self.env.source_to_var.items() if symbol in symbols)
 
 
 @contextmanager
 def recorded_guards() -> Iterator[list[Guard]]:
-    """Collects every guard that PyTorch adds meanwhile, with the user's line that was running.
+    """Collects meanwhile every condition on sizes whose answer the captured graph relies on.
 
-    PyTorch's own trace of guards costs many times the capture; a guard is rare, so its stack may be looked at.
+    That is every guard of PyTorch's, and also what the user's code asked and PyTorch knew the answer to without a
+    guard, because it takes no dynamic size to be 0 or 1. PyTorch's own trace of guards costs many times the capture; a
+    guard is rare, so its stack may be looked at.
     """
     found: list[Guard] = []
-    original = ShapeEnv._log_guard
+    log_guard, evaluate = ShapeEnv._log_guard, ShapeEnv.evaluate_expr
 
-    def log_guard(self: ShapeEnv, prefix: str, guard: Any, forcing_spec: bool) -> None:
-        sources = tuple(str(source) for source, symbol in self.source_to_var.items() if symbol in guard.free_symbols)
-        found.append(Guard(str(guard), sources, _running(), guard, self, *_question()))
-        original(self, prefix, guard, forcing_spec)
+    def logged(self: ShapeEnv, prefix: str, guard: Any, forcing_spec: bool) -> None:
+        found.append(Guard(guard, self, _running(), *_question()))
+        log_guard(self, prefix, guard, forcing_spec)
 
-    ShapeEnv._log_guard = log_guard  # type: ignore[method-assign]  # put back below
+    def evaluated(self: ShapeEnv, orig_expr: sympy.Basic, *args: Any, **options: Any) -> Any:
+        answer = evaluate(self, orig_expr, *args, **options)
+        by_user, counted = _question()
+        if orig_expr.free_symbols and by_user:
+            found.append(Guard(_answered(orig_expr, answer), self, _running(), True, counted))
+        return answer
+
+    ShapeEnv._log_guard = logged  # type: ignore[method-assign]  # put back below
+    ShapeEnv.evaluate_expr = evaluated  # type: ignore[method-assign, assignment]
     try:
         yield found
     finally:
-        ShapeEnv._log_guard = original  # type: ignore[method-assign]
+        ShapeEnv._log_guard = log_guard  # type: ignore[method-assign]
+        ShapeEnv.evaluate_expr = evaluate  # type: ignore[method-assign]
+
+
+def _answered(question: Any, answer: Any) -> sympy.Basic:
+    """The condition under which a question about sizes has this answer."""
+    if answer is sympy.true or answer is True:
+        return question
+    if answer is sympy.false or answer is False:
+        return sympy.Not(question)
+    return sympy.Eq(question, answer)
+
+
+def _question() -> tuple[bool, bool]:
+    """Who turned a symbolic number into a Python one, and how: `Guard.by_user` and `Guard.counted`."""
+    frame: Any = sys._getframe(2)
+    counted = False
+    while frame is not None and frame.f_code.co_filename.startswith(_ASKING):
+        counted |= frame.f_code.co_name == "guard_int"
+        frame = frame.f_back
+    if frame is None:
+        return False, counted
+    if TracingContext.try_get() is not None and (stack := TracingContext.extract_stack()):  # Dynamo reads the bytecode
+        return kind_of(stack[-1].filename) != HIDDEN, counted
+    return kind_of(frame.f_code.co_filename) != HIDDEN, counted
 
 
 def _running() -> Place | None:
     """The line that is running, from forward on: who called export is no cause."""
-    walked = traceback.walk_stack(sys._getframe(2))
+    if TracingContext.try_get() is not None and (stack := TracingContext.extract_stack()):
+        return place_of_trace("\n".join(f'File "{f.filename}", line {f.lineno}, in {f.name}' for f in stack))
+    walked = (entry for entry in traceback.walk_stack(sys._getframe(2)) if entry[0].f_code.co_filename != __file__)
     return place_of_stack(takewhile(lambda entry: not entry[0].f_code.co_filename.startswith(_ROOM), walked))
-
-
-def _question() -> tuple[bool, bool]:
-    """Who wants to know a symbolic number's value: `Guard.asked` and `Guard.counted`."""
-    counted = False
-    for frame, _ in traceback.walk_stack(sys._getframe(2)):
-        code = frame.f_code
-        if not code.co_filename.endswith(_SYMBOLS):
-            return not code.co_filename.startswith(_TORCH), counted
-        counted |= code.co_name == "guard_int"
-    return False, counted

@@ -19,16 +19,18 @@ from torch.utils import _pytree as pytree
 from diagnostics import Log, rules
 from diagnostics.source import place_of_exception
 from exporter.capture import program
-from exporter.capture.conditions import ROUNDINGS, Narrowing, conditions_of, narrowings
-from exporter.capture.dimensions import lost, report_dimensions
+from exporter.capture.conditions import ROUNDINGS
+from exporter.capture.dimensions import Comparison
 from exporter.capture.failures import first_line, report_failure
 from exporter.capture.guards import Guard, recorded_guards
+from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.loops import keeping_loops
 from exporter.capture.places import place_of_module
 from exporter.capture.recurrent import whole_recurrent_layers
 from exporter.capture.resizing import away
 from exporter.capture.scans import associative_scans_kept
-from exporter.capture.shapes import Request, relaxed, requests_of, resolved
+from exporter.capture.shapes import Request, axes_of, relaxed, requests_of
+from exporter.capture.structures import declared_results
 from exporter.options import Options
 from fx_passes.passes.functionalize import unsupported
 from fx_passes.program import Program
@@ -36,11 +38,12 @@ from fx_passes.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A model with one example call of it, and the sizes that shall stay dynamic."""
+    """A model with one example call of it, the sizes that shall stay dynamic, and these as torch.export takes them."""
 
     model: torch.nn.Module
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+    requests: Sequence[Request]
     dynamic_shapes: Any
 
 
@@ -61,75 +64,74 @@ def capture(
     is reported and ends the stage; what was asked to be dynamic and became a constant is reported as well.
     """
     if isinstance(model, ExportedProgram):
-        return program.from_exported(functional(model), [], model, options, log)
-    module = unwrapped(model)
-    shapes = resolved(module, args, kwargs or {}, dynamic_shapes)
-    requests = requests_of(module, args, kwargs or {}, shapes)
-    call = Call(module, *distinct((args, kwargs or {})), shapes)
-    taken = _taken(call, requests, options, log, partial(_first_success, only=options.strategy))
-    if taken.lost and options.strategy is None and not options.allow_specialization:
-        taken = _with_more_sizes(taken, call, requests, options, log)
+        return program.from_exported(functional(model), None, [], model, options, log)
+    module, kwargs = unwrapped(model), kwargs or {}
+    try:
+        arguments = arguments_of(module, args, kwargs)
+    except TypeError as error:
+        report_failure(error, module, log)
+        raise CaptureError(error) from error
+    axes = axes_of(module, args, kwargs, dynamic_shapes, options.input_names)
+    requests = requests_of(arguments, axes)
+    call = Call(module, *distinct((args, kwargs)), requests, relaxed(arguments, axes))
+    paths = [leaf.path for leaf in leaves_of(arguments)]
+    taken = _taken(call, paths, options, log, partial(_first_success, only=options.strategy))
+    if taken.compared.lost and options.strategy is None and not options.allow_specialization:
+        taken = _with_more_sizes(taken, call, paths, options, log)
     for finding in taken.log.findings:
         facts: Mapping[str, Any] = finding.facts
         log.report(finding.rule, at=finding.place, level=finding.level, **facts)
-    report_dimensions(taken.program, requests, taken.guards, taken.narrowings, options, log)
+    taken.compared.report(options, log)
     _report_training(module, log)
-    return taken.program
+    return replace(taken.program, conditions=tuple(taken.compared.conditions))
 
 
 @dataclass(frozen=True)
 class Taken:
-    """One capture: the program, the guards that it holds under, and the requested sizes that it has lost to them.
+    """One capture: the program, and what became of the requested sizes.
 
     `log` holds what is to be told about it if it is the one that is used.
     """
 
     program: Program
-    guards: Sequence[Guard]
-    narrowings: Sequence[Narrowing]
-    lost: Sequence[tuple[Request, Guard | None]]
+    compared: Comparison
     log: Log
 
 
-def _taken(
-    call: Call,
-    requests: Sequence[Request],
-    options: Options,
-    log: Log,
-    strategy: Callable[[Call, Log], ExportedProgram],
-) -> Taken:
+Attempt = Callable[[Call, list[Guard], Log], ExportedProgram]
+
+
+def _taken(call: Call, paths: Sequence[str], options: Options, log: Log, attempt: Attempt) -> Taken:
     told = Log()
     with recorded_guards() as guards, _quiet():
-        exported = strategy(call, log)
-        captured = program.from_exported(exported, requests, call.model, options, told)
-        conditions = conditions_of(captured, guards)
-        narrowed = tuple(narrowings(captured, conditions))
-    relied_on = [each for each in conditions if any(each.symbols and n.symbol in each.symbols for n in narrowed)]
-    captured = replace(captured, allows=lambda sizes: all(each.holds(sizes) for each in relied_on))
-    return Taken(captured, guards, narrowed, lost(captured, requests, guards, narrowed), told)
+        exported = attempt(call, guards, log)
+    captured = program.from_exported(exported, paths, call.requests, call.model, options, told)
+    return Taken(captured, Comparison(captured, call.requests, guards), told)
 
 
-def _with_more_sizes(taken: Taken, call: Call, requests: Sequence[Request], options: Options, log: Log) -> Taken:
+def _with_more_sizes(taken: Taken, call: Call, paths: Sequence[str], options: Options, log: Log) -> Taken:
     """A capture that has lost fewer sizes, if there is one.
 
     A model may treat the example's size apart, such as positions that fit as they are; at another size it goes the
     general way. And where Python's `int` makes a number of a size, Dynamo knows to keep the expression.
     """
-    causes = [guard for _, guard in taken.lost if guard is not None]
+    lost = taken.compared.lost
+    causes = [guard for _, guard in lost if guard is not None]
     tries: list[tuple[str, Call, Strategy]] = []
     if any(not guard.counted for guard in causes):
-        args, kwargs = away((call.args, call.kwargs), taken.program, [request for request, _ in taken.lost])
+        example = (call.args, dict(call.kwargs))
+        args, kwargs = away(call.model, example, taken.program, [request for request, _ in lost])
         tries.append(("non-strict at another size", replace(call, args=args, kwargs=kwargs), non_strict))
-    if any(guard.expr.has(*ROUNDINGS) for guard in causes):
+    if any(guard.condition.has(*ROUNDINGS) for guard in causes):
         tries.append(("strict", call, strict))
     for name, other, strategy in tries:
         try:
-            found = _taken(other, requests, options, log, lambda each, _, run=strategy: functional(run(each)))
+            found = _taken(other, paths, options, log, lambda each, guards, _, run=strategy: functional(run(each)))
         except Exception:  # noqa: BLE001  # the model may not run at that size; what was captured first stands
             continue
-        if len(found.lost) < len(taken.lost):
-            request, guard = taken.lost[0]
-            error = f"it holds for one size of '{request.name or request.axis}' of '{request.input}'"
+        if len(found.compared.lost) < len(taken.compared.lost):
+            request, guard = lost[0]
+            error = f"it holds for one size of '{request.label}' of '{request.input}'"
             place = guard.place if guard is not None else None
             log.report(rules.CAPTURE_FELL_BACK, at=place, strategy=name, failed="non-strict", error=error)
             taken = found
@@ -193,10 +195,10 @@ def frozen(module: torch.nn.Module) -> Iterator[None]:
 
 def non_strict(call: Call) -> ExportedProgram:
     """torch.export without Dynamo: Python runs as it is, tensors are traced, PyTorch decides about every size."""
-    with frozen(call.model), whole_recurrent_layers(), associative_scans_kept():
+    with frozen(call.model), whole_recurrent_layers(), associative_scans_kept(), declared_results(call.model):
         return keeping_loops(
             lambda: torch.export.export(
-                call.model, call.args, dict(call.kwargs), dynamic_shapes=relaxed(call.dynamic_shapes), strict=False
+                call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=False
             )
         )
 
@@ -210,12 +212,12 @@ def sizes_from_one(call: Call) -> ExportedProgram:
 def post_dispatch(call: Call) -> ExportedProgram:
     """Tracing below autograd: sees through vmap, jacrev, grad and autograd.grad inside of forward."""
     trainable = [parameter for parameter in call.model.parameters() if parameter.requires_grad]
-    with torch.enable_grad() if trainable else torch.no_grad():
+    with torch.enable_grad() if trainable else torch.no_grad(), declared_results(call.model):
         return _trace._export(
             call.model,
             call.args,
             dict(call.kwargs),
-            dynamic_shapes=relaxed(call.dynamic_shapes),
+            dynamic_shapes=call.dynamic_shapes,
             strict=False,
             pre_dispatch=False,
         )
@@ -225,7 +227,7 @@ def strict(call: Call) -> ExportedProgram:
     """torch.export with Dynamo, which understands some Python that plain tracing does not."""
     with frozen(call.model), whole_recurrent_layers(), associative_scans_kept():
         return torch.export.export(
-            call.model, call.args, dict(call.kwargs), dynamic_shapes=relaxed(call.dynamic_shapes), strict=True
+            call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=True
         )
 
 
@@ -257,9 +259,10 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _first_success(call: Call, log: Log, only: str | None = None) -> ExportedProgram:
+def _first_success(call: Call, guards: list[Guard], log: Log, only: str | None = None) -> ExportedProgram:
     failures: list[tuple[str, Exception]] = []
     for name, strategy in _strategies(call, only):
+        guards.clear()
         try:
             exported = functional(strategy(call))
         except Exception as error:  # noqa: BLE001  # whatever a capture raises becomes a finding below
@@ -289,11 +292,7 @@ def _strategies(call: Call, only: str | None) -> Iterator[tuple[str, Strategy]]:
     if only is not None:
         yield only, dict(STRATEGIES)[only]
         return
-    small = any(
-        request.size is not None and request.size < 2
-        for request in requests_of(call.model, call.args, call.kwargs, call.dynamic_shapes)
-    )
-    if small:
+    if any(request.from_one and request.size is not None and request.size < 2 for request in call.requests):
         yield "sizes from one", sizes_from_one
     yield from STRATEGIES
 

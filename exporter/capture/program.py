@@ -15,8 +15,9 @@ from torch.export.graph_signature import OutputKind as ExportedOutputKind
 from torch.utils import _pytree as pytree
 
 from diagnostics import Log, rules
+from exporter.capture.inputs import path_name
 from exporter.capture.places import place_of_module
-from exporter.capture.shapes import Request, path_name
+from exporter.capture.shapes import Request
 from exporter.options import Options
 from fx_passes.program import Input, InputKind, Output, OutputKind, Program
 from fx_passes.sizes import size_of
@@ -34,19 +35,28 @@ class NamesError(ValueError):
 
 
 def from_exported(
-    exported: ExportedProgram, requests: Sequence[Request], model: Any, options: Options, log: Log
+    exported: ExportedProgram,
+    known: Sequence[str] | None,
+    requests: Sequence[Request],
+    model: Any,
+    options: Options,
+    log: Log,
 ) -> Program:
-    """The program of an ExportedProgram. Its graph module is taken over, not copied."""
+    """The program of an ExportedProgram. Its graph module is taken over, not copied.
+
+    `known` are the paths of the flattened inputs, where they are known from the call.
+    """
     signature = exported.graph_signature
     gm = exported.graph_module
-    paths = _input_paths(exported)
-    names = _user_names(signature.input_specs, paths, options.input_names)
+    paths = _input_paths(exported, known)
+    entries = list(zip(signature.input_specs, gm.graph.find_nodes(op="placeholder"), strict=True))
+    names = _user_names([node.name for spec, node in entries if _is_fed(spec, node)], paths, options.input_names)
     inputs, dropped = [], []
-    for spec, node in zip(signature.input_specs, gm.graph.find_nodes(op="placeholder"), strict=True):
+    for spec, node in entries:
         if isinstance(spec.arg, TensorArgument) and spec.kind in KINDS:
             name = names.get(node.name) or spec.target or node.name
             inputs.append(Input(KINDS[spec.kind], name, spec.target, paths.get(node.name)))
-        elif spec.kind is ExportedInputKind.USER_INPUT and not isinstance(spec.arg, ConstantArgument):
+        elif _is_fed(spec, node):
             inputs.append(Input(InputKind.USER, names[node.name], path=paths[node.name]))
         else:
             dropped.append((node, spec))
@@ -66,9 +76,11 @@ def tensors_of(exported: ExportedProgram) -> dict[str, torch.Tensor]:
     return {**exported.state_dict, **constants}
 
 
-def _input_paths(exported: ExportedProgram) -> dict[str, str]:
+def _input_paths(exported: ExportedProgram, known: Sequence[str] | None) -> dict[str, str]:
     """Placeholder name → path of the user's input ("x", "past.0.key")."""
     user = [spec.arg.name for spec in exported.graph_signature.input_specs if spec.kind is ExportedInputKind.USER_INPUT]
+    if known is not None:
+        return dict(zip(user, known, strict=True))
     in_spec = exported.call_spec.in_spec
     if in_spec is None:
         return {name: name for name in user}
@@ -103,13 +115,15 @@ def _parameter_names(exported: ExportedProgram, count: int) -> list[str]:
     return names[:count] if len(names) >= count else [f"args.{i}" for i in range(count)]
 
 
-def _user_names(specs: Sequence[InputSpec], paths: Mapping[str, str], wanted: Sequence[str] | None) -> dict[str, str]:
+def _is_fed(spec: InputSpec, node: torch.fx.Node) -> bool:
+    """Whether a value of the user's is an input of the graph: a tensor, or a number that did not become a constant."""
+    if spec.kind is not ExportedInputKind.USER_INPUT or isinstance(spec.arg, ConstantArgument):
+        return False
+    return isinstance(spec.arg, TensorArgument) or isinstance(size_of(node.meta.get("val")), sympy.Basic)
+
+
+def _user_names(fed: Sequence[str], paths: Mapping[str, str], wanted: Sequence[str] | None) -> dict[str, str]:
     """Placeholder name → ONNX name, for the inputs that the user feeds."""
-    fed = [
-        spec.arg.name
-        for spec in specs
-        if spec.kind is ExportedInputKind.USER_INPUT and not isinstance(spec.arg, ConstantArgument)
-    ]
     if wanted is None:
         return {name: paths[name] for name in fed}
     if len(wanted) > len(fed):
@@ -119,7 +133,7 @@ def _user_names(specs: Sequence[InputSpec], paths: Mapping[str, str], wanted: Se
 
 def _drop_constant(node: torch.fx.Node, spec: InputSpec, path: str, model: Any, log: Log) -> None:
     """A None, number or string among the inputs has become part of the graph; its placeholder has no use."""
-    value = getattr(spec.arg, "value", None)
+    value = getattr(spec.arg, "value", size_of(node.meta.get("val")))
     if value is not None:
         place = place_of_module(model) if isinstance(model, torch.nn.Module) else None
         log.report(rules.SCALAR_INPUT_BAKED, at=place, input=path, value=value)
@@ -184,16 +198,20 @@ def _renamed(outputs: Sequence[Output], wanted: Sequence[str] | None) -> list[Ou
     return renamed
 
 
-def _sized_inputs(program: Program) -> Iterator[tuple[tuple[str, int], Any]]:
-    """(path of the input, axis) and its size, for every axis of every tensor that the user feeds."""
+def _sized_inputs(program: Program) -> Iterator[tuple[tuple[str, int | None], Any]]:
+    """(path of the input, axis) and its size, for every axis of every tensor that the user feeds, and every number."""
     for entry, node in zip(program.inputs, program.placeholders, strict=True):
         value = node.meta.get("val")
-        if entry.kind is InputKind.USER and isinstance(value, torch.Tensor):
-            for axis, size in enumerate(value.shape):
-                yield (entry.path or entry.name, axis), size
+        if entry.kind is not InputKind.USER:
+            continue
+        if not isinstance(value, torch.Tensor):
+            yield (entry.path or entry.name, None), value
+            continue
+        for axis, size in enumerate(value.shape):
+            yield (entry.path or entry.name, axis), size
 
 
-def _unified(program: Program, wanted: Mapping[tuple[str, int], str]) -> dict[str, str]:
+def _unified(program: Program, wanted: Mapping[tuple[str, int | None], str]) -> dict[str, str]:
     """Makes dimensions to which the user gave one name one symbol, in every shape of the captured graph.
 
     The name is a promise that they are equal. Returns the symbols that were replaced, each with what stands for it.
@@ -211,7 +229,7 @@ def _unified(program: Program, wanted: Mapping[tuple[str, int], str]) -> dict[st
     return replaced
 
 
-def _dim_names(program: Program, wanted: Mapping[tuple[str, int], str]) -> dict[str, str]:
+def _dim_names(program: Program, wanted: Mapping[tuple[str, int | None], str]) -> dict[str, str]:
     """Size symbol → the user's name of the dimension, or "<input>.<axis>" where none was given.
 
     Where PyTorch found two differently named dimensions to be the same size, the first name stands.
@@ -221,7 +239,8 @@ def _dim_names(program: Program, wanted: Mapping[tuple[str, int], str]) -> dict[
     for position, size in _sized_inputs(program):
         symbol = size_of(size)
         if isinstance(symbol, sympy.Symbol):
-            fallback.setdefault(str(symbol), f"{position[0]}.{position[1]}")
+            place = [str(each) for each in position if each is not None]
+            fallback.setdefault(str(symbol), ".".join(place))
             if position in wanted:
                 chosen.setdefault(str(symbol), wanted[position])
     return fallback | chosen

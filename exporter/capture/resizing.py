@@ -10,39 +10,51 @@ import sympy
 import torch
 from torch.utils import _pytree as pytree
 
+from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.shapes import Request
 from fx_passes.program import Program
-from fx_passes.sizes import Size, sizes_of
+from fx_passes.sizes import Size, size_of, sizes_of
 
 MOST_TRIES = 4096
 """How many combinations of sizes are looked at for one that the captured graph allows."""
 
 Known = dict[sympy.Symbol, int]
+Fed = list[tuple[Any, tuple[Size, ...]] | None]
+"""For each leaf of a call: its value with the sizes that the captured graph knows it by; None if it is not an input."""
 
 
-def resized(call: tuple[Any, Any], program: Program) -> tuple[Any, Any] | None:
+def resized(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> tuple[Any, Any] | None:
     """The call with another size for every dynamic dimension; None where the captured graph holds for no other.
 
     Tensors are repeated or cut along the axis, so that token ids, masks and positions stay what they may be. Other
     numbers shrink a little at each repetition: equal ones would make the order of a sort, and with it which of them a
     top-k picks, a matter of chance.
     """
-    sizes = [sizes_of(node.meta["val"]) for node in _user_placeholders(program)]
-    known = _known(call, sizes)
+    fed = _fed(module, call, program, {})
+    known = _known(fed)
     chosen = _chosen(known, program)
-    return None if chosen == known else _at(call, sizes, chosen)
+    return None if chosen == known else _at(module, call, fed, chosen)
 
 
-def away(call: tuple[Any, Any], program: Program, lost: Sequence[Request]) -> tuple[Any, Any]:
+def away(module: torch.nn.Module, call: tuple[Any, Any], program: Program, lost: Sequence[Request]) -> tuple[Any, Any]:
     """The call at sizes that the captured graph may not hold for: also the dimensions that became constants differ."""
-    axes = {(request.input, request.axis): request for request in lost}
-    user = [entry.path for entry in program.user_inputs]
-    sizes = [
-        tuple(_freed(size, axes.get((str(path), axis))) for axis, size in enumerate(sizes_of(node.meta["val"])))
-        for path, node in zip(user, _user_placeholders(program), strict=True)
-    ]
-    known = _known(call, sizes)
-    return _at(call, sizes, {symbol: other_size(size, 0, None) for symbol, size in known.items()})
+    fed = _fed(module, call, program, {(request.input, request.axis): request for request in lost})
+    return _at(module, call, fed, {symbol: other_size(size, 0, None) for symbol, size in _known(fed).items()})
+
+
+def _fed(
+    module: torch.nn.Module, call: tuple[Any, Any], program: Program, freed: Mapping[tuple[str, int | None], Request]
+) -> Fed:
+    nodes = {entry.path: node for entry, node in zip(program.inputs, program.placeholders, strict=True) if entry.path}
+    found: Fed = []
+    for leaf in leaves_of(arguments_of(module, *call)):
+        value = nodes[leaf.path].meta["val"] if leaf.path in nodes else None
+        if isinstance(value, torch.Tensor):
+            sizes = (_freed(size, freed.get((leaf.path, axis))) for axis, size in enumerate(sizes_of(value)))
+            found.append((leaf.value, tuple(sizes)))
+        else:
+            found.append((leaf.value, (size_of(value),)) if leaf.path in nodes else None)
+    return found
 
 
 def _freed(size: Size, request: Request | None) -> Size:
@@ -51,12 +63,12 @@ def _freed(size: Size, request: Request | None) -> Size:
     return size
 
 
-def _known(call: tuple[Any, Any], sizes: Sequence[tuple[Size, ...]]) -> Known:
+def _known(fed: Fed) -> Known:
     known: Known = {}
-    for tensor, symbolic in zip(_tensors(call), sizes, strict=True):
-        for actual, size in zip(tensor.shape, symbolic, strict=not tensor.is_complex()):  # 2 at the end
-            if isinstance(size, sympy.Symbol):
-                known[size] = actual
+    for value, symbolic in filter(None, fed):
+        actual = value.shape if isinstance(value, torch.Tensor) else (value,)
+        # A complex tensor has 2 at the end, which is no axis of it.
+        known |= {size: n for size, n in zip(symbolic, actual, strict=False) if isinstance(size, sympy.Symbol)}
     return known
 
 
@@ -67,7 +79,7 @@ def _chosen(known: Known, program: Program) -> Known:
     choices = [[*_candidates(size, *bounds[symbol]), size] for symbol, size in known.items()]
     tries = (dict(zip(known, sizes, strict=True)) for sizes in itertools.product(*choices))
     for chosen in itertools.chain([first], itertools.islice(tries, MOST_TRIES)):
-        if program.allows({str(symbol): size for symbol, size in chosen.items()}):
+        if all(condition.allows(chosen) for condition in program.conditions):
             return chosen
     return known
 
@@ -79,11 +91,6 @@ def _candidates(size: int, low: int, high: int | None) -> list[int]:
     return list(dict.fromkeys(n for n in found if n != size))
 
 
-def _user_placeholders(program: Program) -> list[torch.fx.Node]:
-    user = set(program.user_inputs)
-    return [node for entry, node in zip(program.inputs, program.placeholders, strict=True) if entry in user]
-
-
 def other_size(size: int, low: int, high: int | None) -> int:
     """Another size within the bounds: twice a small one, 32 more than a large one; divisibility mostly stays."""
     step = 32 if size >= 64 else max(size, 2)
@@ -93,16 +100,17 @@ def other_size(size: int, low: int, high: int | None) -> int:
     return size
 
 
-def _at(call: tuple[Any, Any], sizes: Sequence[tuple[Size, ...]], chosen: Known) -> tuple[Any, Any]:
-    fresh = iter([_resize(tensor, symbolic, chosen) for tensor, symbolic in zip(_tensors(call), sizes, strict=True)])
-    return pytree.tree_map_only(torch.Tensor, lambda _: next(fresh), call)
+def _at(module: torch.nn.Module, call: tuple[Any, Any], fed: Fed, chosen: Known) -> tuple[Any, Any]:
+    args, kwargs = call
+    arguments = arguments_of(module, args, kwargs)
+    leaves, spec = pytree.tree_flatten((args, {name: kwargs[name] for name in arguments if name in kwargs}))
+    fresh = [leaf if each is None else _resize(*each, chosen) for leaf, each in zip(leaves, fed, strict=True)]
+    return pytree.tree_unflatten(fresh, spec)
 
 
-def _tensors(call: tuple[Any, Any]) -> list[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor)]
-
-
-def _resize(tensor: torch.Tensor, sizes: tuple[Size, ...], chosen: Mapping[sympy.Symbol, int]) -> torch.Tensor:
+def _resize(tensor: Any, sizes: tuple[Size, ...], chosen: Mapping[sympy.Symbol, int]) -> Any:
+    if not isinstance(tensor, torch.Tensor):
+        return int(sizes[0].subs(chosen)) if isinstance(sizes[0], sympy.Expr) else tensor  # type: ignore[arg-type]
     for axis, size in enumerate(sizes):
         if isinstance(size, sympy.Expr):
             wanted = int(size.subs(chosen))  # type: ignore[arg-type]  # every symbol of an input has a number here

@@ -1,16 +1,23 @@
-"""What sizes the user asked to be dynamic, in one form whatever form it came in, and what became of each."""
+"""What sizes the user asked to be dynamic: every form of asking in one form, axes by the path of the input."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._dynamo.exc import UserError
 from torch.export import Dim
-from torch.export.dynamic_shapes import _combine_args, _DimHint, _DimHintType, _tree_map_with_path
-from torch.utils import _pytree as pytree
+from torch.export.dynamic_shapes import _DimHint, _DimHintType, _tree_map_with_path
+
+from exporter.capture.inputs import Leaf, arguments_of, children, key_name, leaves_of
+
+AUTO = "auto"
+"""In the place of a request: whatever can be dynamic, is."""
+
+Axes = dict[str, dict[int | None, Any]]
+"""Path of an input → axis → what was asked for it: a name, a Dim, a hint. The axis of a number is None."""
 
 
 class ShapesError(ValueError):
@@ -22,97 +29,192 @@ class Request:
     """One axis of one input that shall stay dynamic, by the path of the input ("x", "past.0.key")."""
 
     input: str
-    axis: int
+    axis: int | None
+    """None: the input is itself a number."""
+    source: str
+    """PyTorch's name of the size, as the guards have it: "L['x'].size()[0]"."""
     name: str | None = None
     """The user's name for the dimension, if one was given."""
     size: int | None = None
     """The size in the example."""
     bounds: tuple[int, int | None] = (0, None)
     """Smallest and largest size that the user asked for (None: any)."""
+    required: bool = True
+    """False: it shall be dynamic only if it can be."""
+    from_one: bool = False
+    """It shall be dynamic even if it is 0 or 1 in the example, which PyTorch takes for a constant."""
+
+    @property
+    def label(self) -> str:
+        """What to call the dimension in a message."""
+        return self.name or (self.input if self.axis is None else f"{self.input}.{self.axis}")
 
 
-@dataclass(frozen=True)
-class Leaf:
-    """One flattened input: where it stands in the call, and its example value."""
+def axes_of(
+    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], wanted: Any, names: Sequence[str] | None = None
+) -> Axes:
+    """Every axis that was asked for, in whatever form: what it was asked to be, by the path of its input.
 
-    path: str
-    value: Any
-
-
-def leaves_of(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Leaf]:
-    """The flattened inputs in torch.export's order, under the names of forward's parameters."""
-    combined = _combine_args(model, args, kwargs)
-    leaves, _ = pytree.tree_flatten_with_path(dict(combined))
-    return [Leaf(path_name(path), value) for path, value in leaves]
-
-
-def path_name(path: Sequence[Any]) -> str:
-    """`(MappingKey("past"), SequenceKey(0), GetAttrKey("key"))` as "past.0.key"."""
-    parts = []
-    for key in path:
-        part = next((getattr(key, field) for field in ("key", "idx", "name") if hasattr(key, field)), key)
-        parts.append(str(part))
-    return ".".join(parts)
-
-
-def requests_of(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> list[Request]:
-    """Every axis that `dynamic_shapes` asks to be dynamic."""
-    found: list[Request] = []
-    if not dynamic_shapes:
+    `wanted` is what torch.export takes as `dynamic_shapes` (nested containers by name or position, a ShapesCollection,
+    AdditionalInputs), with strings as names of dimensions, paths as keys ("past.0.key"), `names` for the inputs in
+    order, and "auto" for all axes of an input, or of all of them. Raises ShapesError for what fits no input.
+    """
+    if hasattr(wanted, "dynamic_shapes"):
+        wanted = wanted.dynamic_shapes(model, args, dict(kwargs))
+    arguments = arguments_of(model, args, kwargs)
+    found: Axes = {}
+    if wanted is None:
         return found
-    combined = dict(_combine_args(model, args, kwargs))
-
-    def visit(path: Sequence[Any], value: Any, spec: Any) -> None:
-        if isinstance(value, torch.Tensor):
-            for axis, each in _axes(spec):
-                if _is_dynamic(each):
-                    found.append(_request(path_name(path), axis, each, value))
-        elif spec is not None:
-            raise ShapesError(f"dynamic_shapes asks for dimensions of '{path_name(path)}', which is no tensor")
-
-    try:
-        _tree_map_with_path(visit, combined, _as_mapping(combined, dynamic_shapes), tree_name="inputs")
-    except UserError as error:  # the structures differ; PyTorch says where
-        raise ShapesError(str(error).splitlines()[0]) from error
+    leaves = leaves_of(arguments)
+    if wanted == AUTO:
+        return {
+            leaf.path: _axes(leaf.path, leaf.value, AUTO) for leaf in leaves if isinstance(leaf.value, torch.Tensor)
+        }
+    if isinstance(wanted, Mapping):
+        wanted = _by_path(wanted, leaves, names)
+    elif isinstance(wanted, (list, tuple)):
+        wanted = _by_position(model, arguments, wanted)
+    else:
+        raise ShapesError(f"dynamic_shapes is {wanted!r}, not a mapping or a sequence of requests")
+    _visit("", arguments, wanted, found)
     return found
 
 
-def _request(path: str, axis: Any, each: Any, value: torch.Tensor) -> Request:
-    if not isinstance(axis, int) or not -value.dim() <= axis < value.dim():
-        raise ShapesError(f"dynamic_shapes names dimension {axis!r} of '{path}', which has {value.dim()} dimensions")
-    size, (low, high) = value.shape[axis], _bounds(each)
-    if size < low or (high is not None and size > high):
+def _by_path(wanted: Mapping[Any, Any], leaves: Sequence[Leaf], names: Sequence[str] | None) -> dict[Any, Any]:
+    """The request with the user's own names of inputs replaced by their paths."""
+    fed = [leaf.path for leaf in leaves if isinstance(leaf.value, torch.Tensor)]
+    own = {name: path for name, path in zip(names or (), fed, strict=False) if name not in fed}
+    return {own.get(key, key): spec for key, spec in wanted.items()}
+
+
+def _by_position(model: Any, arguments: Mapping[str, Any], wanted: Sequence[Any]) -> dict[Any, Any]:
+    """Requests in order of forward's parameters; those of `*args` may also stand one by one."""
+    parameters = inspect.signature(getattr(model, "forward", model)).parameters.values()
+    spread = next((each.name for each in parameters if each.kind is each.VAR_POSITIONAL), None)
+    given = len(wanted)
+    if spread is not None and spread in arguments and given > len(arguments):
+        first = list(arguments).index(spread)
+        end = first + len(arguments[spread])
+        wanted = [*wanted[:first], tuple(wanted[first:end]), *wanted[end:]]
+    if len(wanted) > len(arguments):
+        raise ShapesError(f"dynamic_shapes has {given} entries for {len(arguments)} inputs")
+    return dict(zip(arguments, wanted, strict=False))
+
+
+def _visit(path: str, value: Any, spec: Any, found: Axes) -> None:
+    inner = list(value.items()) if path == "" else children(value)
+    if spec is None:
+        return
+    if inner is None:
+        found.setdefault(path, {}).update(_axes(path, value, spec))
+        return
+    values = {key_name(key): child for key, child in inner}
+    for key, each in _matched(path, value, spec, list(values)):
+        head, rest = _split(str(key), values)
+        if head is None:
+            whole = f" of '{path}'; it holds" if path else "; the inputs are"
+            raise ShapesError(f"dynamic_shapes names '{key}', which is no input{whole}: {', '.join(values)}")
+        _visit(f"{path}.{head}" if path else head, values[head], {rest: each} if rest else each, found)
+
+
+def _split(key: str, values: Mapping[str, Any]) -> tuple[str | None, str]:
+    """A key that may be a path: which of the values it begins with, and the path within that."""
+    if key in values:
+        return key, ""
+    head = next((name for name in values if key.startswith(f"{name}.")), None)
+    return head, key[len(head) + 1 :] if head else ""
+
+
+def _matched(path: str, value: Any, spec: Any, names: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+    """(key, request) for what a container holds."""
+    if spec == AUTO:
+        yield from ((name, AUTO) for name in names)
+    elif isinstance(spec, Mapping):
+        yield from spec.items()
+    elif type(spec) is type(value) and not isinstance(spec, (list, tuple)):  # the same class around requests
+        yield from ((key_name(key), each) for key, each in children(spec) or ())
+    elif isinstance(spec, (list, tuple)):
+        if len(spec) != len(names):
+            raise ShapesError(f"dynamic_shapes has {len(spec)} entries for the {len(names)} values of '{path}'")
+        yield from zip(names, spec, strict=True)
+    else:
+        raise ShapesError(f"dynamic_shapes holds {spec!r} for '{path}', where a mapping or a sequence belongs")
+
+
+def _axes(path: str, value: Any, spec: Any) -> dict[int | None, Any]:
+    """Axis → request for one input."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        spec = spec.get(None) if isinstance(spec, Mapping) else spec
+        return {None: spec} if _may_change(spec) else {}
+    if not isinstance(value, torch.Tensor):
+        raise ShapesError(f"dynamic_shapes asks for dimensions of '{path}', which is no tensor")
+    if spec == AUTO:
+        return dict.fromkeys(range(value.dim()), AUTO)
+    if not isinstance(spec, (Mapping, list, tuple)):
+        raise ShapesError(f"dynamic_shapes holds {spec!r} where a mapping of dimensions belongs")
+    found: dict[int | None, Any] = {}
+    for axis, each in spec.items() if isinstance(spec, Mapping) else enumerate(spec):
+        if not isinstance(axis, int) or not -value.dim() <= axis < value.dim():
+            raise ShapesError(
+                f"dynamic_shapes names dimension {axis!r} of '{path}', which has {value.dim()} dimensions"
+            )
+        if isinstance(each, int) and each != value.shape[axis]:
+            raise ShapesError(f"dimension {axis} of '{path}' is {value.shape[axis]}, but dynamic_shapes says {each}")
+        if _may_change(each):
+            found[axis % value.dim()] = each
+    return found
+
+
+def _may_change(each: Any) -> bool:
+    if isinstance(each, _DimHint):
+        return each.type is not _DimHintType.STATIC
+    return isinstance(each, (str, Dim)) and not isinstance(each, int)
+
+
+def requests_of(arguments: Mapping[str, Any], axes: Axes) -> list[Request]:
+    """The axes as requests, checked against the sizes in the example."""
+    values = {leaf.path: leaf for leaf in leaves_of(arguments)}
+    found = [_request(values[path], axis, each) for path, wanted in axes.items() for axis, each in wanted.items()]
+    first: dict[str, Request] = {}
+    for request in found:
+        other = first.setdefault(request.name, request) if request.name else request
+        if other.size != request.size:
+            raise ShapesError(
+                f"'{request.name}' is {other.size} in '{other.input}' and {request.size} in '{request.input}'; "
+                "dimensions of one name have one size"
+            )
+    return found
+
+
+def _request(leaf: Leaf, axis: int | None, each: Any) -> Request:
+    source = leaf.source if axis is None else f"{leaf.source}.size()[{axis}]"
+    size = leaf.value if axis is None else leaf.value.shape[axis]
+    low, high = _bounds(each)
+    hint = isinstance(each, _DimHint) and each.type is _DimHintType.AUTO
+    if not hint and (size < low or (high is not None and size > high)):
         allowed = f"{low} to {high}" if high is not None else f"at least {low}"
-        raise ShapesError(f"dimension {axis} of '{path}' is {size} in the example, but dynamic_shapes says {allowed}")
-    return Request(path, axis % value.dim(), _name(each), size, (low, high))
+        raise ShapesError(
+            f"dimension {axis} of '{leaf.path}' is {size} in the example, but dynamic_shapes says {allowed}"
+        )
+    return Request(leaf.path, axis, source, _name(each), size, (low, high), not hint and each != AUTO, not hint)
 
 
-def relaxed(dynamic_shapes: Any) -> Any:
-    """The same request with every dimension left for PyTorch to decide, so that no single one can fail the capture.
+def relaxed(arguments: Mapping[str, Any], axes: Axes) -> Any:
+    """The request as torch.export takes it, with every dimension left for PyTorch to decide.
 
-    What it decided is compared with the request afterwards: one dimension that cannot stay dynamic is then one
-    finding, and not the end of the run. Bounds that the user gave are kept.
+    So no single one can fail the capture. What PyTorch decided is compared with the request afterwards: a dimension
+    that cannot stay dynamic is then one finding, and not the end of the run. Bounds that the user gave are kept.
     """
-    if isinstance(dynamic_shapes, dict):
-        return {key: relaxed(value) for key, value in dynamic_shapes.items()}
-    if isinstance(dynamic_shapes, (list, tuple)):
-        return type(dynamic_shapes)(relaxed(value) for value in dynamic_shapes)
-    if isinstance(dynamic_shapes, str):
-        return Dim.AUTO
-    if isinstance(dynamic_shapes, Dim):
-        return _auto(getattr(dynamic_shapes, "min", None), getattr(dynamic_shapes, "max", None))
-    if isinstance(dynamic_shapes, _DimHint) and dynamic_shapes.type is _DimHintType.DYNAMIC:
-        return _auto(dynamic_shapes.min, dynamic_shapes.max)
-    return dynamic_shapes
-
-
-def resolved(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> Any:
-    """`dynamic_shapes` as nested containers, also where it is a ShapesCollection or AdditionalInputs."""
-    if hasattr(dynamic_shapes, "dynamic_shapes"):
-        return dynamic_shapes.dynamic_shapes(model, args, kwargs)
-    if dynamic_shapes is None:
+    if not axes:
         return None
-    return _as_mapping(dict(_combine_args(model, args, kwargs)), dynamic_shapes)
+    leaves = iter(leaves_of(arguments))  # PyTorch's function meets the leaves in the same order
+
+    def spec(_: Any, value: Any) -> Any:
+        wanted = axes.get(next(leaves).path, {})
+        decided = {axis: _auto(*_bounds(each)) for axis, each in wanted.items()}
+        return decided.get(None, decided or None)
+
+    return _tree_map_with_path(spec, dict(arguments))
 
 
 def from_dynamic_axes(
@@ -121,88 +223,33 @@ def from_dynamic_axes(
     dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]],
     outputs: Sequence[str] = (),
 ) -> dict[str, Mapping[int, Any]]:
-    """torch.onnx's `dynamic_axes` by the path of the input, each axis with its name.
+    """torch.onnx's `dynamic_axes` as requests by name or path of the input, each axis with its name.
 
-    Keys are names of inputs: `input_names` where given, else forward's parameters. Keys that name outputs are left
-    out, since the sizes of outputs follow from those of the inputs. Raises ShapesError for any other key.
+    Keys are names of inputs: `names` where given, else forward's parameters. Keys that name outputs are left out,
+    since the sizes of outputs follow from those of the inputs. Raises ShapesError for any other key.
     """
-    tensors = [leaf for leaf in leaves if isinstance(leaf.value, torch.Tensor)]
-    paths = dict(zip(names or (), (leaf.path for leaf in tensors), strict=False)) | {
-        leaf.path: leaf.path for leaf in leaves
-    }
+    known = {*(names or ()), *(leaf.path for leaf in leaves)}
     wanted: dict[str, Mapping[int, Any]] = {}
     for key, axes in dynamic_axes.items():
-        if key in paths:
-            wanted[paths[key]] = axes if isinstance(axes, Mapping) else dict.fromkeys(axes, Dim.AUTO)
+        if key in known:
+            wanted[key] = axes if isinstance(axes, Mapping) else dict.fromkeys(axes, Dim.AUTO)
         elif key not in outputs:
             raise ShapesError(
-                f"dynamic_axes names '{key}', which is no input; the inputs are: {', '.join(sorted(paths))}"
+                f"dynamic_axes names '{key}', which is no input; the inputs are: {', '.join(sorted(known))}"
             )
     return wanted
 
 
-def as_dynamic_shapes(
-    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], axes: Mapping[str, Mapping[int, Any]]
-) -> dict[str, Any]:
-    """Axes by input path in the nested form that torch.export takes."""
-    combined = dict(_combine_args(model, args, kwargs))
-    return _tree_map_with_path(
-        lambda path, value: dict(axes.get(path_name(path), {})) if isinstance(value, torch.Tensor) else None, combined
-    )
-
-
-def _as_mapping(combined: dict[str, Any], dynamic_shapes: Any) -> dict[str, Any]:
-    """Positional requests by parameter name; parameters that are not mentioned are static."""
-    if not isinstance(dynamic_shapes, (Mapping, list, tuple)):
-        raise ShapesError(f"dynamic_shapes is {dynamic_shapes!r}, not a mapping or a sequence of requests")
-    if isinstance(dynamic_shapes, (list, tuple)):
-        if len(dynamic_shapes) > len(combined):
-            raise ShapesError(f"dynamic_shapes has {len(dynamic_shapes)} entries for {len(combined)} inputs")
-        dynamic_shapes = dict(zip(combined, dynamic_shapes, strict=False))
-    unknown = [name for name in dynamic_shapes if name not in combined]
-    if unknown:
-        raise ShapesError(
-            f"dynamic_shapes names '{unknown[0]}', which is no input; the inputs are: {', '.join(combined)}"
-        )
-    return {name: _filled(value, dynamic_shapes.get(name)) for name, value in combined.items()}
-
-
-def _filled(value: Any, spec: Any) -> Any:
-    """A request for a nested input with None wherever it says nothing, which is what torch.export wants to read."""
-    if spec is None:
-        return pytree.tree_map(lambda _: None, value)
-    if isinstance(value, dict) and isinstance(spec, dict):
-        return {key: _filled(each, spec.get(key)) for key, each in value.items()}
-    return spec
-
-
-def _axes(spec: Any) -> Iterator[tuple[Any, Any]]:
-    if isinstance(spec, Mapping):
-        yield from spec.items()
-    elif isinstance(spec, (list, tuple)):
-        yield from enumerate(spec)
-    elif spec is not None:
-        raise ShapesError(f"dynamic_shapes holds {spec!r} where a mapping of dimensions belongs")
-
-
-def _is_dynamic(each: Any) -> bool:
-    if isinstance(each, _DimHint):
-        return each.type is _DimHintType.DYNAMIC
-    return isinstance(each, (str, Dim)) and not isinstance(each, int)
-
-
 def _name(each: Any) -> str | None:
     if isinstance(each, str):
-        return each
+        return None if each == AUTO else each
     return each.__name__ if isinstance(each, Dim) else None
 
 
 def _bounds(each: Any) -> tuple[int, int | None]:
     low, high = getattr(each, "min", None), getattr(each, "max", None)
-    return low if isinstance(low, int) else 0, high if isinstance(high, int) else None
+    return int(low) if isinstance(low, int) else 0, int(high) if isinstance(high, int) else None
 
 
-def _auto(low: int | None, high: Any) -> Any:
-    high = high if isinstance(high, int) else None
-    low = low if isinstance(low, int) and low > 0 else None
-    return Dim.AUTO if low is None and high is None else Dim.AUTO(min=low, max=high)
+def _auto(low: int, high: int | None) -> Any:
+    return Dim.AUTO if low <= 0 and high is None else Dim.AUTO(min=low or None, max=high)

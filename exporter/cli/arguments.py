@@ -33,7 +33,12 @@ Inputs = Annotated[
 ]
 Dynamic = Annotated[
     list[str] | None,
-    typer.Option("--dynamic", metavar="NAME:INDEX=DIM[,…]", help="Dims of an input that may vary. Repeatable."),
+    typer.Option(
+        "--dynamic",
+        metavar="NAME:INDEX=DIM[,…]",
+        help="Dims of an input that may vary; NAME may be a path (past.0.key). NAME:auto: all of "
+        "them that can; auto: those of all inputs. Repeatable.",
+    ),
 ]
 Provider = Annotated[
     str, typer.Option("--provider", help="ONNX Runtime provider to validate on; auto: CUDA where it works, else CPU.")

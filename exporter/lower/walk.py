@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,6 +28,9 @@ from fx_passes.sizes import size_of, sizes_of
 
 IR_VERSIONS = ((25, 13), (24, 12), (23, 11), (21, 10), (19, 9), (0, 8))
 """(from this opset on, IR version): the first IR version whose ONNX release defines the opset."""
+
+CONDITIONS = "fxport.conditions"
+"""Model metadata: what the model asks of its dynamic sizes, in words, as a JSON list."""
 
 Table = Mapping[Any, Lowering]
 
@@ -71,6 +75,8 @@ class _Walk:
         version = next(version for opset, version in IR_VERSIONS if self.op.opset >= opset)
         model = ir.Model(graph, ir_version=version, producer_name="fxport")
         model.metadata_props[TABLE] = self.places.as_json()
+        if self.program.conditions:
+            model.metadata_props[CONDITIONS] = json.dumps([condition.words for condition in self.program.conditions])
         return model
 
     # What goes in ------------------------------------------------------------------------------------------------
@@ -80,8 +86,9 @@ class _Walk:
         for entry, node in zip(self.program.inputs, self.program.placeholders, strict=True):
             self.op.unique(entry.name)
             if entry.kind is InputKind.USER:
-                values[node] = self._input(entry.name, node)
-                inputs.append(values[node])
+                inputs.append(self._input(entry.name, node))
+                fake = node.meta["val"]
+                values[node] = inputs[-1] if isinstance(fake, torch.Tensor) else size_of(fake)
             else:
                 assert entry.target is not None
                 values[node] = self._weight(entry.name, self.program.tensors[entry.target], node)

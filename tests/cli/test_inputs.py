@@ -164,9 +164,15 @@ def test_inputs_that_do_not_fit(folder: Path, name: str, texts: tuple[str, ...],
 def test_dims_are_named_by_input(folder: Path) -> None:
     assert parse_dynamic("x:0=batch,-1=seq") == ("x", {0: "batch", -1: "seq"})
     source = with_dynamic(given("Adder", "x=2x3", "y=3x1"), ["x:-1=width"])
-    assert source.dynamic_shapes == {"x": {1: "width"}, "y": None}
+    assert source.dynamic_shapes == {"x": {1: "width"}}
     both = with_dynamic(given("with_all"), ["x:1=width"])
-    assert both.dynamic_shapes == {"x": {0: "rows", 1: "width"}, "scale": None}
+    assert both.dynamic_shapes == {"x": {0: "rows", 1: "width"}}
+    auto = with_dynamic(given("with_all"), ["auto", "x:1=width"])
+    assert auto.dynamic_shapes == {"x": {0: "rows", 1: "width"}}
+    assert with_dynamic(given("Adder", "x=2x3", "y=3x1"), ["auto"]).dynamic_shapes == {
+        name: {0: "auto", 1: "auto"} for name in ("x", "y")
+    }
+    assert with_dynamic(given("Adder", "x=2x3", "y=3x1"), ["y:auto"]).dynamic_shapes == {"y": {0: "auto", 1: "auto"}}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.export import Dim, ShapesCollection
+from torch.export import AdditionalInputs, Dim, ShapesCollection
 
 from diagnostics import Finding, Level, Log
 from exporter import ExportError, OnnxProgram, Options, export
@@ -43,7 +43,9 @@ def collection() -> ShapesCollection:
         {"dynamic_shapes": ({0: BATCH}, {0: BATCH})},
         {"dynamic_shapes": {"left": {0: Dim("batch", max=50)}, "right": {0: Dim.AUTO}}},
         {"dynamic_shapes": {"left": ("batch", None), "right": ("batch", None)}},
+        {"dynamic_shapes": {"left": ["batch", None], "right": {-2: "batch"}}},
         {"dynamic_shapes": collection()},
+        {"input_names": ["a", "b"], "dynamic_shapes": {"a": {0: "batch"}, "b": {0: BATCH}}},
         {"dynamic_axes": {"left": {0: "batch"}, "right": {0: "batch"}, "sum": {0: "batch"}}, "output_names": ["sum"]},
         {"input_names": ["a", "b"], "dynamic_axes": {"a": {0: "batch"}, "b": {0: "batch"}}},
     ],
@@ -55,6 +57,59 @@ def test_every_way_to_ask_for_a_dynamic_dimension(options: dict[str, Any]) -> No
     assert dims(program) == {left: ["batch", 4], right: ["batch", 4], output: ["batch", 4]}
     other = (torch.randn(7, 4), torch.randn(7, 4))
     assert_same(run_session(session_of(program), program, other), [Pair()(*other)])
+
+
+def additional() -> AdditionalInputs:
+    shapes = AdditionalInputs()
+    shapes.add((torch.randn(5, 4), torch.randn(5, 4)))
+    return shapes
+
+
+@pytest.mark.parametrize(
+    ("dynamic_shapes", "axes"),
+    [
+        ("auto", ["left.0", "left.1"]),
+        ({"left": "auto", "right": {0: Dim.AUTO}}, ["left.0", 4]),
+        (({0: Dim.DYNAMIC, 1: 4}, {0: Dim.DYNAMIC, 1: Dim.STATIC}), ["left.0", 4]),
+        (additional(), ["left.0", 4]),
+    ],
+)
+def test_dimensions_without_a_name_have_that_of_their_place(dynamic_shapes: Any, axes: list[Any]) -> None:
+    program = export(Pair(), PAIR, dynamic_shapes=dynamic_shapes)
+    assert dims(program) == {"left": axes, "right": axes, "output": axes}
+
+
+class Twice(torch.nn.Module):
+    def forward(self, one: torch.Tensor, two: torch.Tensor) -> torch.Tensor:
+        return torch.cat([one, one]) + two
+
+
+def test_a_derived_dimension_is_what_was_asked_for() -> None:
+    log, n = Log(), Dim("n")
+    program = export(Twice(), (torch.randn(3), torch.randn(6)), dynamic_shapes=({0: n}, {0: 2 * n}), log=log)
+    assert dims(program) == {"one": ["n"], "two": ["2*n"], "output": ["2*n"]}
+    assert not log.findings
+
+
+class Repeats(torch.nn.Module):
+    def forward(self, x: torch.Tensor, times: int) -> torch.Tensor:
+        return x.repeat(times, 1) * times
+
+
+def test_a_number_may_be_an_input() -> None:
+    program = export(Repeats(), (torch.randn(2, 3), 3), dynamic_shapes=({0: "n"}, "times"))
+    assert dims(program) == {"x": ["n", 3], "times": [], "output": ["n*times", 3]}
+    case = (torch.randn(4, 3), torch.tensor(5))
+    assert_same(run_session(session_of(program), program, case), [Repeats()(case[0], 5)])
+
+
+def test_what_the_model_asks_of_its_sizes_is_in_it() -> None:
+    class Rows(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.reshape(-1, 3)
+
+    program = export(Rows(), (torch.randn(6),), dynamic_shapes=({0: "n"},))
+    assert program.model.metadata_props["fxport.conditions"] == '["n: a multiple of 3"]'
 
 
 def test_an_example_of_size_one_may_be_dynamic() -> None:
@@ -76,6 +131,9 @@ def test_an_example_of_size_one_may_be_dynamic() -> None:
         ({"dynamic_shapes": {"left": {"0": "batch"}}}, "dimension '0' of 'left'"),
         ({"dynamic_shapes": {"left": 7}}, "7 where a mapping"),
         ({"dynamic_shapes": {"left": {0: Dim("batch", min=4)}}}, "is 3 in the example.*at least 4"),
+        ({"dynamic_shapes": {"left": {0: "n", 1: "n"}}}, "'n' is 3 in 'left' and 4 in 'left'"),
+        ({"dynamic_shapes": {"left": {0: 5}}}, "is 3, but dynamic_shapes says 5"),
+        ({"dynamic_shapes": {"left.0": {0: "n"}}}, "'0' of 'left', which has 2"),
         ({"opset_version": 17}, "17 is out of range.*18 to 26"),
         ({"output_names": ["a", "b"]}, "2 names.*1 tensors"),
         ({"input_names": ["a", "b", "c"]}, "3 names.*2 inputs"),

@@ -1,0 +1,89 @@
+"""What a call feeds, value by value: its path among the arguments, and PyTorch's own name of where it comes from."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch.export.dynamic_shapes import _combine_args
+from torch.utils import _pytree as pytree
+
+from exporter.capture.structures import register_dataclasses
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One flattened input: where it stands in the call ("past.0.key"), its value, and PyTorch's name of it."""
+
+    path: str
+    value: Any
+    source: str
+    """As the sources of guards have it: "L['past'][0].key"."""
+
+
+Child = tuple[Any, Any]
+"""A key of `torch.utils._pytree`, or an index where a container is declared without keys, and what stands there."""
+
+
+def arguments_of(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call under the names of forward's parameters, in their order.
+
+    What `**kwargs` collects stands under its own names; dataclasses become containers. Raises TypeError for a call
+    that does not fit.
+    """
+    register_dataclasses((args, dict(kwargs)))
+    found = dict(_combine_args(model, args, dict(kwargs)))
+    for parameter in inspect.signature(getattr(model, "forward", model)).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            found |= found.pop(parameter.name, {})
+    return found
+
+
+def leaves_of(arguments: Mapping[str, Any]) -> list[Leaf]:
+    """The flattened arguments in torch.export's order."""
+    return [leaf for name, value in arguments.items() for leaf in _leaves(value, name, f"L[{name!r}]")]
+
+
+def _leaves(value: Any, path: str, source: str) -> Iterator[Leaf]:
+    inner = children(value)
+    if inner is None:
+        yield Leaf(path, value, source)
+        return
+    for key, child in inner:
+        yield from _leaves(child, f"{path}.{key_name(key)}", source + _access(key))
+
+
+def children(value: Any) -> list[Child] | None:
+    """What a container holds, in the order in which PyTorch flattens it; None for anything else."""
+    kind = pytree.SUPPORTED_NODES.get(pytree._get_node_type(value))
+    if kind is None:
+        return None
+    if kind.flatten_with_keys_fn is not None:
+        try:
+            return list(kind.flatten_with_keys_fn(value)[0])
+        except ValueError:  # declared without keys, which PyTorch knows only when it is asked for them
+            pass
+    return list(enumerate(kind.flatten_fn(value)[0]))
+
+
+def key_name(key: Any) -> str:
+    """A key of `torch.utils._pytree` as a part of a path."""
+    return str(next((getattr(key, field) for field in ("key", "idx", "name") if hasattr(key, field)), key))
+
+
+def path_name(path: tuple[Any, ...]) -> str:
+    """`(MappingKey("past"), SequenceKey(0), GetAttrKey("key"))` as "past.0.key"."""
+    return ".".join(map(key_name, path))
+
+
+def _access(key: Any) -> str:
+    match key:
+        case pytree.GetAttrKey():
+            return f".{key.name}"
+        case pytree.MappingKey():
+            return f"[{key.key!r}]"
+        case pytree.SequenceKey():
+            return f"[{key.idx}]"
+    return f"[{key}]"

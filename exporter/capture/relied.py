@@ -1,0 +1,119 @@
+"""The conditions on free sizes that a captured graph relies on, sorted by how many of the sizes they bind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import sympy
+import torch
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from diagnostics import Place
+from exporter.capture.conditions import few_sizes, grid, test_of
+from exporter.capture.guards import Guard
+from exporter.capture.shapes import Request
+from fx_passes.graph import place_of
+from fx_passes.program import Program
+from fx_passes.sizes import sizes_of
+
+aten = torch.ops.aten
+Symbol = sympy.Symbol
+
+SMALLEST = 2
+"""PyTorch traces a dynamic size as if it were neither 0 nor 1, and its ops do the same at 1 as at any other size."""
+
+SQUEEZES = (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)
+"""Ops whose result has another number of axes where a size is 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relied:
+    """A condition on free sizes. It is also asked about the size 1 if it is `from_one`."""
+
+    condition: sympy.Basic
+    symbols: tuple[Symbol, ...]
+    place: Place | None
+    from_one: bool
+    guard: Guard | None
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """Conditions on one size each, by its symbol, and conditions that bind several; in the order of the run."""
+
+    alone: dict[Symbol, list[Relied]] = field(default_factory=dict)
+    joint: list[Relied] = field(default_factory=list)
+
+
+def sorted_conditions(program: Program, guards: Sequence[Guard], owner: Mapping[Symbol, Request]) -> Sorted:
+    """The conditions that say something about the sizes of `owner`, each once.
+
+    Of what ops asked, only what could make them fail counts: with the rest they choose among ways to one result.
+    """
+    found: dict[sympy.Basic, Relied] = {}
+    for each in (*_of_guards(guards), *_of_squeezes(program)):
+        if all(symbol in owner for symbol in each.symbols) and (each.from_one or not _is_generic(each.condition)):
+            found.setdefault(each.condition, each)
+    result = Sorted()
+    for relied in found.values():
+        alone = _alone(relied, owner)
+        if alone is None:
+            result.joint.append(relied)
+        elif alone.symbols:
+            result.alone.setdefault(alone.symbols[0], []).append(alone)
+    return result
+
+
+def _alone(relied: Relied, owner: Mapping[Symbol, Request]) -> Relied | None:
+    """The condition as one about a single size, also where others are mentioned and do not matter; None if not."""
+    if len(relied.symbols) == 1:
+        return relied
+    if len(relied.symbols) > 3:
+        return None
+    sizes = {symbol: owner[symbol].size or SMALLEST for symbol in relied.symbols}
+    choices = [few_sizes(SMALLEST, None, size, 12) for size in sizes.values()]
+    test = test_of(relied.condition, relied.symbols)
+    truth = {point: test(*point) for point in grid(choices)}
+    for position, symbol in enumerate(relied.symbols):
+        answers = {size: {truth[point] for point in truth if point[position] == size} for size in choices[position]}
+        if all(len(each) == 1 for each in answers.values()):
+            others = {other: sympy.Integer(size) for other, size in sizes.items() if other != symbol}
+            condition: Any = relied.condition.xreplace(others)
+            return replace(relied, condition=condition, symbols=(symbol,) if condition.free_symbols else ())
+    return None
+
+
+def _of_guards(guards: Sequence[Guard]) -> Iterator[Relied]:
+    for guard in guards:
+        condition = guard.now
+        for part in condition.args if isinstance(condition, sympy.And) else (condition,):
+            if isinstance(part, sympy.Basic) and part.free_symbols and not free_unbacked_symbols(part):
+                yield Relied(part, _symbols(part), guard.place, guard.by_user, guard)
+
+
+def _of_squeezes(program: Program) -> Iterator[Relied]:
+    """That a size is not 1, where an axis of that size would vanish if it were."""
+    for node in program.graph_module.graph.nodes:
+        if node.op == "call_function" and node.target in SQUEEZES:
+            sizes = sizes_of(node.args[0].meta["val"])
+            wanted = node.args[1] if len(node.args) > 1 else range(len(sizes))
+            for axis in [wanted] if isinstance(wanted, int) else wanted:
+                if sizes and isinstance(sizes[axis], sympy.Expr):
+                    condition = sympy.Ne(sizes[axis], 1)
+                    yield Relied(condition, _symbols(condition), place_of(node), True, None)
+
+
+def _symbols(condition: Any) -> tuple[Symbol, ...]:
+    return tuple(sorted(condition.free_symbols, key=str))
+
+
+def _is_generic(condition: Any) -> bool:
+    """Whether an op only made sure that a size is nothing special: PyTorch then chooses among equal ways."""
+    if isinstance(condition, sympy.Ne):
+        return True
+    if not isinstance(condition, sympy.core.relational.Relational) or isinstance(condition, sympy.Eq):
+        return False
+    bound = getattr(condition, "lts", None)  # the smaller side of an inequality
+    return isinstance(bound, sympy.Integer) and bool(bound <= SMALLEST)
