@@ -46,6 +46,7 @@ class OwnType(nn.Module):
 class Features:
     x: torch.Tensor
     y: torch.Tensor
+    uses: int = dataclasses.field(init=False, default=0)
 
 
 class DataclassInput(nn.Module):
@@ -57,6 +58,7 @@ class DataclassInput(nn.Module):
 class Result:
     logits: torch.Tensor
     loss: torch.Tensor
+    uses: int = dataclasses.field(init=False, default=0)
 
 
 class DataclassOutput(nn.Module):
@@ -190,7 +192,7 @@ CASES = (
         (Pair(X),),
     ),
     FailureCase(
-        "a dataclass among the inputs",
+        "a dataclass among the inputs, with a field of its own",
         "dataclass",
         "FXP1011",
         "«def forward(self, features: Features) -> torch.Tensor:»",
@@ -198,7 +200,12 @@ CASES = (
         (Features(X, X),),
     ),
     FailureCase(
-        "a dataclass as output", "dataclass", "FXP1011", "«return Result(x * 2, x.mean())»", DataclassOutput, (X,)
+        "a dataclass as output, with a field of its own",
+        "dataclass",
+        "FXP1011",
+        "«return Result(x * 2, x.mean())»",
+        DataclassOutput,
+        (X,),
     ),
     FailureCase(
         "a generator as output",
