@@ -27,6 +27,8 @@ class LoopOverSize(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         total = x[0]
         for i in range(1, x.shape[0]):
+            if i > 9:
+                break
             total = total * 0.5 + x[i]
         return total
 
@@ -199,7 +201,9 @@ class Chunks(nn.Module):
 class Times(nn.Module):
     def forward(self, x: Tensor, times: int) -> Tensor:
         y = x + 1
-        for _ in range(times):
+        for turn in range(times):
+            if turn > 9:
+                break
             y = y * 2
         return y
 
