@@ -193,6 +193,16 @@ CONTRACT_BROKEN = Rule(
 BUDGET_EXCEEDED = Rule(
     "FXP7005", "BudgetExceeded", ERROR, "'{name}' is over the budget. It is {value}; the budget is {limit}."
 )
+CONTRACT_CHANGED = Rule(
+    "FXP7006", "ContractChanged", ERROR, "'{name}' is not what it was. It was '{old}'; it is '{new}'."
+)
+GREW_SINCE_BASELINE = Rule(
+    "FXP7007", "GrewSinceBaseline", WARNING, "'{name}' is more than in the baseline. It was {old}; it is {new}."
+)
+OPERATORS_CHANGED = Rule(
+    "FXP7008", "OperatorsChanged", NOTE, "The number of '{op}' nodes has changed. It was {old}; it is {new}."
+)
+WEIGHTS_CHANGED = Rule("FXP7009", "WeightsChanged", WARNING, "The weight '{name}' has changed. Detail: '{detail}'.")
 
 # 8: quality
 

@@ -24,6 +24,9 @@ def command(
         int | None, typer.Option("--jobs", "-j", min=1, help="Checks at the same time; one for two cores by default.")
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Check models that have not changed, too.")] = False,
+    update: Annotated[
+        bool, typer.Option("--update", help="Write what is found to the baseline fxport.lock instead of comparing.")
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="DIR", help="Models and cache; .fxport beside the manifest by default."),
@@ -50,6 +53,7 @@ def command(
         manifest=manifest,
         jobs=jobs,
         cached=not no_cache,
+        update=update,
         output=output,
         sarif=sarif,
         report=report,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from diagnostics import rules
 from diagnostics.paths import write_whole
-from exporter.cli.check import init
+from exporter.cli.check import init, lock
 from exporter.cli.check.cache import Cache, environment
 from exporter.cli.check.items import Task, tasks_of
 from exporter.cli.check.manifest import find, load
@@ -36,6 +36,7 @@ class Request:
     manifest: Path | None
     jobs: int | None
     cached: bool
+    update: bool
     output: Path | None
     sarif: Path | None
     report: Path | None
@@ -53,13 +54,16 @@ def check(request: Request) -> int:
     """Check all items, print and write the reports, and return the exit code."""
     manifest = request.manifest or find(Path.cwd())
     folder = manifest.resolve().parent
-    tasks = tasks_of(load(manifest), request.models)
+    models = load(manifest)
+    tasks = tasks_of(models, request.models)
     output = (request.output or folder / OUTPUT).resolve()
     require_folder(output, "--output")
     if request.report is not None:
         require_folder(request.report, "--report")
     if request.sarif is not None:
         require_writable(request.sarif, "--sarif")
+    baseline = folder / lock.NAME
+    held = lock.read(baseline)
     prepare(output)
     cache = Cache(output / "cache", folder, environment())
     rows: dict[str, Row] = {}
@@ -76,9 +80,14 @@ def check(request: Request) -> int:
         print("fxport: interrupted", file=sys.stderr)
         code = INTERRUPTED
     ordered = [rows[task.item.id] for task in tasks if task.item.id in rows]
+    if not request.update:
+        ordered = [lock.compared(row, held, request.fail_on) for row in ordered]
     print_rows(ordered, request.format)
     try:
         write_reports(ordered, request.sarif, request.report)
+        if request.update:
+            known = [task.item.id for task in tasks_of(models)]
+            lock.write(baseline, lock.updated(held, ordered, known))
     except OSError as error:
         raise UsageError(f"'{error.filename}' cannot be written: {error.strerror}; name another place.") from error
     return exit_code(ordered) if code is None else code

@@ -1,0 +1,134 @@
+"""`fxport diff OLD NEW`: two ONNX files told apart, by interface, operators and weights."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from diagnostics import Log, Place, Rule, rules
+from exporter.cli import arguments
+from exporter.cli.check.facts import contract_of, operators_of
+from exporter.cli.check.lock import differing
+from exporter.cli.edge import FailOn, Format, Report, run
+from exporter.cli.output import require_writable
+from exporter.cli.source import one_line, require_file
+from exporter.cli.summary import count_nodes, plural
+from exporter.cli.usage import UsageError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Change = tuple[Rule, Mapping[str, Any]]  # Any: facts are what a rule's message takes
+Comparison = Callable[[Any, Any], Iterator[Change]]  # Any: ir.Model, which is imported on use
+
+
+def command(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="An ONNX file.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="Another.")],
+    sarif: arguments.Sarif = None,
+    fail_on: arguments.FailOnLevel = FailOn.ERROR,
+    format: arguments.OutputFormat = Format.TEXT,
+) -> None:
+    """Tell two ONNX files apart: interface, operators, weights.
+
+    A change of the interface is an error, other weights are a warning, other operators a note. Exit codes are those of
+    `fxport export`.
+    """
+    for path in (old, new):
+        require_file(path)
+    if sarif is not None:
+        require_writable(sarif, "--sarif")
+    raise typer.Exit(run(lambda log: compare(old, new, log), Report(str(new), format, sarif, fail_on)))
+
+
+def compare(old: Path, new: Path, log: Log) -> str:
+    """Report each difference; returns the summary."""
+    before, after = loaded(old), loaded(new)
+    place, counts = Place(str(new.resolve()), 1, 1), dict.fromkeys(COMPARISONS, 0)
+    for what, comparison in COMPARISONS.items():
+        for rule, facts in comparison(before, after):
+            log.report(rule, at=place, **facts)
+            counts[what] += 1
+    told = [f"{what}: {plural(count, 'difference') if count else 'equal'}" for what, count in counts.items()]
+    return "\n".join([*told, f"nodes: {count_nodes(before)} → {count_nodes(after)}"])
+
+
+def loaded(path: Path) -> ir.Model:
+    import onnx_ir as ir
+
+    try:
+        return ir.load(path)
+    except Exception as error:  # protobuf and onnx_ir raise their own kinds for a foreign file
+        raise UsageError(f"'{path}' is no ONNX model: {one_line(error)}; name an .onnx file.") from error
+
+
+def interface(old: ir.Model, new: ir.Model) -> Iterator[Change]:
+    """Names, types, shapes and order of inputs and outputs; opsets."""
+    sides = (("input", old.graph.inputs, new.graph.inputs), ("output", old.graph.outputs, new.graph.outputs))
+    for kind, before, after in sides:
+        for name, was, now in differing(contract_of(before), contract_of(after)):
+            yield rules.CONTRACT_CHANGED, {"name": f"{kind} {name}", "old": was, "new": now}
+    versions = [{domain: str(number) for domain, number in model.opset_imports.items()} for model in (old, new)]
+    for domain, was, now in differing(*versions):
+        yield rules.CONTRACT_CHANGED, {"name": f"opset {domain or 'ai.onnx'}", "old": was, "new": now}
+
+
+def operators(old: ir.Model, new: ir.Model) -> Iterator[Change]:
+    """The number of nodes of each operator."""
+    before, after = operators_of(old), operators_of(new)
+    for op in sorted({*before, *after}):
+        if before[op] != after[op]:
+            yield rules.OPERATORS_CHANGED, {"op": op, "old": before[op], "new": after[op]}
+
+
+def weights(old: ir.Model, new: ir.Model) -> Iterator[Change]:
+    """Initializers by name, then, of those that have no partner, by content: a new name alone is no change."""
+    before, after = old.graph.initializers, new.graph.initializers
+    lost = {name: digest_of(before[name]) for name in before if name not in after}
+    added = {name: digest_of(after[name]) for name in after if name not in before}
+    for name in before:
+        if name in after and (detail := difference(before[name], after[name])):
+            yield rules.WEIGHTS_CHANGED, {"name": name, "detail": detail}
+        elif name in lost and lost[name] not in added.values():
+            yield rules.WEIGHTS_CHANGED, {"name": name, "detail": "it is no longer there"}
+    for name, digest in added.items():
+        if digest not in lost.values():
+            yield rules.WEIGHTS_CHANGED, {"name": name, "detail": "it is new"}
+
+
+def difference(old: ir.Value, new: ir.Value) -> str:
+    """How two weights of one name differ; "" where they are equal."""
+    import numpy as np
+
+    one, other = old.const_value, new.const_value
+    if one is None or other is None:
+        return "" if one is other else "only one of the files has its values"
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return f"it was {said(one)}, it is {said(other)}"
+    if one.tobytes() == other.tobytes():
+        return ""
+    wide = [np.asarray(tensor.numpy()).astype(np.float64) for tensor in (one, other)]
+    gap = np.abs(wide[0] - wide[1])
+    worst = np.nanmax(gap, initial=0.0)
+    return f"the largest difference is {worst:.3g}, in {np.count_nonzero(gap)} of {gap.size} values"
+
+
+def said(tensor: ir.TensorProtocol) -> str:
+    return f"{tensor.dtype.name.lower()} [{', '.join(map(str, tensor.shape))}]"
+
+
+def digest_of(value: ir.Value) -> str:
+    """Type, shape and values in short; read one weight at a time."""
+    tensor = value.const_value
+    return hashlib.sha256(said(tensor).encode() + tensor.tobytes()).hexdigest() if tensor is not None else ""
+
+
+COMPARISONS: Mapping[str, Comparison] = {
+    "interface": interface,
+    "operators": operators,
+    "weights": weights,
+}
