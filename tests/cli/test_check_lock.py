@@ -125,7 +125,7 @@ def test_nothing_is_told_of_the_same_and_of_what_is_better() -> None:
             "'input mask of net' is not what it was. It was 'bool [rows]'; it is 'absent'.",
         ),
         (
-            {"inputs": dict(reversed(FACTS.inputs.items()))},
+            {"inputs": dict(reversed([*FACTS.inputs.items()]))},
             "'input order of net' is not what it was. It was 'x, mask'; it is 'mask, x'.",
         ),
     ],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from diagnostics import BaselineState, Finding, Log, rules
+from diagnostics import BaselineState, Finding, Log, Rule, rules
 from diagnostics.paths import write_whole
 from exporter.cli.check.facts import Facts
 from exporter.cli.check.rows import Row, Verdict
@@ -124,7 +124,9 @@ def absent_of(identity: str, text: str) -> Iterator[Finding]:
         yield Finding(rule, rule.level, f"{message}.", identity=identity, baseline=BaselineState.ABSENT)
 
 
-def changes(now: Facts, before: Entry, name: str) -> Iterator[tuple[Any, dict[str, str]]]:
+def changes(
+    now: Facts, before: Entry, name: str
+) -> Iterator[tuple[Rule, Mapping[str, Any]]]:  # Any: as `report` takes facts
     """Rules and facts of what is not as it was, or worse."""
     for kind, old, new in (("input", before.inputs, now.inputs), ("output", before.outputs, now.outputs)):
         for port, was, is_ in differing(old, new):

@@ -46,9 +46,10 @@ def main() -> int:
     sys.stdout = sys.stderr
     warm()
     say(answers, {"ready": True})
-    serve = Nursery(answers).serve if FORKS else Bench(answers).serve
+    place = Nursery(answers) if FORKS else Bench(answers)
     for line in sys.stdin:
-        say(answers, {"ended": serve(json.loads(line))})
+        say(answers, {"ended": place.serve(json.loads(line))})
+    place.close()
     return 0
 
 
@@ -103,6 +104,9 @@ class Bench:
         say(self._answers, {"result": result | made_of})
         return 0
 
+    def close(self) -> None:
+        """There is nothing to end: the process is this one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Child:
@@ -132,7 +136,7 @@ class Nursery:
         """Have one item worked on; returns 0, or the exit code of the child that died of it."""
         kind = (request["item"]["source"].rpartition(":")[0], request["memory"])
         if self._child is not None and self._child.kind != kind:
-            self._retire()
+            self.close()
         child = self._child = self._child or self._fork(kind, request["libraries"])
         with contextlib.suppress(OSError):  # it is gone: its end is seen below
             child.requests.write(json.dumps(request) + "\n")
@@ -143,7 +147,8 @@ class Nursery:
         self._child = None
         return child.end()
 
-    def _retire(self) -> None:
+    def close(self) -> None:
+        """Let the child go when it is done."""
         child, self._child = self._child, None
         if child is not None:
             child.end()
