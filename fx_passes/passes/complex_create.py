@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from fx_passes.passes.complex_arithmetic import Row
+from fx_passes.passes.complex_axes import packed
 from fx_passes.passes.complex_functions import pow_
 from fx_passes.passes.complex_values import REAL_DTYPES, Complex, Packed, Real, as_tensors, real_dtype
 
@@ -50,6 +51,15 @@ def _uniform(sizes: Any, *, dtype: torch.dtype, **options: Any) -> Packed:
 def _uniform_like(x: Any, *, dtype: torch.dtype | None = None, **options: Any) -> Packed:
     like = x.packed if isinstance(x, Packed) else torch.stack(as_tensors(Complex.of(x)), -1)
     return Packed(torch.rand_like(like, dtype=REAL_DTYPES.get(dtype)))  # type: ignore[arg-type]
+
+
+def _redrawn(x: Any, start: float = 0.0, end: float = 1.0, **options: Any) -> Packed:
+    return Packed(aten.uniform.default(packed(x), start, end))
+
+
+def _redrawn_normal(x: Any, mean: float = 0.0, std: float = 1.0, **options: Any) -> Packed:
+    """Half of the variance is that of each part."""
+    return Packed(aten.normal_functional.default(packed(x), mean, std / math.sqrt(2)))
 
 
 def _linspace(start: Complex, end: Complex, steps: int) -> Complex:
@@ -99,6 +109,8 @@ ROWS: Mapping[Any, Row] = {
     aten.randn_like.default: _normal_like,
     aten.rand.default: _uniform,
     aten.rand_like.default: _uniform_like,
+    aten.uniform.default: _redrawn,
+    aten.normal_functional.default: _redrawn_normal,
     **dict.fromkeys(
         (aten.linspace.default, aten.linspace.Tensor_Tensor, aten.linspace.Tensor_Scalar, aten.linspace.Scalar_Tensor),
         _linear,

@@ -1,4 +1,4 @@
-"""Rows of `complex_to_real`: products of matrices and vectors, convolutions, and solutions of linear equations."""
+"""Rows of `complex_to_real`: products of matrices and vectors, and convolutions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from fx_passes.passes.complex_arithmetic import Row
-from fx_passes.passes.complex_values import Complex, Packed, as_tensors, minus, plus
+from fx_passes.passes.complex_values import Complex, Packed, minus, plus
 
 aten = torch.ops.aten
 
@@ -65,29 +65,6 @@ def _convolution(x: Any, weight: Any, bias: Any, *args: Any) -> Complex:
     return result + Complex(*parts)
 
 
-def embedded(z: Complex) -> torch.Tensor:
-    """[..., n, m] complex as [..., 2n, 2m] real: sums, products and inverses of these are those of the numbers."""
-    re, im = as_tensors(z)
-    return torch.cat([torch.cat([re, -im], -1), torch.cat([im, re], -1)], -2)
-
-
-def _unembedded(matrix: torch.Tensor, like: torch.Tensor) -> Complex:
-    rows, columns = like.shape[-2:]
-    left = matrix.narrow(-1, 0, columns)
-    return Complex(left.narrow(-2, 0, rows), left.narrow(-2, rows, rows))
-
-
-def _inverse(x: Any, *, check_errors: bool = False) -> list[Any]:
-    z = Complex.of(x)
-    inverse, info = aten.linalg_inv_ex.default(embedded(z))
-    return [_unembedded(inverse, as_tensors(z)[0]), info]
-
-
-def _matrix_exp(x: Any) -> Complex:
-    z = Complex.of(x)
-    return _unembedded(aten.linalg_matrix_exp.default(embedded(z)), as_tensors(z)[0])
-
-
 ROWS: Mapping[Any, Row] = {
     **{
         target: _bilinear(target)
@@ -108,6 +85,4 @@ ROWS: Mapping[Any, Row] = {
     aten.baddbmm.default: _added(aten.bmm.default),
     aten.addbmm.default: _added(_sum_of_products),
     aten.convolution.default: _convolution,
-    aten.linalg_inv_ex.default: _inverse,
-    aten.linalg_matrix_exp.default: _matrix_exp,
 }

@@ -18,14 +18,14 @@ aten = torch.ops.aten
 def _prod(x: Any, *, dtype: Any = None) -> Complex:
     z = Complex.of(x)
     flat = Complex(*(part.reshape(-1) for part in as_tensors(z)))
-    return _product_along(flat, 0, False)
+    return product_along(flat, 0, False)
 
 
 def _prod_dim(x: Any, dim: int, keepdim: bool = False, *, dtype: Any = None) -> Complex:
-    return _product_along(Complex(*as_tensors(Complex.of(x))), dim, keepdim)
+    return product_along(Complex(*as_tensors(Complex.of(x))), dim, keepdim)
 
 
-def _product_along(z: Complex, dim: int, keepdim: bool) -> Complex:
+def product_along(z: Complex, dim: int, keepdim: bool) -> Complex:
     """Halves by halves, as many times as the size has bits; the size has to be a number."""
     re, im = as_tensors(z)
     if re.dim() == 0:

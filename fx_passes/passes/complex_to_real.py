@@ -19,8 +19,10 @@ from fx_passes.passes import (
     complex_arithmetic,
     complex_axes,
     complex_create,
+    complex_factors,
     complex_fourier,
     complex_functions,
+    complex_linalg,
     complex_products,
     complex_reductions,
 )
@@ -35,8 +37,10 @@ ROWS: Mapping[Any, Row] = {
     **complex_arithmetic.ROWS,
     **complex_axes.ROWS,
     **complex_create.ROWS,
+    **complex_factors.ROWS,
     **complex_fourier.ROWS,
     **complex_functions.ROWS,
+    **complex_linalg.ROWS,
     **complex_products.ROWS,
     **complex_reductions.ROWS,
 }
@@ -151,8 +155,8 @@ class _Rewrite:
             node.replace_all_uses_with(self.trace.node(self._fitted(result, value)))
 
     def _fitted(self, result: Any, like: Any) -> Any:
-        """A row's result in the sizes and the dtype that the ATen op's has."""
-        if not isinstance(like, torch.Tensor):
+        """A row's result in the sizes and the dtype that the ATen op's has; None is one that no row gives."""
+        if result is None or not isinstance(like, torch.Tensor):
             return result
         if not like.dtype.is_complex:
             return self._part(result.re if isinstance(result, Complex) else result, like, like.shape)

@@ -216,6 +216,8 @@ MADE = (
     *(row(op, f(3), [2, 3]) for op in (aten.new_zeros.default, aten.new_ones.default)),
     *(row(op, f(3, 4), compare="shape") for op in (aten.empty_like.default, aten.randn_like.default)),
     row(aten.rand_like.default, f(3, 4), compare="shape"),
+    row(aten.uniform.default, f(3, 4), compare="shape"),
+    row(aten.normal_functional.default, f(3, 4), compare="shape"),
     row(aten.new_empty.default, f(3), [2, 3], compare="shape"),
     row(aten.new_empty_strided.default, f(3), [2, 3], [3, 1], compare="shape"),
     *(
@@ -248,8 +250,6 @@ def _conv1d(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *options:
 
 
 PRODUCTS = (
-    row(aten.linalg_inv_ex.default, SQUARE),
-    row(aten.linalg_matrix_exp.default, SQUARE),
     row(aten.matmul.default, f(2, 3, 4), f(4, 5), dtypes=BOTH, dynamic="n 3 4"),
     row(aten.mm.default, f(3, 4), f(4, 5)),
     row(aten.bmm.default, f(2, 3, 4), f(2, 4, 5)),

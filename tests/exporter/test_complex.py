@@ -13,9 +13,11 @@ from exporter import ExportError, export
 from exporter.options import DEFAULT_OPSET
 from exporter.reference import cases
 from fx_passes.passes.complex_to_real import ROWS
-from tests.cases.complex import CASES
+from tests.cases import complex, complex_linalg
 from tests.exporter import test_ops
 from tests.running import session_of
+
+CASES = (*complex.CASES, *complex_linalg.CASES)
 
 NUMBERS = {torch.ops.aten.sym_size.int}
 """Ops whose result is a number of the graph rather than a tensor: dynamic rows have them."""

@@ -9,7 +9,7 @@ import torch
 
 from tests.running import run_exported
 
-DOUBLE = torch.float64
+DOUBLE, COMPLEX = torch.float64, torch.complex128
 
 Function = Callable[[torch.Tensor], tuple[torch.Tensor, ...]]
 
@@ -24,7 +24,11 @@ class Called(torch.nn.Module):
 
 
 def run(function: Function, a: torch.Tensor) -> list[torch.Tensor]:
-    return run_exported(Called(function), [(a,)])[0]
+    """The results in ONNX Runtime; of a complex matrix those with a last axis of 2 are complex."""
+    results = run_exported(Called(function), [(a,)])[0]
+    if not a.is_complex():
+        return results
+    return [each if each.dim() < a.dim() else torch.view_as_complex(each) for each in results]
 
 
 def near(actual: torch.Tensor, expected: torch.Tensor, scale: float) -> None:
@@ -54,6 +58,26 @@ SYMMETRIC = {
     "graded": torch.tensor([[1e8, 1.0, 0.0], [1.0, 1.0, 1e-6], [0.0, 1e-6, 1e-8]], dtype=DOUBLE),
 }
 
+
+def hermitian(n: int, dtype: torch.dtype) -> torch.Tensor:
+    a = torch.randn(3, n, n, dtype=dtype, generator=torch.Generator().manual_seed(n))
+    return a + a.mH
+
+
+def unitary(n: int) -> torch.Tensor:
+    return torch.linalg.qr(torch.randn(n, n, dtype=COMPLEX, generator=torch.Generator().manual_seed(n))).Q
+
+
+HERMITIAN = {
+    "complex64": hermitian(5, torch.complex64),
+    "complex128": hermitian(6, COMPLEX),
+    "large complex": hermitian(24, torch.complex64),
+    "repeated complex": unitary(4) @ torch.diag(torch.tensor([3, 7, 3, 3], dtype=COMPLEX)) @ unitary(4).mH,
+    "one": torch.eye(4, dtype=COMPLEX),
+    "nought": torch.zeros(3, 3, dtype=COMPLEX),
+    "imaginary": torch.tensor([[0, 1j], [-1j, 0]], dtype=COMPLEX),
+}
+
 RECTANGULAR = {
     "tall": torch.randn(2, 7, 4, generator=torch.Generator().manual_seed(1)),
     "wide": torch.randn(3, 8, dtype=DOUBLE, generator=torch.Generator().manual_seed(2)),
@@ -63,16 +87,21 @@ RECTANGULAR = {
     "repeated": repeated(),
     "small": torch.randn(5, 5, generator=torch.Generator().manual_seed(4)) * 1e-25,
     "graded": SYMMETRIC["graded"],
+    "complex tall": torch.randn(2, 6, 4, dtype=torch.complex64, generator=torch.Generator().manual_seed(5)),
+    "complex wide": torch.randn(3, 7, dtype=COMPLEX, generator=torch.Generator().manual_seed(6)),
+    "complex rank one": torch.ones(4, 3, dtype=COMPLEX) * (1 + 2j),
+    "complex zero": torch.zeros(3, 2, dtype=COMPLEX),
+    "unitary": unitary(4),
 }
 
 
-@pytest.mark.parametrize("name", SYMMETRIC)
+@pytest.mark.parametrize("name", [*SYMMETRIC, *HERMITIAN])
 def test_eigenvectors(name: str) -> None:
-    a = SYMMETRIC[name]
+    a = {**SYMMETRIC, **HERMITIAN}[name]
     values, vectors = run(torch.linalg.eigh, a)
     size = float(torch.linalg.matrix_norm(a, 2).max())
     near(a @ vectors, vectors * values.unsqueeze(-2), size)
-    near(vectors.mT @ vectors, torch.eye(a.shape[-1], dtype=a.dtype), 1.0)
+    near(vectors.mH @ vectors, torch.eye(a.shape[-1], dtype=a.dtype), 1.0)
     near(values, torch.linalg.eigvalsh(a), size)
 
 
@@ -83,8 +112,8 @@ def test_singular_vectors(name: str, full: bool) -> None:
     u, s, vh = run(lambda x: torch.linalg.svd(x, full_matrices=full), a)
     k, size = s.shape[-1], float(torch.linalg.matrix_norm(a, 2).max())
     near((u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :], a, size)
-    near(u.mT @ u, torch.eye(u.shape[-1], dtype=a.dtype), 1.0)
-    near(vh @ vh.mT, torch.eye(vh.shape[-2], dtype=a.dtype), 1.0)
+    near(u.mH @ u, torch.eye(u.shape[-1], dtype=a.dtype), 1.0)
+    near(vh @ vh.mH, torch.eye(vh.shape[-2], dtype=a.dtype), 1.0)
     near(s, torch.linalg.svdvals(a), size)
 
 
