@@ -21,11 +21,15 @@ def _qr(x: Any, mode: str = "reduced") -> list[Any]:
     re, im = as_tensors(Complex.of(x))
     held, taus = fxport.geqrf.default(torch.stack([re, im], -1))
     rows, columns = re.shape[-2:]
-    wide = rows if mode == "complete" else torch.sym_min(rows, columns)
+    wide = rows if mode == "complete" else _smaller(rows, columns)
     r = Complex(*(torch.triu(part.narrow(-2, 0, wide)) for part in held.unbind(-1)))
     if mode == "r":
         return [Complex(re.new_zeros(0), 0.0), r]
     return [Packed(fxport.unmqr.default(held, taus, _eye(re, rows, wide), False)), r]
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    return torch.sym_min(a, b)
 
 
 def _eye(like: torch.Tensor, rows: Any, columns: Any) -> torch.Tensor:
@@ -74,7 +78,7 @@ def _lu_unpack(lu: Any, pivots: Any, unpack_data: bool = True, unpack_pivots: bo
     p, lower, upper = aten.lu_unpack.default(re, pivots, unpack_data, unpack_pivots)
     if not unpack_data:
         return [Complex(p, 0.0), Complex(lower, 0.0), Complex(upper, 0.0)]
-    wide = torch.sym_min(*re.shape[-2:])
+    wide = _smaller(*re.shape[-2:])
     below = torch.tril(im.narrow(-1, 0, wide), -1)
     return [Complex(p, 0.0), Complex(lower, below), Complex(upper, torch.triu(im.narrow(-2, 0, wide)))]
 
