@@ -20,6 +20,7 @@ from diagnostics import Log, rules
 from diagnostics.source import place_of_exception
 from exporter.capture import program
 from exporter.capture.conditions import ROUNDINGS
+from exporter.capture.conversions import needless_conversions_skipped
 from exporter.capture.dimensions import Comparison
 from exporter.capture.failures import first_line, report_failure
 from exporter.capture.guards import Guard, recorded_guards
@@ -195,7 +196,13 @@ def frozen(module: torch.nn.Module) -> Iterator[None]:
 
 def non_strict(call: Call) -> ExportedProgram:
     """torch.export without Dynamo: Python runs as it is, tensors are traced, PyTorch decides about every size."""
-    with frozen(call.model), whole_recurrent_layers(), associative_scans_kept(), declared_results(call.model):
+    with (
+        frozen(call.model),
+        whole_recurrent_layers(),
+        associative_scans_kept(),
+        declared_results(call.model),
+        needless_conversions_skipped(),
+    ):
         return keeping_loops(
             lambda: torch.export.export(
                 call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=False

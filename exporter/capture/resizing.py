@@ -18,6 +18,9 @@ from fx_passes.sizes import Size, size_of, sizes_of
 MOST_TRIES = 4096
 """How many combinations of sizes are looked at for one that the captured graph allows."""
 
+MOST_IDS = 65536
+"""Of how many ids those are chosen that stand in the place of repeated ones."""
+
 Known = dict[sympy.Symbol, int]
 Fed = list[tuple[Any, tuple[Size, ...]] | None]
 """For each leaf of a call: its value with the sizes that the captured graph knows it by; None if it is not an input."""
@@ -26,9 +29,9 @@ Fed = list[tuple[Any, tuple[Size, ...]] | None]
 def resized(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> tuple[Any, Any] | None:
     """The call with another size for every dynamic dimension; None where the captured graph holds for no other.
 
-    Tensors are repeated or cut along the axis, so that token ids, masks and positions stay what they may be. Other
-    numbers shrink a little at each repetition: equal ones would make the order of a sort, and with it which of them a
-    top-k picks, a matter of chance.
+    Tensors are repeated or cut along the axis, so that masks and positions stay what they may be. Ids become others of
+    the same range and fractions shrink a little at each repetition: equal ones would make the order of a sort, and with
+    it which of them a top-k picks, a matter of chance.
     """
     fed = _fed(module, call, program, {})
     known = _known(fed)
@@ -111,13 +114,39 @@ def _at(module: torch.nn.Module, call: tuple[Any, Any], fed: Fed, chosen: Known)
 def _resize(tensor: Any, sizes: tuple[Size, ...], chosen: Mapping[sympy.Symbol, int]) -> Any:
     if not isinstance(tensor, torch.Tensor):
         return int(sizes[0].subs(chosen)) if isinstance(sizes[0], sympy.Expr) else tensor  # type: ignore[arg-type]
+    example, copy = tensor, torch.zeros(tensor.shape, dtype=torch.int64, device=tensor.device)
     for axis, size in enumerate(sizes):
         if isinstance(size, sympy.Expr):
             wanted = int(size.subs(chosen))  # type: ignore[arg-type]  # every symbol of an input has a number here
-            index = torch.arange(wanted)
+            index = torch.arange(wanted, device=tensor.device)
             turn, index = index // max(tensor.shape[axis], 1), index % max(tensor.shape[axis], 1)
-            tensor = _shrunk(tensor.index_select(axis, index.to(tensor.device)), axis, turn.to(tensor.device))
-    return tensor.clone()
+            shape = [-1 if i == axis else 1 for i in range(tensor.dim())]
+            copy = copy.index_select(axis, index) * (wanted + 1) + turn.reshape(shape)
+            tensor = _shrunk(tensor.index_select(axis, index), axis, turn)
+    return _renumbered(tensor, example, copy)
+
+
+def _renumbered(tensor: torch.Tensor, example: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:
+    """Ids that the example has once, such as most ids of tokens, become others wherever they are repeated.
+
+    A model that picks the best few of its tokens would have to choose among equal ones. The others are below the
+    largest of the example, so that they are in every table; what occurs more often may be a mask or have a meaning.
+    Whole numbers in tensors of other ranks than [batch, sequence] may be offsets or places, which have an order.
+    """
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool or example.dim() != 2:
+        return tensor.clone()
+    values, counts = example.unique(return_counts=True)
+    once = values[counts == 1]
+    if not len(once):
+        return tensor.clone()
+    low, high = int(values[0]), int(values[-1])
+    numbers = torch.arange(low, min(high, low + MOST_IDS), device=tensor.device)
+    others = numbers[~torch.isin(numbers, values)]
+    if not len(others):
+        return tensor.clone()
+    rank = torch.searchsorted(once, tensor.clamp(max=int(once[-1])))
+    fresh = others.to(tensor.dtype)[(rank + copy * len(once)) % len(others)]
+    return torch.where((copy > 0) & torch.isin(tensor, once), fresh, tensor)
 
 
 def _shrunk(tensor: torch.Tensor, axis: int, turn: torch.Tensor) -> torch.Tensor:

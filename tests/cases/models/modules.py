@@ -103,6 +103,22 @@ def counter() -> Example:
     return Example(Counter(), (torch.randn(3, 4),), {}, ({0: "batch"},))
 
 
+class Converting(nn.Module):
+    """Sees to it that a module is in single precision, as routers of experts do; it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.gate = self.gate.to(torch.float32)
+        return self.gate(x).softmax(-1)
+
+
+def converting() -> Example:
+    return Example(Converting(), (torch.randn(3, 4),), {}, ({0: "batch"},))
+
+
 def batch_norm_in_training() -> Example:
     return Example(
         nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).train(), (torch.randn(2, 3, 8, 8),), {}, ({0: "batch"},)
@@ -111,5 +127,5 @@ def batch_norm_in_training() -> Example:
 
 CASES = tuple(
     ModelCase(build.__name__, build)
-    for build in (lstm, gru, rnn, transformer, unet, slices, counter, batch_norm_in_training)
+    for build in (lstm, gru, rnn, transformer, unet, slices, counter, converting, batch_norm_in_training)
 )
