@@ -32,13 +32,19 @@ class Part:
 
 
 def part_of(model: onnx.ModelProto, samples: Samples, folder: Path) -> Part:
-    """The part with its weights read from the files in `folder`, and only the inputs that it has."""
+    """The part with its weights read from the files in `folder`, and only the inputs that it has.
+
+    Raises ValueError where the sample lacks one.
+    """
     for tensor in model.graph.initializer:
         if tensor.data_location == tensor.EXTERNAL:
             load_external_data_for_tensor(tensor, str(folder))
             tensor.data_location = tensor.DEFAULT
             del tensor.external_data[:]
     names = [value.name for value in model.graph.input]
+    unknown = [name for name in names if name not in samples.inputs]
+    if unknown:
+        raise ValueError(f"the sample has no value for input '{unknown[0]}'")
     inputs = {name: samples.inputs[name] for name in names}
     return Part(model, Samples(samples.label, inputs, samples.outputs, samples.exact))
 

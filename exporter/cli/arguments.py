@@ -50,6 +50,10 @@ Plugin = Annotated[
 Bisect = Annotated[
     bool, typer.Option("--bisect/--no-bisect", help="Look for the line that a difference from PyTorch comes from.")
 ]
+Repro = Annotated[
+    Path | None,
+    typer.Option("--repro", metavar="DIR", help="Write the smallest model that shows a difference, with a script."),
+]
 Sarif = Annotated[Path | None, typer.Option("--sarif", metavar="PATH", help="Write the findings as SARIF 2.1.0.")]
 FailOnLevel = Annotated[
     FailOn, typer.Option("--fail-on", help="Exit with 1 for findings of this level and above; no model is always 1.")

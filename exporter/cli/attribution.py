@@ -42,8 +42,9 @@ class Step:
 class Attribution:
     """The origin of a difference. `stage` is None, and `reason` says why, where it cannot be told.
 
-    `divergence` is the bisection of `model`, the first model that is wrong; `model` is None if the graph is wrong
-    before there is one, or if it is the file itself that was looked at.
+    `divergence` is the bisection of the first model that is wrong; None if the graph is wrong before there is one.
+    `optimize` says whether ONNX Runtime's graph optimizations were on; `samples` is what shows the difference, under
+    the names of the file.
     """
 
     stage: str | None
@@ -52,8 +53,8 @@ class Attribution:
     divergence: Divergence | None = None
     trail: tuple[Step, ...] = ()
     reason: str = ""
-    model: ir.Model | None = None
     optimize: bool = False
+    samples: Samples | None = None
 
     @property
     def text(self) -> str:
@@ -113,8 +114,8 @@ def attribute(subject: Subject, case: Samples, samples: Samples) -> Attribution:
     `case` is the sample that differs under the names of the program, `samples` the same under those of the file.
     """
     if any(finding.rule is rules.RANDOMNESS_CAPTURED for finding in subject.program.log.findings):
-        return Attribution(None, reason="the model draws random numbers")
-    return _Stages(subject, case, samples).run()
+        return Attribution(None, reason="the model draws random numbers", samples=samples)
+    return replace(_Stages(subject, case, samples).run(), samples=samples)
 
 
 class _Stages:
@@ -230,7 +231,7 @@ class _Stages:
         with tempfile.TemporaryDirectory(prefix="fxport.") as folder:
             path = Path(folder) / "stage.onnx"
             save(model, path)
-            return replace(self._located(stage, path, self.case, self.runtime), model=model)
+            return self._located(stage, path, self.case, self.runtime)
 
     def _bisected_file(self, stage: str, *, optimize: bool) -> Attribution:
         runtime = replace(self.runtime, optimize=optimize)

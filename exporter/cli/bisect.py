@@ -12,7 +12,7 @@ from diagnostics import Log
 from exporter.cli import arguments
 from exporter.cli.attribution import Attribution
 from exporter.cli.edge import FailOn, Format, Report, run
-from exporter.cli.output import require_writable
+from exporter.cli.output import require_folder, require_writable
 from exporter.cli.source import require_file, shown
 from exporter.cli.summary import plural
 from exporter.cli.validate import Comparison, compare
@@ -25,6 +25,7 @@ def command(
     inputs: arguments.Inputs = None,
     dynamic: arguments.Dynamic = None,
     provider: arguments.Provider = "auto",
+    repro: arguments.Repro = None,
     plugin: arguments.Plugin = None,
     sarif: arguments.Sarif = None,
     fail_on: arguments.FailOnLevel = FailOn.ERROR,
@@ -38,7 +39,10 @@ def command(
     if sarif is not None:
         require_writable(sarif, "--sarif")
     told: list[Attribution] = []
-    asked = Comparison(model, against, input or (), inputs, dynamic or (), provider, plugin or (), told=told.append)
+    if repro is not None:
+        require_folder(repro, "--repro")
+    given = input or (), inputs, dynamic or ()
+    asked = Comparison(model, against, *given, provider, plugin or (), repro=repro, told=told.append)
 
     def work(log: Log) -> str:
         return "\n".join([compare(asked, log), *(line for found in told for line in story(found))])

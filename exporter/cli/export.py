@@ -55,6 +55,7 @@ class Request:
     provider: str
     validate: bool
     bisect: bool
+    repro: Path | None
     dump: Path | None
     external_data: ExternalData
 
@@ -70,6 +71,7 @@ def command(
     opset: Annotated[int | None, typer.Option("--opset", help="The ai.onnx opset, 18 to 26.")] = None,
     provider: arguments.Provider = "auto",
     bisect: arguments.Bisect = True,
+    repro: arguments.Repro = None,
     sarif: arguments.Sarif = None,
     fail_on: arguments.FailOnLevel = FailOn.ERROR,
     format: arguments.OutputFormat = Format.TEXT,
@@ -107,6 +109,7 @@ def command(
         provider=provider,
         validate=not no_validate,
         bisect=bisect,
+        repro=repro,
         dump=dump,
         external_data=external_data,
     )
@@ -115,8 +118,9 @@ def command(
         require_writable(path, option)
     read = {"SOURCE": Path(source.rpartition(":")[0] or source)} | ({"--inputs": inputs} if inputs else {})
     require_apart(read | written)
-    if dump is not None:
-        require_folder(dump, "--dump")
+    for option, folder in {"--dump": dump, "--repro": repro}.items():
+        if folder is not None:
+            require_folder(folder, option)
     raise typer.Exit(run(lambda log: export_and_validate(request, log), Report(source, format, sarif, fail_on)))
 
 
@@ -127,8 +131,9 @@ def short_name(source: str) -> str:
 
 def export_and_validate(request: Request, log: Log) -> str:
     """The whole run, a stage a line; returns the summary."""
+    from exporter.cli.repro import repro_of
     from exporter.cli.summary import summary_of
-    from exporter.cli.validation import require_provider, validation_of
+    from exporter.cli.validation import ignore, require_provider, validation_of
 
     require_provider(request.provider)
     with log.stage("load"):
@@ -139,13 +144,13 @@ def export_and_validate(request: Request, log: Log) -> str:
         files = program.save(request.output, external_data=EXTERNAL_DATA[request.external_data])
     except OSError as error:
         raise UsageError(f"'{request.output}' cannot be written: {one_line(error)}; name another place.") from error
-    wanted = options if request.bisect else None
-    validation = (
-        validation_of(request.output, source, program, request.provider, log, options=wanted)
-        if request.validate
-        else None
-    )
-    return summary_of(program.model, files, validation, log)
+    wanted = options if request.bisect or request.repro is not None else None
+    lines: list[str] = []
+    validation = None
+    if request.validate:
+        told = repro_of(request.repro, request.output, request.provider, lines) if request.repro else ignore
+        validation = validation_of(request.output, source, program, request.provider, log, options=wanted, told=told)
+    return "\n".join([summary_of(program.model, files, validation, log), *lines])
 
 
 def options_of(request: Request) -> Options:

@@ -15,9 +15,10 @@ from exporter.cli.attribution import Attribution
 from exporter.cli.dynamic import with_dynamic
 from exporter.cli.edge import FailOn, Format, Report, run
 from exporter.cli.inputs import with_inputs
-from exporter.cli.output import require_writable
+from exporter.cli.output import require_folder, require_writable
 from exporter.cli.source import load, one_line, require_file
 from exporter.cli.usage import UsageError
+from exporter.cli.validation import ignore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +35,7 @@ def command(
     dynamic: arguments.Dynamic = None,
     provider: arguments.Provider = "auto",
     bisect: arguments.Bisect = True,
+    repro: arguments.Repro = None,
     plugin: arguments.Plugin = None,
     sarif: arguments.Sarif = None,
     fail_on: arguments.FailOnLevel = FailOn.ERROR,
@@ -47,7 +49,9 @@ def command(
     require_file(model)
     if sarif is not None:
         require_writable(sarif, "--sarif")
-    asked = Comparison(model, against, input or (), inputs, dynamic or (), provider, plugin or (), bisect)
+    if repro is not None:
+        require_folder(repro, "--repro")
+    asked = Comparison(model, against, input or (), inputs, dynamic or (), provider, plugin or (), bisect, repro)
     raise typer.Exit(run(lambda log: compare(asked, log), Report(against, format, sarif, fail_on)))
 
 
@@ -63,7 +67,8 @@ class Comparison:
     provider: str
     plugin: Sequence[str] = ()
     bisect: bool = True
-    told: Callable[[Attribution], None] = lambda attribution: None
+    repro: Path | None = None
+    told: Callable[[Attribution], None] = ignore
 
 
 def compare(asked: Comparison, log: Log) -> str:
@@ -72,6 +77,7 @@ def compare(asked: Comparison, log: Log) -> str:
 
     from exporter import Options
     from exporter.cli.export import exported, lowerings_of
+    from exporter.cli.repro import repro_of
     from exporter.cli.summary import comparison_of
     from exporter.cli.validation import require_provider, validation_of
 
@@ -88,11 +94,20 @@ def compare(asked: Comparison, log: Log) -> str:
     def as_in_the_file(samples: Samples) -> Samples:
         return renamed(samples, model, asked.against)
 
-    wanted = options if asked.bisect else None
+    lines: list[str] = []
+    tellers = [asked.told]
+    if asked.repro is not None:
+        tellers.append(repro_of(asked.repro, asked.path, asked.provider, lines))
+
+    def told(found: Attribution) -> None:
+        for tell in tellers:
+            tell(found)
+
+    wanted = options if asked.bisect or asked.repro is not None else None
     validation = validation_of(
-        asked.path, source, program, asked.provider, log, as_in_the_file, options=wanted, told=asked.told
+        asked.path, source, program, asked.provider, log, as_in_the_file, options=wanted, told=told
     )
-    return comparison_of(validation, log)
+    return "\n".join([comparison_of(validation, log), *lines])
 
 
 def renamed(samples: Samples, model: ir.Model, against: str) -> Samples:

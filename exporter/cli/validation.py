@@ -34,6 +34,10 @@ def require_provider(name: str) -> None:
         raise UsageError(f"--provider '{name}' is unknown. {did_you_mean(name, (AUTO, *PROVIDERS))}")
 
 
+def ignore(found: Attribution) -> None:
+    """Does nothing with the origin of a difference, which the finding tells anyway."""
+
+
 def validation_of(
     path: Path,
     source: Source,
@@ -45,7 +49,7 @@ def validation_of(
     tolerances: Tolerances = Tolerances(),
     isolate: bool = True,
     options: Options | None = None,
-    told: Callable[[Attribution], None] = lambda attribution: None,
+    told: Callable[[Attribution], None] = ignore,
 ) -> Validation | None:
     """Run the file and compare. Errors are in the log; None where there was nothing to compare with.
 

@@ -313,7 +313,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("wrong epsilon", "llama", InLowering(aten.rms_norm.default, 1, argument(3, lambda eps: 1e-5))),
     Fault("wrong epsilon", "cnn", InLowering(aten.batch_norm.default, 0, argument(7, lambda eps: 1e-3))),
     Fault("wrong axis", "cnn", InLowering(aten.log_softmax.int, 0, argument(1, lambda dim: 0))),
-    Fault("swapped operands", "llama", InLowering(aten.cat.default, 1, argument(0, lambda parts: parts[::-1]))),
+    Fault("swapped operands", "llama", InLowering(aten.cat.default, 2, argument(0, lambda parts: parts[::-1]))),
     Fault("truncating division", "cnn", InLowering(aten.div.Tensor_mode, 0, truncating)),
     Fault("dropped bias", "bert", InLowering(aten.linear.default, 4, without(2))),
     Fault("dropped bias", "cnn", InLowering(aten.conv2d.default, 1, without(2))),

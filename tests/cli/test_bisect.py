@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from diagnostics import Log
 from exporter import Options, export
 from exporter.cli import attribution, main
 from exporter.cli.attribution import OPTIMIZATION, Attribution, Subject, attribute
+from exporter.cli.repro import repro_of
 from exporter.cli.source import Source
 from exporter.cli.validation import samples_of, validation_of
 from fx_passes import pipeline
@@ -183,3 +186,33 @@ def test_what_cannot_be_told_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
     origin = attribution.explainer(subject, [case], lambda each: each, lambda found: None)(case)
     assert origin.text == "cannot be told, because the search failed: RuntimeError: no luck"
     assert origin.place is None
+
+
+def test_a_repro_shows_the_failure_by_itself(net: Path, capsys: Output) -> None:
+    assert main(["export", "net.py:net", "--plugin", "rough", "--repro", "small"]) == 1
+    assert "repro: 1 node in small, seen to fail with FXP5002" in capsys.readouterr().out
+    script = Path("small/run.py").read_text()
+    assert len(script.splitlines()) < 40
+    assert "lowering of aten.gelu.default" in script
+    shown = subprocess.run([sys.executable, "small/run.py"], capture_output=True, text=True, check=False)
+    assert shown.returncode == 1, shown.stderr
+    assert "output 0: worst error " in shown.stdout
+    assert sorted(file.name for file in Path("small").iterdir()) == ["model.onnx", "run.py", "values.npz"]
+    assert main(["export", "net.py:net", "--repro", "none"]) == 0
+    assert not Path("none").exists()
+    assert main(["validate", "net.onnx", "--against", "net.py:net", "--repro", "net.py"]) == 2
+
+
+def test_where_no_operation_can_be_told_the_whole_model_is_the_repro(tmp_path: Path) -> None:
+    model, x = torch.nn.Sequential(torch.nn.Dropout(0.5)).train(), torch.ones(3, 4)
+    program = export(model, (x,))
+    path = program.save(tmp_path / "model.onnx")[0]
+    samples = Samples("sample", {"input": x.numpy()}, {"output": x.numpy()[:2]})
+    lines: list[str] = []
+    found = Attribution(None, reason="the model draws random numbers", samples=samples)
+    repro_of(tmp_path / "small", path, "cpu", lines)(found)
+    assert lines == [f"repro: 1 node in {tmp_path / 'small'}, seen to fail with FXP5004"]
+    right = Attribution(None, samples=Samples("sample", samples.inputs, {}))
+    repro_of(tmp_path / "right", path, "cpu", lines)(right)
+    assert "not written" in lines[1]
+    assert not (tmp_path / "right").exists()
