@@ -34,6 +34,7 @@ def facts(ratio: float = 0.25, modules: int = 3) -> Facts:
         opset=23,
         nodes=12,
         bytes=3000,
+        weights=2000,
         inputs={"x": "float32 [rows, 3]"},
         outputs={"y": "float32 [rows, 4]"},
         operators={"Gemm": 12},

@@ -20,6 +20,7 @@ FACTS = Facts(
     opset=23,
     nodes=12,
     bytes=3000,
+    weights=2000,
     inputs={"x": "float32 [rows, 3]", "mask": "bool [rows]"},
     outputs={"y": "float32 [rows, 4]"},
     operators={"Gemm": 12},
@@ -68,7 +69,7 @@ def test_the_file_reads_well_and_comes_back(tmp_path: Path) -> None:
   }},
   "b": {{
    "nodes": 12,
-   "bytes": 3000,
+   "weights": 2000,
    "inputs": {{
     "x": "float32 [rows, 3]",
     "mask": "bool [rows]"
@@ -102,7 +103,7 @@ def test_a_file_that_is_none(tmp_path: Path, text: str) -> None:
 
 def test_nothing_is_told_of_the_same_and_of_what_is_better() -> None:
     assert told(row(), row()) == []
-    better = replace(FACTS, nodes=10, bytes=2000, samples=(Sample("sample", True, "y", 0.0, 0.01),))
+    better = replace(FACTS, nodes=10, weights=1000, samples=(Sample("sample", True, "y", 0.0, 0.01),))
     assert told(row(facts=better), row()) == []
     assert lock.compared(row("other"), lock.updated({}, [row()], ["net"]), FailOn.ERROR) == row("other")
 
@@ -111,7 +112,7 @@ def test_nothing_is_told_of_the_same_and_of_what_is_better() -> None:
     ("change", "message"),
     [
         ({"nodes": 13}, "'nodes of net' is more than in the baseline. It was 12; it is 13."),
-        ({"bytes": 4000}, "'bytes of net' is more than in the baseline. It was 3 kB; it is 4 kB."),
+        ({"weights": 4000}, "'weights of net' is more than in the baseline. It was 2 kB; it is 4 kB."),
         (
             {"samples": (Sample("sample", True, "y", 0.0, 0.7),)},
             "'error of net, sample' is more than in the baseline. It was 0.25 of its budget; it is 0.7.",

@@ -26,6 +26,7 @@ FACTS = Facts(
     opset=23,
     nodes=12,
     bytes=3000,
+    weights=2000,
     inputs={"x": "float32 [rows, 3]"},
     outputs={"y": "float32 [rows, 4]"},
     operators={"Gemm": 12},

@@ -31,13 +31,15 @@ class Sample:
 class Facts:
     """A model that was made. `inputs` and `outputs` are its contract: name → "float32 [batch, 3]".
 
-    `modules` has the number of nodes by the path of the nn.Module that they come from, "" for the model itself.
-    `latency` and `eager` are seconds of a run, in ONNX Runtime and in eager PyTorch; None where it was not timed.
+    `bytes` are those of the files, `weights` those of the weights in them. `modules` has the number of nodes by the
+    path of the nn.Module that they come from, "" for the model itself. `latency` and `eager` are seconds of a run, in
+    ONNX Runtime and in eager PyTorch; None where it was not timed.
     """
 
     opset: int
     nodes: int
     bytes: int
+    weights: int
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
     operators: Mapping[str, int]
@@ -60,11 +62,14 @@ class Facts:
 
 def facts_of(checked: Checked, latency: float | None, eager: float | None) -> Facts:
     """Everything that reports show of a model."""
+    from exporter.save import weight_bytes
+
     model, validation = checked.program.model, checked.validation
     return Facts(
         opset=model.opset_imports[""],
         nodes=count_nodes(model),
         bytes=sum(file.stat().st_size for file in checked.files),
+        weights=weight_bytes(model),
         inputs=contract_of(model.graph.inputs),
         outputs=contract_of(model.graph.outputs),
         operators=dict(sorted(operators_of(model).items())),

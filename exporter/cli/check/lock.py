@@ -21,15 +21,15 @@ VERSION = 1
 SHORT = 16  # hexadecimal digits of an identity
 DIGITS = 2  # significant ones of an error, which differs from machine to machine
 WORSE, UNSEEN = 2.0, 0.1  # an error counts as worse by this factor, and above this part of its budget
-HEAVIER = 1.01  # names and places change the bytes of a model a little
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is kept of a row. `error` is by sample, in parts of the budget; `findings` are texts by identity."""
+    """What is kept of a row. `weights` are bytes of weights: those of the file depend on where its sources lie, too.
+    `error` is by sample, in parts of the budget; `findings` are texts by identity."""
 
     nodes: int | None = None
-    bytes: int | None = None
+    weights: int | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
     error: Mapping[str, float] = field(default_factory=dict)
@@ -80,7 +80,7 @@ def entry_of(row: Row, before: Entry | None = None) -> Entry:
         return Entry(findings=listed)
     old = before.error if before else {}
     error = {label: old[label] if is_near(now, old.get(label)) else now for label, now in errors_of(facts).items()}
-    return Entry(facts.nodes, facts.bytes, facts.inputs, facts.outputs, error, listed)
+    return Entry(facts.nodes, facts.weights, facts.inputs, facts.outputs, error, listed)
 
 
 def text_of(finding: Finding) -> str:
@@ -133,9 +133,9 @@ def changes(
             yield rules.CONTRACT_CHANGED, {"name": f"{kind} {port} of {name}", "old": was, "new": is_}
     if now.nodes > (before.nodes or 0):
         yield rules.GREW_SINCE_BASELINE, {"name": f"nodes of {name}", "old": str(before.nodes), "new": str(now.nodes)}
-    if before.bytes is not None and now.bytes > HEAVIER * before.bytes:
-        told = {"old": size(before.bytes), "new": size(now.bytes)}
-        yield rules.GREW_SINCE_BASELINE, {"name": f"bytes of {name}", **told}
+    if before.weights is not None and now.weights > before.weights:
+        told = {"old": size(before.weights), "new": size(now.weights)}
+        yield rules.GREW_SINCE_BASELINE, {"name": f"weights of {name}", **told}
     for label, ratio in errors_of(now).items():
         was = before.error.get(label, ratio)
         if ratio > UNSEEN and ratio > WORSE * was:
