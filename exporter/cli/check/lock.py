@@ -136,9 +136,10 @@ def changes(
     if before.weights is not None and now.weights > before.weights:
         told = {"old": size(before.weights), "new": size(now.weights)}
         yield rules.GREW_SINCE_BASELINE, {"name": f"weights of {name}", **told}
+    failed = {sample.label for sample in now.samples if not sample.passed}  # they have findings of their own
     for label, ratio in errors_of(now).items():
         was = before.error.get(label, ratio)
-        if ratio > UNSEEN and ratio > WORSE * was:
+        if label not in failed and ratio > UNSEEN and ratio > WORSE * was:
             told = {"old": f"{was:g} of its budget", "new": f"{ratio:g}"}
             yield rules.GREW_SINCE_BASELINE, {"name": f"error of {name}, {label}", **told}
 
