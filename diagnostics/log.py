@@ -11,6 +11,7 @@ from hashlib import sha256
 from types import MappingProxyType
 
 from diagnostics import source
+from diagnostics.fixes import suggested
 from diagnostics.messages import plain, written
 from diagnostics.model import Finding, Fix, Level, Place, Rule, Step, Stop
 from diagnostics.paths import project_path
@@ -46,7 +47,8 @@ class _Record:
         if self.built is None:
             place = source.resolve(self.finding.place) if self.finding.place else None
             related = tuple(source.resolve(place) for place in self.related)
-            self.built = replace(self.finding, place=place, related=related, count=self.count)
+            found = replace(self.finding, place=place, related=related, count=self.count)
+            self.built = replace(found, fixes=suggested(found))
         return self.built
 
 
@@ -76,7 +78,7 @@ class Log:
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """All findings in the order of their first report, with columns and snippets, after all revisions."""
+        """All findings in the order of their first report, with columns, snippets and fixes, after all revisions."""
         findings: Sequence[Finding] = [record.build() for record in self._records.values()]
         for revision in self._revisions:
             findings = revision(findings)

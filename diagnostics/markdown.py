@@ -11,7 +11,7 @@ from diagnostics.frame import code_frame
 from diagnostics.log import Log
 from diagnostics.model import Finding, Level
 from diagnostics.paths import root_for, uri_of
-from diagnostics.text import advice_of, module_text, place_text, summary_of
+from diagnostics.text import advice_of, code_of, module_text, place_text, summary_of
 
 SIGNS = {Level.ERROR: "❌", Level.WARNING: "⚠️", Level.NOTE: "💡"}
 
@@ -42,9 +42,9 @@ def _block(finding: Finding, root: Path) -> Iterator[str]:
         yield ""
     if advice := advice_of(finding):
         yield f"**What to do:** {markdown(advice) if finding.fixes else advice}"
-    if finding.fixes and (code := finding.fixes[0].code):
+    if code := code_of(finding):
         yield ""
-        yield from _fenced(visible(code).splitlines())
+        yield from _fenced([visible(line) for line in code], "python" if finding.fixes[0].code else "diff")
 
 
 def _owner(finding: Finding) -> str:
@@ -61,10 +61,10 @@ def _fence(finding: Finding) -> Iterator[str]:
     yield ""
 
 
-def _fenced(lines: Sequence[str]) -> Iterator[str]:
+def _fenced(lines: Sequence[str], language: str = "python") -> Iterator[str]:
     """A block of code in a fence of more backticks than any of its lines begins with (CommonMark §4.5)."""
     longest = max((len(line) - len(line.lstrip("`")) for line in map(str.strip, lines)), default=0)
     fence = "`" * max(3, longest + 1)
-    yield f"{fence}python"
+    yield f"{fence}{language}"
     yield from lines
     yield fence

@@ -75,6 +75,7 @@ class Applicability(StrEnum):
 
     MACHINE = "machine-applicable"
     MAYBE = "maybe-incorrect"
+    DECISION = "needs-decision"  # the model, or what was asked of it, is no longer the same: a person must want that
     PLACEHOLDERS = "has-placeholders"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -69,6 +70,8 @@ def write_whole(path: str | os.PathLike[str], text: str) -> Path:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, temporary)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)

@@ -9,11 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from diagnostics import rules
+from diagnostics.edits import EditError, applied, diff
 from diagnostics.escape import one_line, visible
 from diagnostics.frame import code_frame
 from diagnostics.log import Log
 from diagnostics.model import Finding, Level, Place
 from diagnostics.paths import relative_to
+from diagnostics.source import lines_of
 
 STYLES: Mapping[str, str] = MappingProxyType(
     {"error": "bold red", "warning": "bold yellow", "note": "bold cyan", "frame": "blue", "bold": "bold", "plain": ""}
@@ -59,6 +61,22 @@ def advice_of(finding: Finding) -> str:
     return rules.hint(finding.rule) if finding.rule.id in rules.RULES else ""
 
 
+def code_of(finding: Finding) -> Sequence[str]:
+    """The first fix as lines of code: to paste, or to take out (-) and put in (+). None of them for a note."""
+    if not finding.fixes or finding.level is Level.NOTE:
+        return ()
+    fix = finding.fixes[0]
+    if fix.code or not fix.edits:
+        return (fix.code or "").splitlines()
+    path = fix.edits[0].path
+    text = "".join(lines_of(path))
+    try:
+        changed = applied(text, [edit for edit in fix.edits if edit.path == path])
+    except EditError:  # the file has changed since
+        return ()
+    return [line for line in diff(text, changed, path, context=0).splitlines()[2:] if not line.startswith("@@")]
+
+
 def module_text(finding: Finding) -> str:
     """encoder.layer.0.attention, and 11 more places"""
     module = one_line(finding.place.module or "") if finding.place else ""
@@ -97,9 +115,8 @@ def _remarks(finding: Finding) -> Iterator[tuple[str, str]]:
 
 
 def _code(finding: Finding, gutter: int) -> Iterator[Piece]:
-    """Code to paste, of the first fix: the text of the user's names is made visible, not run together."""
-    code = finding.fixes[0].code if finding.fixes else None
-    for line in (code or "").splitlines():
+    """The code of the first fix: the text of the user's names is made visible, not run together."""
+    for line in code_of(finding):
         yield f"{' ' * gutter} | ", "frame"
         yield f"{visible(line)}\n", "plain"
 

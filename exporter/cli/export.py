@@ -90,6 +90,9 @@ def command(
     output_names: Annotated[
         str | None, typer.Option("--output-names", metavar="A,B", help="Names of the flattened outputs.")
     ] = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Change the source where a fix was tried and found to help; show the changes.")
+    ] = False,
 ) -> None:
     """Export a PyTorch model to ONNX and validate it in ONNX Runtime.
 
@@ -121,6 +124,10 @@ def command(
     for option, folder in {"--dump": dump, "--repro": repro}.items():
         if folder is not None:
             require_folder(folder, option)
+    if fix:
+        from exporter.cli.fix import fix_source
+
+        fix_source(request, fail_on)
     raise typer.Exit(run(lambda log: export_and_validate(request, log), Report(source, format, sarif, fail_on)))
 
 
@@ -131,14 +138,25 @@ def short_name(source: str) -> str:
 
 def export_and_validate(request: Request, log: Log) -> str:
     """The whole run, a stage a line; returns the summary."""
-    from exporter.cli.repro import repro_of
-    from exporter.cli.summary import summary_of
-    from exporter.cli.validation import ignore, require_provider, validation_of
+    from exporter.cli.validation import require_provider
 
     require_provider(request.provider)
     with log.stage("load"):
-        options = options_of(request)
-        source = with_dynamic(with_inputs(load(request.source), request.input, request.inputs), request.dynamic)
+        options, source = options_of(request), source_of(request)
+    return export_source(request, source, options, log)
+
+
+def source_of(request: Request) -> Source:
+    """The model with the inputs and the dynamic dims that were asked for."""
+    return with_dynamic(with_inputs(load(request.source), request.input, request.inputs), request.dynamic)
+
+
+def export_source(request: Request, source: Source, options: Options, log: Log) -> str:
+    """All stages after the loading; returns the summary."""
+    from exporter.cli.repro import repro_of
+    from exporter.cli.summary import summary_of
+    from exporter.cli.validation import ignore, validation_of
+
     program = exported(source, options, log)
     try:
         files = program.save(request.output, external_data=EXTERNAL_DATA[request.external_data])

@@ -1,0 +1,57 @@
+"""Fixes: from a finding and the source around it to edits that nobody has tried yet. Text and `ast` only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from diagnostics import rules
+from diagnostics.fixes import branches, operators, shapes, state, types, values
+from diagnostics.fixes.site import Site, site_of
+from diagnostics.model import Finding, Fix
+
+Maker = Callable[[Site], Iterator[Fix]]
+
+MAKERS: Mapping[str, Sequence[Maker]] = {
+    rules.DATA_DEPENDENT_CONTROL_FLOW.id: (
+        values.outside_export,
+        branches.branches,
+        values.torch_functions,
+        values.promise,
+        values.in_words,
+    ),
+    rules.CAPTURE_FELL_BACK.id: (
+        values.outside_export,
+        branches.branches,
+        values.torch_functions,
+        values.stay_in_torch,
+    ),
+    rules.UNSUPPORTED_PYTHON_CONSTRUCT.id: (values.torch_functions, values.stay_in_torch),
+    rules.STATE_MUTATED.id: (state.unshared_input,),
+    rules.SCALAR_INPUT_BAKED.id: (state.tensor_input,),
+    rules.TRAINING_MODE_CAPTURED.id: (state.eval_mode,),
+    rules.RANDOMNESS_CAPTURED.id: (state.functional_dropout,),
+    rules.MISSING_FAKE_KERNEL.id: (operators.fake_kernel,),
+    rules.UNSUPPORTED_VALUE.id: (types.registered_dataclass, types.tuple_output, types.input_in_words),
+    rules.DIMENSION_SPECIALIZED.id: (shapes.fixed_dimension,),
+    rules.DIMENSION_RANGE_NARROWED.id: (shapes.bounded_dimension,),
+    rules.DIMENSIONS_TIED.id: (shapes.tied_dimensions,),
+    rules.NO_ONNX_LOWERING.id: (operators.lowering,),
+    rules.HIGHER_ORDER_OP_UNSUPPORTED.id: (operators.lowering,),
+    rules.OPSET_TOO_LOW.id: (operators.newer_opset,),
+    rules.IMPLICIT_TYPE_PROMOTION.id: (types.explicit_dtype,),
+}
+"""Rule → what makes fixes for it, the likeliest first."""
+
+
+def suggested(finding: Finding, files: Iterable[str] = ()) -> tuple[Fix, ...]:
+    """The fixes of a finding: its own, then those that the source around it allows, with edits before mere words.
+
+    `files` are looked at besides that of the finding's place: the one that makes the model, say.
+    """
+    makers = MAKERS.get(finding.rule.id, ())
+    paths: dict[str, None] = dict.fromkeys([*([finding.place.path] if finding.place else []), *files])
+    made = [*finding.fixes]
+    for path in paths if makers else ():
+        site = site_of(finding, path)
+        made += [each for maker in makers for each in (maker(site) if site else ())]
+    return tuple(sorted(dict.fromkeys(made), key=lambda each: not each.edits and each not in finding.fixes))

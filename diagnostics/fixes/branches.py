@@ -1,0 +1,225 @@
+"""FXP1002: a choice by Python becomes one inside the graph, by torch.where, torch.cond or torch.while_loop."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from diagnostics.fixes.conditions import as_tensor
+from diagnostics.fixes.site import Function, Site, fix
+from diagnostics.model import Edit, Fix
+
+Branch = Sequence[ast.stmt]
+PLAIN = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Pass)
+"""Statements that a branch of torch.cond may hold: no effect but on the function's own names."""
+
+VIEWS = frozenset(
+    re.findall(
+        r"\w+",
+        "chunk contiguous detach diagonal expand expand_as flatten float movedim narrow permute reshape select "
+        "squeeze swapaxes t to transpose unflatten unfold unsqueeze view view_as ",
+    )
+)
+"""Methods that may return a view of their tensor, or the tensor itself."""
+
+
+def branches(site: Site) -> Iterator[Fix]:
+    """The ways to write the `if`, the conditional expression or the `while` around the marked condition."""
+    items = [site.replaced(call, site.code(kept)) for call, kept in _items(site)]
+    for each in _ways(site):
+        yield replace(each, edits=(*items, *each.edits))
+
+
+def _ways(site: Site) -> Iterator[Fix]:
+    node = site.expression
+    if node is None:
+        return
+    for outer in (node, *site.around(node)):
+        if isinstance(outer, ast.IfExp) and _within(outer.test, node):
+            yield from _ternary(site, outer)
+            return
+        if isinstance(outer, ast.If) and _within(outer.test, node):
+            yield from _statement(site, outer)
+            return
+        if isinstance(outer, ast.While) and _within(outer.test, node):
+            yield from _loop(site, outer)
+            return
+
+
+def _items(site: Site) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """The calls `n = x.item()` in the function, and x, for the names that the condition reads: they stay tensors."""
+    if site.expression is None or site.function is None:
+        return
+    read = {each.id for each in ast.walk(site.expression) if isinstance(each, ast.Name)}
+    for node in ast.walk(site.function):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and not node.value.args:
+            named = {each.id for each in node.targets if isinstance(each, ast.Name)}
+            called = node.value.func
+            if named & read and isinstance(called, ast.Attribute) and called.attr == "item":
+                yield node.value, called.value
+
+
+def _within(test: ast.expr, node: ast.expr) -> bool:
+    return any(each is node for each in ast.walk(test))
+
+
+def _ternary(site: Site, node: ast.IfExp) -> Iterator[Fix]:
+    test, body, other = as_tensor(site, node.test), site.code(node.body), site.code(node.orelse)
+    yield fix("Choose by torch.where.", site.replaced(node, f"torch.where({test}, {body}, {other})"))
+    ways = f"lambda: {_fresh(site, node.body)}, lambda: {_fresh(site, node.orelse)}"
+    yield fix("Choose by torch.cond.", site.replaced(node, f"torch.cond({test}, {ways})"))
+
+
+def _statement(site: Site, node: ast.If) -> Iterator[Fix]:
+    test, (other, last) = as_tensor(site, node.test), _otherwise(site, node)
+    pair = _values(site, node.body, other)
+    if pair is not None:
+        target, body, orelse = pair
+        yield fix("Choose by torch.where.", _line(site, node, last, f"{target}torch.where({test}, {body}, {orelse})"))
+    if (text := _as_cond(site, node, test, other)) is not None:
+        yield fix("Choose by torch.cond.", _line(site, node, last, text))
+
+
+def _line(site: Site, node: ast.stmt, last: ast.stmt, text: str) -> Edit:
+    """`text` in the place of all statements from `node` to `last`, its lines after the first indented as they are."""
+    return site.replaced(node, re.sub(r"\n(?=.)", f"\n{site.indent(node)}", text), until=last)
+
+
+def _otherwise(site: Site, node: ast.If) -> tuple[Branch, ast.stmt]:
+    """The other branch, which after a `return` is the rest of the block; and the last statement of both."""
+    if node.orelse or not isinstance(node.body[-1], ast.Return):
+        return node.orelse, node
+    block = next(
+        (held for _, held in ast.iter_fields(site.parents[node]) if isinstance(held, list) and node in held), [node]
+    )
+    rest = block[block.index(node) + 1 :]
+    return (rest, rest[-1]) if rest else ([], node)
+
+
+def _values(site: Site, body: Branch, other: Branch) -> tuple[str, str, str] | None:
+    """What each branch returns, or gives to the same name, if it does nothing else: (beginning of the line, a, b)."""
+    if len(body) != 1 or len(other) > 1:
+        return None
+    if isinstance(body[0], ast.Return):
+        if not other or not isinstance(other[0], ast.Return) or not body[0].value or not other[0].value:
+            return None
+        return "return ", site.code(body[0].value), site.code(other[0].value)
+    one, two = _given(site, body[0]), _given(site, other[0]) if other else None
+    if one is None or (other and two is None) or (two is not None and two[0] != one[0]):
+        return None
+    return f"{one[0]} = ", one[1], two[1] if two else one[0]
+
+
+def _given(site: Site, statement: ast.stmt) -> tuple[str, str] | None:
+    """The name that an assignment changes, and its value."""
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
+        return statement.targets[0].id, site.code(statement.value)
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        name = statement.target.id
+        whole = ast.BinOp(ast.Name(name), statement.op, statement.value)
+        return name, ast.unparse(whole)
+    return None
+
+
+def _as_cond(site: Site, node: ast.If, test: str, other: Branch) -> str | None:
+    """The branches as functions of the names that they change; the others they read from around them."""
+    function = site.function
+    returns = [isinstance(branch[-1], ast.Return) if branch else False for branch in (node.body, other)]
+    statements = [*node.body, *other]
+    if function is None or not all(isinstance(each, PLAIN) for each in statements) or len(set(returns)) > 1:
+        return None
+    if sum(isinstance(each, ast.Return) for each in statements) != sum(returns):
+        return None
+    changed = [_changed(branch) for branch in (node.body, other)]
+    if any(names is None for names in changed):
+        return None
+    names = sorted({name for held in changed for name in held or ()})
+    before = _bound_before(function, node)
+    carried = [name for name in names if name in before]
+    if not returns[0] and set(names) - set(carried) and changed[0] != changed[1]:
+        return None  # a name that only one branch makes
+    parts = [
+        _function(site, way, branch, carried, None if returns[0] else names)
+        for way, branch in (("on_true", node.body), ("on_false", other))
+    ]
+    left = "return " if returns[0] else f"{names[0]} = " if len(names) == 1 else f"{', '.join(names)} = "
+    operands = f", ({', '.join(carried)},)" if carried else ""
+    return "\n\n".join(parts) + f"\n\n{left}torch.cond({test}, on_true, on_false{operands})"
+
+
+def _function(site: Site, name: str, branch: Branch, carried: Sequence[str], results: Sequence[str] | None) -> str:
+    lines = [f"def {name}({', '.join(carried)}):"]
+    for statement in branch:
+        if isinstance(statement, ast.Return) and statement.value is not None:
+            lines.append(f"    return {_fresh(site, statement.value)}")
+        elif not isinstance(statement, ast.Pass):
+            block = textwrap.dedent(f"{site.indent(statement)}{site.code(statement)}")
+            lines.append(textwrap.indent(block, "    "))
+    if results is not None:
+        own = {name for statement in branch if not _may_be_view(statement) for name in _changed([statement]) or ()}
+        told = [each if each in own else f"{each}.clone()" for each in results]
+        lines.append(f"    return {', '.join(told)}")
+    return "\n".join(lines)
+
+
+def _fresh(site: Site, value: ast.expr) -> str:
+    """A branch must not return its own input nor a view of it: what may be one is copied."""
+    if isinstance(value, ast.Tuple):
+        return ", ".join(_fresh(site, each) for each in value.elts)
+    return f"{site.code(value)}.clone()" if _is_view(value) else site.code(value)
+
+
+def _may_be_view(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None and _is_view(statement.value)
+    )
+
+
+def _is_view(value: ast.expr) -> bool:
+    called = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in VIEWS
+    return called or isinstance(value, (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple))
+
+
+def _changed(branch: Branch) -> set[str] | None:
+    """The names that a branch gives values to; None if it changes anything else: an attribute, an element."""
+    names: set[str] = set()
+    for statement in branch:
+        targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+        for target in targets:
+            parts = target.elts if isinstance(target, ast.Tuple) else [target] if target is not None else []
+            if not all(isinstance(part, ast.Name) for part in parts):
+                return None
+            names |= {part.id for part in parts if isinstance(part, ast.Name)}
+    return names
+
+
+def _bound_before(function: Function, node: ast.stmt) -> set[str]:
+    """The arguments of a function and the names that it binds above a statement."""
+    arguments = function.args
+    names = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    for each in ast.walk(function):
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store) and each.lineno < node.lineno:
+            names.add(each.id)
+    return names
+
+
+def _loop(site: Site, node: ast.While) -> Iterator[Fix]:
+    """A `while` whose body only changes names that it had before becomes torch.while_loop over those."""
+    names = _changed(node.body)
+    held = all(isinstance(each, (ast.Assign, ast.AugAssign)) for each in node.body)
+    if site.function is None or not names or not held or node.orelse or names - _bound_before(site.function, node):
+        return
+    carried = sorted(names)
+    listed = ", ".join(carried)
+    body = "\n".join(
+        textwrap.indent(textwrap.dedent(f"{site.indent(each)}{site.code(each)}"), "    ") for each in node.body
+    )
+    text = (
+        f"def go_on({listed}):\n    return {as_tensor(site, node.test)}\n\n"
+        f"def turn({listed}):\n{body}\n    return ({listed},)\n\n"
+        f"({listed},) = torch.while_loop(go_on, turn, ({listed},))"
+    )
+    yield fix("Loop by torch.while_loop.", _line(site, node, node, text))

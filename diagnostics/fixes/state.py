@@ -1,0 +1,75 @@
+"""What a model changes or assumes while it runs: training mode, inputs, constants."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from diagnostics.fixes.site import Site, fix
+from diagnostics.model import Fix
+
+
+def eval_mode(site: Site) -> Iterator[Fix]:
+    """`.eval()` where the model is made: in the place of `.train()`, or behind the one call of a model's class."""
+    trained = [node for node in _calls(site) if isinstance(node.func, ast.Attribute) and node.func.attr == "train"]
+    if len(trained) == 1 and not trained[0].keywords:
+        node = trained[0]
+        assert isinstance(node.func, ast.Attribute)
+        yield fix("Export the model in eval mode.", site.replaced(node, f"{site.code(node.func.value)}.eval()"))
+        return
+    models = {each.name for each in site.tree.body if isinstance(each, ast.ClassDef) and _has_forward(each)}
+    made = [node for node in _calls(site) if isinstance(node.func, ast.Name) and node.func.id in models]
+    if len(made) == 1:
+        yield fix("Export the model in eval mode.", site.after(made[0], ".eval()"))
+
+
+def functional_dropout(site: Site) -> Iterator[Fix]:
+    """`F.dropout(x, 0.5)` drops in every mode; with `training=self.training` it obeys `.eval()`."""
+    node, function = site.expression, site.function
+    if not isinstance(node, ast.Call) or function is None or not function.args.args:
+        return
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    given = len(node.args) > 2 or any(keyword.arg in ("training", None) for keyword in node.keywords)
+    if name.endswith("dropout") and not given and function.args.args[0].arg == "self":
+        code = site.code(node)
+        comma = "" if code.removesuffix(")").rstrip().endswith(",") else ","
+        edit = site.replaced(node, f"{code.removesuffix(')').rstrip()}{comma} training=self.training)")
+        yield fix("Drop only in training.", edit)
+
+
+def unshared_input(site: Site) -> Iterator[Fix]:
+    """A copy of the input above the line that writes it: the caller's tensor stays as it is."""
+    name, function, statement = site.facts.get("name", ""), site.function, site.statement
+    if function is None or statement is None:
+        return
+    if name in {argument.arg for argument in (*function.args.posonlyargs, *function.args.args)}:
+        yield fix(f"Write to a copy of '{name}'.", site.above(statement, f"{name} = {name}.clone()"))
+
+
+def tensor_input(site: Site) -> Iterator[Fix]:
+    """A number in the tuple of example inputs as a tensor, if the file has just one such number."""
+    value = site.finding.facts.get("value")
+    if isinstance(value, (bool, str)) or not isinstance(value, (int, float)):
+        return
+    found = [
+        element
+        for node in ast.walk(site.tree)
+        if isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load) and not _in_class(site, node)
+        for element in node.elts
+        if isinstance(element, ast.Constant) and element.value == value and type(element.value) is type(value)
+    ]
+    if len(found) == 1:
+        yield fix("Give the number as a tensor.", site.replaced(found[0], f"torch.tensor({site.code(found[0])})"))
+
+
+def _calls(site: Site) -> list[ast.Call]:
+    """The calls outside of classes: there the model is made."""
+    return [node for node in ast.walk(site.tree) if isinstance(node, ast.Call) and not _in_class(site, node)]
+
+
+def _in_class(site: Site, node: ast.AST) -> bool:
+    return any(isinstance(outer, ast.ClassDef) for outer in site.around(node))
+
+
+def _has_forward(node: ast.ClassDef) -> bool:
+    return any(isinstance(each, ast.FunctionDef) and each.name == "forward" for each in node.body)

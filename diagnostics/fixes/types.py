@@ -1,0 +1,52 @@
+"""Types: operands of one dtype, and values that torch.export can take apart."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from diagnostics.fixes.site import Site, fix
+from diagnostics.model import Fix
+
+
+def explicit_dtype(site: Site) -> Iterator[Fix]:
+    """`1.0 - mask` as `1.0 - mask.to(torch.float32)`: the cast where everybody sees it."""
+    node, target = site.expression, site.facts.get("target")
+    if not isinstance(node, ast.BinOp) or not target:
+        return
+    for operand in (node.left, node.right):
+        if not isinstance(operand, ast.Constant):
+            text = f"{site.operand(operand)}.to(torch.{target})"
+            yield fix(f"Cast '{site.code(operand)}' where it is used.", site.replaced(operand, text))
+
+
+def registered_dataclass(site: Site) -> Iterator[Fix]:
+    """torch.export.register_dataclass below a dataclass of this file."""
+    name = site.facts.get("type", "").rpartition(".")[2]
+    for node in site.tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            decorators = {site.code(each).partition("(")[0].rpartition(".")[2] for each in node.decorator_list}
+            if "dataclass" in decorators:
+                yield fix("Register the dataclass.", site.below(node, f"\n\ntorch.export.register_dataclass({name})"))
+            else:
+                yield fix(f"Make '{name}' a dataclass, and call torch.export.register_dataclass({name}).")
+
+
+def tuple_output(site: Site) -> Iterator[Fix]:
+    """A generator or a set that forward returns, as a tuple."""
+    node = site.statement
+    if not isinstance(node, ast.Return) or node.value is None or site.facts.get("name") != "outputs":
+        return
+    if isinstance(node.value, ast.GeneratorExp):
+        yield fix("Return a tuple.", site.replaced(node.value, f"tuple{site.code(node.value)}"))
+    elif isinstance(node.value, ast.Set):
+        inner = ", ".join(site.code(each) for each in node.value.elts)
+        yield fix("Return a tuple.", site.replaced(node.value, f"({inner},)" if inner else "()"))
+    elif site.facts.get("type") == "function":
+        yield fix("Return tensors only: leave the function out of what forward returns.")
+
+
+def input_in_words(site: Site) -> Iterator[Fix]:
+    """For inputs of types that belong to nobody here."""
+    if site.facts.get("type", "").startswith("numpy"):
+        yield fix("Give a tensor: torch.from_numpy(array).")

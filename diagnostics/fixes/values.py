@@ -1,0 +1,117 @@
+"""Values that leave the tensors: math and numpy on tensors, items, assertions and prints."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from diagnostics.fixes.site import Site, fix
+from diagnostics.model import Applicability, Edit, Fix
+
+NAMES: Mapping[str, str] = {"fabs": "abs", "power": "pow", "absolute": "abs", "concatenate": "cat"}
+SAME = frozenset(
+    re.findall(
+        r"\w+",
+        "abs acos acosh arccos arcsin arctan asin asinh atan atan2 atanh ceil clip cos cosh erf erfc exp expm1 floor "
+        "hypot isfinite isinf isnan lgamma log log10 log1p log2 maximum minimum pow round sign sin sinh sqrt square "
+        "tan tanh trunc where ",
+    )
+)
+"""Functions of `math` and `numpy` that torch has under the same name and with the same first arguments."""
+LIBRARIES = frozenset(("math", "np", "numpy"))
+IN_EXPORT = "torch.compiler.is_exporting()"
+
+
+def torch_functions(site: Site) -> Iterator[Fix]:
+    """`math.sqrt(x)` and `np.tanh(x)` as torch.sqrt and torch.tanh; `sorted(x)` as torch.sort."""
+    node = site.expression
+    if not isinstance(node, ast.Call):
+        return
+    if isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") in LIBRARIES:
+        name = NAMES.get(node.func.attr, node.func.attr)
+        if node.func.attr in SAME or node.func.attr in NAMES:
+            yield fix(f"Use torch.{name}.", site.replaced(node.func, f"torch.{name}"))
+    elif isinstance(node.func, ast.Name) and node.func.id == "sorted" and len(node.args) == 1 and not node.keywords:
+        yield fix("Use torch.sort.", site.replaced(node, f"torch.sort({site.code(node.args[0])}).values"))
+
+
+def stay_in_torch(site: Site) -> Iterator[Fix]:
+    """`torch.from_numpy(x.numpy().cumsum(0))` as `x.cumsum(0)`, if the tensor has the same methods."""
+    node = site.expression
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "numpy":
+        return
+    for outer in site.around(node):
+        if isinstance(outer, ast.Call) and site.code(outer.func).endswith(("from_numpy", "as_tensor", "torch.tensor")):
+            if len(outer.args) == 1:
+                inner = site.code(outer.args[0]).replace(site.code(node), site.code(node.func.value), 1)
+                yield fix("Stay in torch.", site.replaced(outer, inner))
+            return
+
+
+def promise(site: Site) -> Iterator[Fix]:
+    """torch._check on the condition of an item or a size: PyTorch then takes that way; other values raise."""
+    node, statement, function = site.expression, site.statement, site.function
+    if node is None or statement is None or function is None:
+        return
+    test = next((each.test for each in (node, *site.around(node)) if isinstance(each, (ast.If, ast.IfExp))), node)
+    if not isinstance(test, ast.Compare):
+        return
+    said = site.code(test)
+    for condition in (said, f"not ({said})"):
+        edit = site.above(statement, f"torch._check({condition})")
+        made = fix(f"Promise that '{condition}' holds in every run.", edit)
+        yield replace(made, applicability=Applicability.DECISION)
+
+
+def outside_export(site: Site) -> Iterator[Fix]:
+    """What only looks at values, an assertion, a print or a raise, is left out while a graph is captured."""
+    statement = site.statement
+    if isinstance(statement, ast.Assert):
+        test = f"{IN_EXPORT} or {site.operand(statement.test)}"
+        yield fix("Leave the assertion out of the graph.", site.replaced(statement.test, test))
+    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and _only_tells(statement.value):
+        edits = (Edit(site.path, statement.lineno, 1, statement.lineno, 1, _guard(site, statement)),)
+        yield fix("Leave the output out of the graph.", *edits, _deeper(site, statement))
+    elif (
+        isinstance(statement, ast.If) and not statement.orelse and all(isinstance(e, ast.Raise) for e in statement.body)
+    ):
+        test = f"not {IN_EXPORT} and {site.operand(statement.test)}"
+        yield fix("Leave the check out of the graph.", site.replaced(statement.test, test))
+
+
+def in_words(site: Site) -> Iterator[Fix]:
+    """What to do where no edit of ours helps: one sentence for each thing that Python does with values."""
+    node = site.expression
+    for outer in (node, *site.around(node)) if node is not None else ():
+        if isinstance(outer, ast.While):
+            yield fix("Write the loop with torch.while_loop, whose condition is a tensor.")
+            return
+        name = site.code(outer.func).rpartition(".")[2] if isinstance(outer, ast.Call) else ""
+        if name in WORDS:
+            yield fix(WORDS[name])
+            return
+
+
+WORDS: Mapping[str, str] = {
+    "range": "Count in the graph with torch.while_loop, or give the number of turns as a Python number.",
+    "int": "Keep the number a tensor, or give it to forward as a Python number that is the same in every run.",
+    "float": "Keep the number a tensor: arithmetic works on it as on a float.",
+    "sorted": "Use torch.sort.",
+    "len": "A size that depends on values has no Python number: use a mask of fixed size, or torch.cond on x.any().",
+}
+
+
+def _only_tells(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return name in {"print", "debug", "info", "warning", "error", "log", "write"}
+
+
+def _guard(site: Site, statement: ast.stmt) -> str:
+    return f"{site.indent(statement)}if not {IN_EXPORT}:\n"
+
+
+def _deeper(site: Site, statement: ast.stmt) -> Edit:
+    """The statement's first line four columns deeper; its other lines are in brackets and need not move."""
+    return Edit(site.path, statement.lineno, 1, statement.lineno, 1, "    ")

@@ -1,0 +1,202 @@
+"""`--fix`: fixes are tried on a patched copy of the source, and those that help are written into it."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from diagnostics import Applicability, Edit, Finding, Fix, Level, rules
+from diagnostics.edits import EditError, applied, diff, meet, moved
+from diagnostics.paths import git_root, relative_to, write_whole
+from diagnostics.source import USER, kind_of
+from diagnostics.text import place_text
+from exporter.cli.definition import definition_of
+from exporter.cli.usage import UsageError
+
+if TYPE_CHECKING:
+    from exporter.cli.edge import FailOn
+    from exporter.cli.export import Request
+    from exporter.cli.trial import Outcome
+
+LONGEST_TRIAL = 600  # seconds
+MOST_TRIALS = 40
+CLOSE = 1e-3  # relative; a fix computes the same in another order
+CHANGES_VALUES = frozenset((rules.TRAINING_MODE_CAPTURED.id, rules.RANDOMNESS_CAPTURED.id))
+"""Rules whose fixes are meant to change what the model gives."""
+
+Texts = Mapping[str, str]
+Attempt = Callable[["Request", Texts], "Outcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A fix that was tried: the patched source exported without the finding."""
+
+    finding: Finding
+    fix: Fix
+
+
+def fix_source(request: Request, fail_on: FailOn) -> None:
+    """Tries, shows and writes the fixes of one command line. Raises UsageError where a file cannot be written."""
+    least = Level.NOTE if fail_on.value == "note" else Level.WARNING
+    texts, found = verified(request, least, in_child)
+    for each in found:
+        print(f"fixed[{each.finding.rule.id}]: {each.fix.description} ({_where(each.finding)})")
+    for path, text in texts.items():
+        file = Path(path)
+        old = file.read_text(encoding="utf-8")
+        print(diff(old, text, relative_to(file, Path.cwd()) or file.name), end="")
+        try:
+            write_whole(file, text)
+        except OSError as error:
+            raise UsageError(f"--fix: '{path}' cannot be written: {error}; nothing of it was changed.") from error
+    if not found:
+        print("fxport: no fix was found that helps; the source is unchanged.")
+
+
+def verified(request: Request, least: Level, attempt: Attempt) -> tuple[Texts, Sequence[Verified]]:
+    """The patched texts by path, and the fixes in them, of all findings from the level `least` on."""
+    texts: dict[str, str] = {}
+    found: list[Verified] = []
+    now, tried = attempt(request, texts), set[tuple[str, str]]()
+    while len(tried) < MOST_TRIALS:
+        for bundle in _bundles(now.findings, least, request, tried):
+            try:
+                patch = _patched(bundle, texts)
+            except EditError:
+                continue
+            then = attempt(request, patch)
+            if _helps(bundle, now, then):
+                found += [
+                    Verified(each.finding, replace(each.fix, applicability=Applicability.MACHINE)) for each in bundle
+                ]
+                texts, now = patch, then
+                break
+        else:
+            break
+    return texts, found
+
+
+def in_child(request: Request, texts: Texts) -> Outcome:
+    """One trial in a process of its own: what the user's source does to Python ends with it."""
+    from exporter.cli.trial import OUTCOME, TRIAL, Outcome
+
+    with tempfile.TemporaryDirectory(prefix="fxport-fix-") as name:
+        folder = Path(name)
+        (folder / TRIAL).write_bytes(pickle.dumps((request, dict(texts))))
+        command = [sys.executable, "-P", "-c", "from exporter.cli.trial import main; main()", name]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_TRIAL, check=False)
+        except subprocess.TimeoutExpired:
+            return Outcome(error=f"the trial took longer than {LONGEST_TRIAL} s")
+        if done.returncode or not (folder / OUTCOME).exists():
+            return Outcome(error=(done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1])
+        return pickle.loads((folder / OUTCOME).read_bytes())
+
+
+def _bundles(
+    findings: Sequence[Finding], least: Level, request: Request, tried: set[tuple[str, str]]
+) -> Iterator[Sequence[Verified]]:
+    """What to try next: the first fix of every finding at once, then each fix alone. Nothing is tried twice."""
+    root = _root(request)
+    usable = [
+        [Verified(finding, fix) for fix in finding.fixes if _is_usable(fix, root)]
+        for finding in sorted(findings, key=lambda each: -each.level.rank)
+        if finding.is_open and finding.level.rank >= least.rank
+    ]
+    together: list[Verified] = []
+    for each in usable:
+        if each and not any(meet(each[0].fix.edits, other.fix.edits) for other in together):
+            together.append(each[0])
+    alone = [[each] for held in usable for each in held]
+    for bundle in ([together] if len(together) > 1 else []) + alone:
+        key = ("+".join(each.finding.identity for each in bundle), "+".join(str(each.fix.edits) for each in bundle))
+        if key not in tried:
+            tried.add(key)
+            yield bundle
+
+
+def _is_usable(fix: Fix, root: Path) -> bool:
+    """Whether a fix has edits, needs nobody to fill a gap or to decide, and stays in the user's source."""
+    inside = all(kind_of(edit.path) == USER and relative_to(Path(edit.path).resolve(), root) for edit in fix.edits)
+    return bool(fix.edits) and fix.applicability in (Applicability.MACHINE, Applicability.MAYBE) and inside
+
+
+def _root(request: Request) -> Path:
+    """The repository of SOURCE's file, or the folder of the file."""
+    definition = definition_of(request.source)
+    folder = Path(definition.path).resolve().parent if definition else Path.cwd()
+    return git_root(str(folder)) or folder
+
+
+def _patched(bundle: Sequence[Verified], texts: Texts) -> dict[str, str]:
+    """The texts with the edits of a bundle. Raises EditError for a file that is not plain UTF-8."""
+    edits = [edit for each in bundle for edit in each.fix.edits]
+    patch = dict(texts)
+    for path in dict.fromkeys(edit.path for edit in edits):
+        before = texts.get(path) or _read(path)
+        patch[path] = applied(before, [edit for edit in edits if edit.path == path])
+    return patch
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EditError(f"{path}: {error}") from error
+
+
+def _helps(bundle: Sequence[Verified], before: Outcome, after: Outcome) -> bool:
+    """Whether the findings are gone, nothing new is wrong, and the model gives what it gave."""
+    if after.error is not None or before.error is not None:
+        return False
+    edits = [edit for each in bundle for edit in each.fix.edits]
+    changed = {(edit.path, line) for edit in edits for line in _lines(edit.path, edit.line, edits)}
+    places = {(each.rule.id, each.place.path, each.place.line) for each in after.findings if each.place}
+    for each in bundle:
+        at = each.finding.place
+        if at is None or any(
+            (each.finding.rule.id, at.path, line) in places for line in _lines(at.path, at.line, edits)
+        ):
+            return False
+    worst_before = [each for each in before.findings if each.is_open and each.level is Level.ERROR]
+    for each in after.findings:
+        if each.is_open and each.level is Level.ERROR:
+            known = any(each.rule == other.rule for other in worst_before)
+            touched = each.place is not None and (each.place.path, each.place.line) in changed
+            if touched or (not known and not worst_before):
+                return False
+    if all(each.finding.rule.id in CHANGES_VALUES for each in bundle):
+        return True
+    pairs = zip(before.values, after.values, strict=True)
+    return all(one is None or _same(one, other) for one, other in pairs)  # what raised before may do what it likes
+
+
+def _lines(path: str, line: int, edits: Sequence[Edit]) -> range:
+    """The lines, after the edits, of what was on a line before."""
+    first, last = moved(line, [edit for edit in edits if edit.path == path])
+    return range(first, last + 1)
+
+
+def _same(one: Sequence[object], other: Sequence[object] | None) -> bool:
+    import numpy as np
+
+    if other is None or len(one) != len(other):
+        return False
+    for a, b in zip(one, other, strict=True):
+        if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+            if type(a) is not type(b):
+                return False
+        elif a.shape != b.shape or not np.allclose(a, b, rtol=CLOSE, atol=CLOSE, equal_nan=True):
+            return False
+    return True
+
+
+def _where(finding: Finding) -> str:
+    return place_text(finding.place) if finding.place else "no place"

@@ -1,0 +1,185 @@
+"""`fxport export --fix`: what helps is written and shown, everything else stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diagnostics import Applicability, Edit, Finding, Fix, Level, Place, rules
+from exporter.cli import main
+from exporter.cli.export import ExternalData, Request
+from exporter.cli.fix import verified
+from exporter.cli.trial import Outcome
+
+Output = pytest.CaptureFixture[str]
+
+GATE = """\
+import torch
+from torch import nn
+
+
+class Gate(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:  # kept? no: it goes with the line
+            return x * 2
+        return x - 1
+"""
+MODEL = """\
+# a comment above
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from gate import Gate
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.drop = Gate(), nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(F.dropout(self.gate(x), 0.1))
+
+
+def make():
+    return Model().train(), (torch.ones(2, 3),)
+"""
+
+
+def test_what_helps_is_written_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    """Three fixes in two files, one after the other: each finding hides the next."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gate.py").write_text(GATE, encoding="utf-8")
+    (tmp_path / "model.py").write_text(MODEL, encoding="utf-8")
+    (tmp_path / "model.py").chmod(0o755)
+    assert main(["export", "model.py:make", "--fix", "--fail-on", "warning"]) == 0
+    said = capsys.readouterr().out
+    assert (
+        "def forward(self, x):\n        return torch.where(x.sum() > 0, x * 2, x - 1)\n" in Path("gate.py").read_text()
+    )
+    changed = MODEL.replace("Model().train()", "Model().eval()").replace("x), 0.1)", "x), 0.1, training=self.training)")
+    assert Path("model.py").read_text() == changed
+    assert (tmp_path / "model.py").stat().st_mode & 0o777 == 0o755
+    assert "-        if x.sum() > 0:" in said
+    assert "+    return Model().eval(), (torch.ones(2, 3),)" in said
+    assert "--- a/gate.py\n+++ b/gate.py\n" in said
+    assert "fixed[FXP1002]: Choose by torch.where. (gate.py:7:12)" in said
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != "") == ["gate.py", "make.onnx", "model.py"]
+
+
+def test_where_nothing_helps_nothing_changes(folder: Path, capsys: Output) -> None:
+    text = (folder / "models.py").read_text(encoding="utf-8")
+    assert main(["export", "models.py:linear", "--input", "x=2x4", "--dynamic", "x:1=width", "--fix"]) == 1
+    said = capsys.readouterr().out
+    assert "no fix was found that helps; the source is unchanged" in said
+    assert "error[FXP2001]" in said
+    assert (folder / "models.py").read_text(encoding="utf-8") == text
+
+
+# What counts as a help, on trials that are made up ---------------------------------------------------------------
+
+SOURCE = "import torch\nx = 1\ny = 2\n"
+ONE = (np.ones(3),)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "source.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    return str(path)
+
+
+def request_for(file: str) -> Request:
+    return Request(
+        source=f"{file}:x",
+        input=(),
+        inputs=None,
+        dynamic=(),
+        output=Path("x.onnx"),
+        opset=None,
+        plugin=(),
+        allow_specialization=False,
+        input_names=None,
+        output_names=None,
+        provider="cpu",
+        validate=False,
+        dump=None,
+        external_data=ExternalData.AUTO,
+    )
+
+
+def finding(file: str, line: int = 2, **changes: object) -> Finding:
+    fix = Fix("Write 3.", (Edit(file, line, 5, line, 6, "3"),))
+    rule = rules.DATA_DEPENDENT_CONTROL_FLOW
+    made = Finding(rule, Level.ERROR, "", Place(file, line, 5, 6), fixes=(fix,), identity=f"{rule.id}{line}")
+    return replace(made, **changes)  # type: ignore[arg-type]  # the fields of a finding
+
+
+def outcomes(before: Outcome, after: Outcome) -> object:
+    def attempt(_: Request, texts: Mapping[str, str]) -> Outcome:
+        return after if texts else before
+
+    return attempt
+
+
+def accepted(file: str, before: Outcome, after: Outcome, least: Level = Level.WARNING) -> bool:
+    texts, found = verified(request_for(file), least, outcomes(before, after))  # type: ignore[arg-type]
+    assert bool(texts) == bool(found)
+    assert all(text == SOURCE.replace("1", "3") for text in texts.values())
+    return bool(found)
+
+
+def test_a_fix_helps_when_the_finding_is_gone(file: str) -> None:
+    assert accepted(file, Outcome((finding(file),), values=(ONE,)), Outcome((), values=(ONE,)))
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        Outcome(error="it does not even load"),
+        Outcome((), values=((np.zeros(3),),)),
+        Outcome((), values=((np.ones(4),),)),
+        Outcome((), values=(None,)),
+    ],
+    ids=["error", "other values", "other shape", "no values"],
+)
+def test_a_fix_does_not_help_otherwise(file: str, after: Outcome) -> None:
+    assert not accepted(file, Outcome((finding(file),), values=(ONE,)), after)
+
+
+def test_a_finding_that_stays_or_comes_in_its_place(file: str) -> None:
+    before = Outcome((finding(file),), values=(ONE,))
+    assert not accepted(file, before, Outcome((finding(file),), values=(ONE,)))
+    other = finding(file, rule=rules.CAPTURE_FAILED, fixes=())
+    assert not accepted(file, before, Outcome((other,), values=(ONE,)))
+    later = finding(file, line=3, fixes=())
+    assert accepted(file, before, Outcome((later,), values=(ONE,)))  # the next error of the capture, further down
+
+
+def test_no_new_error_where_there_was_none(file: str) -> None:
+    warning = finding(file, level=Level.WARNING)
+    later = finding(file, line=3, fixes=())
+    assert not accepted(file, Outcome((warning,), values=(ONE,)), Outcome((later,), values=(ONE,)))
+    assert not accepted(file, Outcome((replace(warning, level=Level.NOTE),), values=(ONE,)), Outcome((), values=(ONE,)))
+
+
+@pytest.mark.parametrize("kind", [Applicability.PLACEHOLDERS, Applicability.DECISION])
+def test_what_a_person_must_do_is_not_tried(file: str, kind: Applicability) -> None:
+    fix = replace(finding(file).fixes[0], applicability=kind)
+    assert not accepted(file, Outcome((finding(file, fixes=(fix,)),), values=(ONE,)), Outcome((), values=(ONE,)))
+
+
+def test_files_outside_the_project_are_left_alone(file: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("library") / "source.py"
+    elsewhere.write_text(SOURCE, encoding="utf-8")
+    assert not accepted(file, Outcome((finding(str(elsewhere)),), values=(ONE,)), Outcome((), values=(ONE,)))
+
+
+def test_a_file_that_is_not_utf8_is_left_alone(file: str) -> None:
+    Path(file).write_bytes(SOURCE.encode() + b"# \xe9\n")
+    assert not accepted(file, Outcome((finding(file),), values=(ONE,)), Outcome((), values=(ONE,)))

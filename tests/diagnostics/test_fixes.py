@@ -1,0 +1,228 @@
+"""The makers of fixes: from a finding in a source to edits, by text alone."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from pathlib import Path
+
+import pytest
+
+from diagnostics import Applicability, Finding, Place, Rule, rules
+from diagnostics.edits import applied
+from diagnostics.fixes import MAKERS, suggested
+from diagnostics.fixes.operators import stub
+from tests.cases import failures
+
+OPENED, CLOSED = "«", "»"
+
+
+def finding_in(tmp_path: Path, rule: Rule, marked: str, **facts: object) -> tuple[Finding, str]:
+    """A finding at the marked part of a source, and the source."""
+    before = marked[: marked.index(OPENED)]
+    text = marked.replace(OPENED, "").replace(CLOSED, "")
+    file = tmp_path / "model.py"
+    file.write_text(text, encoding="utf-8")
+    linecache.checkcache(str(file))
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    length = marked.index(CLOSED) - marked.index(OPENED) - 1
+    return Finding(rule, rule.level, "", Place(str(file), line, column, column + length), facts), text
+
+
+def after_first(tmp_path: Path, rule: Rule, marked: str, **facts: object) -> str:
+    found, text = finding_in(tmp_path, rule, marked, **facts)
+    return applied(text, suggested(found)[0].edits)
+
+
+ROWS = {
+    "if": (
+        rules.DATA_DEPENDENT_CONTROL_FLOW,
+        "def f(x):\n    if «x.sum() > 0»:\n        return x\n    return -x\n",
+        {},
+        "def f(x):\n    return torch.where(x.sum() > 0, x, -x)\n",
+    ),
+    "if with an assignment in place": (
+        rules.DATA_DEPENDENT_CONTROL_FLOW,
+        "def f(x):\n    if not «x.any()»:\n        x += 1\n    return x\n",
+        {},
+        "def f(x):\n    x = torch.where(~(x.any()), x + 1, x)\n    return x\n",
+    ),
+    "branches of several statements": (
+        rules.DATA_DEPENDENT_CONTROL_FLOW,
+        "def f(x, w):\n    if «x.sum() > 0»:\n        y = x @ w\n        z = y * 2\n    else:\n        y = x\n        z = w\n"
+        "    return y + z\n",
+        {},
+        "def f(x, w):\n    def on_true():\n        y = x @ w\n        z = y * 2\n        return y, z\n\n"
+        "    def on_false():\n        y = x\n        z = w\n        return y.clone(), z.clone()\n\n"
+        "    y, z = torch.cond(x.sum() > 0, on_true, on_false)\n    return y + z\n",
+    ),
+    "while": (
+        rules.DATA_DEPENDENT_CONTROL_FLOW,
+        "def f(x):\n    while «x.norm() > 1»:\n        x = x / 2\n    return x\n",
+        {},
+        "def f(x):\n    def go_on(x):\n        return x.norm() > 1\n\n    def turn(x):\n        x = x / 2\n        return (x,)\n\n"
+        "    (x,) = torch.while_loop(go_on, turn, (x,))\n    return x\n",
+    ),
+    "item": (
+        rules.DATA_DEPENDENT_CONTROL_FLOW,
+        "def f(x):\n    top = x.max().item()\n    return x / top if «top > 1» else x\n",
+        {},
+        "def f(x):\n    top = x.max()\n    return torch.where(top > 1, x / top, x)\n",
+    ),
+    "print": (
+        rules.CAPTURE_FELL_BACK,
+        "def f(x):\n    print(«'{:f}'.format(x.sum())»)\n    return x\n",
+        {},
+        "def f(x):\n    if not torch.compiler.is_exporting():\n        print('{:f}'.format(x.sum()))\n    return x\n",
+    ),
+    "numpy and back": (
+        rules.CAPTURE_FELL_BACK,
+        "def f(x):\n    return torch.from_numpy(«x.cpu().numpy()».cumsum(0)) + 1\n",
+        {},
+        "def f(x):\n    return x.cpu().cumsum(0) + 1\n",
+    ),
+    "dtype": (
+        rules.IMPLICIT_TYPE_PROMOTION,
+        "def f(mask):\n    return («1.0 - mask») * 2\n",
+        {"target": "float32"},
+        "def f(mask):\n    return (1.0 - mask.to(torch.float32)) * 2\n",
+    ),
+    "dataclass": (
+        rules.UNSUPPORTED_VALUE,
+        "@dataclass\nclass Pair:\n    x: int\n\n\ndef f(x):\n    «return Pair(x)»\n",
+        {"type": "models.Pair", "name": "outputs"},
+        "@dataclass\nclass Pair:\n    x: int\n\n\ntorch.export.register_dataclass(Pair)\n\n\ndef f(x):\n    return Pair(x)\n",
+    ),
+    "eval": (
+        rules.TRAINING_MODE_CAPTURED,
+        "class M:\n    «def forward(self, x):»\n        return x\n\n\nmodel = M()\n",
+        {},
+        "class M:\n    def forward(self, x):\n        return x\n\n\nmodel = M().eval()\n",
+    ),
+    "train": (
+        rules.TRAINING_MODE_CAPTURED,
+        "class M:\n    «def forward(self, x):»\n        return x\n\n\nmodel = M().train()\n",
+        {},
+        "class M:\n    def forward(self, x):\n        return x\n\n\nmodel = M().eval()\n",
+    ),
+    "dropout": (
+        rules.RANDOMNESS_CAPTURED,
+        "class M:\n    def forward(self, x):\n        return «F.dropout(x, 0.5)» * 3\n",
+        {},
+        "class M:\n    def forward(self, x):\n        return F.dropout(x, 0.5, training=self.training) * 3\n",
+    ),
+    "written input": (
+        rules.STATE_MUTATED,
+        "def f(x):\n    «x.add_(1)»\n    return x\n",
+        {"name": "x"},
+        "def f(x):\n    x = x.clone()\n    x.add_(1)\n    return x\n",
+    ),
+    "bounded dimension": (
+        rules.DIMENSION_RANGE_NARROWED,
+        "def f(x):\n    return «x»\n\n\nSHAPES = ({0: Dim('rows')}, {1: 'rows', 0: None})\n",
+        {"dim": "rows", "range": "at least 4 and at most 16"},
+        "def f(x):\n    return x\n\n\n"
+        'SHAPES = ({0: Dim("rows", min=4, max=16)}, {1: torch.export.Dim("rows", min=4, max=16), 0: None})\n',
+    ),
+    "fake kernel": (
+        rules.MISSING_FAKE_KERNEL,
+        "@torch.library.custom_op('my::op', mutates_args=())\ndef op(x: Tensor, n: int = 1) -> Tensor:\n    return x\n\n\n"
+        "def f(x):\n    return «op(x)»\n",
+        {"op": "my::op"},
+        "@torch.library.custom_op('my::op', mutates_args=())\ndef op(x: Tensor, n: int = 1) -> Tensor:\n    return x\n\n\n"
+        "@op.register_fake\ndef _(x: Tensor, n: int=1) -> Tensor:\n    return torch.empty_like(x)\n\n\n"
+        "def f(x):\n    return op(x)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_first_fix(name: str, tmp_path: Path) -> None:
+    rule, marked, facts, wanted = ROWS[name]
+    changed = after_first(tmp_path, rule, marked, **facts)
+    ast.parse(changed)
+    assert changed == wanted
+
+
+NOTHING = {
+    "an attribute changes": "def f(self, x):\n    if «x.sum() > 0»:\n        self.n = 1\n    return x\n",
+    "a call in the branch": "def f(x):\n    if «x.sum() > 0»:\n        log(x)\n    return x\n",
+    "a name of one branch": "def f(x):\n    if «x.sum() > 0»:\n        y = x\n        x = y\n    return x\n",
+    "a loop that breaks": "def f(x):\n    while «x.sum() > 0»:\n        break\n    return x\n",
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_what_cannot_be_moved_into_the_graph_stays(name: str, tmp_path: Path) -> None:
+    found, _ = finding_in(tmp_path, rules.DATA_DEPENDENT_CONTROL_FLOW, NOTHING[name])
+    edits = [edit.text for fix in suggested(found) for edit in fix.edits if "torch._check" not in edit.text]
+    assert edits == []
+
+
+def test_what_restricts_the_model_is_for_a_person_to_decide(tmp_path: Path) -> None:
+    fixed, _ = finding_in(
+        tmp_path, rules.DIMENSION_SPECIALIZED, "def f(x):\n    return «x»\n\n\nS = {0: 'n'}\n", dim="n"
+    )
+    assert [fix.applicability for fix in suggested(fixed)] == [Applicability.DECISION]
+    marked = "def f(x):\n    n = x.sum().item()\n    if «n > 3»:\n        g(x)\n    return x\n"
+    chosen, _ = finding_in(tmp_path, rules.DATA_DEPENDENT_CONTROL_FLOW, marked)
+    assert {fix.applicability for fix in suggested(chosen) if fix.edits} == {Applicability.DECISION}
+
+
+@pytest.mark.parametrize(
+    ("schema", "first"),
+    [
+        ("my::op(Tensor x, *, int n=1) -> Tensor", "def op(op, x, *, n=1):"),
+        (
+            "my::op.out(Tensor(a!) x, int[2] size=[1, 2], str mode='mean') -> Tensor(a!)",
+            "def op(op, x, size=[1, 2], mode=",
+        ),
+        (
+            "my::lambda(Tensor? from=None, bool flag=False, float p=0.5) -> ()",
+            "def lambda_(op, from_=None, flag=False, p=0.5):",
+        ),
+    ],
+)
+def test_a_stub_has_the_signature_of_the_operator(schema: str, first: str) -> None:
+    code = stub("my.op.default", schema)
+    assert code is not None
+    assert code.startswith(first)
+    assert "LOWERINGS = {torch.ops.my.op.default: " in code
+    ast.parse(code)
+
+
+def test_a_schema_that_is_none_gives_no_stub() -> None:
+    assert stub("my.op.default", "what?") is None
+
+
+def test_no_fix_for_a_file_of_a_library_or_one_that_is_gone(tmp_path: Path) -> None:
+    for path in (ast.__file__, str(tmp_path / "gone.py"), "<stdin>"):
+        place = Place(path, 1, 1, 2)
+        assert [
+            fix for fix in suggested(Finding(rules.DATA_DEPENDENT_CONTROL_FLOW, rules.ERROR, "", place)) if fix.edits
+        ] == []
+
+
+@pytest.mark.parametrize("rule", MAKERS)
+def test_any_place_of_a_real_file_is_survived(rule: str) -> None:
+    """Lines of the corpus with a guess of their columns: no maker raises, and what is made can be applied."""
+    facts = {
+        "dim": "rows",
+        "range": "at most 3",
+        "type": "a.Pair",
+        "name": "x",
+        "op": "a::b",
+        "target": "int64",
+        "value": 3.0,
+    }
+    for module in (failures.values, failures.state):
+        assert module.__file__ is not None
+        lines = Path(module.__file__).read_text(encoding="utf-8").splitlines()
+        text = "".join(linecache.getlines(module.__file__))
+        for number, line in list(enumerate(lines, start=1))[:: 1 if rule == "FXP1002" else 7]:
+            start, end = len(line) - len(line.lstrip()) + 1, len(line) + 1
+            column = line.find("if ") + 4 if "if " in line else start
+            place = Place(module.__file__, number, column, max(column + 1, end - line.endswith(":")))
+            for fix in suggested(Finding(rules.RULES[rule], rules.ERROR, "", place, facts)):
+                if fix.edits:
+                    ast.parse(applied(text, fix.edits))
