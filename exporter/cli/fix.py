@@ -31,7 +31,7 @@ CHANGES_VALUES = frozenset((rules.TRAINING_MODE_CAPTURED.id, rules.RANDOMNESS_CA
 """Rules whose fixes are meant to change what the model gives."""
 
 Texts = Mapping[str, str]
-Attempt = Callable[["Request", Texts], "Outcome"]
+Attempt = Callable[[Texts], "Outcome"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Verified:
 def fix_source(request: Request, fail_on: FailOn) -> None:
     """Tries, shows and writes the fixes of one command line. Raises UsageError where a file cannot be written."""
     least = Level.NOTE if fail_on.value == "note" else Level.WARNING
-    texts, found = verified(request, least, in_child)
+    texts, found = verified(request.source, least, lambda texts: in_child(request, texts))
     for each in found:
         print(f"fixed[{each.finding.rule.id}]: {each.fix.description} ({_where(each.finding)})")
     for path, text in texts.items():
@@ -60,18 +60,21 @@ def fix_source(request: Request, fail_on: FailOn) -> None:
         print("fxport: no fix was found that helps; the source is unchanged.")
 
 
-def verified(request: Request, least: Level, attempt: Attempt) -> tuple[Texts, Sequence[Verified]]:
-    """The patched texts by path, and the fixes in them, of all findings from the level `least` on."""
+def verified(source: str, least: Level, attempt: Attempt) -> tuple[Texts, Sequence[Verified]]:
+    """The patched texts by path, and the fixes in them, of all findings from the level `least` on.
+
+    `attempt` exports what SOURCE names with patched texts; without any, as it is.
+    """
     texts: dict[str, str] = {}
     found: list[Verified] = []
-    now, tried = attempt(request, texts), set[tuple[str, str]]()
+    now, tried = attempt(texts), set[tuple[str, str]]()
     while len(tried) < MOST_TRIALS:
-        for bundle in _bundles(now.findings, least, request, tried):
+        for bundle in _bundles(now.findings, least, _root(source), tried):
             try:
                 patch = _patched(bundle, texts)
             except EditError:
                 continue
-            then = attempt(request, patch)
+            then = attempt(patch)
             if _helps(bundle, now, then):
                 found += [
                     Verified(each.finding, replace(each.fix, applicability=Applicability.MACHINE)) for each in bundle
@@ -101,10 +104,9 @@ def in_child(request: Request, texts: Texts) -> Outcome:
 
 
 def _bundles(
-    findings: Sequence[Finding], least: Level, request: Request, tried: set[tuple[str, str]]
+    findings: Sequence[Finding], least: Level, root: Path, tried: set[tuple[str, str]]
 ) -> Iterator[Sequence[Verified]]:
     """What to try next: the first fix of every finding at once, then each fix alone. Nothing is tried twice."""
-    root = _root(request)
     usable = [
         [Verified(finding, fix) for fix in finding.fixes if _is_usable(fix, root)]
         for finding in sorted(findings, key=lambda each: -each.level.rank)
@@ -128,9 +130,9 @@ def _is_usable(fix: Fix, root: Path) -> bool:
     return bool(fix.edits) and fix.applicability in (Applicability.MACHINE, Applicability.MAYBE) and inside
 
 
-def _root(request: Request) -> Path:
+def _root(source: str) -> Path:
     """The repository of SOURCE's file, or the folder of the file."""
-    definition = definition_of(request.source)
+    definition = definition_of(source)
     folder = Path(definition.path).resolve().parent if definition else Path.cwd()
     return git_root(str(folder)) or folder
 

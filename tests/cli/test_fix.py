@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 
 from diagnostics import Applicability, Edit, Finding, Fix, Level, Place, rules
 from exporter.cli import main
-from exporter.cli.export import ExternalData, Request
 from exporter.cli.fix import verified
 from exporter.cli.trial import Outcome
 
@@ -94,25 +92,6 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
-def request_for(file: str) -> Request:
-    return Request(
-        source=f"{file}:x",
-        input=(),
-        inputs=None,
-        dynamic=(),
-        output=Path("x.onnx"),
-        opset=None,
-        plugin=(),
-        allow_specialization=False,
-        input_names=None,
-        output_names=None,
-        provider="cpu",
-        validate=False,
-        dump=None,
-        external_data=ExternalData.AUTO,
-    )
-
-
 def finding(file: str, line: int = 2, **changes: object) -> Finding:
     fix = Fix("Write 3.", (Edit(file, line, 5, line, 6, "3"),))
     rule = rules.DATA_DEPENDENT_CONTROL_FLOW
@@ -120,15 +99,8 @@ def finding(file: str, line: int = 2, **changes: object) -> Finding:
     return replace(made, **changes)  # type: ignore[arg-type]  # the fields of a finding
 
 
-def outcomes(before: Outcome, after: Outcome) -> object:
-    def attempt(_: Request, texts: Mapping[str, str]) -> Outcome:
-        return after if texts else before
-
-    return attempt
-
-
 def accepted(file: str, before: Outcome, after: Outcome, least: Level = Level.WARNING) -> bool:
-    texts, found = verified(request_for(file), least, outcomes(before, after))  # type: ignore[arg-type]
+    texts, found = verified(f"{file}:x", least, lambda texts: after if texts else before)
     assert bool(texts) == bool(found)
     assert all(text == SOURCE.replace("1", "3") for text in texts.values())
     return bool(found)

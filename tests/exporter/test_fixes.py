@@ -14,7 +14,6 @@ from torch.utils import _pytree as pytree
 
 from diagnostics import Applicability, Level, Log, Stop
 from exporter import ExportError, export
-from exporter.cli.export import ExternalData, Request
 from exporter.cli.fix import verified
 from exporter.cli.source import Source, import_file
 from exporter.cli.trial import Outcome, outcome_of, patched, scaled
@@ -49,25 +48,6 @@ def attempted(case: FailureCase, texts: Mapping[str, str]) -> Outcome:
     return outcome_of(load, work, texts, ())
 
 
-def request_for(file: str) -> Request:
-    return Request(
-        f"{file}:CASES",
-        (),
-        None,
-        (),
-        Path("m.onnx"),
-        None,
-        (),
-        False,
-        None,
-        None,
-        "cpu",
-        False,
-        None,
-        ExternalData.AUTO,
-    )
-
-
 @pytest.mark.parametrize(
     "name", [name if name in KINDS.values() else pytest.param(name, marks=pytest.mark.slow) for name in FIXES]
 )
@@ -76,7 +56,7 @@ def test_the_fix_helps(name: str) -> None:
     case = BY_NAME[name]
     before = attempted(case, {})
     assert any(finding.rule.id == case.rule for finding in before.findings)
-    texts, found = verified(request_for(case.file), Level.NOTE, lambda _, texts: attempted(case, texts))
+    texts, found = verified(f"{case.file}:CASES", Level.NOTE, lambda texts: attempted(case, texts))
     told = {each.fix.description: each for each in found if each.finding.rule.id == case.rule}
     assert FIXES[name] in told
     assert told[FIXES[name]].fix.applicability is Applicability.MACHINE
