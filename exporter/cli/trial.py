@@ -45,7 +45,7 @@ class Outcome:
 
 def attempt(request: Request, texts: Mapping[str, str], folder: Path) -> Outcome:
     """Loads the model from the patched texts, runs it in PyTorch and exports it into `folder`."""
-    wanted = replace(request, output=folder / "model.onnx", dump=None, bisect=False)
+    wanted = replace(request, output=folder / "model.onnx", dump=None, bisect=False, repro=None)
     definition = definition_of(request.source)
 
     def work(source: Source, log: Log) -> None:
