@@ -72,6 +72,7 @@ def capture(
     except TypeError as error:
         report_failure(error, module, log)
         raise CaptureError(error) from error
+    kwargs = {name: kwargs[name] for name in arguments if name in kwargs}  # PyTorch flattens them as they are written
     axes = axes_of(module, args, kwargs, dynamic_shapes, options.input_names)
     requests = requests_of(arguments, axes)
     call = Call(module, *distinct((args, kwargs)), requests, relaxed(arguments, axes))

@@ -41,6 +41,22 @@ def collected_keywords() -> Example:
     return Example(Collects(), (torch.randn(3, 4),), kwargs, dict.fromkeys(("x", *kwargs), ROWS))
 
 
+class Three(nn.Module):
+    """Inputs of different kinds, all of which may be given by name."""
+
+    def forward(self, x: Tensor, rows: Tensor, parts: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        return x + 1, parts["z"] * rows.sum(), parts["y"] - 1
+
+
+def keywords_in_another_order() -> Example:
+    kwargs = {
+        "parts": {"z": torch.randn(3, 4), "y": torch.randn(5, 4)},
+        "rows": torch.randn(2, 2),
+        "x": torch.randn(6),
+    }
+    return Example(Three(), (), kwargs, {"parts.z": {0: "n"}, "parts.y": {0: "m"}, "x": {0: "k"}})
+
+
 class Halves(nn.Module):
     """Computes in half precision and returns float32, and a constant of its own precision."""
 
@@ -89,6 +105,7 @@ CASES = tuple(
         encoder_with_masks,
         encoder_in_bfloat16,
         collected_keywords,
+        keywords_in_another_order,
         half_inside,
         renormalized_embedding,
         ranks,
