@@ -50,6 +50,8 @@ class _Share:
 
     def next(self, hung: bool) -> Outcome | None:
         """What the process says; if it died or hung, that is the outcome of the sample it was about."""
+        if hung and self.at is None:
+            return None  # on a busy machine PyTorch may take its time to be imported
         try:
             message: Any = None if hung else self.outputs.recv()
         except EOFError:
@@ -65,11 +67,11 @@ class _Share:
             return None
         self.process.kill()
         self.process.join()
-        at, self.at = self.at, None
+        at, self.at, code = self.at, None, self.process.exitcode
         if at is None:
             raise RuntimeError("a trial process ended before it began; run the operator by itself to see why")
         self._start(at)
-        return Outcome(at, "hangs" if hung else "crashes", f"exit code {self.process.exitcode}")
+        return Outcome(at, "hangs" if hung else "crashes", f"exit code {code}")
 
 
 def _work(names: list[str], dtype: str, exporter: str, after: Key | None, sender: Connection) -> None:
