@@ -181,7 +181,9 @@ class _Walk:
             rule = rules.HIGHER_ORDER_OP_UNSUPPORTED if _is_higher_order(node.target) else rules.NO_ONNX_LOWERING
             called = target_name(origin) if origin is not None else name  # what the user wrote, and can lower whole
             reason = {"decomposition": node.meta[REFUSED]} if REFUSED in node.meta else {}
-            self.log.report(rule, at=place_of(node), op=called, missing=name, **reason)
+            self.log.report(
+                rule, at=place_of(node), op=called, missing=name, **_signature(origin or node.target), **reason
+            )
             return None
         if self.op.opset < found.since:
             self.log.report(rules.OPSET_TOO_LOW, at=place_of(node), op=name, needed=found.since, opset=self.op.opset)
@@ -364,6 +366,11 @@ def _own_symbol(node: Node, operand: Any) -> sympy.Symbol | None:
     """The symbol of a body's placeholder for a number, unless the number is that very symbol."""
     number = size_of(node.meta.get("val"))
     return number if isinstance(number, sympy.Symbol) and number != operand else None
+
+
+def _signature(target: Any) -> dict[str, str]:
+    """The schema of an operator as a fact, from which a lowering to fill in is made."""
+    return {"schema": str(target._schema)} if isinstance(target, torch._ops.OpOverload) else {}
 
 
 def _is_higher_order(target: Any) -> bool:

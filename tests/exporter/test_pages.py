@@ -1,0 +1,65 @@
+"""The failing example of every rule's page that is Python: it is run, and raises that rule."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diagnostics import Log, Rule, Stop, rules
+from diagnostics.suppressions import by_comments
+from exporter import ExportError, export
+from exporter.capture.shapes import ShapesError
+from exporter.cli.source import Source, import_file
+from exporter.cli.validation import validation_of
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+OWN_TEST = {"FXP1015": "export_training_step reports it: tests/exporter"}
+
+
+def example(rule: Rule) -> tuple[str, str]:
+    """The language and the text of a page's example."""
+    _, _, rest = rules.page(rule).partition("## Example\n")
+    found = BLOCK.search(rest.partition("\n## ")[0])
+    assert found is not None, f"{rule.id} has no example"
+    return found[1], found[2]
+
+
+PYTHON = [rule for rule in rules.RULES.values() if example(rule)[0] == "python" and rule.id not in OWN_TEST]
+NOT_PYTHON = [rule for rule in rules.RULES.values() if example(rule)[0] != "python"]
+
+
+@pytest.mark.parametrize("rule", PYTHON, ids=lambda rule: rule.id)
+@pytest.mark.filterwarnings("ignore")  # PyTorch warns about what these models do, and the findings say it
+def test_the_example_raises_its_rule(rule: Rule, tmp_path: Path) -> None:
+    file = tmp_path / f"example_{rule.id.lower()}.py"
+    file.write_text(f"import torch\n\n\n{example(rule)[1]}", encoding="utf-8")
+    log = Log()
+    log.revise(by_comments([str(file)]))
+    run(vars(import_file(file)), tmp_path / "model.onnx", log)
+    found = {finding.rule.id: finding for finding in log.findings}
+    assert rule.id in found
+    assert not found.keys() & {"FXP9001"}
+
+
+def run(names: dict[str, Any], path: Path, log: Log) -> None:
+    """Exports the example's `model` on its `args` and validates it, as far as it goes."""
+    options = {key: names[key] for key in ("dynamic_shapes", "lowerings", "input_names") if key in names}
+    try:
+        program = export(names["model"], names["args"], log=log, **options)
+        program.save(path)
+    except (ExportError, ShapesError):
+        return
+    try:
+        validation_of(path, Source("model", names["model"], names["args"]), program, "cpu", log)
+    except Stop:
+        return
+
+
+@pytest.mark.parametrize("rule", NOT_PYTHON, ids=lambda rule: rule.id)
+def test_other_examples_are_commands_and_files_of_ours(rule: Rule) -> None:
+    language, text = example(rule)
+    assert language in {"shell", "toml", "text"}
+    assert "fxport" in text or "[[model]]" in text or rule.id in text or "baseline" in text
