@@ -74,8 +74,19 @@ def fed(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> dic
 
 def _run(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
     """The outputs of one eager run on copies of the inputs, also the new values of what the model changes."""
+    try:
+        with torch.no_grad():
+            return _outputs(module, call, program)
+    except RuntimeError as error:  # a forward that asks for gradients of its inputs without turning them on
+        if "does not require grad" not in str(error):
+            raise
+    with torch.enable_grad():
+        return _outputs(module, call, program)
+
+
+def _outputs(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
     args, kwargs = copied(call)
-    with torch.no_grad(), no_fast_path(), _restored(module, program):
+    with no_fast_path(), _restored(module, program):
         result = module(*args, **kwargs)
         found = pytree.tree_leaves(result)
         after = fed(module, (args, kwargs), program)

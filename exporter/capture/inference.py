@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from diagnostics.source import place_of_exception
 from exporter.capture import program
 from exporter.capture.conditions import ROUNDINGS
 from exporter.capture.conversions import needless_conversions_skipped
+from exporter.capture.derivatives import forward_mode_by_reverse, gradients_recorded, require_seen_through
 from exporter.capture.dimensions import Comparison
 from exporter.capture.failures import first_line, report_failure
 from exporter.capture.guards import Guard, recorded_guards
@@ -148,7 +150,8 @@ def functional(exported: ExportedProgram) -> ExportedProgram:
     """
     autocast = any(node.target is torch.ops.higher_order.wrap_with_autocast for node in exported.graph.nodes)
     if autocast or unsupported(exported.graph_module):
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # PyTorch's, about how it writes its own autocast regions
             return exported.run_decompositions({})
     return exported
 
@@ -219,8 +222,7 @@ def sizes_from_one(call: Call) -> ExportedProgram:
 
 def post_dispatch(call: Call) -> ExportedProgram:
     """Tracing below autograd: sees through vmap, jacrev, grad and autograd.grad inside of forward."""
-    trainable = [parameter for parameter in call.model.parameters() if parameter.requires_grad]
-    with torch.enable_grad() if trainable else torch.no_grad(), declared_results(call.model):
+    with frozen(call.model), declared_results(call.model), forward_mode_by_reverse():
         return _trace._export(
             call.model,
             call.args,
@@ -229,6 +231,12 @@ def post_dispatch(call: Call) -> ExportedProgram:
             strict=False,
             pre_dispatch=False,
         )
+
+
+def recording(call: Call) -> ExportedProgram:
+    """As `post_dispatch`, for a forward that asks for gradients of its inputs without turning them on."""
+    with gradients_recorded(call.model):
+        return post_dispatch(call)
 
 
 def strict(call: Call) -> ExportedProgram:
@@ -242,6 +250,7 @@ def strict(call: Call) -> ExportedProgram:
 STRATEGIES: tuple[tuple[str, Strategy], ...] = (
     ("non-strict", non_strict),
     ("post-dispatch", post_dispatch),
+    ("post-dispatch, recording", recording),
     ("strict", strict),
 )
 """In the order in which they are tried; the first is right for nearly every model and the quickest by far."""
@@ -272,7 +281,7 @@ def _first_success(call: Call, guards: list[Guard], log: Log, only: str | None =
     for name, strategy in _strategies(call, only):
         guards.clear()
         try:
-            exported = functional(strategy(call))
+            exported = functional(require_seen_through(strategy(call)))
         except Exception as error:  # noqa: BLE001  # whatever a capture raises becomes a finding below
             failures.append((name, error))
             if is_final(error):

@@ -14,12 +14,13 @@ prims = torch.ops.prims
 
 
 @lowering(aten._to_copy.default)
-def to_copy(op: Op, x: Value, *, dtype: Any = None) -> Value:
+def to_copy(op: Op, x: Value | Scalar, *, dtype: Any = None) -> Value:
     """_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor
 
-    ONNX's Cast is PyTorch's: floats are truncated to integers, integers wrap, and truth is what is not 0.
+    ONNX's Cast is PyTorch's: floats are truncated to integers, integers wrap, and truth is what is not 0. Below
+    autograd PyTorch has numbers where a tensor of one number is meant.
     """  # noqa: E501  # the schema
-    return op.cast(x, op.out.dtype)
+    return op.cast(op.const(x), op.out.dtype)
 
 
 @lowering(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -163,6 +164,31 @@ def test_structures_have_names_by_path() -> None:
     expected = [x * 3, torch.full((2,), 2.0), torch.tensor(5)]
     assert_same(run_session(session_of(program), program, (x, past)), expected)
     assert "FXP1006" in {finding.rule.id for finding in log.findings}
+
+
+@dataclass
+class Packed:
+    """What a model of today gives: registered with PyTorch by nobody."""
+
+    first: torch.Tensor
+    rest: list[torch.Tensor | None]
+    count: int = 3
+
+
+class Keywords(torch.nn.Module):
+    def forward(self, *, minuend: torch.Tensor, subtrahend: torch.Tensor, unused: torch.Tensor | None = None) -> Packed:
+        return Packed(minuend - subtrahend, [None, minuend])
+
+
+def test_keywords_in_any_order_and_a_dataclass_as_the_result() -> None:
+    kwargs = {"subtrahend": torch.randn(3), "unused": torch.randn(2), "minuend": torch.randn(3)}
+    shapes = {"minuend": {0: "n"}, "subtrahend": {0: "n"}}
+    log = Log()
+    program = export(Keywords(), (), kwargs, dynamic_shapes=shapes, log=log)
+    wanted = {"minuend": ["n"], "subtrahend": ["n"], "unused": [2], "first": ["n"], "rest.1": ["n"]}
+    assert dims(program) == wanted
+    case = (torch.randn(5), torch.randn(5), torch.randn(2))
+    assert_same(run_session(session_of(program), program, case), [case[0] - case[1], case[0]])
 
 
 def test_output_names_count_tensors() -> None:

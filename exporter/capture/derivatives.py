@@ -1,0 +1,80 @@
+"""Derivatives inside of a model: how a capture sees through them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._functorch import eager_transforms
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from fx_passes.graph import bodies
+
+_FUNCTORCH = ("torch._functorch", "torch._C._functorch")
+
+
+class NotSeenThrough(RuntimeError):
+    """A captured graph still calls what makes and ends a vmap or a gradient, which is nothing that could be lowered."""
+
+
+def require_seen_through(exported: ExportedProgram) -> ExportedProgram:
+    """The program, unless its graph holds calls of functorch's machinery: then raises NotSeenThrough."""
+    graphs = [exported.graph_module, *(body for _, body in bodies(exported.graph_module))]
+    for node in (node for gm in graphs for node in gm.graph.nodes):
+        if node.op == "call_function" and getattr(node.target, "__module__", "").startswith(_FUNCTORCH):
+            raise NotSeenThrough(f"the graph still holds the call '{node.target.__name__}' of torch.func")
+    return exported
+
+
+@contextmanager
+def forward_mode_by_reverse() -> Iterator[None]:
+    """While a model is captured, forward-mode derivatives (jvp, jacfwd, hessian) are two reverse-mode ones.
+
+    The results are the same; PyTorch's forward mode makes every dynamic size a constant, and a failure inside of it
+    leaves the process with an open level of it.
+    """
+    with mock.patch.object(eager_transforms, "_jvp_with_argnums", _jvp):
+        yield
+
+
+def _jvp(
+    func: Callable[..., Any], primals: Any, tangents: Any, argnums: Any, *, strict: bool = False, has_aux: bool
+) -> Any:
+    """PyTorch's function of the same signature: the pullback of the pullback, which is linear, is the pushforward."""
+    chosen = primals if argnums is None else eager_transforms._slice_argnums(primals, argnums)
+
+    def inner(*given: Any) -> Any:
+        arguments = given if argnums is None else eager_transforms._replace_args(primals, given, argnums)
+        return func(*arguments)
+
+    pulled: tuple[Any, ...] = torch.func.vjp(inner, *chosen, has_aux=has_aux)
+    result, pullback, *aux = pulled
+    zeros = pytree.tree_map(torch.zeros_like, result)
+    _, pushforward = torch.func.vjp(pullback, zeros)
+    (pushed,) = pushforward(tuple(tangents) if isinstance(tangents, (tuple, list)) else (tangents,))
+    return result, pushed, *aux
+
+
+@contextmanager
+def gradients_recorded(module: torch.nn.Module) -> Iterator[None]:
+    """While a model is captured, its forward runs with gradients recorded, as a call of it outside of no_grad does."""
+    held, inner = vars(module).get("forward"), module.forward
+
+    @functools.wraps(inner)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        with torch.enable_grad():
+            return inner(*args, **kwargs)
+
+    module.forward = forward
+    try:
+        yield
+    finally:
+        if held is None:
+            del module.forward
+        else:
+            module.forward = held
