@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from diagnostics import Place
@@ -23,10 +25,19 @@ def definition_of(source: str) -> Place | None:
 def line_of(path: Path, name: str) -> int:
     """The line at which a top-level name gets its value; 1 where that cannot be read."""
     try:
-        body = ast.parse(path.read_bytes()).body
+        return lines_of(path.read_bytes()).get(name, 1)
     except (OSError, SyntaxError, ValueError):  # ValueError: null bytes
         return 1
-    return next((statement.lineno for statement in body if name in names_of(statement)), 1)
+
+
+@lru_cache(maxsize=16)
+def lines_of(text: bytes) -> Mapping[str, int]:
+    """The first line of each top-level name. Kept, because `fxport check` asks for every model of a file."""
+    lines: dict[str, int] = {}
+    for statement in ast.parse(text).body:
+        for name in names_of(statement):
+            lines.setdefault(name, statement.lineno)
+    return lines
 
 
 def names_of(statement: ast.stmt) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -177,6 +178,14 @@ def test_no_check_is_an_empty_log(pytester: pytest.Pytester) -> None:
     result = run(pytester, "\ndef test_nothing():\n    pass\n", "--fxport-sarif", "all.sarif")
     result.assert_outcomes(passed=1)
     assert results_of(pytester.path / "all.sarif") == []
+
+
+def test_the_example_of_the_docs(pytester: pytest.Pytester) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "check.md"
+    (block,) = re.findall(r"^```python\n(.+?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    pytester.makepyfile(test_docs=block)
+    result = pytester.runpytest_inprocess(*PLUGIN, "-p", "no:cacheprovider", "-v")
+    result.assert_outcomes(passed=2)
 
 
 def test_the_plugin_imports_nothing_heavy() -> None:
