@@ -38,4 +38,4 @@ def test_the_line_that_cannot_be_exported_is_told(folder: Path, capsys: pytest.C
 def test_every_example_is_in_the_readme() -> None:
     text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert all(f"examples/{path.name}:" in text for path in EXAMPLES.glob("*.py"))
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*SHAPES, "own_model"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*SHAPES, "own_model", "digits"}
