@@ -199,7 +199,13 @@ def _reshape(x: Any, sizes: Sequence[Any], *stride: Any) -> Packed:
     return Packed(packed(x).reshape([*sizes, 2]))
 
 
+def _resize(x: Any, sizes: Sequence[Any], **storage: Any) -> Complex:
+    return Complex(*(aten.resize.default(part, sizes) for part in as_tensors(Complex.of(x))))
+
+
 ROWS: Mapping[Any, Row] = {
+    aten.resize.default: _resize,
+    aten.resize_as.default: lambda x, template, **storage: _resize(x, as_tensors(Complex.of(template))[0].shape),
     **dict.fromkeys(SAME, _same),
     **dict.fromkeys((aten.view.default, aten._unsafe_view.default, aten._reshape_alias.default), _reshape),
     **{target: _leading(target, changes) for target, changes in LEADING.items()},

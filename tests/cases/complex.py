@@ -136,6 +136,8 @@ FUNCTIONS = (
 )
 
 MOVES = (
+    row(aten.resize.default, f(3, 4), [2, 5]),
+    row(aten.resize_as.default, f(3, 4), f(6)),
     *(row(op, f(3)) for op in SAME),
     row(aten.view.default, f(3, 4), [2, -1]),
     row(aten._unsafe_view.default, f(3, 4), [12]),
