@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
-from torch.utils import _pytree as pytree
 
 from exporter.arrays import Arrays, as_array, as_value
 from exporter.capture.attention import no_fast_path
-from exporter.capture.float64 import WIDER, wide_types
+from exporter.capture.float64 import wide_types, widened
 from fx_passes.graph import ORIGIN
 from fx_passes.program import InputKind, Program
 
@@ -155,7 +154,7 @@ def _called_wide(node: Node, plain: Mapping[Node, Any], exact: Mapping[Node, Any
 
     def operand(source: Node) -> Any:
         if source.op != "call_function" or _key(source) in known:
-            return _widened(plain[source])
+            return widened(plain[source])
         if exact[source] is Lost:
             raise Lost
         return exact[source]
@@ -184,10 +183,6 @@ def _keyed(node: Node, value: Any) -> list[tuple[str, torch.Tensor]]:
     if isinstance(value, (tuple, list)):
         return [(f"{node.name}.{i}", each) for i, each in enumerate(value) if isinstance(each, torch.Tensor)]
     return []
-
-
-def _widened(value: Any) -> Any:
-    return pytree.tree_map_only(torch.Tensor, lambda each: each.to(WIDER.get(each.dtype, each.dtype)), value)
 
 
 def _last_uses(gm: GraphModule) -> dict[Node, list[Node]]:

@@ -13,9 +13,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from diagnostics import Log, rules
+from exporter.adversarial import adversarial
 from exporter.arrays import Arrays, as_array
 from exporter.capture.attention import no_fast_path
-from exporter.capture.float64 import wide_types
+from exporter.capture.float64 import wide_types, widened
 from exporter.capture.inference import unwrapped
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.places import place_of_module
@@ -23,8 +24,11 @@ from exporter.capture.resizing import resized
 from exporter.pipeline import OnnxProgram
 from fx_passes.program import OutputKind, Program
 
-EXACT_LIMIT = 256 * 1024 * 1024
-"""Bytes of weights up to which the model is also run in float64: that run holds them three times."""
+EXACT_LIMIT = 2048 * 1024 * 1024
+"""Bytes of weights up to which the model is also run in float64: that takes several times as long."""
+
+COPIED_LIMIT = 256 * 1024 * 1024
+"""Bytes of weights up to which a copy of the model in float64 is made, which holds them three times."""
 
 
 @dataclass(frozen=True)
@@ -38,26 +42,34 @@ class Case:
 
 
 def cases(
-    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, exported: OnnxProgram, log: Log
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None,
+    exported: OnnxProgram,
+    log: Log,
+    *,
+    hard: bool = False,
 ) -> Iterator[Case]:
     """Runs eager PyTorch on the example ("sample"), and, where sizes are dynamic, on another size of each ("resized").
 
-    A second size that eager PyTorch itself refuses is reported as ValidationSkipped. The model's state is afterwards
-    what it was.
+    With `hard`, also on the example with zeros, NaN and other values that kernels get wrong, see `adversarial`. Inputs
+    that eager PyTorch itself refuses are reported as ValidationSkipped. The model's state is afterwards what it was.
     """
     module = model.module() if isinstance(model, torch.export.ExportedProgram) else unwrapped(model)
     call = (tuple(args), dict(kwargs or {}))
     yield _record("sample", module, call, exported.program)
     other = resized(module, call, exported.program)
-    if other is None:
-        return
-    try:
-        case = _record("resized", module, other, exported.program)
-    except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is the reason
-        reason = f"eager PyTorch fails at another size: {type(error).__name__}: {error}".splitlines()[0]
-        log.report(rules.VALIDATION_SKIPPED, at=place_of_module(module), name="resized", reason=reason)
-        return
-    yield case
+    further = [] if other is None else [("resized", "at another size", other)]
+    if hard:
+        further += [(label, f"on {label}", changed) for label, changed in adversarial(call)]
+    for label, how, changed in further:
+        try:
+            case = _record(label, module, changed, exported.program)
+        except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is the reason
+            reason = f"eager PyTorch fails {how}: {type(error).__name__}: {error}".splitlines()[0]
+            log.report(rules.VALIDATION_SKIPPED, at=place_of_module(module), name=label, reason=reason)
+            continue
+        yield case
 
 
 def _record(label: str, module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Case:
@@ -118,25 +130,27 @@ def _run_exactly(module: torch.nn.Module, call: tuple[Any, Any], program: Progra
     weights = sum(tensor.numel() * tensor.element_size() for tensor in program.tensors.values())
     if weights > EXACT_LIMIT:
         return None
-    try:
-        double = copy.deepcopy(module).double()
-        with wide_types():
-            outputs = _run(double, _doubled(call), program)
+    for run in (_run_widened, _run_doubled) if weights <= COPIED_LIMIT else (_run_widened,):
+        try:
+            outputs = run(module, widened(call), program)
+        except Exception:  # noqa: BLE001  # float64 is a yardstick that not every model allows
+            continue
         return {
             name: array for name, array in outputs.items() if array.dtype == np.float64 or array.dtype.kind in "biu"
         }
-    except Exception:  # noqa: BLE001  # float64 is a yardstick that not every model allows; without it there is another
-        return None
+    return None
 
 
-def _doubled(call: tuple[Any, Any]) -> tuple[Any, Any]:
-    return pytree.tree_map_only(torch.Tensor, _wide, call)
+def _run_widened(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
+    """A run in which each op gets its operands in float64: the weights are held once, and one of them twice."""
+    with wide_types(operands=True):
+        return _run(module, call, program)
 
 
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.is_complex():
-        return tensor.to(torch.complex128)
-    return tensor.double() if tensor.is_floating_point() else tensor
+def _run_doubled(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
+    """A run of a copy in float64: for layers that check the types of their weights, and for models with a state."""
+    with wide_types():
+        return _run(copy.deepcopy(module).double(), call, program)
 
 
 def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,24 +19,60 @@ WIDER: Mapping[torch.dtype, torch.dtype] = {
 }
 
 
+aten = torch.ops.aten
+
+MOVES = frozenset({aten.embedding.default, aten.index_select.default, aten.index.Tensor, aten.gather.default})
+"""Ops that take some of many numbers: what they took is widened, not the whole table before."""
+
+
+class NotWide(Exception):
+    """The model writes to a tensor of its own that is narrower than what it would write."""
+
+
 class _Widening(TorchDispatchMode):
-    """Every op that is told to give a narrower type gives the wide one."""
+    """Every op that is told to give a narrower type gives the wide one; with `operands` also what is fed with one."""
+
+    def __init__(self, *, operands: bool) -> None:
+        super().__init__()
+        self._operands = operands
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = pytree.tree_map_only(torch.dtype, lambda dtype: WIDER.get(dtype, dtype), (args, kwargs or {}))
-        return func(*args, **kwargs)
+        if not self._operands or func.is_view:  # a view of a weight stays narrow, so that it takes no memory
+            return func(*args, **kwargs)
+        if any(argument.dtype in WIDER for argument in _written(func, args, kwargs)):
+            raise NotWide(str(func))
+        if func in MOVES:
+            return widened(func(*args, **kwargs))
+        return func(*widened(args), **widened(kwargs))
+
+
+def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """The tensors that an op writes to."""
+    if not func._schema.is_mutable:
+        return []
+    given = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)} | dict(kwargs)
+    written = [a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    return [value for name in written if isinstance(value := given.get(name), torch.Tensor)]
+
+
+def widened(values: Any) -> Any:
+    """The same with every tensor in float64 that is in a narrower floating-point type."""
+    return pytree.tree_map_only(torch.Tensor, lambda each: each.to(WIDER.get(each.dtype, each.dtype)), values)
 
 
 @contextmanager
-def wide_types() -> Iterator[None]:
+def wide_types(*, operands: bool = False) -> Iterator[None]:
     """Casts of a model that lead to float32, to half precision or into an autocast region lead to float64 instead.
 
-    Without this a norm that computes in float32 would be as inexact in the float64 run as it is in the other.
+    Without this a norm that computes in float32 would be as inexact in the float64 run as it is in the other. With
+    `operands` every op is fed with float64, so that the model itself needs no copy: a weight is widened for as long as
+    an op uses it. Raises NotWide where the model writes to a weight or buffer.
     """
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with _Widening():
+        with _Widening(operands=operands):
             yield
     finally:
         torch.set_default_dtype(default)

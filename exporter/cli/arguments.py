@@ -50,6 +50,9 @@ Plugin = Annotated[
 Bisect = Annotated[
     bool, typer.Option("--bisect/--no-bisect", help="Look for the line that a difference from PyTorch comes from.")
 ]
+Adversarial = Annotated[
+    bool, typer.Option("--adversarial", help="Also validate on zeros, denormal and large numbers, and NaN.")
+]
 Repro = Annotated[
     Path | None,
     typer.Option("--repro", metavar="DIR", help="Write the smallest model that shows a difference, with a script."),

@@ -56,6 +56,7 @@ class Request:
     validate: bool
     bisect: bool
     repro: Path | None
+    adversarial: bool
     dump: Path | None
     external_data: ExternalData
 
@@ -72,6 +73,7 @@ def command(
     provider: arguments.Provider = "auto",
     bisect: arguments.Bisect = True,
     repro: arguments.Repro = None,
+    adversarial: arguments.Adversarial = False,
     sarif: arguments.Sarif = None,
     fail_on: arguments.FailOnLevel = FailOn.ERROR,
     format: arguments.OutputFormat = Format.TEXT,
@@ -113,6 +115,7 @@ def command(
         validate=not no_validate,
         bisect=bisect,
         repro=repro,
+        adversarial=adversarial,
         dump=dump,
         external_data=external_data,
     )
@@ -167,7 +170,9 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
     validation = None
     if request.validate:
         told = repro_of(request.repro, request.output, request.provider, lines) if request.repro else ignore
-        validation = validation_of(request.output, source, program, request.provider, log, options=wanted, told=told)
+        validation = validation_of(
+            request.output, source, program, request.provider, log, options=wanted, told=told, hard=request.adversarial
+        )
     return "\n".join([summary_of(program.model, files, validation, log), *lines])
 
 

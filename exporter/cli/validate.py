@@ -36,6 +36,7 @@ def command(
     provider: arguments.Provider = "auto",
     bisect: arguments.Bisect = True,
     repro: arguments.Repro = None,
+    adversarial: arguments.Adversarial = False,
     plugin: arguments.Plugin = None,
     sarif: arguments.Sarif = None,
     fail_on: arguments.FailOnLevel = FailOn.ERROR,
@@ -51,7 +52,9 @@ def command(
         require_writable(sarif, "--sarif")
     if repro is not None:
         require_folder(repro, "--repro")
-    asked = Comparison(model, against, input or (), inputs, dynamic or (), provider, plugin or (), bisect, repro)
+    asked = Comparison(
+        model, against, input or (), inputs, dynamic or (), provider, plugin or (), bisect, repro, adversarial
+    )
     raise typer.Exit(run(lambda log: compare(asked, log), Report(against, format, sarif, fail_on)))
 
 
@@ -68,6 +71,7 @@ class Comparison:
     plugin: Sequence[str] = ()
     bisect: bool = True
     repro: Path | None = None
+    adversarial: bool = False
     told: Callable[[Attribution], None] = ignore
 
 
@@ -105,7 +109,15 @@ def compare(asked: Comparison, log: Log) -> str:
 
     wanted = options if asked.bisect or asked.repro is not None else None
     validation = validation_of(
-        asked.path, source, program, asked.provider, log, as_in_the_file, options=wanted, told=told
+        asked.path,
+        source,
+        program,
+        asked.provider,
+        log,
+        as_in_the_file,
+        options=wanted,
+        told=told,
+        hard=asked.adversarial,
     )
     return "\n".join([comparison_of(validation, log), *lines])
 

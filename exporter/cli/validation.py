@@ -50,17 +50,19 @@ def validation_of(
     isolate: bool = True,
     options: Options | None = None,
     told: Callable[[Attribution], None] = ignore,
+    hard: bool = False,
 ) -> Validation | None:
     """Run the file and compare. Errors are in the log; None where there was nothing to compare with.
 
-    With the `options` of the export, the origin of a difference is looked for, and `told` is given it.
+    With the `options` of the export, the origin of a difference is looked for, and `told` is given it. With `hard`,
+    zeros, NaN and the like are tried as well.
     """
     from ort_runner import validate
 
     validation: Validation | None = None
     try:
         with log.stage("reference"):
-            cases = samples_of(source, program, log)
+            cases = samples_of(source, program, log, hard=hard)
             samples = [adapt(each) for each in cases]
         with log.stage("validate"):
             if samples:
@@ -77,13 +79,13 @@ def validation_of(
     return validation
 
 
-def samples_of(source: Source, program: OnnxProgram, log: Log) -> list[Samples]:
+def samples_of(source: Source, program: OnnxProgram, log: Log, *, hard: bool = False) -> list[Samples]:
     """The runs of eager PyTorch. Where the model does not run there, that is a finding and there are none."""
     from exporter import reference
     from ort_runner import Samples
 
     try:
-        cases = list(reference.cases(source.model, source.args or (), source.kwargs, program, log))
+        cases = list(reference.cases(source.model, source.args or (), source.kwargs, program, log, hard=hard))
     except Exception:
         error = failure_in_eager(source)
         if error is None:

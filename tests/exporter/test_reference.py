@@ -1,0 +1,129 @@
+"""What eager PyTorch is asked: in float64 without a copy of the model, on hard values, and inside of the graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import psutil
+import pytest
+import torch
+
+from diagnostics import Log, rules
+from exporter import export, reference
+from exporter.arrays import as_array, as_value
+from exporter.capture.float64 import NotWide, wide_types, widened
+from exporter.intermediates import Intermediates
+from exporter.reference import cases
+from tests.cases.faults import build
+
+WEIGHTS = 8 * 4096 * 4096 * 4
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_wide_operands_give_what_a_copy_in_float64_gives(name: str) -> None:
+    example = build(name)
+    program = export(example.model, example.args).program
+    call = widened((example.args, {}))
+    lean = reference._run_widened(example.model, call, program)
+    copied = reference._run_doubled(example.model, call, program)
+    assert {array.dtype for array in lean.values()} == {np.dtype(np.float64)}
+    for output, array in copied.items():
+        np.testing.assert_array_equal(lean[output], array)
+
+
+def test_a_model_that_writes_to_its_weights_is_not_run_wide() -> None:
+    class Counting(torch.nn.Module):
+        total: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.zeros(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.total.add_(x.sum(0))
+            return x / self.total
+
+    with pytest.raises(NotWide), wide_types(operands=True), torch.no_grad():
+        Counting()(torch.randn(4, 3, dtype=torch.float64))
+    program = export(Counting(), (torch.randn(4, 3),))
+    (case,) = cases(Counting(), (torch.randn(4, 3),), {}, program, Log())
+    assert case.exact is not None  # of the copy
+
+
+class Reciprocal(torch.nn.Module):
+    def forward(self, x: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        if bool(torch.isnan(x).any()):
+            raise ValueError("no NaN please")
+        return 1 / x[ids]
+
+
+class Inverse(torch.nn.Module):
+    def forward(self, x: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        return 1 / x[ids]
+
+
+def test_hard_values_are_tried_where_eager_takes_them() -> None:
+    x, ids = torch.randn(3, 2), torch.tensor([0, 2])
+    program, log = export(Inverse(), (x, ids)), Log()
+    found = {case.label: case for case in cases(Reciprocal(), (x, ids), {}, program, log, hard=True)}
+    assert list(found) == ["sample", "zeros", "negative zeros", "denormal", "large"]
+    assert np.isposinf(found["zeros"].outputs["output"]).all()
+    assert np.isneginf(found["negative zeros"].outputs["output"]).all()
+    assert (found["large"].inputs["ids"] == ids.numpy()).all()
+    (skipped,) = log.findings
+    assert skipped.rule is rules.VALIDATION_SKIPPED
+    assert "eager PyTorch fails on one NaN: ValueError: no NaN please" in skipped.message
+
+
+def test_a_lost_sign_of_zero_is_found_only_on_hard_values() -> None:
+    from exporter.cli.source import Source
+    from exporter.cli.validation import samples_of
+
+    x, ids = torch.randn(3, 2), torch.tensor([0, 2])
+    program = export(Inverse(), (x, ids))
+    samples = samples_of(Source("inverse", Inverse(), (x, ids)), program, Log(), hard=True)
+    assert [each.label for each in samples][1:] == ["zeros", "negative zeros", "denormal", "large", "one NaN"]
+    assert np.isnan(samples[-1].outputs["output"]).sum() == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64])
+def test_arrays_come_back_as_the_tensors_they_were(dtype: torch.dtype) -> None:
+    tensor = torch.tensor([[0, 1], [2, 3]]).to(dtype)
+    again = as_value(as_array(tensor), tensor)
+    assert again.dtype == dtype
+    assert torch.equal(again, tensor)
+    assert as_value(np.array(3), 3) == 3
+
+
+def test_results_inside_of_the_graph() -> None:
+    class Parts(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = torch.nn.Linear(4, 6)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            left, right = torch.relu(self.fc(x)).split(3, dim=1)
+            return torch.exp(left) + right
+
+    model, x = Parts(), torch.randn(2, 4)
+    program = export(model, (x,)).program
+    inside = Intermediates(program, {"x": x.numpy()})
+    assert inside.sizes() == {"linear": 48, "relu": 48, "split.0": 24, "split.1": 24, "exp": 24, "add": 24}
+    assert inside.operators()["split"] == "aten.split.Tensor"
+    np.testing.assert_array_equal(inside.outputs()["output"], model(x).detach().numpy())
+    whole = inside.values(["exp", "split.1"])
+    assert whole.plain["exp"].dtype == np.float32
+    assert whole.exact["exp"].dtype == np.float64
+    alone = inside.values(["exp", "split.0"], known=["split.0"])
+    np.testing.assert_array_equal(alone.exact["exp"], np.exp(alone.plain["split.0"].astype(np.float64)))
+    assert (alone.exact["exp"] != whole.exact["exp"]).any()  # one starts from eager's value, one from the input
+
+
+@pytest.mark.slow
+def test_a_float64_run_holds_no_second_copy_of_the_weights() -> None:
+    model = torch.nn.Sequential(*(torch.nn.Linear(4096, 4096, bias=False) for _ in range(8))).eval()
+    x, process = torch.randn(2, 4096), psutil.Process()
+    program = export(model, (x,))
+    before = process.memory_info().rss
+    (case,) = cases(model, (x,), {}, program, Log())
+    assert case.exact is not None
+    assert process.memory_info().rss - before < 0.3 * WEIGHTS
