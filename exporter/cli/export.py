@@ -165,13 +165,19 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
         files = program.save(request.output, external_data=EXTERNAL_DATA[request.external_data])
     except OSError as error:
         raise UsageError(f"'{request.output}' cannot be written: {one_line(error)}; name another place.") from error
-    wanted = options if request.bisect or request.repro is not None else None
     lines: list[str] = []
     validation = None
     if request.validate:
         told = repro_of(request.repro, request.output, request.provider, lines) if request.repro else ignore
         validation = validation_of(
-            request.output, source, program, request.provider, log, options=wanted, told=told, hard=request.adversarial
+            request.output,
+            source,
+            program,
+            request.provider,
+            log,
+            options=options if request.bisect or request.repro is not None else None,
+            told=told,
+            hard=request.adversarial,
         )
     return "\n".join([summary_of(program.model, files, validation, log), *lines])
 
