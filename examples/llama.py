@@ -1,9 +1,16 @@
-"""A Llama-like decoder with dynamic batch and sequence: `fxport export examples/llama.py:model -o llama.onnx`."""
+"""A Llama-like decoder, with dynamic batch and sequence.
+
+fxport export examples/llama.py:model -o llama.onnx      logits for a whole text, without a cache
+fxport export examples/llama.py:prompt -o prompt.onnx    a prompt: logits, and the cache to go on with
+fxport export examples/llama.py:step -o step.onnx        one more token: cache in, logits and the longer cache out
+"""
 
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
 from transformers import LlamaConfig, LlamaForCausalLM
+
+from exporter import Example, decode_step, prefill
 
 CONFIG = LlamaConfig(
     vocab_size=4096,
@@ -33,3 +40,15 @@ def model() -> tuple[nn.Module, tuple[Tensor, ...], dict[str, Tensor], dict[str,
     tokens = torch.randint(CONFIG.vocab_size, (2, 16))
     dims = {0: Dim("batch"), 1: Dim("sequence")}
     return Decoder(CONFIG).eval(), (tokens, torch.ones_like(tokens)), {}, {"input_ids": dims, "attention_mask": dims}
+
+
+def prompt() -> Example:
+    """The prompt at once; its cache is what `step` begins with."""
+    torch.manual_seed(0)
+    return prefill(LlamaForCausalLM(CONFIG).eval())
+
+
+def step() -> Example:
+    """One step of decoding, with a cache of any length."""
+    torch.manual_seed(0)
+    return decode_step(LlamaForCausalLM(CONFIG).eval())

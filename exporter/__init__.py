@@ -6,21 +6,38 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from exporter.decode import Example, decode_step, encode, prefill
     from exporter.lower.builder import Op
     from exporter.lower.registry import Unsupported, lowering
     from exporter.options import Options
     from exporter.pipeline import ExportError, OnnxProgram, export
 
-__all__ = ["ExportError", "OnnxProgram", "Op", "Options", "Unsupported", "export", "lowering"]
+__all__ = [
+    "Example",
+    "ExportError",
+    "OnnxProgram",
+    "Op",
+    "Options",
+    "Unsupported",
+    "decode_step",
+    "encode",
+    "export",
+    "lowering",
+    "prefill",
+]
 
 _HOMES = {
+    "Example": "exporter.decode",
     "ExportError": "exporter.pipeline",
     "OnnxProgram": "exporter.pipeline",
     "Op": "exporter.lower.builder",
     "Options": "exporter.options",
     "Unsupported": "exporter.lower.registry",
+    "decode_step": "exporter.decode",
+    "encode": "exporter.decode",
     "export": "exporter.pipeline",
     "lowering": "exporter.lower.registry",
+    "prefill": "exporter.decode",
 }
 
 

@@ -16,7 +16,7 @@ from exporter.capture.attention import masks_unread
 from exporter.capture.caches import register_caches
 from exporter.capture.inference import CaptureError, unwrapped
 from exporter.capture.inputs import arguments_of, leaves_of
-from exporter.capture.keywords import named_keywords
+from exporter.capture.keywords import in_order, named_keywords
 from exporter.capture.shapes import from_dynamic_axes
 from exporter.ir_passes import FINISH, run_ir_passes
 from exporter.lower import lower
@@ -82,9 +82,10 @@ def export(
     table = extend(LOWERINGS, options.lowerings)
     register_caches()
     try:
-        with log.stage("capture"), named_keywords(unwrapped(model), kwargs or {}), masks_unread():
+        kwargs = in_order(unwrapped(model), kwargs)
+        with log.stage("capture"), named_keywords(unwrapped(model), kwargs), masks_unread():
             if dynamic_axes and dynamic_shapes is None:
-                dynamic_shapes = _shapes_of_axes(model, args, kwargs or {}, dynamic_axes, options)
+                dynamic_shapes = _shapes_of_axes(model, args, kwargs, dynamic_axes, options)
             program = capture(model, args, kwargs, dynamic_shapes, options, log)
         with log.stage("normalize"):
             program = normalize(program, table.keys(), log, options.dump)

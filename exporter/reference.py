@@ -19,6 +19,7 @@ from exporter.capture.attention import no_fast_path
 from exporter.capture.float64 import wide_types, widened
 from exporter.capture.inference import unwrapped
 from exporter.capture.inputs import arguments_of, leaves_of
+from exporter.capture.keywords import in_order
 from exporter.capture.places import place_of_module
 from exporter.capture.resizing import resized
 from exporter.pipeline import OnnxProgram
@@ -56,7 +57,7 @@ def cases(
     that eager PyTorch itself refuses are reported as ValidationSkipped. The model's state is afterwards what it was.
     """
     module = model.module() if isinstance(model, torch.export.ExportedProgram) else unwrapped(model)
-    call = (tuple(args), dict(kwargs or {}))
+    call = (tuple(args), in_order(module, kwargs))
     yield _record("sample", module, call, exported.program)
     other = resized(module, call, exported.program)
     further = [] if other is None else [("resized", "at another size", other)]

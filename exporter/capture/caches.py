@@ -1,27 +1,144 @@
-"""The key-value caches of transformers as containers of tensors, which torch.export takes as inputs and outputs."""
+"""The caches of transformers as containers of tensors, which torch.export takes as inputs and outputs."""
 
 from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
+from typing import Any
 
-REGISTRATION = ("transformers.integrations.executorch", "register_dynamic_cache_export_support")
-"""transformers' own declaration of its DynamicCache to PyTorch: module and function. It may be called repeatedly."""
+import torch
+from torch.utils import _pytree as pytree
+
+MODULE = "transformers.cache_utils"
+LAYERED = ("DynamicCache", "StaticCache")
+"""Caches that are a list of layers."""
+
+PAIRED = "EncoderDecoderCache"
+PARTS = ("self_attention_cache", "cross_attention_cache")
+
+NAMES = {"keys": "key", "values": "value"}
+"""What a tensor of a layer is called in paths, where that is not its own name: `past_key_values.0.key`."""
+
+DERIVED = frozenset({"dtype", "device", "_sliding_window_tensor"})
+"""Attributes of a layer that follow from its tensors and its other attributes."""
+
+LENGTH, COUNTED = "cumulative_length", "cumulative_length_int"
+"""Attributes that count tokens. A Python number among them would be a constant of the graph."""
+
+
+class CountedCacheError(TypeError):
+    """A cache that counts its tokens in Python: a graph of it would hold for one length only. The text says which."""
 
 
 def register_caches() -> None:
-    """Declares DynamicCache to PyTorch's pytrees where transformers is in use; elsewhere nothing is imported.
+    """Declares the caches to PyTorch's pytrees where transformers is in use; elsewhere nothing is imported.
 
-    The declaration stays: the reference run and the user's next call need it as well. Its leaves are
-    `key_cache.<layer>` and `value_cache.<layer>`. A release of transformers without the function declares its caches
-    by itself.
+    The declaration stays: the reference run and the user's next call need it as well. A class that somebody has
+    declared already is left as it is.
     """
     if "transformers" not in sys.modules:
         return
-    module, function = REGISTRATION
     try:
-        register = getattr(importlib.import_module(module), function, None)
+        module = importlib.import_module(MODULE)
     except ImportError:
         return
-    if register is not None:
-        register()
+    for name in (*LAYERED, PAIRED):
+        kind = getattr(module, name, None)
+        if kind is not None and kind not in pytree.SUPPORTED_NODES:
+            _register(kind, _Paired(kind) if name == PAIRED else _Layered(kind))
+
+
+def _register(kind: type, form: _Paired | _Layered) -> None:
+    pytree.register_pytree_node(
+        kind,
+        lambda cache: ([child for _, child in form.children(cache)], form.context(cache)),
+        form.restored,
+        serialized_type_name=f"{kind.__module__}.{kind.__name__}",
+        flatten_with_keys_fn=lambda cache: (
+            [(pytree.MappingKey(name), child) for name, child in form.children(cache)],
+            form.context(cache),
+        ),
+    )
+
+
+class _Paired:
+    """A cache of two: what the decoder has seen of itself, and what it reads of the encoder."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+
+    def children(self, cache: Any) -> list[tuple[str, Any]]:
+        return [(part, getattr(cache, part)) for part in PARTS]
+
+    def context(self, cache: Any) -> Any:
+        return None
+
+    def restored(self, children: Any, context: Any) -> Any:
+        return self.kind(*children)
+
+
+class _Layered:
+    """A cache of layers. The tensors of each are children; the rest of a layer is the context."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+
+    def children(self, cache: Any) -> list[tuple[str, Any]]:
+        return [(str(index), _tensors(layer)) for index, layer in enumerate(cache.layers)]
+
+    def context(self, cache: Any) -> Any:
+        own = {name: value for name, value in vars(cache).items() if name != "layers"}
+        return [own, [(type(layer), _settings(layer)) for layer in cache.layers]]
+
+    def restored(self, children: Any, context: Any) -> Any:
+        own, layers = context
+        cache = object.__new__(self.kind)
+        made = [_layer(kind, settings, held) for (kind, settings), held in zip(layers, children, strict=True)]
+        vars(cache).update(own, layers=made)
+        return cache
+
+
+def _tensors(layer: Any) -> dict[str, Any]:
+    """The tensors of a layer by name: keys and values, or the states of a layer that is no attention."""
+    found: dict[str, Any] = {}
+    for name, value in vars(layer).items():
+        if isinstance(value, torch.Tensor) and name not in DERIVED:
+            found[NAMES.get(name, name)] = value
+        elif isinstance(value, Mapping) and any(isinstance(each, torch.Tensor) for each in value.values()):
+            found[name] = {str(key): each for key, each in value.items() if each is not None}
+    return found
+
+
+def _settings(layer: Any) -> dict[str, Any]:
+    """What of a layer is no tensor. Raises CountedCacheError for a count of tokens that no tensor tells."""
+    if COUNTED in vars(layer):
+        raise CountedCacheError(
+            f"'{type(layer).__name__}' counts its tokens in Python; use a DynamicCache, or a StaticCache of a model "
+            "without sliding windows"
+        )
+    held = _tensors(layer)
+    return {
+        name: value
+        for name, value in vars(layer).items()
+        if NAMES.get(name, name) not in held and name not in DERIVED and name != LENGTH
+    }
+
+
+def _layer(kind: type, settings: Mapping[str, Any], held: Mapping[str, Any]) -> Any:
+    """A layer of a kind from its settings and tensors, with what follows from them."""
+    layer = object.__new__(kind)
+    own = {ours: theirs for theirs, ours in NAMES.items()}
+    vars(layer).update(settings)
+    for name, value in held.items():
+        full = {int(key): each for key, each in value.items()} if isinstance(value, Mapping) else value
+        setattr(layer, own.get(name, name), full)
+    tensors = [leaf for leaf in pytree.tree_leaves(dict(held)) if isinstance(leaf, torch.Tensor)]
+    if tensors:
+        layer.dtype, layer.device = tensors[0].dtype, tensors[0].device
+    window = settings.get("sliding_window")
+    if window is not None:
+        layer._sliding_window_tensor = torch.tensor(window, dtype=torch.long)
+        if LENGTH not in held:
+            layer.cumulative_length = held["key"].shape[-2] if "key" in held else 0
+    return layer

@@ -12,6 +12,18 @@ from typing import Any
 import torch
 
 
+def in_order(model: Any, kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Keyword arguments in the order of forward's parameters, those that it collects behind them.
+
+    torch.export flattens them in that order, whatever order they are given in.
+    """
+    given = dict(kwargs or {})
+    if not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule):
+        return given
+    known = [name for name in inspect.signature(model.forward).parameters if name in given]
+    return {name: given[name] for name in (*known, *(name for name in given if name not in known))}
+
+
 @contextmanager
 def named_keywords(model: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
     """While a model is captured, the keywords that its `forward(..., **kwargs)` collects are parameters like others.
