@@ -55,11 +55,12 @@ def _register(kind: type, form: _Paired | _Layered) -> None:
         lambda cache: ([child for _, child in form.children(cache)], form.context(cache)),
         form.restored,
         serialized_type_name=f"{kind.__module__}.{kind.__name__}",
-        flatten_with_keys_fn=lambda cache: (
-            [(pytree.MappingKey(name), child) for name, child in form.children(cache)],
-            form.context(cache),
-        ),
+        flatten_with_keys_fn=lambda cache: (_keyed(form.children(cache)), form.context(cache)),
     )
+
+
+def _keyed(children: list[tuple[str, Any]]) -> list[tuple[Any, Any]]:  # torch's keys do not keep its own protocol
+    return [(pytree.MappingKey(name), child) for name, child in children]
 
 
 class _Paired:
@@ -102,7 +103,8 @@ class _Layered:
 def _tensors(layer: Any) -> dict[str, Any]:
     """The tensors of a layer by name: keys and values, or the states of a layer that is no attention."""
     found: dict[str, Any] = {}
-    for name, value in vars(layer).items():
+    attributes: dict[str, Any] = vars(layer)
+    for name, value in attributes.items():
         if isinstance(value, torch.Tensor) and name not in DERIVED:
             found[NAMES.get(name, name)] = value
         elif isinstance(value, Mapping) and any(isinstance(each, torch.Tensor) for each in value.values()):

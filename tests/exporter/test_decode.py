@@ -82,7 +82,7 @@ def assert_equal(program: OnnxProgram, recorded: Sequence[reference.Case]) -> No
     for case in recorded:
         results = session.run(list(case.outputs), case.inputs)
         for (name, want), got in zip(case.outputs.items(), results, strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=name)
+            np.testing.assert_allclose(np.asarray(got), want, rtol=1e-4, atol=1e-4, err_msg=name)
 
 
 @pytest.mark.parametrize(
