@@ -17,7 +17,7 @@ ADVICE = "What to do: "
 def message_strings(rule: Rule, findings: Sequence[Finding]) -> Mapping[str, str]:
     """The templates of the messages of these findings by id, with numbers for the names of facts."""
     template, names = _numbered(rule.message)
-    last = f"{ADVICE}{{{len(names)}}}"
+    last = f"{ADVICE}{{{len(names)}}}."  # SARIF2001: a message ends with a period
     used = {"default": f"{template} {last}"}
     for finding in findings:
         if sentence := repetition(finding, count=f"{{{len(names) + 1}}}"):
@@ -28,8 +28,9 @@ def message_strings(rule: Rule, findings: Sequence[Finding]) -> Mapping[str, str
 def message_parts(finding: Finding) -> tuple[str, str | None, Sequence[str]]:
     """Text with links to the related locations, message id, and arguments; no id if the template gives another text."""
     text, sentence, advice = escape.sarif(finding.message), repetition(finding), escape.sarif(advice_of(finding))
+    advice = advice.removesuffix(".")
     arguments = _arguments(finding)
-    shown = " ".join(part for part in (text, sentence, advice and f"{ADVICE}{advice}") if part)
+    shown = " ".join(part for part in (text, sentence, advice and f"{ADVICE}{advice}.") if part)
     if arguments is None or not advice:
         return shown, None, ()
     return shown, _message_id(finding), (*arguments, advice, *([str(finding.count)] if finding.count > 1 else []))

@@ -1,0 +1,123 @@
+"""What a run says about itself: the notes of one that succeeded, in few bytes, the same each time, and for little."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from diagnostics import Finding, Log, text
+from diagnostics.sarif import About, as_text, to_sarif
+from exporter import ExportError, export
+from tests.cases.failures import CASES, FailureCase
+from tests.diagnostics.sarif_checks import breaches, strict, validator
+
+LARGEST = 20_000
+DEAREST = 0.02
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Assuming(nn.Module):
+    """Bakes a number, bounds a size, changes its state, mixes types, and draws random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(16, 6))
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+        self.calls += 1
+        y = x * scale + self.table[: x.shape[0]]
+        y = y + (x > 0).to(torch.int64)
+        return y + torch.randn_like(y)
+
+
+WANTED = {
+    "FXP1005": "self.calls += 1",
+    "FXP1006": "def forward(self, x: torch.Tensor, scale: float = 1.0) -> torch.Tensor:",
+    "FXP1008": "torch.randn_like(y)",
+    "FXP2002": "self.table[: x.shape[0]]",
+    "FXP4001": "y + (x > 0).to(torch.int64)",
+}
+
+
+def ticking() -> Callable[[], float]:
+    ticks = count()
+    return lambda: float(next(ticks))
+
+
+def sarif_of(run: Callable[[Log], object]) -> tuple[str, Log]:
+    log = Log(clock=ticking())
+    with contextlib.suppress(ExportError):  # its findings are what is looked at
+        run(log)
+    return as_text(to_sarif(log, about=About("model", "test", started=WHEN, ended=WHEN))), log
+
+
+def assuming(log: Log) -> Any:
+    return export(Assuming(), (torch.randn(4, 6), 2.0), dynamic_shapes=({0: "rows"}, None), log=log)
+
+
+def marked(finding: Finding) -> str:
+    place = finding.place
+    assert place is not None
+    assert place.column is not None
+    with open(place.path, encoding="utf-8") as file:
+        return file.read().splitlines()[place.line - 1][place.column - 1 : (place.end_column or 0) - 1]
+
+
+def test_every_assumption_is_told_at_its_line_in_few_bytes() -> None:
+    written, log = sarif_of(assuming)
+    assert {finding.rule.id: marked(finding) for finding in log.findings} == WANTED
+    (run,) = strict(written)["runs"]  # beside the results stand the pages of their rules, once for any number of them
+    assert len(json.dumps(run["results"], indent=2).encode()) < LARGEST
+    assert len(text.render(log).encode()) < LARGEST
+
+
+@pytest.mark.parametrize("name", ["if on a value", "eigenvalues", "size bounded by a table", "mutated input"])
+@pytest.mark.filterwarnings("ignore")  # PyTorch warns about what these models do, and the findings say it
+def test_the_same_run_gives_the_same_bytes(name: str) -> None:
+    (case,) = [case for case in CASES if case.name == name]
+    one, two = (sarif_of(lambda log: exported(case, log))[0] for _ in range(2))
+    assert one == two
+    document = strict(one)
+    assert [error.message for error in validator().iter_errors(document)] == []
+    assert list(breaches(document)) == []
+
+
+def exported(case: FailureCase, log: Log) -> Any:
+    return export(case.model(), case.args, case.kwargs, log=log, **case.options)
+
+
+@pytest.mark.slow
+def test_diagnostics_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports, fixes and SARIF of a successful export with findings, as a share of its processor time."""
+    model = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(64, 4, batch_first=True, dropout=0.1), 6, enable_nested_tensor=False
+    ).train()
+    spent = [0.0]
+    report = Log.report
+
+    def timed(*args: Any, **kwargs: Any) -> Finding:
+        start = time.process_time()
+        try:
+            return report(*args, **kwargs)
+        finally:
+            spent[0] += time.process_time() - start
+
+    monkeypatch.setattr(Log, "report", timed)
+    to_sarif(sarif_of(assuming)[1])  # what is imported and read once
+    log, start = Log(), time.process_time()
+    export(model, (torch.randn(2, 7, 64),), log=log)
+    whole, start = time.process_time() - start, time.process_time()
+    as_text(to_sarif(log))
+    spent[0] += time.process_time() - start
+    assert log.findings
+    assert spent[0] / whole <= DEAREST, f"{spent[0]:.3f} s of {whole:.3f} s"
