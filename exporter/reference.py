@@ -113,8 +113,13 @@ def _outputs(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -
                 continue
             leaf = next(leaves)
             if output.kind is OutputKind.USER:
-                outputs[output.name] = as_array(leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf))
+                outputs[output.name] = as_array(leaf if isinstance(leaf, torch.Tensor) else _number(leaf))
         return outputs
+
+
+def _number(value: float) -> torch.Tensor:
+    """A Python number as a tensor of all its digits, which is what the exported model gives."""
+    return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
 
 
 def _state(module: torch.nn.Module, name: str) -> torch.Tensor:

@@ -29,11 +29,12 @@ from exporter.capture.guards import Guard, recorded_guards
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.loops import keeping_loops
 from exporter.capture.places import place_of_module
-from exporter.capture.recurrent import whole_recurrent_layers
 from exporter.capture.resizing import away
 from exporter.capture.scans import associative_scans_kept
 from exporter.capture.shapes import Request, axes_of, relaxed, requests_of
 from exporter.capture.structures import declared_results
+from exporter.capture.symbolic_calls import SizesKept
+from exporter.capture.whole_ops import whole_ops
 from exporter.options import Options
 from fx_passes.passes.functionalize import unsupported
 from fx_passes.program import Program
@@ -202,10 +203,11 @@ def non_strict(call: Call) -> ExportedProgram:
     """torch.export without Dynamo: Python runs as it is, tensors are traced, PyTorch decides about every size."""
     with (
         frozen(call.model),
-        whole_recurrent_layers(),
+        whole_ops(),
         associative_scans_kept(),
         declared_results(call.model),
         needless_conversions_skipped(),
+        SizesKept(),
     ):
         return keeping_loops(
             lambda: torch.export.export(
@@ -222,7 +224,7 @@ def sizes_from_one(call: Call) -> ExportedProgram:
 
 def post_dispatch(call: Call) -> ExportedProgram:
     """Tracing below autograd: sees through vmap, jacrev, grad and autograd.grad inside of forward."""
-    with frozen(call.model), declared_results(call.model), forward_mode_by_reverse():
+    with frozen(call.model), declared_results(call.model), forward_mode_by_reverse(), SizesKept():
         return _trace._export(
             call.model,
             call.args,
@@ -241,7 +243,7 @@ def recording(call: Call) -> ExportedProgram:
 
 def strict(call: Call) -> ExportedProgram:
     """torch.export with Dynamo, which understands some Python that plain tracing does not."""
-    with frozen(call.model), whole_recurrent_layers(), associative_scans_kept():
+    with frozen(call.model), whole_ops(), associative_scans_kept():
         return torch.export.export(
             call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=True
         )

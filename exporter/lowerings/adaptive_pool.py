@@ -41,7 +41,7 @@ def adaptive_avg_pool(op: Op, x: Value, output_size: Sequence[Size]) -> Value:
     y = op.ReduceMean(x, means) if means else x
     rest = [axis for axis in range(axes) if axis - axes not in means and output_size[axis] != sizes[axis]]
     kernel = [1 if axis not in rest else _quotient(sizes[axis], output_size[axis]) for axis in range(axes)]
-    if all(kernel) and rest:
+    if all(kernel) and rest and x.dtype != DOUBLE:  # nor AveragePool
         y = op.AveragePool(batched(op, op.typed(y, op.sizes(x)), axes), kernel_shape=kernel, strides=kernel)
         return unbatched(op, y, x, axes)
     now = [1 if axis - axes in means else size for axis, size in enumerate(sizes)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 import torch
 
@@ -185,6 +186,8 @@ def inference(op: Op, x: Value, weight: Value | None, bias: Value | None, mean: 
     dtype = next((each.dtype for each in (weight, bias) if each is not None), mean.dtype)
     scale = parameter(op, weight, 1.0, channels, dtype)
     shift = parameter(op, bias, 0.0, channels, dtype)
+    if var.dtype == ir.DataType.DOUBLE:  # the attribute is float32: what that lacks goes to the variance
+        var = op.Add(var, eps - float(np.float32(eps)))
     return op.BatchNormalization(x, scale, shift, mean, var, epsilon=eps)
 
 

@@ -9,6 +9,7 @@ import torch
 from exporter.lower.builder import Op, Value
 from exporter.lower.registry import lowering
 from exporter.lower.symbols import Size
+from exporter.lowerings.conv_products import by_products, convolved, transposed
 from exporter.lowerings.windows import batched, numbers, unbatched, unless
 
 aten = torch.ops.aten
@@ -23,7 +24,7 @@ def conv(
     stride: Sequence[Size] = (1,),
     padding: Sequence[Size] = (0,),
     dilation: Sequence[Size] = (1,),
-    groups: int = 1,
+    groups: Size = 1,
 ) -> Value:
     """conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor"""  # noqa: E501
     axes = op.rank(weight) - 2
@@ -40,7 +41,7 @@ def conv_padding(
     stride: Sequence[Size] = (1,),
     padding: str = "valid",
     dilation: Sequence[Size] = (1,),
-    groups: int = 1,
+    groups: Size = 1,
 ) -> Value:
     """conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, str padding="valid", SymInt[2] dilation=1, SymInt groups=1) -> Tensor
 
@@ -65,7 +66,7 @@ def conv_transpose(
     stride: Sequence[Size] = (1,),
     padding: Sequence[Size] = (0,),
     output_padding: Sequence[Size] = (0,),
-    groups: int = 1,
+    groups: Size = 1,
     dilation: Sequence[Size] = (1,),
 ) -> Value:
     """conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] output_padding=0, SymInt groups=1, SymInt[2] dilation=1) -> Tensor
@@ -76,6 +77,10 @@ def conv_transpose(
     axes = op.rank(weight) - 2
     strides, before = numbers(stride, axes, "stride"), numbers(padding, axes, "padding")
     extra, after, missing = list(numbers(output_padding, axes, "output_padding")), list(before), [0] * axes
+    if by_products(x, groups):
+        steps = numbers(dilation, axes, "dilation")
+        y = transposed(op, batched(op, x, axes), weight, bias, strides, before, extra, steps, groups)
+        return unbatched(op, y, x, axes)
     for axis in range(axes):
         if extra[axis] >= strides[axis]:
             missing[axis] = max(extra[axis] - after[axis], 0)
@@ -110,7 +115,7 @@ def convolution(
     dilation: Sequence[Size],
     transposed: bool,
     output_padding: Sequence[Size],
-    groups: int,
+    groups: Size,
 ) -> Value:
     """convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor"""  # noqa: E501
     if transposed:
@@ -126,10 +131,14 @@ def _conv(
     stride: Sequence[Size],
     pads: Sequence[int],
     dilation: Sequence[Size],
-    groups: int,
+    groups: Size,
 ) -> Value:
     """Conv; `pads` are those before each spatial axis, then those after."""
     axes = op.rank(weight) - 2
+    if by_products(x, groups):
+        steps, apart = numbers(stride, axes, "stride"), numbers(dilation, axes, "dilation")
+        y = convolved(op, batched(op, x, axes), weight, bias, steps, pads, apart, groups)
+        return unbatched(op, y, x, axes)
     y = op.Conv(
         batched(op, x, axes),
         weight,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import sympy
 import torch
+from torch.utils._sympy.functions import Max
 
 from exporter.lower.builder import Op, Value
 from exporter.lower.registry import lowering
@@ -25,11 +27,21 @@ def cdist(op: Op, x1: Value, x2: Value, p: float = 2.0, compute_mode: int | None
     sizes = op.sizes(x1), op.sizes(x2)
     if sizes[0][-1] == 0:
         return op.Expand(op.const(0, like=x1), op.shape(op.out.sizes))
-    many = any(is_symbolic(each[-2]) or each[-2] > FEW_ROWS for each in sizes)
+    rows = [each[-2] for each in sizes]
+    many = any(not is_symbolic(each) and each > FEW_ROWS for each in rows)
     if p == 2.0 and (compute_mode == BY_PRODUCT or (many and compute_mode != BY_DIFFERENCE)):
         return _by_product(op, x1, x2)
+    if p != 2.0 or compute_mode == BY_DIFFERENCE or not any(is_symbolic(each) for each in rows):
+        return _by_difference(op, x1, x2, p)
+    product, difference = (op.graph((), lambda way=way: [way(op, x1, x2)]) for way in (_by_product, _by_difference))
+    many_rows = sympy.Gt(Max(*rows), FEW_ROWS)
+    return op.If(op.const(many_rows), then_branch=product, else_branch=difference)
+
+
+def _by_difference(op: Op, x1: Value, x2: Value, p: float = 2.0) -> Value:
+    """The norm of each difference: exact where two rows are the same."""
     differences = op.Sub(op.Unsqueeze(x1, [-2]), op.Unsqueeze(x2, [-3]))
-    return vector_norm(op, op.typed(differences, [*op.out.sizes, sizes[0][-1]]), p, [-1], False)
+    return vector_norm(op, op.typed(differences, [*op.out.sizes, op.sizes(x1)[-1]]), p, [-1], False)
 
 
 def _by_product(op: Op, x1: Value, x2: Value) -> Value:

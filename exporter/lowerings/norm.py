@@ -59,6 +59,10 @@ def _layer_norm(
 ) -> tuple[Value, ...]:
     """LayerNormalization over the last axes, in float32 where dtypes are mixed; its statistics are float32 always."""
     dtype = _meeting(x, weight, bias)
+    if dtype == DOUBLE and outputs == 1:
+        y = _standardized(op, x, [*range(-len(sizes), 0)], eps)
+        y = y if weight is None else op.Mul(y, weight)
+        return (y if bias is None else op.Add(y, bias),)
     y, *statistics = op.LayerNormalization(
         op.cast(x, dtype),
         parameter(op, weight, 1.0, sizes, dtype),
@@ -119,7 +123,7 @@ def native_group_norm(
 
 
 def _group_norm(
-    op: Op, x: Value, groups: int, weight: Value | None, bias: Value | None, eps: float, outputs: int
+    op: Op, x: Value, groups: Size, weight: Value | None, bias: Value | None, eps: float, outputs: int
 ) -> tuple[Value, ...]:
     """Each group as one row of a LayerNormalization.
 
@@ -130,9 +134,12 @@ def _group_norm(
     affine = weight is not None or bias is not None
     dtype = FLOAT if affine and x.dtype in HALVES else x.dtype
     rows = _grouped(op, op.typed(op.const(x, dtype=dtype), sizes), groups)
-    y, *statistics = op.LayerNormalization(
-        rows, parameter(op, None, 1.0, op.sizes(rows)[-1:], dtype), axis=-1, epsilon=eps, outputs=outputs
-    )
+    if dtype == DOUBLE and outputs == 1:
+        y, statistics = _standardized(op, rows, [-1], eps), []
+    else:
+        y, *statistics = op.LayerNormalization(
+            rows, parameter(op, None, 1.0, op.sizes(rows)[-1:], dtype), axis=-1, epsilon=eps, outputs=outputs
+        )
     y = op.reshape(y, sizes)
     for apply, each in ((op.Mul, weight), (op.Add, bias)):
         if each is not None:
@@ -141,7 +148,14 @@ def _group_norm(
     return (op.cast(y, op.out.dtype), *statistics)
 
 
-def _grouped(op: Op, x: Value, groups: int) -> Value:
+def _standardized(op: Op, x: Value, axes: Sequence[int], eps: float) -> Value:
+    """Less the mean, over the standard deviation: LayerNormalization has eps as a float32, which float64 shows."""
+    centred = op.Sub(x, op.ReduceMean(x, [*axes]))
+    variance = op.ReduceMean(op.Mul(centred, centred), [*axes])
+    return op.typed(op.Div(centred, op.Sqrt(op.Add(variance, eps))), op.sizes(x))
+
+
+def _grouped(op: Op, x: Value, groups: Size) -> Value:
     """`x`, [N, C, …], as rows of what is normalized together: [N, groups, C / groups × …]."""
     batch, channels, *rest = op.sizes(x)
     return op.reshape(x, [batch, groups, product([channels // groups, *rest])])
@@ -163,6 +177,8 @@ def instance_norm(
     """instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"""  # noqa: E501
     if not use_input_stats and running_mean is not None and running_var is not None:
         return inference(op, x, weight, bias, running_mean, running_var, eps)
+    if x.dtype == DOUBLE:  # for which ONNX Runtime has no InstanceNormalization
+        return _group_norm(op, x, op.sizes(x)[1], weight, bias, eps, 1)[0]
     channels, dtype = [op.sizes(x)[1]], _meeting(x, weight, bias)
     scale, shift = parameter(op, weight, 1.0, channels, dtype), parameter(op, bias, 0.0, channels, dtype)
     return op.cast(op.InstanceNormalization(op.cast(x, dtype), scale, shift, epsilon=eps), op.out.dtype)
@@ -183,7 +199,7 @@ def rms_norm(
     """
     eps = _rms_eps(x, eps)
     dtype = _meeting(x, weight)
-    if op.opset >= RMS_OPSET:
+    if op.opset >= RMS_OPSET and dtype != DOUBLE:
         scale = parameter(op, weight, 1.0, normalized_shape, dtype)
         y = op.RMSNormalization(op.cast(x, dtype), scale, axis=-len(normalized_shape), epsilon=eps)
         return op.cast(y, op.out.dtype)
@@ -205,7 +221,9 @@ def fused_rms_norm(
 
 
 def _root_mean_square(op: Op, x: Value, axes: int, eps: float) -> Value:
-    return op.Sqrt(op.Add(op.ReduceMean(op.Pow(x, 2.0), [*range(-axes, 0)]), eps))
+    """Written so that ONNX Runtime fuses the norm; not in float64, of which its fused kernel reads a wrong eps."""
+    squares = op.Mul(x, x) if x.dtype == DOUBLE else op.Pow(x, 2.0)
+    return op.Sqrt(op.Add(op.ReduceMean(squares, [*range(-axes, 0)]), eps))
 
 
 def _rms_eps(x: Value, eps: float | None) -> float:

@@ -234,8 +234,8 @@ def _avg_pool(
     axes = len(kernel)
     steps = numbers(stride, axes, "stride") if stride else kernel
     before = numbers(padding, axes, "padding")
-    if not is_float(x.dtype):
-        return _integer_averages(op, x, kernel, steps, before, ceil_mode, count_include_pad, divisor)
+    if not is_float(x.dtype) or x.dtype == ir.DataType.DOUBLE:  # AveragePool knows no integers, its kernel no float64
+        return _averages_of_windows(op, x, kernel, steps, before, ceil_mode, count_include_pad, divisor)
     if divisor is not None and ceil_mode:  # windows that reach out further count whole, too
         x, before, ceil_mode = _padded(op, x, kernel, steps, before, ceil_mode), [0] * axes, False
     after = _end_padding(op, x, kernel, steps, before) if ceil_mode else before
@@ -274,7 +274,7 @@ def _padded(
     return _surrounded(op, x, padding, after)
 
 
-def _integer_averages(
+def _averages_of_windows(
     op: Op,
     x: Value,
     kernel: Sequence[int],
@@ -284,7 +284,7 @@ def _integer_averages(
     count_include_pad: bool,
     divisor: int | None,
 ) -> Value:
-    """Sums over windows, divided by the number of elements in each; the division truncates, as PyTorch's does."""
+    """Sums over windows, divided by the number of elements in each; of integers truncated, as PyTorch does it."""
     axes = len(kernel)
     sizes = op.sizes(x)[-axes:]
     tables = [

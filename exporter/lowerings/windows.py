@@ -42,7 +42,7 @@ def unless(values: Sequence[int], default: int) -> list[int] | None:
     return None if all(value == default for value in values) else list(values)
 
 
-def number_of_windows(size: Size, extent: int, step: int, padding: int, ceil_mode: bool) -> Size:
+def number_of_windows(size: Size, extent: Size, step: int, padding: int, ceil_mode: bool) -> Size:
     """How many windows of an extent lie along a padded axis. Rounded up, the last one begins before the padding."""
     span = size + 2 * padding - extent
     if not ceil_mode:
@@ -55,10 +55,11 @@ def divided(size: Size, by: Size) -> Size:
     return plain(FloorDiv(size, by))
 
 
-def taps(op: Op, count: Size, stride: int, kernel: Size) -> Value:
+def taps(op: Op, count: Size, stride: int, kernel: Size, dilation: int = 1) -> Value:
     """The places that each of `count` windows along an axis looks at: INT64 [count, kernel]."""
     starts = op.Mul(op.Range(0, op.const(count), 1), stride)
-    return op.Add(op.Unsqueeze(starts, [1]), op.Range(0, op.const(kernel), 1))
+    places = op.Range(0, op.const(kernel), 1)
+    return op.Add(op.Unsqueeze(starts, [1]), places if dilation == 1 else op.Mul(places, dilation))
 
 
 def windows(op: Op, x: Value, tables: Sequence[Value]) -> Value:

@@ -112,3 +112,19 @@ def test_a_condition_is_told_and_kept_by_the_second_size(model: nn.Module, rule:
     (result,) = run_session(session_of(program), program, (torch.from_numpy(other.inputs["x"]),))
     assert_same([result], [torch.from_numpy(*other.outputs.values())])
     assert shape[1] % 12 == 0
+
+
+class Single(nn.Module):
+    """Takes one frame as it is, and refuses any other number."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] * 2 == 2:
+            return x * 2
+        raise ValueError("one frame")
+
+
+def test_a_size_of_one_can_be_lost() -> None:
+    log = Log()
+    with pytest.raises(ExportError):
+        export(Single(), (torch.randn(1, 3),), dynamic_shapes=({0: "frames"},), log=log)
+    assert [each.rule.id for each in log.findings if each.level is Level.ERROR] == ["FXP2001"]

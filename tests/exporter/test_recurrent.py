@@ -13,7 +13,7 @@ from torch.export._trace import _export
 from torch.utils import _pytree as pytree
 
 from exporter import export
-from exporter.capture.recurrent import whole_recurrent_layers
+from exporter.capture.whole_ops import whole_ops
 from tests.running import assert_same, run_exported
 
 AUTO = Dim.AUTO
@@ -104,7 +104,7 @@ def test_nothing_changes_for_others() -> None:
     """Outside of a capture, and for a trace below the op, PyTorch's own decomposition stands."""
     kernels = dict(torch.ops.aten.gru.input.py_kernels)
     model = made(nn.GRU, 4, 6)
-    with whole_recurrent_layers():
+    with whole_ops():
         exported = _export(model, (torch.randn(2, 3, 4),), strict=False, pre_dispatch=False)
     assert torch.ops.aten.sigmoid.default in {node.target for node in exported.graph.nodes}
     assert dict(torch.ops.aten.gru.input.py_kernels) == kernels

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -125,7 +127,96 @@ def batch_norm_in_training() -> Example:
     )
 
 
+def double_precision() -> Example:
+    """float64 throughout: layers of which ONNX Runtime has kernels in float32 alone, or with a float32 epsilon."""
+    layers = (
+        nn.Conv2d(3, 4, 3, stride=2, padding=1),
+        nn.BatchNorm2d(4),
+        nn.AvgPool2d(2, 1, 1),
+        nn.InstanceNorm2d(4, affine=True),
+        nn.ConvTranspose2d(4, 6, 3, 2, groups=2),
+        nn.GroupNorm(2, 6),
+        nn.AdaptiveAvgPool2d((3, 8)),
+        nn.LayerNorm(8),
+        nn.RMSNorm(8, eps=1e-3),
+    )
+    x = torch.randn(2, 3, 9, 11, dtype=torch.float64)
+    return Example(nn.Sequential(*layers).double().eval(), (x,), {}, ({0: "batch", 2: "height", 3: "width"},))
+
+
+class OwnKernels(nn.Module):
+    """Convolves each sample with a kernel made from its style, as one convolution of as many groups."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 3, 3, 3))
+        self.style = nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor, style: torch.Tensor) -> torch.Tensor:
+        batch, channels, height, width = x.shape
+        weight = self.weight * self.style(style)[:, None, :, None, None]
+        weight = (weight * (weight.square().sum((2, 3, 4), keepdim=True) + 1e-8).rsqrt()).flatten(0, 1)
+        y = F.conv2d(x.reshape(1, batch * channels, height, width), weight, padding=1, groups=batch)
+        return y.view(batch, -1, height, width)
+
+
+def own_kernels() -> Example:
+    inputs = (torch.randn(2, 3, 6, 7), torch.randn(2, 5))
+    return Example(OwnKernels(), inputs, {}, ({0: "batch", 2: "height", 3: "width"}, {0: "batch"}))
+
+
+class Warped(nn.Module):
+    """Coordinates, a warp of the image, and distances, over sizes that PyTorch would like to know."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        height, width = x.shape[-2:]
+        rows, columns = torch.linspace(-1, 1, height), torch.linspace(0, width - 1, width)
+        theta = torch.tensor([[[0.9, 0.1, 0.0], [-0.1, 1.1, 0.2]]]).expand(x.shape[0], -1, -1)
+        warped = F.grid_sample(x, F.affine_grid(theta, list(x.shape), align_corners=False), align_corners=False)
+        points = x.flatten(0, 1)
+        return warped, rows[:, None] * columns, torch.cdist(points, points)
+
+
+def warped() -> Example:
+    return Example(Warped(), (torch.randn(2, 3, 6, 9),), {}, ({0: "batch", 2: "height", 3: "width"},))
+
+
+class Pair(NamedTuple):
+    left: torch.Tensor
+    right: torch.Tensor
+
+
+class Named(nn.Module):
+    """Takes and gives namedtuples, with Python numbers beside the tensors."""
+
+    def forward(self, pair: Pair) -> tuple[Pair, int, float]:
+        return Pair(pair.left + pair.right, pair.right), pair.left.shape[0], pair.left.numel() / 3
+
+
+def named_tuples() -> Example:
+    shapes = (Pair({0: "rows"}, {0: "rows"}),)  # type: ignore[arg-type]  # the same structure, of requests
+    return Example(Named(), (Pair(torch.randn(3, 4), torch.randn(3, 4)),), {}, shapes)
+
+
+class Ensemble(nn.Module):
+    """Several linear layers at once, by vmap over their weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3, 2, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.func.vmap(lambda weight: F.linear(x, weight))(self.weight).mean(0)
+
+
+def ensemble() -> Example:
+    return Example(Ensemble(), (torch.randn(5, 4),), {}, ({0: "batch"},))
+
+
 CASES = tuple(
     ModelCase(build.__name__, build)
-    for build in (lstm, gru, rnn, transformer, unet, slices, counter, converting, batch_norm_in_training)
-)
+    for build in (
+        lstm, gru, rnn, transformer, unet, slices, counter, converting, batch_norm_in_training,
+        double_precision, own_kernels, warped, named_tuples, ensemble,
+    )
+)  # fmt: skip

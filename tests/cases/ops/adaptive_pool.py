@@ -6,7 +6,6 @@ from tests.cases.ops import FLOATS, OpCase, f, v
 
 aten = torch.ops.aten
 
-NO_DOUBLE = (torch.float32, torch.float16, torch.bfloat16)  # AveragePool on the CPU is float32
 
 CASES = (
     OpCase(
@@ -16,7 +15,7 @@ CASES = (
         dtypes=FLOATS,
         dynamic="n 3 l",
     ),
-    OpCase(aten.adaptive_avg_pool1d.default, f(2, 3, 10), [5], dtypes=NO_DOUBLE, dynamic="n 3 l"),
+    OpCase(aten.adaptive_avg_pool1d.default, f(2, 3, 10), [5], dtypes=FLOATS, dynamic="n 3 l"),
     OpCase(aten.adaptive_avg_pool1d.default, f(3, 10), vary={"output_size": ([1], [4], [5])}, dynamic="3 l"),
     OpCase(
         aten.adaptive_avg_pool2d.default,
@@ -29,7 +28,7 @@ CASES = (
         aten.adaptive_avg_pool2d.default,
         f(2, 3, 8, 9),
         vary={"output_size": ([4, 3], [8, 3])},
-        dtypes=NO_DOUBLE,
+        dtypes=FLOATS,
         dynamic="n 3 h w",
     ),
     OpCase(

@@ -36,7 +36,7 @@ CASES = (
         0.1,
         1e-5,
         True,
-        dtypes=(f32, torch.float16, torch.bfloat16),  # float64 has no kernel
+        dtypes=FLOATS,
         dynamic="n 3 h w",
         tol={torch.float16: (2e-3, 2e-3), torch.bfloat16: (2e-2, 2e-2)},
         why="eager rounds the statistics to half precision; here they stay float32",

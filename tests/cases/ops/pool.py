@@ -7,8 +7,8 @@ from tests.cases.ops import INTS, OpCase, f, i
 aten = torch.ops.aten
 
 MAX = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-AVG = (torch.float32, torch.float16, torch.bfloat16)  # ONNX Runtime's CPU provider averages in float32 alone
-AVG_3D = (torch.float32, torch.int64)
+AVG = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+AVG_3D = (torch.float32, torch.float64, torch.int64)
 BOTH = (False, True)
 AROUND = {"padding": [1, 2], "stride": [2, 3]}
 ALL_AVERAGES = {"ceil_mode": BOTH, "count_include_pad": BOTH, "divisor_override": (None, 5)}

@@ -1,4 +1,4 @@
-"""Recurrent layers stay whole while a model is captured, over any number of time steps."""
+"""Ops that stay whole while a model is captured, for which PyTorch's own shape rules ask too much about sizes."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
 
 
 @contextmanager
-def whole_recurrent_layers() -> Iterator[None]:
-    """While a model is captured, `lstm`, `gru` and `rnn` on fake tensors give their results' shapes and nothing more.
+def whole_ops() -> Iterator[None]:
+    """While a model is captured, these ops on fake tensors give their results' shapes and nothing more.
 
-    PyTorch has no shape rule for them: it runs their decomposition, step by step, which makes the number of steps a
-    constant and takes its time. The captured graph holds the op in either case.
+    For `lstm`, `gru` and `rnn` PyTorch has no shape rule: it runs their decomposition, step by step, which makes the
+    number of steps a constant and takes its time. For `cdist` it asks whether there are more than 25 rows, since it
+    computes many of them in another way. The captured graph holds the op in either case.
     """
-    before = {op: {key: op.py_kernels[key] for key in KEYS} for op in SHAPES}
+    before = {op: {key: op.py_kernels.get(key) for key in KEYS} for op in SHAPES}
     for op, rule in SHAPES.items():
-        _register(op, {key: _unless_traced(kernel, rule) for key, kernel in before[op].items()})
+        kernels = {key: kernel or INSTEAD[op] for key, kernel in before[op].items()}
+        _register(op, {key: _unless_traced(kernel, rule) for key, kernel in kernels.items()})
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", FLAT_WEIGHTS, UserWarning)
@@ -42,8 +44,12 @@ def whole_recurrent_layers() -> Iterator[None]:
             _register(op, kernels)
 
 
-def _register(op: OpOverload, kernels: Mapping[DispatchKey, Callable[..., Any]]) -> None:
-    op.py_kernels.update(kernels)
+def _register(op: OpOverload, kernels: Mapping[DispatchKey, Callable[..., Any] | None]) -> None:
+    for key, kernel in kernels.items():
+        if kernel is None:
+            del op.py_kernels[key]
+        else:
+            op.py_kernels[key] = kernel
     op._dispatch_cache.clear()
 
 
@@ -89,10 +95,19 @@ def _output(x: Tensor, h: Tensor, bidirectional: bool) -> Tensor:
     return x.new_empty((x.shape[0], x.shape[1], h.shape[2] * (2 if bidirectional else 1)))
 
 
+def _cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: int | None = None) -> Tensor:
+    batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    return x1.new_empty((*batch, x1.shape[-2], x2.shape[-2]))
+
+
 SHAPES = {
+    aten.cdist.default: _cdist,
     aten.lstm.input: _lstm,
     aten.gru.input: _rnn,
     aten.rnn_tanh.input: _rnn,
     aten.rnn_relu.input: _rnn,
 }
 """What each op returns, as far as shapes go: outputs for all steps of the last layer, and last states of all layers."""
+
+INSTEAD: Mapping[OpOverload, Callable[..., Any]] = {aten.cdist.default: aten._cdist_forward.default}
+"""What an op calls that has no decomposition in Python, for traces that look into it."""

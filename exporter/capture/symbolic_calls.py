@@ -1,0 +1,84 @@
+"""Calls that PyTorch wants plain numbers for, although a size of an input will do: they are written in other calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import SymInt, Tensor
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+
+class SizesKept(TorchFunctionMode):
+    """While it is active, `linspace`, `affine_grid` and `istft` take sizes without making constants of them."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        rewrite = REWRITES.get(func)
+        result = NotImplemented if rewrite is None else rewrite(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {})) if result is NotImplemented else result
+
+
+def _linspace(start: Any, end: Any, steps: Any = None, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
+    """As PyTorch's kernel does it: from both ends, so that either is met exactly."""
+    dtype = dtype or torch.get_default_dtype()
+    if not isinstance(steps, SymInt) or rest.get("out") is not None or not dtype.is_floating_point:
+        return NotImplemented
+    last: Any = steps  # the stubs know no symbolic sizes
+    place = torch.arange(last, dtype=dtype, device=device)
+    step = (end - start) / torch.sym_max(steps - 1, 1)
+    first = place < torch.sym_max(steps // 2, 1)
+    return torch.where(first, start + place * step, end - (last - 1 - place) * step)
+
+
+def _affine_grid(theta: Tensor, size: Sequence[Any], align_corners: bool | None = None) -> Any:
+    if not any(isinstance(each, SymInt) for each in size):
+        return NotImplemented
+    batch, _, *spatial = size
+    lines = [_centres(each, bool(align_corners), theta) for each in spatial]
+    places = torch.meshgrid(*lines, indexing="ij")[::-1]  # the last axis is x
+    grid = torch.stack((*places, torch.ones_like(places[0])), dim=-1)
+    points = grid.flatten(0, -2).expand(batch, -1, -1)
+    return torch.bmm(points, theta.transpose(1, 2)).view(batch, *spatial, len(spatial))
+
+
+def _centres(steps: Any, align_corners: bool, like: Tensor) -> Tensor:
+    """From -1 to 1, or the centres of so many parts of what lies between."""
+    make: Callable[..., Tensor] = _linspace if isinstance(steps, SymInt) else torch.linspace
+    line = make(-1, 1, steps, dtype=like.dtype, device=like.device)
+    shrunk: Any = (steps - 1) / steps
+    return line if align_corners else line * shrunk
+
+
+def _istft(
+    spectrum: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: Any = None,
+    return_complex: bool = False,
+) -> Any:
+    """The signal with both ends, of which `length` samples from the centre of the first frame on are kept."""
+    if not isinstance(length, SymInt):
+        return NotImplemented
+    hop = hop_length if hop_length is not None else n_fft // 4
+    before = n_fft // 2 if center else 0
+    whole = torch.istft(
+        spectrum, n_fft, hop, win_length, window, False, normalized, onesided, return_complex=return_complex
+    )
+    return F.pad(whole, (-before, before + length - whole.shape[-1]))
+
+
+REWRITES: Mapping[Any, Callable[..., Any]] = {
+    torch.linspace: _linspace,
+    F.affine_grid: _affine_grid,
+    torch.affine_grid_generator: _affine_grid,
+    torch.istft: _istft,
+    Tensor.istft: _istft,
+}
+"""Each answers NotImplemented where PyTorch's own function serves: without a symbolic size."""
