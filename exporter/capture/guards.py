@@ -20,6 +20,8 @@ from diagnostics import Place
 from diagnostics.source import HIDDEN, kind_of, place_of_stack, place_of_trace
 
 _ROOM = str(Path(__file__).parent)
+_START = str(Path(__file__).with_name("inference.py"))
+"""Where captures begin; other frames of this room stand between the model and PyTorch."""
 _TORCH = Path(torch.__file__).parent
 _ASKING = (str(_TORCH / "__init__.py"), str(_TORCH / "fx" / "experimental"), __file__)
 """Where PyTorch turns a symbolic number into a Python one; who called from there wanted to know."""
@@ -107,5 +109,5 @@ def _running() -> Place | None:
     """The line that is running, from forward on: who called export is no cause."""
     if TracingContext.try_get() is not None and (stack := TracingContext.extract_stack()):
         return place_of_trace("\n".join(f'File "{f.filename}", line {f.lineno}, in {f.name}' for f in stack))
-    walked = (entry for entry in traceback.walk_stack(sys._getframe(2)) if entry[0].f_code.co_filename != __file__)
-    return place_of_stack(takewhile(lambda entry: not entry[0].f_code.co_filename.startswith(_ROOM), walked))
+    walked = takewhile(lambda entry: entry[0].f_code.co_filename != _START, traceback.walk_stack(sys._getframe(2)))
+    return place_of_stack(entry for entry in walked if not entry[0].f_code.co_filename.startswith(_ROOM))

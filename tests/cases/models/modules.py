@@ -213,10 +213,21 @@ def ensemble() -> Example:
     return Example(Ensemble(), (torch.randn(5, 4),), {}, ({0: "batch"},))
 
 
+class Chosen(nn.Module):
+    """Keeps what is at least 0.7: the float32 next to it is less in float64, where a row fewer is kept."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[x[:, 0] >= 0.7] * 2
+
+
+def chosen() -> Example:
+    return Example(Chosen(), (torch.tensor([[0.7], [0.9], [0.2]]),))
+
+
 CASES = tuple(
     ModelCase(build.__name__, build)
     for build in (
         lstm, gru, rnn, transformer, unet, slices, counter, converting, batch_norm_in_training,
-        double_precision, own_kernels, warped, named_tuples, ensemble,
+        double_precision, own_kernels, warped, named_tuples, ensemble, chosen,
     )
 )  # fmt: skip
