@@ -22,6 +22,7 @@ COMMANDS = {
     "check": "Check all models of a manifest: each exported and validated.",
     "train-step": "Export a training step to ONNX: forward, loss, backward and optimizer in one model.",
     "diff": "Tell two ONNX files apart: interface, operators, weights.",
+    "view": "Show a report or a SARIF log in the browser.",
     "explain": "Explain a rule: what it means, why, an example, what to do.",
     "rules": "List all rules.",
     "ops": "List the operators that have a lowering.",

@@ -1,0 +1,65 @@
+"""`fxport view PATH`: a report, or any SARIF log of fxport's, as a page in the browser. Needs no torch."""
+
+from __future__ import annotations
+
+import tempfile
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from diagnostics import Level, html
+from diagnostics.paths import write_whole
+from exporter.cli.output import require_writable
+from exporter.cli.source import require_file
+from exporter.cli.usage import UsageError
+
+PAGE = "report.html"
+
+
+def command(
+    path: Annotated[
+        Path, typer.Argument(metavar="[PATH]", help="A SARIF file, or the folder of `fxport check --report`.")
+    ] = Path(".fxport/report"),
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="PATH", help="Where the page of a SARIF file is written.")
+    ] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+) -> None:
+    """Show a report or a SARIF log in the browser."""
+    page = in_folder(path) if path.is_dir() else page_of(path, output)
+    print(page)
+    if browser and not webbrowser.open(page.resolve().as_uri()):
+        raise UsageError(f"There is no browser here; open '{page}' in one.")
+
+
+def in_folder(folder: Path) -> Path:
+    page = folder / PAGE
+    if not page.is_file():
+        raise UsageError(f"There is no {PAGE} in '{folder}'; `fxport check --report {folder}` writes one.")
+    return page
+
+
+def page_of(log: Path, output: Path | None) -> Path:
+    """The page of a SARIF log, at `output` or in a folder for temporary files."""
+    from diagnostics.sarif import read_sarif
+
+    require_file(log)
+    if output is not None:
+        require_writable(output, "--output")
+    try:
+        findings = read_sarif(log)
+    except (ValueError, OSError) as error:
+        raise UsageError(f"{error}; name a log that fxport wrote.") from error
+    errors = sum(finding.is_open and finding.level is Level.ERROR for finding in findings)
+    section = html.Section(
+        name=log.name,
+        verdict=f"{errors} error{'' if errors == 1 else 's'}" if errors else "no errors",
+        good=not errors,
+        cells={},
+        findings=findings,
+    )
+    summary = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
+    target = output or Path(tempfile.mkdtemp(prefix="fxport-")) / f"{log.stem}.html"
+    return write_whole(target, html.render(f"fxport: {log.name}", summary, [section]))
