@@ -22,9 +22,11 @@ ASSERTS = frozenset(
         aten.sym_constrain_range.default,
         aten.sym_constrain_range_for_size.default,
         torch._check,
+        torch.ops.higher_order.print,
     }
 )
-"""Ops without a value that anyone uses: ONNX has no assertion. The ranges they state are in `Program.ranges`."""
+"""Ops without a value that anyone uses: ONNX has neither assertions nor printing. The ranges that asserts state are in
+`Program.ranges`."""
 
 
 @fx_pass

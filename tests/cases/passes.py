@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.attention.flex_attention import flex_attention
 
 from fx_passes import FxPass
 from fx_passes.passes.complex_to_real import complex_to_real
 from fx_passes.passes.drop_asserts import drop_asserts
 from fx_passes.passes.drop_copies import drop_copies
+from fx_passes.passes.expand_flex_attention import expand_flex_attention
 from fx_passes.passes.functionalize import functionalize
 from fx_passes.passes.fuse_gelu import fuse_gelu
 from fx_passes.passes.fuse_rms_norm import fuse_rms_norm
@@ -83,8 +85,16 @@ def _strided(x: torch.Tensor) -> torch.Tensor:
     return row + turned.as_strided((2, 3), (3, 1)).sum(0) + x.t().contiguous().as_strided((3,), (2,))
 
 
+def _scored(x: torch.Tensor) -> torch.Tensor:
+    one = x.reshape(1, 1, 4, 4)
+    result = flex_attention(one, one, one, score_mod=lambda score, b, h, at, of: score + (at - of))
+    assert isinstance(result, torch.Tensor)
+    return result
+
+
 CASES = (
     PassCase(inline_regions, _region, (torch.randn(4, 3),)),
+    PassCase(expand_flex_attention, _scored, (torch.randn(4, 4),)),
     PassCase(drop_asserts, _masked, (torch.randn(4, 3),)),
     PassCase(rebase_strides, _strided, (torch.randn(4, 3),)),
     PassCase(drop_copies, _copies, (torch.randn(4, 3),)),

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch._functorch import eager_transforms
 from torch.export import AdditionalInputs, Dim, ShapesCollection
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from diagnostics import Finding, Level, Log
 from exporter import ExportError, OnnxProgram, Options, export
@@ -348,6 +350,29 @@ def test_a_lowering_that_raises_is_a_finding() -> None:
     findings = failing(Unsupported(), (torch.randn(3),), lowerings=own)
     assert [finding.rule.id for finding in findings] == ["FXP3004"]
     assert "no idea" in findings[0].message
+
+
+def test_a_failed_capture_leaves_nothing_behind() -> None:
+    class Fails(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            def energy(at: torch.Tensor) -> torch.Tensor:
+                return self.linear(at).sum() * (1 if bool(at.sum() > 0) else 2)
+
+            return torch.func.jacfwd(torch.func.grad(energy))(x)
+
+    model = Fails()
+    before = (ShapeEnv._log_guard, ShapeEnv.evaluate_expr, eager_transforms._jvp_with_argnums)
+    assert failing(model, (torch.randn(3),))
+    assert (ShapeEnv._log_guard, ShapeEnv.evaluate_expr, eager_transforms._jvp_with_argnums) == before
+    assert "forward" not in vars(model)
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    assert torch.is_grad_enabled()
+    assert torch._C._functorch.peek_interpreter_stack() is None
+    torch.func.jvp(torch.sin, (torch.ones(2),), (torch.ones(2),))
 
 
 def test_inputs_that_do_not_fit() -> None:
