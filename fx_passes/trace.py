@@ -12,7 +12,9 @@ from typing import Any
 
 import sympy
 import torch
-from torch.fx import Graph, Node
+from torch._higher_order_ops.flex_attention import math_attention
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -116,3 +118,18 @@ class Trace(TorchDispatchMode):
             assert self.like is not None
             self._numbers[expr] = call(self.like, aten.sym_size.int, (owner, axis), val=value)
         return self._numbers[expr]
+
+
+def attention_graph(
+    score: GraphModule, mask: GraphModule, scored: int, scale: Any, values: Sequence[Any]
+) -> GraphModule:
+    """What PyTorch computes for flex_attention where it has no kernel, on fake q, k, v and captured values.
+
+    The first `scored` of the captured values are those of the function of scores, the others those of the mask.
+    """
+
+    def run(q: Any, k: Any, v: Any, *captured: Any) -> Any:
+        return math_attention(q, k, v, score, (mask,), scale, {}, captured[:scored], captured[scored:])
+
+    with fake_mode_of(values), torch.no_grad():
+        return make_fx(run, tracing_mode="real", _allow_non_fake_inputs=True)(*values)

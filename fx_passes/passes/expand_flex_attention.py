@@ -1,7 +1,4 @@
-"""Attention with the user's own score and mask functions, in the ops that it is made of.
-
-Private PyTorch API is used here for the meaning of the operator, which PyTorch itself runs where it has no kernel.
-"""
+"""Attention with the user's own score and mask functions, in the ops that it is made of."""
 
 from __future__ import annotations
 
@@ -9,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._higher_order_ops.flex_attention import math_attention
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from diagnostics import Log
 from fx_passes.base import fx_pass
-from fx_passes.graph import PROVENANCE, fake, fake_mode_of
+from fx_passes.graph import PROVENANCE, fake
 from fx_passes.passes.inline_regions import splice
+from fx_passes.trace import attention_graph
 
 flex_attention = torch.ops.higher_order.flex_attention
 
@@ -47,14 +43,7 @@ def _captured(node: Node, position: int) -> Sequence[Any]:
 
 
 def _traced(node: Node, score: GraphModule, mask: GraphModule, operands: Sequence[Any]) -> GraphModule:
-    scored, scale = len(_captured(node, 7)), node.args[5]
-
-    def run(q: Any, k: Any, v: Any, *captured: Any) -> Any:
-        return math_attention(q, k, v, score, (mask,), scale, {}, captured[:scored], captured[scored:])  # type: ignore[arg-type]
-
-    values = fake(list(operands))
-    with fake_mode_of(values), torch.no_grad():
-        inner = make_fx(run, tracing_mode="real", _allow_non_fake_inputs=True)(*values)
+    inner = attention_graph(score, mask, len(_captured(node, 7)), node.args[5], fake(list(operands)))
     for each in inner.graph.nodes:  # its own provenance is PyTorch's code
         each.meta = {key: value for key, value in each.meta.items() if key not in PROVENANCE}
     return inner
