@@ -1,12 +1,14 @@
-"""Writes the table of ONNX Runtime's kernels that the exporter ships: `python -m ort_runner.kernels VERSION FILE`.
+"""Writes the tables of ONNX Runtime's kernels that the exporter ships.
 
-Asks the plain CPU wheel of that version in a throw-away environment: the GPU build without its CUDA libraries ends
-the process when it is asked.
+`python -m ort_runner.kernels cpu VERSION FILE` asks the plain CPU wheel of that version in a throw-away environment:
+the GPU build without its CUDA libraries ends the process when it is asked.
+`python -m ort_runner.kernels cuda PAGE FILE` reads what docs/OperatorKernels.md of ONNX Runtime documents for CUDA.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -51,5 +53,48 @@ def _short(kind: str) -> str:
     return SHORT.get(name, name.replace("uint", "u").replace("int", "i"))
 
 
+SECTION = re.compile(r"^## Operators implemented by (?P<provider>\w+)$", re.M)
+DOMAIN = re.compile(r"\*\*Operator Domain:\*\* \*(?P<domain>[\w.]+)\*")
+VERSIONS = re.compile(r"\[?(?P<since>\d+)(?:(?P<open>\+)|, (?P<until>\d+)\])?")
+VARIABLE = re.compile(r"\*\*(?P<name>\w+)\*\* = (?P<kinds>[^*]+?)(?=<br|$)")
+DOCUMENTED = "# op\tsince\tuntil\ttypes   kernels that onnxruntime documents, {provider}, ai.onnx, tensors only\n"
+
+
+def documented(page: str, provider: str) -> str:
+    """The table's text of one provider's section of the page. Raises ValueError where there is none."""
+    starts = {match["provider"]: match.end() for match in SECTION.finditer(page)}
+    if provider not in starts:
+        raise ValueError(f"the page has no section on {provider}")
+    section = page[starts[provider] :].partition("\n## ")[0]
+    rows, op, domain = set(), "", ""
+    for line in section.splitlines():
+        if match := DOMAIN.search(line):
+            domain = match["domain"]
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+        if domain != "ai.onnx" or len(cells) < 2 or (versions := VERSIONS.fullmatch(cells[-2])) is None:
+            continue
+        op = line.split("|")[1].strip() or op
+        until = "" if versions["open"] else versions["until"] or versions["since"]
+        rows.add(f"{op}\t{versions['since']}\t{until}\t{_documented_types(cells[-1])}\n")
+    return DOCUMENTED.format(provider=provider) + "".join(sorted(rows))
+
+
+def _documented_types(cell: str) -> str:
+    found = {
+        match["name"]: sorted(_short(kind) for kind in match["kinds"].strip().split(", ") if kind.startswith("tensor("))
+        for match in VARIABLE.finditer(cell)
+    }
+    return ";".join(f"{name}={','.join(kinds)}" for name, kinds in sorted(found.items()))
+
+
+def main(kind: str, source: str, target: str) -> None:
+    """Write one of the tables."""
+    if kind == "cpu":
+        text = table(source)
+    else:
+        text = documented(Path(source).read_text(encoding="utf-8"), "CUDAExecutionProvider")
+    Path(target).write_text(text, encoding="utf-8")
+
+
 if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(table(sys.argv[1]), encoding="utf-8")
+    main(*sys.argv[1:])

@@ -53,6 +53,12 @@ Bisect = Annotated[
 Adversarial = Annotated[
     bool, typer.Option("--adversarial", help="Also validate on zeros, denormal and large numbers, and NaN.")
 ]
+Predict = Annotated[
+    str | None,
+    typer.Option(
+        "--predict", metavar="PROVIDER", help="Tell which nodes a provider that is not here has no kernel for."
+    ),
+]
 Repro = Annotated[
     Path | None,
     typer.Option("--repro", metavar="DIR", help="Write the smallest model that shows a difference, with a script."),

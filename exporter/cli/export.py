@@ -57,6 +57,7 @@ class Request:
     bisect: bool
     repro: Path | None
     adversarial: bool
+    predict: str | None
     dump: Path | None
     external_data: ExternalData
 
@@ -74,6 +75,7 @@ def command(
     bisect: arguments.Bisect = True,
     repro: arguments.Repro = None,
     adversarial: arguments.Adversarial = False,
+    predict: arguments.Predict = None,
     sarif: arguments.Sarif = None,
     fail_on: arguments.FailOnLevel = FailOn.ERROR,
     format: arguments.OutputFormat = Format.TEXT,
@@ -116,6 +118,7 @@ def command(
         bisect=bisect,
         repro=repro,
         adversarial=adversarial,
+        predict=predict,
         dump=dump,
         external_data=external_data,
     )
@@ -141,9 +144,12 @@ def short_name(source: str) -> str:
 
 def export_and_validate(request: Request, log: Log) -> str:
     """The whole run, a stage a line; returns the summary."""
+    from exporter.cli.prediction import require_table
     from exporter.cli.validation import require_provider
 
     require_provider(request.provider)
+    if request.predict is not None:
+        require_table(request.predict)
     with log.stage("load"):
         options, source = options_of(request), source_of(request)
     return export_source(request, source, options, log)
@@ -156,6 +162,7 @@ def source_of(request: Request) -> Source:
 
 def export_source(request: Request, source: Source, options: Options, log: Log) -> str:
     """All stages after the loading; returns the summary."""
+    from exporter.cli.prediction import prediction_of
     from exporter.cli.repro import repro_of
     from exporter.cli.summary import summary_of
     from exporter.cli.validation import ignore, validation_of
@@ -165,7 +172,7 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
         files = program.save(request.output, external_data=EXTERNAL_DATA[request.external_data])
     except OSError as error:
         raise UsageError(f"'{request.output}' cannot be written: {one_line(error)}; name another place.") from error
-    lines: list[str] = []
+    lines = [prediction_of(program.model, request.predict)] if request.predict else []
     validation = None
     if request.validate:
         told = repro_of(request.repro, request.output, request.provider, lines) if request.repro else ignore

@@ -76,7 +76,7 @@ class InsertCasts(ir.passes.InPlacePass):
 
     def _change(self, node: ir.Node, opset: int) -> dict[str, ir.DataType]:
         """For each type variable that has to change, the dtype to compute in; empty where all is well or none helps."""
-        binding = _binding(node, opset)
+        binding = binding_of(node, opset)
         if _is_legal(node, opset, binding) and has_kernel(self.provider, node.op_type, opset, binding):
             return {}
         for change in _alternatives(binding):
@@ -98,7 +98,8 @@ class InsertCasts(ir.passes.InPlacePass):
                 )
 
 
-def _binding(node: ir.Node, opset: int) -> dict[str, ir.DataType]:
+def binding_of(node: ir.Node, opset: int) -> dict[str, ir.DataType]:
+    """The dtype that each type variable of an operator's schema has at a node."""
     schema = schema_of(node.op_type, opset)
     binding: dict[str, ir.DataType] = {}
     for index, value in enumerate(node.inputs):

@@ -216,3 +216,10 @@ def test_where_no_operation_can_be_told_the_whole_model_is_the_repro(tmp_path: P
     repro_of(tmp_path / "right", path, "cpu", lines)(right)
     assert "not written" in lines[1]
     assert not (tmp_path / "right").exists()
+
+
+def test_a_prediction_is_told_and_an_unknown_provider_refused(net: Path, capsys: Output) -> None:
+    assert main(["export", "net.py:net", "--no-validate", "--predict", "cuda"]) == 0
+    assert "predicted on cuda: " in capsys.readouterr().out
+    assert main(["export", "net.py:net", "--predict", "cudo"]) == 2
+    assert "Did you mean 'cuda'" in capsys.readouterr().err

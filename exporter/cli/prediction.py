@@ -1,0 +1,31 @@
+"""`--predict PROVIDER`: what a provider that is not on this machine would leave to the CPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exporter.cli.source import shown
+from exporter.cli.usage import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def require_table(name: str) -> None:
+    """Refuse a provider that there is no table of kernels for."""
+    from exporter.placement import providers
+
+    if name not in providers():
+        raise UsageError(f"--predict '{name}' is unknown. {did_you_mean(name, providers())}")
+
+
+def prediction_of(model: ir.Model, provider: str) -> str:
+    """`predicted on cuda: 210 of 214 nodes; left to the CPU: NonZero (net.py:12)`"""
+    from exporter.placement import predicted
+
+    found = predicted(model, provider)
+    said = f"predicted on {provider}: {found.nodes - len(found.elsewhere)} of {found.nodes} nodes"
+    if not found.elsewhere:
+        return said
+    texts = [f"{op} ({shown(place.path)}:{place.line})" if place else op for op, place in found.elsewhere]
+    return f"{said}; left to the CPU: {', '.join(dict.fromkeys(texts))}"

@@ -1,0 +1,50 @@
+"""Which nodes of a model a provider that is not on this machine would leave to the CPU, by its table of kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import onnx_ir as ir
+from onnx import defs
+
+from diagnostics import Place
+from exporter import kernels
+from exporter.ir_passes.insert_casts import binding_of
+from exporter.kernels import has_kernel, kernels_of
+from exporter.lower.places import PlaceTable
+
+BODIES = frozenset({"If", "Loop", "Scan"})
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """How many nodes there are, and those that have no kernel, each with the user's line that it came from."""
+
+    provider: str
+    nodes: int
+    elsewhere: tuple[tuple[str, Place | None], ...]
+
+
+def providers() -> tuple[str, ...]:
+    """The providers that have a table."""
+    files = resources.files(kernels).iterdir()
+    return tuple(sorted(file.name.removesuffix(".tsv") for file in files if file.name.endswith(".tsv")))
+
+
+def predicted(model: ir.Model, provider: str) -> Prediction:
+    """The prediction for a model's own nodes and those in bodies. An operator that ONNX defines by others is taken to
+    be expanded; nodes outside ai.onnx, and those that only hold bodies, are not counted."""
+    opset, places = model.opset_imports[""], PlaceTable(model)
+    every = ir.traversal.RecursiveGraphIterator(model.graph)
+    nodes = [node for node in every if not node.domain and node.op_type not in BODIES]
+    lost = [node for node in nodes if not _runs(node, opset, provider)]
+    return Prediction(provider, len(nodes), tuple((node.op_type, places.of(node)) for node in lost))
+
+
+def _runs(node: ir.Node, opset: int, provider: str) -> bool:
+    if node.op_type in kernels_of(provider):
+        return has_kernel(provider, node.op_type, opset, binding_of(node, opset))
+    schema: Any = defs.get_schema(node.op_type, opset)  # whose stubs lack these two
+    return schema.has_function or schema.has_context_dependent_function

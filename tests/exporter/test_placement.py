@@ -1,0 +1,64 @@
+"""Predictions from the tables of kernels, and how those are read from ONNX Runtime's documentation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from exporter import export
+from exporter.kernels import kernels_of
+from exporter.placement import predicted, providers
+from ort_runner.kernels import documented, main
+
+PAGE = """## Operators implemented by CPUExecutionProvider
+
+|**Operator Domain:** *ai.onnx*||||
+|Abs|*in* X:**T**<br> *out* Y:**T**|13+|**T** = tensor(float)|
+
+## Operators implemented by CUDAExecutionProvider
+
+| Op Name | Parameters | OpSet Version | Types Supported |
+|---------|------------|---------------|-----------------|
+|**Operator Domain:** *ai.onnx*||||
+|Add|*in* A:**T**<br> *in* B:**T**|14+|**T** = tensor(double), tensor(float)|
+|||13|**T** = tensor(float16)|
+|||[7, 12]|**T** = tensor(float)|
+|If|*in* c:**B**|19+|**B** = tensor(bool)<br/> **V** = seq(tensor(float)), tensor(uint8)|
+|**Operator Domain:** *com.microsoft*||||
+|Gelu|*in* X:**T**|1+|**T** = tensor(float)|
+"""
+
+
+def test_the_documentation_is_read() -> None:
+    lines = documented(PAGE, "CUDAExecutionProvider").splitlines()[1:]
+    assert lines == ["Add\t13\t13\tT=f16", "Add\t14\t\tT=f32,f64", "Add\t7\t12\tT=f32", "If\t19\t\tB=bool;V=u8"]
+    with pytest.raises(ValueError, match="no section on Dml"):
+        documented(PAGE, "Dml")
+
+
+def test_the_table_is_written(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(PAGE)
+    main("cuda", str(tmp_path / "page.md"), str(tmp_path / "cuda.tsv"))
+    assert (tmp_path / "cuda.tsv").read_text() == documented(PAGE, "CUDAExecutionProvider")
+
+
+def test_the_shipped_tables() -> None:
+    assert providers() == ("cpu", "cuda")
+    assert len(kernels_of("cuda")) > 140
+
+
+class Mixed(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.relu(x @ x), torch.tan(x)
+
+
+def test_what_cuda_has_no_kernel_for_is_placed_at_its_line() -> None:
+    found = predicted(export(Mixed(), (torch.eye(3),)).model, "cuda")
+    names = [op for op, _ in found.elsewhere]
+    assert found.nodes > len(names)
+    assert not {"Relu", "MatMul"} & set(names)
+    assert names == ["Tan"]
+    assert all(place is not None and place.path == __file__ for _, place in found.elsewhere)
+    assert not predicted(export(torch.nn.Linear(3, 3), (torch.ones(2, 3),)).model, "cuda").elsewhere
