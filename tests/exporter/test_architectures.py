@@ -1,0 +1,47 @@
+"""Text architectures of transformers, exported with batch and sequence dynamic and validated at two sizes.
+
+The usual run takes every tenth; `--slow` takes them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import ort_runner
+from diagnostics import Level, Log
+from exporter import ExportError, export, reference
+from tests.cases.architectures import ROWS, Architecture, example
+
+SAMPLED = 10
+
+
+def rows() -> Iterator[Any]:
+    for number, row in enumerate(ROWS):
+        marks = [pytest.mark.slow] if number % SAMPLED or row.known_gap else []
+        if row.known_gap:
+            marks.append(pytest.mark.xfail(reason=row.known_gap, strict=True))
+        yield pytest.param(row, id=f"{row.head}-{row.name}", marks=marks)
+
+
+@pytest.mark.parametrize("row", list(rows()))
+def test_architecture(row: Architecture, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    case = example(row)
+    log = Log()
+    try:
+        program = export(case.model, case.args, case.kwargs, dynamic_shapes=case.dynamic_shapes, log=log)
+    except ExportError as error:
+        raise AssertionError("\n".join(f"{f.rule.id} {f.message} {f.place}" for f in error.log.findings)) from error
+    path = tmp_path / "model.onnx"
+    program.save(path)
+    recorded = reference.cases(case.model, case.args, case.kwargs, program, log)
+    samples = [ort_runner.Samples(each.label, each.inputs, each.outputs, each.exact) for each in recorded]
+    assert [each.label for each in samples] == ["sample", "resized"]
+    ort_runner.validate(path, samples, provider="cpu", log=log)
+    errors = [f"{f.rule.id} {f.message}" for f in log.findings if f.level is Level.ERROR]
+    assert not errors, "\n".join(errors)
