@@ -11,7 +11,7 @@ from diagnostics.frame import code_frame
 from diagnostics.log import Log
 from diagnostics.model import Finding, Level
 from diagnostics.paths import root_for, uri_of
-from diagnostics.text import advice_of, code_of, module_text, place_text, summary_of
+from diagnostics.text import advice_of, advised, code_of, module_text, place_text, summary_of
 
 SIGNS = {Level.ERROR: "❌", Level.WARNING: "⚠️", Level.NOTE: "💡"}
 
@@ -41,10 +41,12 @@ def _block(finding: Finding, root: Path) -> Iterator[str]:
         yield owner.lstrip(", ")
         yield ""
     if advice := advice_of(finding):
-        yield f"**What to do:** {markdown(advice) if finding.fixes else advice}"
+        yield f"**What to do:** {markdown(advice) if advised(finding) else advice}"
     if code := code_of(finding):
         yield ""
-        yield from _fenced([visible(line) for line in code], "python" if finding.fixes[0].code else "diff")
+        yield from _fenced(
+            [visible(line) for line in code], "python" if (fix := advised(finding)) and fix.code else "diff"
+        )
 
 
 def _owner(finding: Finding) -> str:

@@ -13,7 +13,7 @@ from diagnostics.edits import EditError, applied, diff
 from diagnostics.escape import one_line, visible
 from diagnostics.frame import code_frame
 from diagnostics.log import Log
-from diagnostics.model import Finding, Level, Place
+from diagnostics.model import Applicability, Finding, Fix, Level, Place
 from diagnostics.paths import relative_to
 from diagnostics.source import lines_of
 
@@ -56,16 +56,21 @@ def place_text(place: Place) -> str:
 
 def advice_of(finding: Finding) -> str:
     """One thing to do: the first fix, else the rule's own hint."""
-    if finding.fixes:
-        return one_line(finding.fixes[0].description)
+    if (fix := advised(finding)) is not None:
+        return one_line(fix.description)
     return rules.hint(finding.rule) if finding.rule.id in rules.RULES else ""
+
+
+def advised(finding: Finding) -> Fix | None:
+    """The first fix that leaves the model what it is."""
+    return next((fix for fix in finding.fixes if fix.applicability is not Applicability.DECISION), None)
 
 
 def code_of(finding: Finding) -> Sequence[str]:
     """The first fix as lines of code: to paste, or to take out (-) and put in (+). None of them for a note."""
-    if not finding.fixes or finding.level is Level.NOTE:
+    fix = advised(finding)
+    if fix is None or finding.level is Level.NOTE:
         return ()
-    fix = finding.fixes[0]
     if fix.code or not fix.edits:
         return (fix.code or "").splitlines()
     path = fix.edits[0].path

@@ -136,11 +136,12 @@ def _as_cond(site: Site, node: ast.If, test: str, other: Branch) -> str | None:
     changed = [_changed(branch) for branch in (node.body, other)]
     if any(names is None for names in changed):
         return None
-    names = sorted({name for held in changed for name in held or ()})
-    before = _bound_before(function, node)
-    carried = [name for name in names if name in before]
-    if not returns[0] and set(names) - set(carried) and changed[0] != changed[1]:
-        return None  # a name that only one branch makes
+    on_true, on_false = (held or set[str]() for held in changed)
+    before, last = _bound_before(function, node), statements[-1].end_lineno or 0
+    carried = sorted((on_true | on_false) & before)
+    names = sorted((on_true | on_false) & _read_after(function, last) | set(carried))
+    if not returns[0] and (not names or set(names) - before - (on_true & on_false)):
+        return None  # nothing comes of it, or a name that only one branch makes is read later
     parts = [
         _function(site, way, branch, carried, None if returns[0] else names)
         for way, branch in (("on_true", node.body), ("on_false", other))
@@ -204,6 +205,11 @@ def _bound_before(function: Function, node: ast.stmt) -> set[str]:
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store) and each.lineno < node.lineno:
             names.add(each.id)
     return names
+
+
+def _read_after(function: Function, line: int) -> set[str]:
+    """The names that a function reads below a line."""
+    return {each.id for each in ast.walk(function) if isinstance(each, ast.Name) and each.lineno > line}
 
 
 def _loop(site: Site, node: ast.While) -> Iterator[Fix]:

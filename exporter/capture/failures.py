@@ -104,6 +104,7 @@ TABLE: tuple[Failure, ...] = (
         _detail,
     ),
     Failure(_says(TypeError, r"tuple of ints, ?but got \w*Tensor"), rules.DATA_DEPENDENT_CONTROL_FLOW, _detail),
+    Failure(_says(TypeError, r"format string passed to (\w*Tensor|Sym)"), rules.DATA_DEPENDENT_CONTROL_FLOW, _detail),
     Failure(_is(UnsupportedOperatorException), rules.MISSING_FAKE_KERNEL, _operator),
     Failure(_says(RuntimeError, r"no fake impl|register_fake|meta kernel"), rules.MISSING_FAKE_KERNEL, _operator),
     Failure(_is(ConstraintViolationError), rules.DYNAMIC_SHAPES_INVALID, _detail),

@@ -56,6 +56,15 @@ ROWS = {
         "    def on_false():\n        y = x\n        z = w\n        return y.clone(), z.clone()\n\n"
         "    y, z = torch.cond(x.sum() > 0, on_true, on_false)\n    return y + z\n",
     ),
+    "a branch with a name of its own": (
+        rules.DATA_DEPENDENT_CONTROL_FLOW,
+        "def f(x):\n    top = x.max().item()\n    if «top > 1.0»:\n        y = x / top\n        x = y * 2\n    else:\n        x = x * 2\n"
+        "    return x\n",
+        {},
+        "def f(x):\n    top = x.max()\n    def on_true(x):\n        y = x / top\n        x = y * 2\n        return x\n\n"
+        "    def on_false(x):\n        x = x * 2\n        return x\n\n"
+        "    x = torch.cond(top > 1.0, on_true, on_false, (x,))\n    return x\n",
+    ),
     "while": (
         rules.DATA_DEPENDENT_CONTROL_FLOW,
         "def f(x):\n    while «x.norm() > 1»:\n        x = x / 2\n    return x\n",
@@ -147,7 +156,7 @@ def test_the_first_fix(name: str, tmp_path: Path) -> None:
 NOTHING = {
     "an attribute changes": "def f(self, x):\n    if «x.sum() > 0»:\n        self.n = 1\n    return x\n",
     "a call in the branch": "def f(x):\n    if «x.sum() > 0»:\n        log(x)\n    return x\n",
-    "a name of one branch": "def f(x):\n    if «x.sum() > 0»:\n        y = x\n        x = y\n    return x\n",
+    "a name of one branch": "def f(x):\n    if «x.sum() > 0»:\n        y = x\n        x = y\n    return x + y\n",
     "a loop that breaks": "def f(x):\n    while «x.sum() > 0»:\n        break\n    return x\n",
 }
 

@@ -245,6 +245,6 @@ CASES = (
         Packed,
         (torch.randn(2, 4, 6), torch.tensor([4, 2])),
     ),
-    FailureCase("backward in forward", "backward", "FXP1003", "«loss.backward()»", Backward, (X,)),
+    FailureCase("backward in forward", "backward", "FXP1004", "«loss.backward()»", Backward, (X,)),
     FailureCase("address of the data", "data pointer", "FXP1003", "if «x.data_ptr()» % 64:", DataPointer, (X,)),
 )

@@ -191,6 +191,15 @@ class FormatValue(nn.Module):
         return y
 
 
+class FormatTensor(nn.Module):
+    """Two lines that cannot be captured: the first is told."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x * 3
+        print("mean {:.3f}".format(y.mean()))
+        return y if y.sum() > 2 else -y
+
+
 class AssertOnValue(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = x + 1
@@ -225,6 +234,7 @@ class UniqueValues(nn.Module):
 POSITIVE = torch.rand(4, 6) + 0.5
 
 CASES = (
+    FailureCase("printed tensor", "print", "FXP1002", 'print(«"mean {:.3f}".format(y.mean())»)', FormatTensor, (X,)),
     FailureCase("if on a value", "if", "FXP1002", "if «y.sum() > 0»:", IfOnSum, (X,)),
     FailureCase("if and else", "if", "FXP1002", "if «x.mean() > 0.5»:", IfElse, (X,)),
     FailureCase("if any", "if", "FXP1002", "if «torch.isnan(x).any()»:", IfAny, (X,)),
