@@ -28,8 +28,9 @@ def whole_ops() -> Iterator[None]:
     """While a model is captured, these ops on fake tensors give their results' shapes and nothing more.
 
     For `lstm`, `gru` and `rnn` PyTorch has no shape rule: it runs their decomposition, step by step, which makes the
-    number of steps a constant and takes its time. For `cdist` it asks whether there are more than 25 rows, since it
-    computes many of them in another way. The captured graph holds the op in either case.
+    number of steps a constant and takes its time. For fake quantization it has none that knows symbolic sizes. For
+    `cdist` it asks whether there are more than 25 rows, since it computes many of them in another way. The captured
+    graph holds the op in either case.
     """
     before = {op: {key: op.py_kernels.get(key) for key in KEYS} for op in SHAPES}
     for op, rule in SHAPES.items():
@@ -100,8 +101,15 @@ def _cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: int | None = No
     return x1.new_empty((*batch, x1.shape[-2], x2.shape[-2]))
 
 
+def _alike(x: Tensor, *_: Any) -> Tensor:
+    return torch.empty_like(x)
+
+
 SHAPES = {
     aten.cdist.default: _cdist,
+    aten.fake_quantize_per_tensor_affine.default: _alike,
+    aten.fake_quantize_per_tensor_affine.tensor_qparams: _alike,
+    aten.fake_quantize_per_channel_affine.default: _alike,
     aten.lstm.input: _lstm,
     aten.gru.input: _rnn,
     aten.rnn_tanh.input: _rnn,
@@ -109,5 +117,25 @@ SHAPES = {
 }
 """What each op returns, as far as shapes go: outputs for all steps of the last layer, and last states of all layers."""
 
-INSTEAD: Mapping[OpOverload, Callable[..., Any]] = {aten.cdist.default: aten._cdist_forward.default}
+
+def _quantized(x: Tensor, scale: float, zero_point: int, low: int, high: int) -> Tensor:
+    return aten.fake_quantize_per_tensor_affine_cachemask.default(x, scale, zero_point, low, high)[0]
+
+
+def _quantized_by_tensors(x: Tensor, scale: Tensor, zero_point: Tensor, low: int, high: int) -> Tensor:
+    enabled = torch.ones(1, dtype=torch.int64, device=x.device)
+    op = aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default
+    return op(x, scale, zero_point, enabled, low, high)[0]
+
+
+def _quantized_by_channel(x: Tensor, scale: Tensor, zero_point: Tensor, axis: int, low: int, high: int) -> Tensor:
+    return aten.fake_quantize_per_channel_affine_cachemask.default(x, scale, zero_point, axis, low, high)[0]
+
+
+INSTEAD: Mapping[OpOverload, Callable[..., Any]] = {
+    aten.cdist.default: aten._cdist_forward.default,
+    aten.fake_quantize_per_tensor_affine.default: _quantized,
+    aten.fake_quantize_per_tensor_affine.tensor_qparams: _quantized_by_tensors,
+    aten.fake_quantize_per_channel_affine.default: _quantized_by_channel,
+}
 """What an op calls that has no decomposition in Python, for traces that look into it."""

@@ -87,14 +87,16 @@ CASES = (
         4,
         torch.float32,
     ),
-    OpCase(aten.fake_quantize_per_tensor_affine.default, f(3, 4), 0.25, 4, 0, 255),
+    OpCase(aten.fake_quantize_per_tensor_affine.default, f(3, 4), 0.25, 4, 0, 255, dynamic="n 4"),
     OpCase(aten.fake_quantize_per_tensor_affine.default, f(3, 4), 0.25, 2, -127, 127),
     OpCase(aten.fake_quantize_per_tensor_affine.default, f(3, 4), 0.25, 0, -8, 7),
     OpCase(aten.fake_quantize_per_tensor_affine.default, f(3, 4), 0.25, 2, 0, 15),
     OpCase(aten.fake_quantize_per_tensor_affine.default, f(3, 4), 0.25, 2, 0, 7),
     OpCase(aten.fake_quantize_per_tensor_affine.default, f(3, 4), 2**-12, 2, -32768, 32767),
     OpCase(aten.fake_quantize_per_tensor_affine.default, f(3, 4), 2**-16, 0, -(2**20), 2**20),
-    OpCase(aten.fake_quantize_per_tensor_affine.tensor_qparams, f(3, 4), v(0.25), v(4, torch.int32), 0, 255),
+    OpCase(
+        aten.fake_quantize_per_tensor_affine.tensor_qparams, f(3, 4), v(0.25), v(4, torch.int32), 0, 255, dynamic="n 4"
+    ),
     OpCase(aten.fake_quantize_per_tensor_affine_cachemask.default, f(3, 4), 0.25, 2, -3, 4),
     OpCase(aten.fake_quantize_per_tensor_affine_cachemask.default, f(3, 4), 0.25, 0, -3, 4),
     OpCase(
@@ -115,7 +117,16 @@ CASES = (
         -3,
         4,
     ),
-    OpCase(aten.fake_quantize_per_channel_affine.default, f(3, 4), SCALES, v([0, 2, -4], torch.int32), 0, -128, 127),
+    OpCase(
+        aten.fake_quantize_per_channel_affine.default,
+        f(3, 4),
+        SCALES,
+        v([0, 2, -4], torch.int32),
+        0,
+        -128,
+        127,
+        dynamic="3 n",
+    ),
     OpCase(
         aten.fake_quantize_per_channel_affine_cachemask.default, f(3, 4), SCALES, v([0, 2, -4], torch.int32), 0, -9, 9
     ),
