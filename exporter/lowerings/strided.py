@@ -33,7 +33,10 @@ def unfold(op: Op, x: Value, dimension: int, size: int, step: int) -> Value:
         windows = op.reshape(whole, apart)
     else:
         places = strided_places(op, [count, size], [step, 1], 0)
-        windows = op.typed(op.Gather(x, places, axis=axis), apart)
+        # One row of places: ONNX Runtime 1.31 moves transposes through a Gather of several rows, and gets them wrong.
+        row = op.reshape(places, [count * size])
+        taken = op.typed(op.Gather(x, row, axis=axis), [*sizes[:axis], count * size, *sizes[axis + 1 :]])
+        windows = op.reshape(taken, apart)
     return transposed(op, windows, moved(rank + 1, {rank: axis + 1}))
 
 

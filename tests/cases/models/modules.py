@@ -105,6 +105,17 @@ def counter() -> Example:
     return Example(Counter(), (torch.randn(3, 4),), {}, ({0: "batch"},))
 
 
+class Windows(nn.Module):
+    """Windows over time between two transposes, as a convolution with weights of its own for each step reads them."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.pad(x.transpose(1, 2), (3, 0)).unfold(-1, 4, 1).transpose(1, 2)
+
+
+def windows() -> Example:
+    return Example(Windows(), (torch.randn(2, 7, 6),), {}, ({0: "batch", 1: "time"},))
+
+
 class Converting(nn.Module):
     """Sees to it that a module is in single precision, as routers of experts do; it is."""
 
@@ -227,7 +238,7 @@ def chosen() -> Example:
 CASES = tuple(
     ModelCase(build.__name__, build)
     for build in (
-        lstm, gru, rnn, transformer, unet, slices, counter, converting, batch_norm_in_training,
+        lstm, gru, rnn, transformer, unet, slices, counter, converting, windows, batch_norm_in_training,
         double_precision, own_kernels, warped, named_tuples, ensemble, chosen,
     )
 )  # fmt: skip
