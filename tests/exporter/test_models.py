@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import ort_runner
 from diagnostics import Level, Log
 from exporter import ExportError, export, reference
 from tests.cases import models
-from tests.cases.models import ModelCase
+from tests.cases import pictures_and_sounds as pictures_and_sounds_
+from tests.cases.models import Example, ModelCase
 
 
 def rows() -> Iterator[Any]:
@@ -26,10 +28,31 @@ def rows() -> Iterator[Any]:
             yield pytest.param(case, id=f"{info.name}-{case.name}", marks=marks)
 
 
+def pictures_and_sounds() -> Iterator[Any]:
+    """One in ten of them in the usual run, all of them with --slow."""
+    for row in pictures_and_sounds_.CASES:
+        marks = [pytest.mark.xfail(reason=row.known_gap, strict=True)] if row.known_gap else []
+        if zlib.crc32(row.name.encode()) % 10:
+            marks.append(pytest.mark.slow)
+        yield pytest.param(row, id=row.name, marks=marks)
+
+
 @pytest.mark.parametrize("case", list(rows()))
 def test_model(case: ModelCase, tmp_path: Path) -> None:
+    check(case.build, tmp_path)
+
+
+@pytest.mark.parametrize("row", list(pictures_and_sounds()))
+@pytest.mark.filterwarnings("ignore")  # what other libraries warn about on the way is theirs
+def test_pictures_and_sounds(row: pictures_and_sounds_.Row, tmp_path: Path) -> None:
+    pytest.importorskip(row.package, reason=f"{row.package} is not installed", exc_type=ImportError)
+    check(row.build, tmp_path)
+
+
+def check(build: Callable[[], Example], tmp_path: Path) -> None:
+    """Exports an example, and validates the file."""
     torch.manual_seed(0)
-    example = case.build()
+    example = build()
     log = Log()
     try:
         program = export(example.model, example.args, example.kwargs, dynamic_shapes=example.dynamic_shapes, log=log)
