@@ -35,7 +35,7 @@ def bounded_dimension(site: Site) -> Iterator[Fix]:
 def tied_dimensions(site: Site) -> Iterator[Fix]:
     """Two dimensions that must be equal, under one name."""
     dim, other = site.facts.get("dim", ""), site.facts.get("other", "")
-    if site.facts.get("relation") != f"{dim} = {other}":
+    if site.facts.get("relation") != f"{dim} == {other}":
         return
 
     def named(node: ast.expr) -> str:

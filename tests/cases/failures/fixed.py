@@ -25,8 +25,6 @@ FIXES = {
     "raise on a value": "Leave the check out of the graph.",
     "leaves torch for numpy": "Stay in torch.",
     "a numpy function": "Use torch.tanh.",
-    "a dataclass among the inputs": "Register the dataclass.",
-    "a dataclass as output": "Register the dataclass.",
     "a generator as output": "Return a tuple.",
     "a set as output": "Return a tuple.",
     "a compiled part": "Choose by torch.where.",
