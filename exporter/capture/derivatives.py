@@ -52,10 +52,10 @@ def _jvp(
         arguments = given if argnums is None else eager_transforms._replace_args(primals, given, argnums)
         return func(*arguments)
 
-    pulled: tuple[Any, ...] = torch.func.vjp(inner, *chosen, has_aux=has_aux)
+    pulled: list[Any] = list(torch.func.vjp(inner, *chosen, has_aux=has_aux))  # two values, or three with `has_aux`
     result, pullback, *aux = pulled
     zeros = pytree.tree_map(torch.zeros_like, result)
-    _, pushforward = torch.func.vjp(pullback, zeros)
+    pushforward = torch.func.vjp(pullback, zeros)[1]
     (pushed,) = pushforward(tuple(tangents) if isinstance(tangents, (tuple, list)) else (tangents,))
     return result, pushed, *aux
 

@@ -102,7 +102,7 @@ def svd(op: Op, x: Value, full: bool) -> tuple[Value, Value, Value]:
     *batch, m, n, _ = op.sizes(x)
     us, vs = op.outs[0].sizes[:-1], op.outs[2].sizes[:-1]
     if 0 in (m, n):
-        u, v = (Pair(eyes(op, batch, *each[-2:], x.dtype), _zeros(op, x, each)) for each in (us, vs))
+        u, v = (Pair(eyes(op, batch, each[-2], each[-1], x.dtype), _zeros(op, x, each)) for each in (us, vs))
         return u.packed(op, us), empty(op, op.outs[1].sizes, x), v.packed(op, vs)
     a = Pair.of(op, x)
     wide = isinstance(m, int) and isinstance(n, int) and m < n

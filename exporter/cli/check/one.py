@@ -47,5 +47,7 @@ def check_one(
     require_provider(provider)
     program = exported(source, options, log)
     files = program.save(path)
-    validation = validation_of(path, source, program, provider, log, tolerances=tolerances, isolate=isolate)
+    validation = validation_of(
+        path, source, program, provider, log, tolerances=tolerances, isolate=isolate, options=options
+    )
     return Checked(path, files, program, validation, log)
