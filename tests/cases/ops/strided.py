@@ -14,7 +14,7 @@ CASES = (
     OpCase(aten.unfold.default, f(8), 0, 0, 1),
     OpCase(aten.unfold.default, f(), 0, vary={"size": (0, 1)}, step=1),
     OpCase(aten.unfold_copy.default, f(3, 7), 1, 3, 2),
-    OpCase(aten.diagonal.default, f(3, 4), vary=AXES, dtypes=ALL, dynamic="n n"),
+    OpCase(aten.diagonal.default, f(3, 4), vary=AXES, dtypes=ALL, dynamic="n m"),
     OpCase(aten.diagonal.default, f(4, 3), vary=AXES),
     OpCase(aten.diagonal.default, f(2, 3, 4), 1, vary={"dim1": (0, -1), "dim2": (1, -2)}),
     OpCase(aten.diagonal.default, f(2, 3, 3), 0, 1, 2, dynamic="n m m"),
