@@ -282,7 +282,7 @@ ROWS: tuple[Architecture, ...] = (
     Architecture(
         "fsmt", "Seq2SeqLM", {"langs": ["en", "de"]}, known_gap="FXP1002: a branch on whether there is padding"
     ),
-    Architecture("switch_transformers", "Seq2SeqLM", known_gap="FXP1002: a loop over the experts that are chosen"),
+    Architecture("switch_transformers", "Seq2SeqLM"),
     Architecture(
         "nllb-moe",
         "Seq2SeqLM",
