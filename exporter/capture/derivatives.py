@@ -13,6 +13,7 @@ from torch._functorch import eager_transforms
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from exporter.capture.forward import replaced_forward
 from fx_passes.graph import bodies
 
 _FUNCTORCH = ("torch._functorch", "torch._C._functorch")
@@ -63,18 +64,12 @@ def _jvp(
 @contextmanager
 def gradients_recorded(module: torch.nn.Module) -> Iterator[None]:
     """While a model is captured, its forward runs with gradients recorded, as a call of it outside of no_grad does."""
-    held, inner = vars(module).get("forward"), module.forward
+    inner = module.forward
 
     @functools.wraps(inner)
     def forward(*args: Any, **kwargs: Any) -> Any:
         with torch.enable_grad():
             return inner(*args, **kwargs)
 
-    module.forward = forward
-    try:
+    with replaced_forward(module, forward):
         yield
-    finally:
-        if held is None:
-            del module.forward
-        else:
-            module.forward = held

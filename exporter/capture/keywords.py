@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from exporter.capture.forward import replaced_forward
+
 
 def in_order(model: Any, kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
     """Keyword arguments in the order of forward's parameters, those that it collects behind them.
@@ -35,22 +37,15 @@ def named_keywords(model: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
     if signature is None:
         yield
         return
-    held = vars(model).get("forward")
+    inner = model.forward
 
-    @functools.wraps(model.forward)
+    @functools.wraps(inner)
     def forward(*args: Any, **given: Any) -> Any:
         return inner(*args, **given)
 
-    inner = model.forward
     forward.__signature__ = signature  # type: ignore[attr-defined]  # what inspect.signature reads first
-    model.forward = forward
-    try:
+    with replaced_forward(model, forward):
         yield
-    finally:
-        if held is None:
-            del model.forward
-        else:
-            model.forward = held
 
 
 def _signature(model: Any, kwargs: Mapping[str, Any]) -> inspect.Signature | None:

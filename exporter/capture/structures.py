@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from exporter.capture.forward import replaced_forward
+
 
 def register_dataclasses(value: Any) -> None:
     """Declares to PyTorch's pytrees every dataclass among the values, also those inside of others.
@@ -33,7 +35,7 @@ def declared_results(module: torch.nn.Module) -> Iterator[None]:
     if isinstance(module, torch.jit.ScriptModule):
         yield
         return
-    held, inner = vars(module).get("forward"), module.forward
+    inner = module.forward
 
     @functools.wraps(inner)
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -41,11 +43,5 @@ def declared_results(module: torch.nn.Module) -> Iterator[None]:
         register_dataclasses(result)
         return result
 
-    module.forward = forward
-    try:
+    with replaced_forward(module, forward):
         yield
-    finally:
-        if held is None:
-            del module.forward
-        else:
-            module.forward = held

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 import torch
 from torch import nn
@@ -254,6 +255,53 @@ def test_gradients_of_gradients_and_gradients_of_ones_own(kind: type[nn.Module],
     assert_teacher_forced(
         model, optimizer, lambda m, x: m(x), [(torch.randn(5, 8),)], tmp_path, steps=3, allow_unused=allow
     )
+
+
+def reduced(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", torch.bfloat16):
+        return cross_entropy(model(x).float(), y)
+
+
+def test_autocast_keeps_its_precision(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    program = assert_teacher_forced(model, optimizer, reduced, batches(16), tmp_path, steps=3, tol=1e-3)  # of bfloat16
+    assert any(value.dtype == ir.DataType.BFLOAT16 for node in program.model.graph for value in node.outputs)
+
+
+class Own(optim.Optimizer):
+    """Momentum with a correction by a count of steps, which is a Python number in the state."""
+
+    def __init__(self, params: Any, lr: float) -> None:
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]  # without a closure
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state["count"], state["mean"] = 0, torch.zeros_like(p)
+                state["count"] += 1
+                state["mean"].mul_(0.9).add_(p.grad)
+                p.sub_(group["lr"] * state["mean"] / (1 - 0.9 ** state["count"]))
+
+
+def test_an_optimizer_of_ones_own_counts_on(tmp_path: Path) -> None:
+    model, data = nn.Linear(8, 4), batches(16)[0]
+    optimizer = Own(model.parameters(), lr=0.01)
+    with pytest.raises(TrainingError, match="Take one step in PyTorch"):
+        export_training_step(model, optimizer, classify, data)
+    classify(model, *data).backward()
+    optimizer.step()
+    session = opened(export_training_step(model, optimizer, classify, data), tmp_path)
+    for _ in range(4):
+        session.step(fed(("x", "y"), data))
+        optimizer.zero_grad()
+        classify(model, *data).backward()
+        optimizer.step()
+    assert session.state()["opt/weight/count"] == 5
+    np.testing.assert_allclose(session.state()["param/weight"], model.weight.detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
 class HalfUsed(nn.Module):
