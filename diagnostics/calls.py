@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 # Operators that are written without a call, by the name that ATen has for them.
@@ -83,10 +83,25 @@ def span_of_test(text: str, line: int) -> tuple[int, int] | None:
 
 def last_return(text: str, line: int) -> int | None:
     """The line of the last `return` in the function that begins on `line`, decorators included; None without one."""
+    return _last(text, line, lambda each: isinstance(each, ast.Return))
+
+
+def last_assignment(text: str, line: int, attribute: str) -> int | None:
+    """The line of the last `….attribute = …` in the function that begins on `line`; None without one."""
+
+    def assigns(each: ast.stmt) -> bool:
+        targets = each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)]
+        return any(isinstance(target, ast.Attribute) and target.attr == attribute for target in targets)
+
+    return _last(text, line, assigns)
+
+
+def _last(text: str, line: int, wanted: Callable[[ast.stmt], bool]) -> int | None:
+    """The line of the last statement of a kind in the function that begins on `line`."""
     for node, _ in _expressions(text).get(line, ()):
         first = min((each.lineno for each in getattr(node, "decorator_list", ())), default=node.lineno)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and first == line:
-            return max((each.lineno for each in own_statements(node) if isinstance(each, ast.Return)), default=None)
+            return max((each.lineno for each in own_statements(node) if wanted(each)), default=None)
     return None
 
 

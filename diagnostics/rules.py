@@ -65,6 +65,12 @@ UNSUPPORTED_VALUE = Rule(
 GRADIENT_MISSING = Rule(
     "FXP1015", "GradientMissing", ERROR, "The loss does not depend on the parameter '{name}', so it gets no gradient."
 )
+STATE_LOST = Rule(
+    "FXP1016",
+    "StateLost",
+    WARNING,
+    "forward assigns the tensor '{name}', which is no buffer, so its new value is lost.",
+)
 
 # 2: shapes
 

@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 from diagnostics import Log, rules
 from diagnostics.source import place_of_exception
 from exporter.capture import program
+from exporter.capture.assignments import assigned_tensors, place_of_assignment
 from exporter.capture.conditions import ROUNDINGS
 from exporter.capture.conversions import needless_conversions_skipped
 from exporter.capture.derivatives import forward_mode_by_reverse, gradients_recorded, require_seen_through
@@ -108,8 +109,10 @@ Attempt = Callable[[Call, list[Guard], Log], ExportedProgram]
 
 def _taken(call: Call, paths: Sequence[str], options: Options, log: Log, attempt: Attempt) -> Taken:
     told = Log()
-    with recorded_guards() as guards, _quiet():
+    with recorded_guards() as guards, assigned_tensors() as assigned, _quiet():
         exported = attempt(call, guards, log)
+    for path in sorted(set(assigned)):  # PyTorch names them in no order
+        told.report(rules.STATE_LOST, at=place_of_assignment(call.model, path), name=path)
     captured = program.from_exported(exported, paths, call.requests, call.model, options, told)
     return Taken(captured, Comparison(captured, call.requests, guards), told)
 

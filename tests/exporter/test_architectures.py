@@ -30,7 +30,6 @@ def rows() -> Iterator[Any]:
 
 @pytest.mark.parametrize("row", list(rows()))
 @pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")  # mobilebert's own, of a size it does not use
-@pytest.mark.filterwarnings("ignore:The tensor attribute")  # recurrent_gemma keeps its last state beside the cache
 def test_architecture(row: Architecture, tmp_path: Path) -> None:
     torch.manual_seed(0)
     case = example(row)

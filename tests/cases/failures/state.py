@@ -98,7 +98,19 @@ class OneInput(nn.Module):
         return x.cos()
 
 
+class Assigning(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = torch.zeros(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x + self.last.sum()
+        self.last = y
+        return y
+
+
 CASES = (
+    FailureCase("assigned attribute", "mutation", "FXP1016", "«self.last = y»", Assigning, (X,)),
     FailureCase("mutated buffer", "mutation", "FXP1005", "«self.count += 1»", Counted, (X,)),
     FailureCase("mutated input", "input mutation", "FXP1005", "«x.add_(1)»", Written, (X.clone(),)),
     FailureCase("mutated part of an input", "input mutation", "FXP1005", "«x[:, 0] = 0.0»", WrittenPart, (X.clone(),)),

@@ -1,0 +1,47 @@
+"""Tensors that `forward` assigns to attributes of modules: state that is no buffer, and that a capture loses."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from diagnostics import Place
+from diagnostics.calls import last_assignment
+from diagnostics.source import lines_of
+from exporter.capture.places import place_of_module
+
+ASSIGNED = re.compile(r"The tensor attributes? (.+?) (?:was|were) assigned during export")
+"""How PyTorch warns of them; the names begin with `self.`, which is the model."""
+
+
+@contextmanager
+def assigned_tensors() -> Iterator[list[str]]:
+    """Collects the paths of the attributes ("layers.0.last") in the place of PyTorch's warning."""
+    found: list[str] = []
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def collect(message: Warning | str, *where: Any, **more: Any) -> None:
+            match = ASSIGNED.match(str(message))
+            if match is None:
+                shown(message, *where, **more)
+            else:
+                found.extend(name.removeprefix("self.") for name in match[1].split(", "))
+
+        warnings.showwarning = collect
+        warnings.filterwarnings("always", ASSIGNED.pattern, UserWarning)
+        yield found
+
+
+def place_of_assignment(root: torch.nn.Module, path: str) -> Place | None:
+    """The last line of the owner's `forward` that assigns the attribute, or that `forward` itself."""
+    owner, _, attribute = path.rpartition(".")
+    at = place_of_module(root, owner)
+    line = last_assignment("".join(lines_of(at.path)), at.line, attribute) if at is not None else None
+    return at if at is None or line is None else replace(at, line=line)
