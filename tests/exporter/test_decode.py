@@ -42,6 +42,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "OPTForCausalLM",
         {**SMALL, "ffn_dim": 64, "word_embed_proj_dim": 32, "max_position_embeddings": 64},
     ),
+    "LFM2": (
+        "Lfm2ForCausalLM",
+        {**GROUPED, "num_hidden_layers": 3, "layer_types": ["full_attention", "conv", "full_attention"]},
+    ),
     "T5": (
         "T5ForConditionalGeneration",
         {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "vocab_size": 100},
@@ -50,7 +54,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "Pegasus": ("PegasusForConditionalGeneration", SEQ2SEQ),
     "mBART": ("MBartForConditionalGeneration", SEQ2SEQ),
 }
-"""Model class and config, by family. The first has a plain cache; T5's is a pair, Gemma's has sliding windows."""
+"""Model class and config, by family. The first has a plain cache; T5's is a pair, Gemma's has sliding windows, LFM2's
+holds states of convolutions."""
 
 QUICK = ("Llama", "T5")
 
