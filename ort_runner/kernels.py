@@ -2,7 +2,8 @@
 
 `python -m ort_runner.kernels cpu VERSION FILE` asks the plain CPU wheel of that version in a throw-away environment:
 the GPU build without its CUDA libraries ends the process when it is asked.
-`python -m ort_runner.kernels cuda PAGE FILE` reads what docs/OperatorKernels.md of ONNX Runtime documents for CUDA.
+`python -m ort_runner.kernels cuda PAGE FILE` reads what docs/OperatorKernels.md of ONNX Runtime documents for CUDA; PAGE
+is a file, or an address such as https://raw.githubusercontent.com/microsoft/onnxruntime/v1.31.1/docs/OperatorKernels.md.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from urllib.request import urlopen
 
 ASK = """
 import json
@@ -87,12 +89,20 @@ def _documented_types(cell: str) -> str:
     return ";".join(f"{name}={','.join(kinds)}" for name, kinds in sorted(found.items()))
 
 
+def _page(source: str) -> str:
+    """The text of a file or an address."""
+    if source.startswith(("https://", "http://", "file://")):
+        with urlopen(source, timeout=60) as answer:
+            return answer.read().decode()
+    return Path(source).read_text(encoding="utf-8")
+
+
 def main(kind: str, source: str, target: str) -> None:
     """Write one of the tables."""
     if kind == "cpu":
         text = table(source)
     else:
-        text = documented(Path(source).read_text(encoding="utf-8"), "CUDAExecutionProvider")
+        text = documented(_page(source), "CUDAExecutionProvider")
     Path(target).write_text(text, encoding="utf-8")
 
 

@@ -35,8 +35,8 @@ CONDITIONS = "fxport.conditions"
 Table = Mapping[Any, Lowering]
 
 
-class WalkError(Exception):
-    """A lowering gave something else than its ATen op: a fault of the lowering. The text names the node."""
+class WrongResult(Exception):
+    """A lowering gave something else than its operator does: other values in number or kind, or another dtype."""
 
 
 def lower(program: Program, table: Table, options: Options, log: Log) -> ir.Model:
@@ -131,7 +131,7 @@ class _Walk:
                 values[node] = self._attribute(gm, node)
             elif node.op == "call_function":
                 values[node] = self._call(gm, node, values)
-        raise WalkError("the graph has no output node")
+        raise ValueError("the graph has no output node")
 
     def _attribute(self, gm: GraphModule, node: Node) -> Any:
         """A body of control flow stays as it is; a tensor that a pass made becomes an initializer."""
@@ -153,10 +153,9 @@ class _Walk:
             return self._opaque_like(node, fake)
         self.op.place = self.places.index(node)
         self.op.prefix = node.name
-        result = self._apply(node, values)
-        if result is None:
+        checked = self._apply(node, fake, values)
+        if checked is None:
             return self._opaque_like(node, fake)
-        checked = self._checked(node, fake, result)
         if gm is self.gm:  # names in the bodies of control flow are names of their own
             mark(checked, node.name)
         return checked
@@ -172,8 +171,8 @@ class _Walk:
             self.op.symbols.bind_scalar(values[source], symbol)
         return expr
 
-    def _apply(self, node: Node, values: dict[Node, Any]) -> Any:
-        """Runs the node's lowering; None if there is none or it refused, and the log then says why."""
+    def _apply(self, node: Node, fake: Any, values: dict[Node, Any]) -> Any:
+        """What the node's lowering gave, seen to be right; None if there is none or it failed: the log says why."""
         name = target_name(node.target)
         origin = node.meta.get(ORIGIN)
         found = None if NO_REAL_FORM in node.meta else self.table.get(node.target)
@@ -190,11 +189,9 @@ class _Walk:
             return None
         args, kwargs = self._arguments(node, values)
         try:
-            result = found(self.op, *args, **kwargs)
+            result = self._checked(fake, found(self.op, *args, **kwargs))
             self._report_customs(node, name)
             return result
-        except WalkError:
-            raise  # from the body of control flow
         except Unsupported as refusal:
             self.log.report(rules.NO_MATCHING_OVERLOAD, at=place_of(node), op=name, detail=str(refusal))
         except Exception as error:  # noqa: BLE001  # a lowering may be the user's own; the finding says what it raised
@@ -241,29 +238,29 @@ class _Walk:
             TensorType(onnx_dtype(each.dtype), sizes_of(each)) for each in entries if isinstance(each, torch.Tensor)
         )
 
-    def _checked(self, node: Node, fake: Any, result: Any) -> Any:
+    def _checked(self, fake: Any, result: Any) -> Any:
         """Stamps the values with the types of their fake tensors, once they are seen to agree."""
         single = not isinstance(fake, (tuple, list))
-        results = (result,) if single and isinstance(result, ir.Value) else tuple(result)
+        if not isinstance(result, (ir.Value, tuple, list)):
+            raise WrongResult(f"it gave {type(result).__name__}, not a value of the graph")
+        results = (result,) if isinstance(result, ir.Value) else tuple(result)
         entries = (fake,) if single else tuple(fake)
         if len(results) != len(entries):
-            raise WalkError(f"{node.format_node()}: its lowering gave {len(results)} values, not {len(entries)}")
+            raise WrongResult(f"it gave {len(results)} values where PyTorch has {len(entries)}")
         kinds = iter(self.op.outs)
         stamped = [
-            self._result(node, index, value, next(kinds))
-            if isinstance(each, torch.Tensor)
-            else self._number_result(each, value)
+            self._result(value, next(kinds)) if isinstance(each, torch.Tensor) else self._number_result(each, value)
             for index, (each, value) in enumerate(zip(entries, results, strict=True))
         ]
         return stamped[0] if single else tuple(stamped)
 
-    def _result(self, node: Node, index: int, value: Any, kind: TensorType) -> Any:
+    def _result(self, value: Any, kind: TensorType) -> Any:
         if value is None:  # a result that the lowering cannot give; only a use of it would be an error
             return None
         if not isinstance(value, ir.Value):
-            raise WalkError(f"{node.format_node()}: its lowering gave {type(value).__name__}, not a value")
+            raise WrongResult(f"it gave {type(value).__name__}, not a value of the graph")
         if value.dtype is not None and value.dtype != kind.dtype:
-            raise WalkError(f"{node.format_node()}: its lowering gave {value.dtype.name}, not {kind.dtype.name}")
+            raise WrongResult(f"it gave {value.dtype.name} where PyTorch has {kind.dtype.name}")
         if SIZES in value.meta and value.shape is not None:  # an operand or constant passed through
             return value
         self.op.stamp(value, kind)

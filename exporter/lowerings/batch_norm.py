@@ -37,8 +37,8 @@ def batch_norm(
 
     Its updates of the running statistics, which the schema does not tell of, are made explicit before the lowering.
     """  # noqa: E501
-    if op.rank(x) == 1:
-        return x  # PyTorch takes a vector only if it is empty
+    if 0 in op.sizes(x):
+        return x  # of whatever rank, and whether the statistics fit or not
     if training or running_mean is None or running_var is None:
         return _normalize(op, x, weight, bias, _statistics(op, x), eps)
     return inference(op, x, weight, bias, running_mean, running_var, eps)

@@ -17,6 +17,11 @@ def statistics(node: Node) -> list[Node]:
     return [stat for stat in node.args[3:5] if isinstance(stat, Node)] if node.args[5] is True else []
 
 
+def filled_statistics(node: Node) -> list[Node]:
+    """Likewise of `batch_norm`, which learns nothing from an input without elements."""
+    return [] if 0 in node.args[0].meta["val"].shape else statistics(node)  # type: ignore[union-attr]  # a node
+
+
 def batch_norm(node: Node) -> tuple[Node, ...]:
     """`batch_norm` has the normalized input as its result, which is the first of its functional form."""
     whole, new = _functional(node)

@@ -142,7 +142,7 @@ FORMS: Mapping[Any, FunctionalForm] = {
 
 
 IMPLICIT: Mapping[Any, tuple[Callable[[Node], list[Node]], FunctionalForm]] = {
-    aten.batch_norm.default: (norm_writes.statistics, norm_writes.batch_norm),
+    aten.batch_norm.default: (norm_writes.filled_statistics, norm_writes.batch_norm),
     aten.native_batch_norm.default: (norm_writes.statistics, norm_writes.native_batch_norm),
     aten.instance_norm.default: (norm_writes.statistics, norm_writes.instance_norm),
 }

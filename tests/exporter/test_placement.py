@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,9 +39,10 @@ def test_the_documentation_is_read() -> None:
         documented(PAGE, "Dml")
 
 
-def test_the_table_is_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", [str, Path.as_uri], ids=["file", "address"])
+def test_the_table_is_written(source: Callable[[Path], str], tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text(PAGE)
-    main("cuda", str(tmp_path / "page.md"), str(tmp_path / "cuda.tsv"))
+    main("cuda", source(tmp_path / "page.md"), str(tmp_path / "cuda.tsv"))
     assert (tmp_path / "cuda.tsv").read_text() == documented(PAGE, "CUDAExecutionProvider")
 
 

@@ -119,28 +119,28 @@ def _mutates(node: torch.fx.Node) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("model", "dtype"),
+    ("model", "x"),
     [
-        (torch.nn.BatchNorm1d(3), torch.float32),
-        (torch.nn.BatchNorm1d(3), torch.bfloat16),
-        (torch.nn.InstanceNorm2d(3, affine=True, track_running_stats=True), torch.float32),
-        (NativeBatchNorm(), torch.float32),
+        (torch.nn.BatchNorm1d(3), torch.randn(8, 3)),
+        (torch.nn.BatchNorm1d(3), torch.randn(8, 3, dtype=torch.bfloat16)),
+        (torch.nn.BatchNorm1d(3), torch.randn(0, 3)),
+        (torch.nn.InstanceNorm2d(3, affine=True, track_running_stats=True), torch.randn(8, 3, 4, 5)),
+        (NativeBatchNorm(), torch.randn(8, 3)),
     ],
-    ids=["batch", "batch-bfloat16", "instance", "native"],
+    ids=["batch", "batch-bfloat16", "empty", "instance", "native"],
 )
-def test_normalization_in_training_updates_its_statistics(model: torch.nn.Module, dtype: torch.dtype) -> None:
-    model = model.to(dtype).train()
-    x = torch.randn(8, 3, 4, 5) if isinstance(model, torch.nn.InstanceNorm2d) else torch.randn(8, 3)
-    x = x.to(dtype)
+def test_normalization_in_training_updates_its_statistics(model: torch.nn.Module, x: torch.Tensor) -> None:
+    model = model.to(x.dtype).train()
     captured = run_passes(capture(model, (x,), None, None, Options(), Log()), (functionalize,), Log())
     updates = {o.updates: i for i, o in enumerate(captured.outputs) if o.kind is OutputKind.MUTATION}
-    assert {"running_mean", "running_var"} <= set(updates)
+    assert ({"running_mean", "running_var"} <= set(updates)) == (x.numel() > 0)
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
     values = [captured.tensors[e.target].clone() if e.target else x for e in captured.inputs]
     results = captured.graph_module(*values)
     expected = model(x)
     torch.testing.assert_close(results[0], expected)
-    for name, position in updates.items():
-        torch.testing.assert_close(results[position], model.get_buffer(str(name)))
+    for name, after in model.named_buffers():
+        torch.testing.assert_close(results[updates[name]] if name in updates else before[name], after)
 
 
 class Overloads(torch.nn.Module):

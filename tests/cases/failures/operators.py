@@ -168,6 +168,10 @@ def _refusing(op: Any, x: Any, *, approximate: str = "none") -> Any:
     raise Unsupported("only on Sundays")
 
 
+def _of_another_dtype(op: Any, x: Any, *, approximate: str = "none") -> Any:
+    return op.Less(x, 0.0)
+
+
 def _raising(op: Any, x: Any, *, approximate: str = "none") -> Any:
     raise RuntimeError("no idea")
 
@@ -212,6 +216,16 @@ CASES = (
     ),
     FailureCase(
         "lowering raises", "lowering", "FXP3004", "return «F.gelu(y)»", Gelu, (X,), {}, {"lowerings": {GELU: _raising}}
+    ),
+    FailureCase(
+        "lowering gives another dtype",
+        "lowering",
+        "FXP3004",
+        "return «F.gelu(y)»",
+        Gelu,
+        (X,),
+        {},
+        {"lowerings": {GELU: _of_another_dtype}},
     ),
     FailureCase(
         "custom node",

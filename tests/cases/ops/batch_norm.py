@@ -19,6 +19,8 @@ CASES = (
     OpCase(aten.batch_norm.default, f(4, 3), None, None, MEAN, VAR, False, 0.1, 1e-3, True, dynamic="n 3"),
     OpCase(aten.batch_norm.default, f(2, 3, 4), f(3), None, MEAN, VAR, False, 0.1, 1e-5, True),
     OpCase(aten.batch_norm.default, f(0), None, None, f(0), f(0), False, 0.1, 1e-5, True),
+    OpCase(aten.batch_norm.default, f(0), None, None, None, None, True, 0.1, 1e-5, True),
+    OpCase(aten.batch_norm.default, f(2, 0, 4), None, None, MEAN, VAR, False, 0.1, 1e-5, True),
     OpCase(aten.batch_norm.default, f(0, 3, 4), f(3), f(3), MEAN, VAR, False, 0.1, 1e-5, True),
     OpCase(
         aten.batch_norm.default,
