@@ -2,8 +2,8 @@
 
 `python -m ort_runner.kernels cpu VERSION FILE` asks the plain CPU wheel of that version in a throw-away environment:
 the GPU build without its CUDA libraries ends the process when it is asked.
-`python -m ort_runner.kernels cuda PAGE FILE` reads what docs/OperatorKernels.md of ONNX Runtime documents for CUDA; PAGE
-is a file, or an address such as https://raw.githubusercontent.com/microsoft/onnxruntime/v1.31.1/docs/OperatorKernels.md.
+`python -m ort_runner.kernels cuda PAGE FILE` reads what docs/OperatorKernels.md of ONNX Runtime documents for CUDA.
+PAGE is a file, or the address of that page at the tag of a release.
 """
 
 from __future__ import annotations
@@ -99,10 +99,7 @@ def _page(source: str) -> str:
 
 def main(kind: str, source: str, target: str) -> None:
     """Write one of the tables."""
-    if kind == "cpu":
-        text = table(source)
-    else:
-        text = documented(_page(source), "CUDAExecutionProvider")
+    text = table(source) if kind == "cpu" else documented(_page(source), "CUDAExecutionProvider")
     Path(target).write_text(text, encoding="utf-8")
 
 
