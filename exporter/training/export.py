@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +14,7 @@ import safetensors.torch
 import torch
 from torch.optim import Optimizer
 
-from diagnostics import Log, rules
+from diagnostics import Log, Place, rules
 from exporter.capture.places import place_of_module
 from exporter.options import Options
 from exporter.pipeline import ExportError, OnnxProgram, export
@@ -21,6 +22,8 @@ from exporter.training import step as parts_of
 from exporter.training.loop import repeated
 from exporter.training.optimizers import OptimizerError
 from exporter.training.step import Parts, Settings, TrainingError, TrainingStep, batch_names, state_of
+from fx_passes.graph import place_of
+from fx_passes.program import Program
 
 METADATA = "fxport.training"
 """Key of the model's metadata: what `ort_runner.train` needs to run the step again and again."""
@@ -63,6 +66,7 @@ def export_training_step(
     steps: int = 1,
     outputs: Sequence[str] = (),
     allow_unused: bool = False,
+    context: Callable[[], AbstractContextManager[Any]] = nullcontext,
     options: Options = Options(),  # noqa: B008  # frozen
     log: Log | None = None,
 ) -> TrainingProgram:
@@ -81,13 +85,16 @@ def export_training_step(
     torch.nn.utils.clip_grad_norm_. With `steps=k` the model makes k steps a run, in a Loop: every tensor of the batch
     and every output that is no state has a leading axis of k.
 
+    `context` makes a context manager that stands around forward and backward, such as
+    `torch.autograd.graph.allow_mutation_on_saved_tensors`.
+
     Raises TrainingError for what cannot be trained so, and ExportError as `export` does, also for a parameter that asks
     for a gradient and gets none, unless `allow_unused`.
     """
     if steps < 1:
         raise TrainingError(f"steps is {steps}; it must be at least 1")
     settings = Settings(accumulate, clip_grad_norm, tuple(outputs), rng == "seed", allow_unused)
-    parts = Parts(model, optimizer, loss_fn)
+    parts = Parts(model, optimizer, loss_fn, context)
     _check(parts, settings)
     try:
         state = state_of(parts)
@@ -110,7 +117,7 @@ def export_training_step(
         options=replace(options, input_names=tuple(inputs), strategy="post-dispatch"),
         log=log,
     )
-    _report_unused(step, settings, program.log)
+    _report_unused(step, settings, program)
     produced = [value.name for value in program.model.graph.outputs]
     description = {
         "state": {name: new for name in state if (new := f"{parts_of.NEW}/{name}") in produced},
@@ -139,15 +146,36 @@ def _check(parts: Parts, settings: Settings) -> None:
         raise TrainingError(f"'{left[0]}' asks for gradients, but is in no group of the optimizer; freeze it or add it")
 
 
-def _report_unused(step: TrainingStep, settings: Settings, log: Log) -> None:
-    """Raises ExportError for parameters without a gradient, each reported where its module is used."""
+def _report_unused(step: TrainingStep, settings: Settings, program: OnnxProgram) -> None:
+    """Raises ExportError for parameters without a gradient, each reported where the loss reads it in vain, if it does.
+
+    One that nothing reads is reported at the module that holds it.
+    """
     if settings.allow_unused or not step.unused:
         return
     (parts,) = step.parts
+    reads = _reads(program.program)
     for name in step.unused:
         owner, _, _ = name.rpartition(".")
-        log.report(rules.GRADIENT_MISSING, at=place_of_module(parts.model, owner), name=name)
-    raise ExportError(log, f"{len(step.unused)} parameters get no gradient, the first is '{step.unused[0]}'")
+        at = reads.get(f"{parts_of.PARAMETER}/{name}") or place_of_module(parts.model, owner)
+        program.log.report(rules.GRADIENT_MISSING, at=at, name=name)
+    raise ExportError(program.log, f"{len(step.unused)} parameters get no gradient, the first is '{step.unused[0]}'")
+
+
+def _reads(program: Program) -> dict[str, Place]:
+    """Where the captured graph first reads each of its inputs, as far as it is known."""
+    nodes = [node for node in program.graph_module.graph.nodes if node.op == "placeholder"]
+    found: dict[str, Place] = {}
+    for node, each in zip(nodes, program.inputs, strict=True):
+        reading, seen = [node], {node}
+        for reader in reading:  # grows while it is walked: what has no place of its own hands its value on
+            if reader is not node and (place := place_of(reader)) is not None:
+                found[each.name] = place
+                break
+            fresh = [user for user in reader.users if user not in seen]
+            seen.update(fresh)
+            reading.extend(fresh)
+    return found
 
 
 def _rates(optimizer: Optimizer) -> dict[str, torch.Tensor]:

@@ -127,7 +127,7 @@ def stepped(
     """Runs the optimizer's own step on other tensors; returns their new state.
 
     `parameters` are the current values by name, changed in place, each with its gradient in `.grad` (None: it is left
-    as it is). `learning_rates` replace those of the groups, by index.
+    as it is). `learning_rates` replace those of the groups, by index. The optimizer's hooks run before and after.
     """
     groups = []
     for index, group in enumerate(optimizer.param_groups):
@@ -147,7 +147,11 @@ def stepped(
         if name in state:
             new.state[parameter] = {key: value.clone() for key, value in state[name].items() if key != UNTOUCHED}
     with _exact_numbers():
+        for hook in new._optimizer_step_pre_hooks.values():
+            hook(new, (), {})
         _step_of(optimizer)(new)
+        for hook in new._optimizer_step_post_hooks.values():
+            hook(new, (), {})
     return {
         name: {key: _as_tensor_of(value, state[name].get(key)) for key, value in new.state[parameter].items()}
         | ({UNTOUCHED: torch.zeros_like(state[name][UNTOUCHED])} if UNTOUCHED in state[name] else {})

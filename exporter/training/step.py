@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
+from exporter.capture.autograd import checkpoints_kept_whole, saved_tensor_hooks_kept
+from exporter.training.hooks import accumulated, stand_in
 from exporter.training.optimizers import State, initial_state, stepped
 from exporter.training.seeded import SeededRandom
 
@@ -55,6 +57,8 @@ class Parts:
     model: torch.nn.Module
     optimizer: Optimizer
     loss_fn: Callable[..., Any]
+    context: Callable[[], AbstractContextManager[Any]] = nullcontext
+    """What stands around forward and backward."""
 
     @property
     def names(self) -> dict[int, str]:
@@ -113,29 +117,26 @@ class TrainingStep(torch.nn.Module):
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor]]:
         """The loss, what the loss function returned beside it, and the gradient of every parameter that is trained."""
         (parts,) = self.parts
-        trained = {name for name, p in parts.model.named_parameters() if p.requires_grad}
+        trained = dict(parts.model.named_parameters())
         count = self.settings.accumulate
         total: dict[str, torch.Tensor] = {}
         losses, extras = [], {}
         for turn in range(count):
             micro = batch if count == 1 else pytree.tree_map_only(torch.Tensor, lambda x, i=turn: x[i], batch)
             with torch.enable_grad():
-                leaves = {name: value.detach().requires_grad_(name in trained) for name, value in parameters.items()}
+                leaves = {name: stand_in(trained[name], value) for name, value in parameters.items()}
                 given = {f"model.{name}": value for name, value in (leaves | buffers).items()}
-                with sdpa_kernel(SDPBackend.MATH):
-                    loss, extras = _split(functional_call(_Loss(parts), given, tuple(micro)))
-                buffers.update({name: given[f"model.{name}"].detach() for name in buffers})
-                wanted = [name for name in leaves if name in trained]
-                found = torch.autograd.grad(loss, [leaves[name] for name in wanted], allow_unused=True)
-            self.unused = [name for name, gradient in zip(wanted, found, strict=True) if gradient is None]
+                differentiated = _Differentiated(parts, leaves, share=1 / count)
+                loss, extras, found = functional_call(differentiated, given, tuple(micro))
+            buffers.update({name: given[f"model.{name}"].detach() for name in buffers})
             losses.append(loss.detach())
-            for name, gradient in zip(wanted, found, strict=True):
+            self.unused = [name for name, gradient in found.items() if gradient is None]
+            for name, gradient in found.items():
                 if gradient is not None:
-                    total[name] = total[name] + gradient if name in total else gradient
+                    summed = total[name] + gradient if name in total else gradient
+                    total[name] = accumulated(trained[name], leaves[name], summed)
         extras = {name: value.detach() for name, value in extras.items()}
-        if count == 1:
-            return losses[0], extras, total
-        return torch.stack(losses).mean(), extras, {name: value / count for name, value in total.items()}
+        return losses[0] if count == 1 else torch.stack(losses).mean(), extras, total
 
     def _clipped(self, gradients: dict[str, torch.Tensor], results: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """The gradients within the largest norm, as torch.nn.utils.clip_grad_norm_ does it."""
@@ -151,16 +152,28 @@ class TrainingStep(torch.nn.Module):
         return {name: value * factor for name, value in gradients.items()}
 
 
-class _Loss(torch.nn.Module):
-    """The loss as a module around the model, so that the model can be called with other tensors in its place."""
+class _Differentiated(torch.nn.Module):
+    """The loss and its gradients, as a module around the model, so that it can be called with other tensors inside.
 
-    def __init__(self, parts: Parts) -> None:
+    Backward is a part of the call: hooks that reach for the model's tensors find those of this step.
+    """
+
+    def __init__(self, parts: Parts, leaves: Mapping[str, torch.Tensor], share: float) -> None:
         super().__init__()
         self.model = parts.model
-        self.loss_fn = parts.loss_fn
+        self.loss_fn, self.context = parts.loss_fn, parts.context
+        self.leaves, self.share = leaves, share
 
-    def forward(self, *batch: Any) -> Any:
-        return self.loss_fn(self.model, *batch)
+    def forward(self, *batch: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor | None]]:
+        """Returns the loss, what came with it, and the gradients of the loss times the share; None: no gradient."""
+        wanted = {name: leaf for name, leaf in self.leaves.items() if leaf.requires_grad}
+        with saved_tensor_hooks_kept(), checkpoints_kept_whole(self.model) as run_again, self.context():
+            with sdpa_kernel(SDPBackend.MATH):
+                loss, extras = _split(self.loss_fn(self.model, *batch))
+            scaled = loss if self.share == 1 else loss * self.share
+            found = torch.autograd.grad(scaled, list(wanted.values()), allow_unused=True)
+            run_again()
+        return loss, extras, dict(zip(wanted, found, strict=True))
 
 
 def _split(result: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
