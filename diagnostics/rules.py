@@ -210,6 +210,37 @@ OPERATORS_CHANGED = Rule(
 )
 WEIGHTS_CHANGED = Rule("FXP7009", "WeightsChanged", WARNING, "The weight '{name}' has changed. Detail: '{detail}'.")
 
+WEIGHT_MISSING = Rule(
+    "FXP7010",
+    "WeightMissing",
+    ERROR,
+    "The checkpoint has no '{name}', which the model needs. Looked in '{path}'; the nearest name there: '{nearest}'.",
+)
+WEIGHT_UNUSED = Rule(
+    "FXP7011", "WeightUnused", WARNING, "The checkpoint has '{name}', which the model does not. It is in '{path}'."
+)
+WEIGHT_MISMATCH = Rule(
+    "FXP7012",
+    "WeightMismatch",
+    ERROR,
+    "The checkpoint has another '{name}' than the model. The model's is {expected}; '{key}' is {found}.",
+)
+WEIGHTS_CONVERTED = Rule(
+    "FXP7013",
+    "WeightsConverted",
+    NOTE,
+    "Weights were converted from '{source}' to '{target}', the type that the model declares. They are {weights}.",
+)
+WEIGHT_WITHOUT_VALUES = Rule(
+    "FXP7014", "WeightWithoutValues", ERROR, "'{name}' was made without memory, and nothing gives it values."
+)
+WEIGHTS_RENAMED = Rule(
+    "FXP7015",
+    "WeightsRenamed",
+    NOTE,
+    "The checkpoint's names differ from the model's by a prefix. The model's '{name}' is '{key}' there.",
+)
+
 # 8: quality
 
 

@@ -22,7 +22,8 @@ class Options:
     fxport's. `ir_passes`: further passes on the ONNX model, run last. `dump`: a folder for the graph after each pass.
     `allow_specialization`: accept that a dimension asked to be dynamic became a constant (a warning, not an error).
     `input_names`, `output_names`: names for the flattened inputs and outputs, in order. `strategy`: the only way of
-    capture to try, a name in `exporter.capture.inference.STRATEGIES`; by default they are tried in order.
+    capture to try, a name in `exporter.capture.inference.STRATEGIES`; by default they are tried in order. `weights`: a
+    checkpoint from which the weights are taken, by name, in the place of the model's own.
     """
 
     opset: int = DEFAULT_OPSET
@@ -33,6 +34,7 @@ class Options:
     input_names: tuple[str, ...] | None = None
     output_names: tuple[str, ...] | None = None
     strategy: str | None = None
+    weights: Path | None = None
 
     def __post_init__(self) -> None:
         if not MIN_OPSET <= self.opset <= MAX_OPSET:

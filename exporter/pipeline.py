@@ -25,6 +25,9 @@ from exporter.lowerings import LOWERINGS
 from exporter.notes import report_mutations, report_unknown_sizes
 from exporter.options import Options
 from exporter.save import save
+from exporter.weights import open_checkpoint
+from exporter.weights.assign import owner_of, with_weights
+from exporter.weights.stored import Stored, require_whole
 from fx_passes import Program, normalize
 
 
@@ -45,8 +48,12 @@ class OnnxProgram:
     log: Log
 
     def save(self, path: str | os.PathLike[str], external_data: Literal["auto"] | bool = "auto") -> list[Path]:
-        """Writes the model, atomically; see `exporter.save.save`. Returns the files written."""
+        """Writes the model, atomically; see `exporter.save.save`. Returns the files written.
+
+        Raises OSError where that cannot be done, and CheckpointError where the files of its weights have changed.
+        """
         with self.log.stage("save"):
+            require_whole(each for each in self.program.sources.values() if isinstance(each, Stored))
             written = save(self.model, path, external_data, self.log.advance)
             for beside in written[1:]:
                 self.log.report(rules.EXTERNAL_DATA_WRITTEN, name=beside.name)
@@ -64,6 +71,7 @@ def export(
     dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None = None,
     opset_version: int | None = None,
     lowerings: Mapping[Any, Callable[..., Any]] | None = None,
+    weights: str | os.PathLike[str] | None = None,
     options: Options = Options(),  # noqa: B008  # frozen
     log: Log | None = None,
 ) -> OnnxProgram:
@@ -71,14 +79,16 @@ def export(
 
     `model` is an nn.Module, also one wrapped by DistributedDataParallel, or an ExportedProgram; `args` and `kwargs`
     are one example call. `dynamic_shapes` takes every form that torch.export takes, and plain strings as names of
-    dimensions; `dynamic_axes`, `input_names` and `output_names` are as in torch.onnx.export. Further keyword
-    arguments are entries of `options`.
+    dimensions; `dynamic_axes`, `input_names` and `output_names` are as in torch.onnx.export. `weights` is a checkpoint
+    whose tensors take the place of the model's, which may then be without memory. Further keyword arguments are
+    entries of `options`.
 
-    Raises ExportError when findings at error level stopped the export, and ValueError or TypeError when the arguments
-    themselves make no sense.
+    Raises ExportError when findings at error level stopped the export, CheckpointError for a checkpoint that cannot be
+    read, and ValueError or TypeError when the arguments themselves make no sense.
     """
     log = log or Log()
-    options = _merged(options, input_names, output_names, opset_version, lowerings)
+    options = _merged(options, input_names, output_names, opset_version, lowerings, weights)
+    checkpoint = None if options.weights is None else open_checkpoint(options.weights)
     table = extend(LOWERINGS, options.lowerings)
     register_caches()
     try:
@@ -87,6 +97,9 @@ def export(
             if dynamic_axes and dynamic_shapes is None:
                 dynamic_shapes = _shapes_of_axes(model, args, kwargs, dynamic_axes, options)
             program = capture(model, args, kwargs, dynamic_shapes, options, log)
+        if checkpoint is not None:
+            with log.stage("weights"):
+                program = with_weights(program, owner_of(unwrapped(model)), checkpoint, log)
         with log.stage("normalize"):
             program = normalize(program, table.keys(), log, options.dump)
             report_mutations(program, log)
@@ -106,6 +119,7 @@ def _merged(
     output_names: Sequence[str] | None,
     opset_version: int | None,
     lowerings: Mapping[Any, Callable[..., Any]] | None,
+    weights: str | os.PathLike[str] | None,
 ) -> Options:
     """The options with what was given beside them, under torch.onnx's names."""
     given: dict[str, Any] = {
@@ -113,6 +127,7 @@ def _merged(
         "output_names": tuple(output_names) if output_names else None,
         "opset": opset_version,
         "lowerings": {**options.lowerings, **lowerings} if lowerings else None,
+        "weights": None if weights is None else Path(weights),
     }
     return replace(options, **{name: value for name, value in given.items() if value is not None})
 

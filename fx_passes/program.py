@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
 import sympy
 import torch
@@ -68,6 +69,14 @@ class Condition:
         return all(each.subs(sizes) == sympy.true for each in self.holds)  # type: ignore[arg-type]  # a mapping will do
 
 
+class WeightSource(Protocol):
+    """Where the values of a weight come from, if not from the model. They are read when the model is saved."""
+
+    def read(self) -> torch.Tensor:
+        """The values, in the source's own type, as a tensor that nothing else holds."""
+        ...
+
+
 MUTATED = "fxport_mutated"
 """Key in the output node's `meta`: names of the placeholders whose new values were appended to the results."""
 
@@ -77,7 +86,8 @@ class Program:
     """A captured model between two stages. The graph module is owned by the program; passes change it in place.
 
     `tensors` holds parameters, buffers and constants under their fully qualified names, exactly as the model holds
-    them: nothing is copied, moved or converted here. `dim_names` maps the name of a size symbol to the user's name of
+    them: nothing is copied, moved or converted here. Where `sources` has one of these names, the values are
+    those of the source, and the tensor may have none. `dim_names` maps the name of a size symbol to the user's name of
     it, `ranges` to the smallest and largest size that the captured graph allows (None: no bound). `conditions` are
     what else it asks of them.
     """
@@ -89,6 +99,7 @@ class Program:
     dim_names: Mapping[str, str] = field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     conditions: tuple[Condition, ...] = ()
+    sources: Mapping[str, WeightSource] = field(default_factory=dict)
 
     @property
     def placeholders(self) -> list[Node]:

@@ -63,6 +63,14 @@ Repro = Annotated[
     Path | None,
     typer.Option("--repro", metavar="DIR", help="Write the smallest model that shows a difference, with a script."),
 ]
+Weights = Annotated[
+    Path | None,
+    typer.Option(
+        "--weights",
+        metavar="PATH",
+        help="A checkpoint with the weights: safetensors, an index of shards, torch.save, or a folder of them.",
+    ),
+]
 Sarif = Annotated[Path | None, typer.Option("--sarif", metavar="PATH", help="Write the findings as SARIF 2.1.0.")]
 FailOnLevel = Annotated[
     FailOn, typer.Option("--fail-on", help="Exit with 1 for findings of this level and above; no model is always 1.")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from diagnostics import Log, Stop
+from diagnostics import Log, Stop, rules
 from exporter.cli import arguments
 from exporter.cli.dynamic import with_dynamic
 from exporter.cli.edge import FailOn, Format, Report, run
 from exporter.cli.inputs import with_inputs
 from exporter.cli.output import require_apart, require_folder, require_writable
-from exporter.cli.source import Source, import_dotted, load, named, one_line, where_raised
+from exporter.cli.source import Source, import_dotted, load, load_without_memory, named, one_line, where_raised
 from exporter.cli.usage import UsageError
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class Request:
     predict: str | None
     dump: Path | None
     external_data: ExternalData
+    weights: Path | None = None
+    fake: bool = False
 
 
 def command(
@@ -84,6 +86,10 @@ def command(
     external_data: Annotated[
         ExternalData, typer.Option("--external-data", help="Weights in a file of their own; auto: above a threshold.")
     ] = ExternalData.AUTO,
+    weights: arguments.Weights = None,
+    fake: Annotated[
+        bool, typer.Option("--fake", help="Make the model without memory for its weights; --weights has them.")
+    ] = False,
     plugin: arguments.Plugin = None,
     allow_specialization: Annotated[
         bool, typer.Option("--allow-specialization", help="A dynamic dim that became a constant is only a warning.")
@@ -121,11 +127,16 @@ def command(
         predict=predict,
         dump=dump,
         external_data=external_data,
+        weights=weights,
+        fake=fake,
     )
     written = {"--output": request.output} | ({"--sarif": sarif} if sarif else {})
     for option, path in written.items():
         require_writable(path, option)
-    read = {"SOURCE": Path(source.rpartition(":")[0] or source)} | ({"--inputs": inputs} if inputs else {})
+    options = {"--inputs": inputs, "--weights": weights}
+    read = {"SOURCE": Path(source.rpartition(":")[0] or source)} | {
+        name: path for name, path in options.items() if path
+    }
     require_apart(read | written)
     for option, folder in {"--dump": dump, "--repro": repro}.items():
         if folder is not None:
@@ -157,7 +168,8 @@ def export_and_validate(request: Request, log: Log) -> str:
 
 def source_of(request: Request) -> Source:
     """The model with the inputs and the dynamic dims that were asked for."""
-    return with_dynamic(with_inputs(load(request.source), request.input, request.inputs), request.dynamic)
+    made = load_without_memory(request.source) if request.fake else load(request.source)
+    return with_dynamic(with_inputs(made, request.input, request.inputs), request.dynamic)
 
 
 def export_source(request: Request, source: Source, options: Options, log: Log) -> str:
@@ -166,15 +178,18 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
     from exporter.cli.repro import repro_of
     from exporter.cli.summary import summary_of
     from exporter.cli.validation import ignore, validation_of
+    from exporter.weights import CheckpointError
 
     program = exported(source, options, log)
     try:
         files = program.save(request.output, external_data=EXTERNAL_DATA[request.external_data])
+    except CheckpointError as error:
+        raise UsageError(f"--weights {error}") from error
     except OSError as error:
         raise UsageError(f"'{request.output}' cannot be written: {one_line(error)}; name another place.") from error
     lines = [prediction_of(program.model, request.predict)] if request.predict else []
     validation = None
-    if request.validate:
+    if request.validate and has_weights_to_run(source, program, log):
         told = repro_of(request.repro, request.output, request.provider, lines) if request.repro else ignore
         validation = validation_of(
             request.output,
@@ -189,6 +204,22 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
     return "\n".join([summary_of(program.model, files, validation, log), *lines])
 
 
+def has_weights_to_run(source: Source, program: OnnxProgram, log: Log) -> bool:
+    """Gives the model the weights of its checkpoint. False, with a finding, where they do not fit into memory."""
+    from exporter.cli.summary import size
+    from exporter.weights.fill import available_memory, fill, memory_to_run
+
+    if not program.program.sources:
+        return True
+    needed, free = memory_to_run(program.program), available_memory()
+    if free is not None and needed > free:
+        reason = f"running it needs {size(needed)} of memory for its weights, and {size(free)} are free"
+        log.report(rules.VALIDATION_SKIPPED, reason=reason)
+        return False
+    fill(source.model, program.program)
+    return True
+
+
 def options_of(request: Request) -> Options:
     """The exporter's options for the flags."""
     from exporter.options import DEFAULT_OPSET, Options
@@ -201,6 +232,7 @@ def options_of(request: Request) -> Options:
             allow_specialization=request.allow_specialization,
             input_names=split(request.input_names),
             output_names=split(request.output_names),
+            weights=request.weights,
         )
     except ValueError as error:
         raise UsageError(f"--{error}; leave it out for {DEFAULT_OPSET}.") from error
@@ -228,6 +260,7 @@ def exported(source: Source, options: Options, log: Log) -> OnnxProgram:
     from exporter import ExportError, export
     from exporter.capture.program import NamesError
     from exporter.capture.shapes import ShapesError
+    from exporter.weights import CheckpointError
 
     args, kwargs, shapes = source.args or (), dict(source.kwargs), source.dynamic_shapes
     try:
@@ -235,6 +268,8 @@ def exported(source: Source, options: Options, log: Log) -> OnnxProgram:
     except ExportError as error:
         refuse_unfit(source)
         raise Stop(log, "export") from error
+    except CheckpointError as error:
+        raise UsageError(f"--weights {error}") from error
     except (NamesError, ShapesError) as error:
         raise UsageError(f"'{source.name}': {error}.") from error
 
@@ -243,6 +278,8 @@ def refuse_unfit(source: Source) -> None:
     """Called when an export has failed: if the model does not run in PyTorch either, that is what to tell."""
     from exporter.cli.validation import failure_in_eager
 
+    if any(tensor.is_meta for tensor in source.model.parameters()):
+        return  # made without memory, so that it never runs
     error = failure_in_eager(source)
     if error is not None:
         raise UsageError(

@@ -44,6 +44,16 @@ def load(text: str) -> Source:
     return made_from(value, name, text)
 
 
+def load_without_memory(text: str) -> Source:
+    """As `load`, with a model whose parameters have no memory. A .pt2 file has its weights in it, and is refused."""
+    if text.endswith(".pt2"):
+        raise UsageError(f"--fake makes a model from code; '{text}' is a file that has its weights; leave --fake out.")
+    from exporter.capture.fake import without_memory
+
+    with without_memory():
+        return load(text)
+
+
 def found(text: str, expected: str) -> tuple[object, str]:
     """What `file.py:name` or `package.module:name` names, and the name. `expected` says what NAME should be."""
     where, colon, name = text.rpartition(":")

@@ -18,12 +18,13 @@ from exporter.lower.dtypes import UnsupportedDtype, onnx_dtype
 from exporter.lower.names import DimNames
 from exporter.lower.places import TABLE, Places, mark
 from exporter.lower.registry import IGNORED, Lowering, Unsupported
-from exporter.lower.weights import initializer
+from exporter.lower.weights import has_no_values, initializer
 from exporter.options import Options
+from exporter.weights.names import starred
 from fx_passes.decompose import REFUSED
 from fx_passes.graph import ORIGIN, place_of
 from fx_passes.passes.complex_to_real import NO_REAL_FORM
-from fx_passes.program import InputKind, OutputKind, Program
+from fx_passes.program import InputKind, OutputKind, Program, WeightSource
 from fx_passes.sizes import size_of, sizes_of
 
 IR_VERSIONS = ((25, 13), (24, 12), (23, 11), (21, 10), (19, 9), (0, 8))
@@ -91,7 +92,8 @@ class _Walk:
                 values[node] = inputs[-1] if isinstance(fake, torch.Tensor) else size_of(fake)
             else:
                 assert entry.target is not None
-                values[node] = self._weight(entry.name, self.program.tensors[entry.target], node)
+                source = self.program.sources.get(entry.target)
+                values[node] = self._weight(entry.name, self.program.tensors[entry.target], node, source)
         return inputs
 
     def _input(self, name: str, node: Node) -> ir.Value:
@@ -106,9 +108,11 @@ class _Walk:
             self.op.symbols.bind_scalar(value, size_of(fake))
         return value
 
-    def _weight(self, name: str, tensor: torch.Tensor, node: Node) -> ir.Value:
+    def _weight(self, name: str, tensor: torch.Tensor, node: Node, source: WeightSource | None = None) -> ir.Value:
+        if source is None and has_no_values(tensor) and node.users:
+            self.log.report(rules.WEIGHT_WITHOUT_VALUES, at=place_of(next(iter(node.users))), name=starred(name))
         try:
-            value = initializer(name, tensor)
+            value = initializer(name, tensor, source)
         except UnsupportedDtype as error:
             self.log.report(
                 rules.UNSUPPORTED_TYPE, at=place_of(node), name=name, dtype=str(tensor.dtype), error=str(error)

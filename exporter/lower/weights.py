@@ -11,31 +11,55 @@ from torch._subclasses import FakeTensor
 
 from exporter.lower.builder import SIZES
 from exporter.lower.dtypes import onnx_dtype
+from exporter.weights.stored import Region, Stored
 from fx_passes.passes.complex_values import real_dtype
+from fx_passes.program import WeightSource
 
 
 class WeightlessError(Exception):
     """A weight that has no values, because the model was made without them."""
 
 
-def initializer(name: str, tensor: torch.Tensor) -> ir.Value:
-    """A graph value for a weight, whose bytes are taken from `tensor` when the model is saved.
+class RegionTensor(ir.LazyTensor):
+    """A weight that lies in a file as ONNX would have it: at `region`."""
 
-    A complex weight has a last axis of 2, as `fx_passes.passes.complex_to_real` has made its uses.
+    def __init__(self, name: str, dtype: ir.DataType, shape: ir.Shape, region: Region) -> None:
+        def tensor() -> ir.ExternalTensor:
+            return ir.ExternalTensor(region.path, region.offset, region.length, dtype, shape=shape, name=name)
+
+        super().__init__(tensor, dtype=dtype, shape=shape, name=name)
+        self.region = region
+
+
+def initializer(name: str, tensor: torch.Tensor, source: WeightSource | None = None) -> ir.Value:
+    """A graph value for a weight, whose bytes are taken from `source`, or else `tensor`, when the model is saved.
+
+    Type and shape are the tensor's. A complex weight has a last axis of 2, as `fx_passes.passes.complex_to_real` has
+    made its uses.
     """
     dtype = onnx_dtype(real_dtype(tensor.dtype))
     sizes = (*(int(size) for size in tensor.shape), *((2,) if tensor.is_complex() else ()))
-    lazy = ir.LazyTensor(_reader(name, tensor), dtype=dtype, shape=ir.Shape(sizes), name=name)
+    shape = ir.Shape(sizes)
+    if isinstance(source, Stored) and source.region is not None and source.dtype == tensor.dtype and source.nbytes:
+        lazy = RegionTensor(name, dtype, shape, source.region)
+    else:
+        lazy = ir.LazyTensor(_reader(name, tensor, source), dtype=dtype, shape=shape, name=name)
     value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(sizes), const_value=lazy)
     value.meta[SIZES] = sizes
     return value
 
 
-def _reader(name: str, tensor: torch.Tensor) -> Callable[[], ir.TensorProtocol]:
+def has_no_values(tensor: torch.Tensor) -> bool:
+    """Whether a tensor was made without memory."""
+    return isinstance(tensor, FakeTensor) or tensor.is_meta
+
+
+def _reader(name: str, tensor: torch.Tensor, source: WeightSource | None) -> Callable[[], ir.TensorProtocol]:
     def read() -> ir.TensorProtocol:
-        if isinstance(tensor, FakeTensor) or tensor.is_meta:
+        if source is None and has_no_values(tensor):
             raise WeightlessError(f"'{name}' has no values: the model was made without weights")
-        values = tensor.detach().cpu()
+        held = tensor if source is None else source.read().to(tensor.dtype)
+        values = held.detach().cpu()
         values = torch.view_as_real(values.resolve_conj()) if values.is_complex() else values
         return TorchTensor(values.contiguous(), name=name)
 

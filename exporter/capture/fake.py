@@ -1,0 +1,65 @@
+"""Models without memory for their weights: how they are made, and how they are captured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+import torch
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.nn import Module, Parameter
+from torch.utils.weak import WeakIdKeyDictionary
+
+
+@contextmanager
+def without_memory() -> Iterator[None]:
+    """Parameters of models that are made meanwhile have a type and a shape, but no memory and no values.
+
+    Buffers stay real: those that are no part of a checkpoint, such as the frequencies of rotary embeddings, have their
+    values from nowhere else. A parameter that is registered twice stays one.
+    """
+    register, made = Module.register_parameter, WeakIdKeyDictionary()
+
+    def registered(self: Module, name: str, param: Parameter | None) -> None:
+        register(self, name, param)
+        if param is None or param.is_meta:
+            return
+        if param not in made:
+            kind, extras = type(param), dict(param.__dict__)
+            empty = kind(param.detach().to("meta"), requires_grad=param.requires_grad)
+            empty.__dict__.update(extras)
+            made[param] = empty
+        self._parameters[name] = made[param]
+
+    with mock.patch.object(Module, "register_parameter", registered):
+        yield
+
+
+@contextmanager
+def fake_weights(module: Module) -> Iterator[None]:
+    """While it lasts, tensors of the module without memory are fake ones on the CPU, which can meet real ones there."""
+    replaced = []
+    mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+    fakes: dict[int, torch.Tensor] = {}
+    for owner in module.modules():
+        for held in (owner._parameters, owner._buffers):
+            for name, tensor in held.items():
+                if tensor is None or not tensor.is_meta:
+                    continue
+                if id(tensor) not in fakes:
+                    fakes[id(tensor)] = _fake(tensor, mode)
+                replaced.append((held, name, tensor))
+                held[name] = fakes[id(tensor)]
+    try:
+        yield
+    finally:
+        for held, name, tensor in replaced:
+            held[name] = tensor
+
+
+def _fake(tensor: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
+    with mode:
+        empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+    return Parameter(empty, requires_grad=tensor.requires_grad) if isinstance(tensor, Parameter) else empty

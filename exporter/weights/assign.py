@@ -1,0 +1,149 @@
+"""The weights of a captured program, taken by name from a checkpoint; what does not fit becomes a finding."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+
+from diagnostics import Level, Log, Place, rules
+from diagnostics.source import USER, kind_of
+from exporter.capture.places import place_of_module
+from exporter.lower.weights import has_no_values
+from exporter.weights.names import AmbiguousPrefix, Names, Renaming, names_of, starred
+from exporter.weights.stored import Checkpoint, CheckpointError, Stored
+from fx_passes.program import InputKind, Program
+
+CONVERTED = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+"""Types between which values are converted: all others, such as packed integers, mean something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The names of a model's weights. `others` are further names of the same tensor, where weights are tied."""
+
+    module: torch.nn.Module | None
+    state: frozenset[str]
+    others: Mapping[str, tuple[str, ...]]
+
+    def place(self, name: str) -> Place | None:
+        """The user's module that holds a weight; None where that is a library's."""
+        if self.module is None:
+            return None
+        place = place_of_module(self.module, name.rpartition(".")[0])
+        return place if place is not None and kind_of(place.path) == USER else None
+
+
+def owner_of(model: torch.nn.Module | torch.export.ExportedProgram) -> Owner:
+    """The names of all parameters and buffers of a model, and which of them are one tensor."""
+    if isinstance(model, torch.export.ExportedProgram):
+        held, state, module = dict(model.state_dict), frozenset(model.state_dict), None
+    else:
+        held = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
+        state, module = frozenset(model.state_dict(keep_vars=True)), model
+    alike: dict[int, list[str]] = {}
+    for name, tensor in held.items():
+        alike.setdefault(id(tensor), []).append(name)
+    others = {name: tuple(names) for names in alike.values() if len(names) > 1 for name in names}
+    return Owner(module, state, others)
+
+
+def with_weights(program: Program, owner: Owner, checkpoint: Checkpoint, log: Log) -> Program:
+    """The program with a source for each weight that the checkpoint has.
+
+    Reports, as errors, weights that it lacks or has in another shape; and tensors that no weight of the model takes.
+    Raises CheckpointError where the names fit under more than one prefix.
+    """
+    names = _names(owner, checkpoint)
+    used = [node.users for node in program.placeholders]
+    sources: dict[str, Stored] = {}
+    converted: Counter[tuple[str, str]] = Counter()
+    for entry, users in zip(program.inputs, used, strict=True):
+        if entry.kind is InputKind.USER or entry.target is None:
+            continue
+        target, held = entry.target, program.tensors[entry.target]
+        if target not in owner.state and not has_no_values(held):
+            continue  # a constant, or a buffer that is no part of a checkpoint
+        key = _key(target, owner, names)
+        if key is None:
+            if users and target in owner.state:
+                _report_missing(target, held, owner, names, checkpoint, log)
+            continue
+        stored = checkpoint.tensors[key]
+        if not _fits(stored, held):
+            log.report(
+                rules.WEIGHT_MISMATCH,
+                at=owner.place(target),
+                name=starred(target),
+                expected=_typed(held.dtype, held.shape),
+                found=_typed(stored.dtype, stored.shape),
+                key=key,
+            )
+            continue
+        if stored.dtype != held.dtype:
+            converted[_short(stored.dtype), _short(held.dtype)] += 1
+        sources[target] = stored
+    for (old, new), count in converted.items():
+        facts = {"source": old, "target": new, "name": f"{old} to {new}"}  # the name tells two such findings apart
+        log.report(rules.WEIGHTS_CONVERTED, weights=count, **facts)
+    _report_unused(owner, names, checkpoint, log)
+    return replace(program, sources=sources)
+
+
+def _names(owner: Owner, checkpoint: Checkpoint) -> Names:
+    try:
+        return names_of(owner.state, checkpoint.tensors)
+    except AmbiguousPrefix as error:
+        raise CheckpointError(
+            f"'{checkpoint.path}' has the model's names under more than one prefix: {error}; give one of one model."
+        ) from error
+
+
+def _key(target: str, owner: Owner, names: Names) -> str | None:
+    """The checkpoint's name of a weight, under any name that the model has for it."""
+    for name in (target, *owner.others.get(target, ())):
+        if (key := names.find(name)) is not None:
+            return key
+    return None
+
+
+def _fits(stored: Stored, held: torch.Tensor) -> bool:
+    same = stored.dtype == held.dtype or {stored.dtype, held.dtype} <= CONVERTED
+    return same and stored.shape == tuple(held.shape)
+
+
+def _report_missing(
+    target: str, held: torch.Tensor, owner: Owner, names: Names, checkpoint: Checkpoint, log: Log
+) -> None:
+    """An error, unless it is a buffer whose own value serves, such as one that a newer version of a model has."""
+    own = not isinstance(held, torch.nn.Parameter) and not has_no_values(held)
+    log.report(
+        rules.WEIGHT_MISSING,
+        at=owner.place(target),
+        level=Level.WARNING if own else None,
+        name=starred(target),
+        path=str(checkpoint.path),
+        nearest=names.nearest(target) or "none",
+    )
+
+
+def _report_unused(owner: Owner, names: Names, checkpoint: Checkpoint, log: Log) -> None:
+    """Tensors that the model has no place for. Where it is a part of what was saved, the rest is no mistake."""
+    taken = {names.find(name) for name in owner.state}
+    renaming = names.renaming
+    for key in checkpoint.tensors:
+        if key not in taken and key.startswith(renaming.added):
+            log.report(rules.WEIGHT_UNUSED, name=starred(key), path=str(checkpoint.path))
+    if renaming != Renaming():
+        name = next(name for name in sorted(owner.state) if names.find(name) is not None)
+        log.report(rules.WEIGHTS_RENAMED, name=name, key=names.find(name))
+
+
+def _typed(dtype: torch.dtype, shape: tuple[int, ...]) -> str:
+    return f"{_short(dtype)} {list(shape)}"
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,111 @@
+"""Files of torch.save: the structure is loaded without values and without running any code of the file."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._subclasses import FakeTensorMode
+
+from exporter.weights.stored import CheckpointError, Region, Stored, in_region, values_of
+
+WRAPPERS = ("state_dict", "model_state_dict", "model", "module", "network", "net", "generator", "weights")
+"""Keys under which training scripts and frameworks put the state dict, in the order in which they are looked for."""
+
+OPTIMIZERS = ("optimizer", "optim", "optimizer_state_dict", "optimizer_state")
+"""Keys under which they put the state of the optimizer."""
+
+_GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
+
+
+def open_file(path: Path) -> dict[str, Stored]:
+    """The tensors of the state dict in a file of torch.save, by name.
+
+    Raises CheckpointError for a file that is damaged, that needs code to be run, or that holds no state dict.
+    """
+    return {name: _stored(name, tensor, path) for name, tensor in state_dict_of(content_of(path), path).items()}
+
+
+def open_optimizer(path: Path) -> dict[tuple[str, str], Stored]:
+    """The state of the optimizer by (parameter, key), where the file has one by the names of parameters."""
+    content = content_of(path)
+    found: dict[tuple[str, str], Stored] = {}
+    for key in OPTIMIZERS:
+        state = content.get(key, {}).get("state", {}) if isinstance(content.get(key), Mapping) else {}
+        for parameter, entries in state.items():
+            for entry, value in entries.items() if isinstance(entries, Mapping) else ():
+                if isinstance(parameter, str) and isinstance(value, torch.Tensor):
+                    found[parameter, str(entry)] = _stored(f"{parameter}.{entry}", value, path)
+    return found
+
+
+def content_of(path: Path) -> Mapping[str, Any]:
+    """What the file holds, its tensors without values where the file is a zip archive, else with them."""
+    try:
+        with FakeTensorMode():  # PyTorch then notes the offset of each tensor instead of reading it
+            held = torch.load(path, weights_only=True, map_location="cpu")
+        if _legacy(held):
+            held = torch.load(path, weights_only=True, map_location="cpu")
+    except pickle.UnpicklingError as error:
+        raise CheckpointError(_refusal(path, error)) from error
+    except Exception as error:  # a damaged file makes the unzipper and torch raise what they like
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise CheckpointError(f"'{path}' cannot be read by torch.load: {reason}; it may be truncated.") from error
+    if not isinstance(held, Mapping):
+        raise CheckpointError(f"'{path}' holds a {type(held).__name__}, no state dict; save model.state_dict().")
+    return held
+
+
+def state_dict_of(content: Mapping[str, Any], path: Path) -> dict[str, torch.Tensor]:
+    """The mapping of names to tensors: the content itself, or what is under one of `WRAPPERS`."""
+    for held in (content, *(content.get(key) for key in WRAPPERS)):
+        if isinstance(held, Mapping):
+            tensors = {str(name): value for name, value in held.items() if isinstance(value, torch.Tensor)}
+            if tensors:
+                return tensors
+    keys = ", ".join(f"'{key}'" for key in list(content)[:5]) or "nothing"
+    raise CheckpointError(f"'{path}' has no state dict; it has {keys}; looked for: {', '.join(WRAPPERS)}.")
+
+
+def _refusal(path: Path, error: Exception) -> str:
+    wanted = _GLOBAL.search(str(error))
+    what = f"needs the code of '{wanted.group(1)}'" if wanted else "is damaged, or holds more than tensors"
+    return f"'{path}' {what}, which is not run; save model.state_dict() alone and give that."
+
+
+def _legacy(held: object) -> bool:
+    """Whether tensors have no offsets: those of the format before PyTorch 1.6, which only loads as a whole."""
+    return any(_offset(tensor) is None for tensor in _tensors(held))
+
+
+def _tensors(held: object) -> list[torch.Tensor]:
+    if isinstance(held, torch.Tensor):
+        return [held]
+    if isinstance(held, Mapping):
+        return [tensor for value in held.values() for tensor in _tensors(value)]
+    if isinstance(held, list | tuple):
+        return [tensor for value in held for tensor in _tensors(value)]
+    return []
+
+
+def _offset(tensor: torch.Tensor) -> int | None:
+    """The byte of the file at which the storage of a tensor without values begins; documented with torch.load."""
+    return getattr(tensor.untyped_storage(), "_checkpoint_offset", None)
+
+
+def _stored(name: str, tensor: torch.Tensor, path: Path) -> Stored:
+    dtype, shape, offset = tensor.dtype, tuple(tensor.shape), _offset(tensor)
+    if offset is None:
+        values = tensor.detach()
+        return Stored(name, dtype, shape, lambda: values)
+    begin = offset + tensor.storage_offset() * dtype.itemsize
+    if tensor.is_contiguous():
+        return in_region(name, dtype, shape, Region(path, begin, tensor.numel() * dtype.itemsize))
+    strides = tensor.stride()
+    span = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    region = Region(path, begin, span * dtype.itemsize)
+    return Stored(name, dtype, shape, lambda: values_of(region, dtype, (span,)).as_strided(shape, strides))

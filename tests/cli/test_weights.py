@@ -1,0 +1,88 @@
+"""`fxport export --weights`: from a checkpoint to a validated file, and one line where that cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnxruntime
+import pytest
+import safetensors.torch
+import torch
+
+from exporter.cli import main
+
+Output = pytest.CaptureFixture[str]
+
+SOURCE = """\
+import torch
+from torch import nn
+
+
+def model():
+    layers = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    assert layers[0].weight.is_meta or not FAKE
+    return layers.eval(), (torch.ones(3, 4),), {}, ({0: "rows"},)
+"""
+
+
+@pytest.fixture
+def wanted(folder: Path) -> torch.nn.Module:
+    """Two sources of one model, and checkpoints of another instance of it, which is returned."""
+    for fake in (True, False):
+        (folder / f"{'fake' if fake else 'real'}.py").write_text(f"FAKE = {fake}\n{SOURCE}", encoding="utf-8")
+    torch.manual_seed(7)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    safetensors.torch.save_file(model.state_dict(), folder / "w.safetensors")
+    torch.save({"state_dict": model.state_dict()}, folder / "w.pt")
+    return model
+
+
+@pytest.mark.parametrize("path", ["w.safetensors", "w.pt"])
+@pytest.mark.parametrize("flags", [["fake.py:model", "--fake"], ["real.py:model"]], ids=["fake", "real"])
+def test_the_file_has_the_checkpoints_weights(
+    flags: list[str], path: str, wanted: torch.nn.Module, capsys: Output
+) -> None:
+    assert main(["export", *flags, "--weights", path, "-o", "m.onnx", "--external-data", "yes"]) == 0
+    session = onnxruntime.InferenceSession("m.onnx", providers=["CPUExecutionProvider"])
+    x = torch.rand(5, 4)
+    (out,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    torch.testing.assert_close(torch.from_numpy(out), wanted(x).detach())
+    assert "equal to PyTorch on cpu" in capsys.readouterr().out
+
+
+def test_validation_is_left_out_where_the_weights_do_not_fit_into_memory(
+    wanted: torch.nn.Module, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exporter.weights.fill.available_memory", lambda: 100)
+    assert main(["export", "fake.py:model", "--fake", "--weights", "w.pt", "-o", "m.onnx"]) == 0
+    said = capsys.readouterr().out
+    assert "FXP5001" in said
+    assert "and 100 B are free" in said
+    assert "not validated" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fake.py:model", "--fake", "--weights", "none"], "--weights There is no 'none'"),
+        (["fake.py:model", "--fake", "--weights", "cut.safetensors"], "is truncated"),
+        (["m.pt2", "--fake"], "leave --fake out"),
+        (["fake.py:model", "--fake", "--weights", "w.pt", "-o", "w.pt"], "is the same file as"),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: list[str], words: str, wanted: torch.nn.Module, folder: Path, capsys: Output
+) -> None:
+    (folder / "cut.safetensors").write_bytes((folder / "w.safetensors").read_bytes()[:-4])
+    before = sorted(folder.iterdir())
+    assert main(["export", *arguments]) == 2
+    error = capsys.readouterr().err.strip()
+    assert words in error
+    assert len(error.splitlines()) == 1
+    assert [path for path in sorted(folder.iterdir()) if path.suffix != ""] == [each for each in before if each.suffix]
+
+
+def test_without_a_checkpoint_each_weight_without_values_is_an_error(wanted: torch.nn.Module, capsys: Output) -> None:
+    assert main(["export", "fake.py:model", "--fake", "-o", "m.onnx"]) == 1
+    assert "FXP7014" in capsys.readouterr().out
+    assert not Path("m.onnx").exists()
