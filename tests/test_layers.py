@@ -44,6 +44,7 @@ PRIVATE_ALLOWED = {
     "torch._ops.HigherOrderOperator": "the type of a higher-order target; torch has no public name for it",
     "torch._subclasses.fake_tensor.FakeTensor": "the type of `node.meta['val']`",
     "torch._subclasses.FakeTensor": "the type of `node.meta['val']`",
+    "torch._subclasses.FakeTensorMode": "documented with torch.load, which then notes the offset of each tensor",
     "torch._C.FunctionSchema": "the type of `OpOverload._schema`",
     "torch._C.Argument": "the type of an argument in a schema",
     "torch.utils._sympy.functions": "the functions that PyTorch writes sizes with, matched by their types",

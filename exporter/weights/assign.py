@@ -86,8 +86,8 @@ def with_weights(program: Program, owner: Owner, checkpoint: Checkpoint, log: Lo
             converted[_short(stored.dtype), _short(held.dtype)] += 1
         sources[target] = stored
     for (old, new), count in converted.items():
-        facts = {"source": old, "target": new, "name": f"{old} to {new}"}  # the name tells two such findings apart
-        log.report(rules.WEIGHTS_CONVERTED, weights=count, **facts)
+        both = f"{old} to {new}"  # a name, by which two such findings are told apart
+        log.report(rules.WEIGHTS_CONVERTED, name=both, source=old, target=new, weights=count)
     _report_unused(owner, names, checkpoint, log)
     return replace(program, sources=sources)
 

@@ -70,6 +70,5 @@ def _mapped(stored: Stored, held: torch.Tensor) -> torch.Tensor | None:
     if region is None:
         return None
     end = region.offset + region.length
-    storage = torch.UntypedStorage.from_file(str(region.path), shared=False, nbytes=end)
-    first = region.offset // stored.dtype.itemsize
-    return torch.empty(0, dtype=stored.dtype).set_(storage, first, stored.shape)
+    whole = torch.from_file(str(region.path), shared=False, size=end, dtype=torch.uint8)
+    return whole[region.offset :].view(stored.dtype).reshape(stored.shape)

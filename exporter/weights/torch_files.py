@@ -102,7 +102,7 @@ def _stored(name: str, tensor: torch.Tensor, path: Path) -> Stored:
     if offset is None:
         values = tensor.detach()
         return Stored(name, dtype, shape, lambda: values)
-    begin = offset + tensor.storage_offset() * dtype.itemsize
+    begin = offset + int(tensor.storage_offset()) * dtype.itemsize
     if tensor.is_contiguous():
         return in_region(name, dtype, shape, Region(path, begin, tensor.numel() * dtype.itemsize))
     strides = tensor.stride()
