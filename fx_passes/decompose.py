@@ -21,8 +21,8 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from diagnostics import Log
-from fx_passes import linear_cross_entropy
 from fx_passes.base import write_dump
+from fx_passes.decompositions import RULES
 from fx_passes.graph import ORIGIN, PROVENANCE, bodies, fake_mode_of
 from fx_passes.passes.functionalize import functionalize, unsupported
 
@@ -79,8 +79,8 @@ def decomposition_of(target: Any) -> Callable[..., Any] | None:
         return None
     if target in _tables():
         return _tables()[target]
-    if str(target) in linear_cross_entropy.RULES:
-        return linear_cross_entropy.RULES[str(target)]
+    if str(target) in RULES:
+        return RULES[str(target)]
     if target._can_decompose():
         return target.decompose
     return None

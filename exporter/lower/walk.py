@@ -191,8 +191,8 @@ class _Walk:
         if self.op.opset < found.since:
             self.log.report(rules.OPSET_TOO_LOW, at=place_of(node), op=name, needed=found.since, opset=self.op.opset)
             return None
-        args, kwargs = self._arguments(node, values)
         try:
+            args, kwargs = self._arguments(node, values)
             result = self._checked(fake, found(self.op, *args, **kwargs))
             self._report_customs(node, name)
             return result
@@ -225,6 +225,10 @@ class _Walk:
     def _argument(self, argument: Any, values: dict[Node, Any]) -> Any:
         match argument:
             case Node():
+                if values[argument] is None and isinstance(argument.meta.get("val"), torch.Tensor):
+                    raise Unsupported(
+                        f"it reads a result of '{target_name(_producer(argument).target)}' that is not made"
+                    )
                 return values[argument]
             case list() | tuple():
                 return [self._argument(each, values) for each in argument]
@@ -354,6 +358,11 @@ class _Walk:
 def target_name(target: Any) -> str:
     """`aten.gelu.default` for an overload, the bare name for anything else."""
     return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))
+
+
+def _producer(node: Node) -> Node:
+    """The node itself, or the one of whose results it takes one."""
+    return node.args[0] if node.target is operator.getitem and isinstance(node.args[0], Node) else node
 
 
 def _content(expr: Any) -> sympy.Symbol | None:

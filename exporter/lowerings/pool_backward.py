@@ -49,6 +49,34 @@ def max_pool3d_backward(
     return _scattered(op, grad_output, x, indices, 3)
 
 
+@lowering(aten.adaptive_max_pool2d_backward.default)
+def adaptive_max_pool2d_backward(op: Op, grad_output: Value, x: Value, indices: Value) -> Value:
+    """adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor"""
+    return _scattered(op, grad_output, x, indices, 2)
+
+
+@lowering(aten.adaptive_max_pool3d_backward.default)
+def adaptive_max_pool3d_backward(op: Op, grad_output: Value, x: Value, indices: Value) -> Value:
+    """adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor"""
+    return _scattered(op, grad_output, x, indices, 3)
+
+
+@lowering(aten.fractional_max_pool2d_backward.default)
+def fractional_max_pool2d_backward(
+    op: Op, grad_output: Value, x: Value, kernel_size: Sequence[int], output_size: Sequence[int], indices: Value
+) -> Value:
+    """fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] output_size, Tensor indices) -> Tensor"""  # noqa: E501
+    return _scattered(op, grad_output, x, indices, 2)
+
+
+@lowering(aten.fractional_max_pool3d_backward.default)
+def fractional_max_pool3d_backward(
+    op: Op, grad_output: Value, x: Value, kernel_size: Sequence[int], output_size: Sequence[int], indices: Value
+) -> Value:
+    """fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] output_size, Tensor indices) -> Tensor"""  # noqa: E501
+    return _scattered(op, grad_output, x, indices, 3)
+
+
 def _scattered(op: Op, grad: Value, x: Value, indices: Value, axes: int) -> Value:
     """Each value added to its place in the flattened plane; windows that overlap may share one. Halves as FLOAT."""
     lead, plane, bins = op.sizes(x)[:-axes], op.sizes(x)[-axes:], op.sizes(grad)[-axes:]

@@ -50,4 +50,17 @@ CASES = (
         divisor_override=None,
         dynamic="n, n",
     ),
+    OpCase(
+        aten.adaptive_max_pool2d_backward.default, f(2, 3, 3, 4), f(2, 3, 5, 7), i(2, 3, 3, 4, high=35), dynamic="n,n,n"
+    ),
+    OpCase(aten.adaptive_max_pool3d_backward.default, f(2, 2, 3, 2), f(2, 5, 4, 3), i(2, 2, 3, 2, high=60)),
+    OpCase(aten.fractional_max_pool2d_backward.default, f(2, 3, 3, 4), PLANE, [2, 2], [3, 4], i(2, 3, 3, 4, high=63)),
+    OpCase(
+        aten.fractional_max_pool3d_backward.default,
+        f(2, 2, 3, 2),
+        f(2, 5, 4, 3),
+        [2, 2, 2],
+        [2, 3, 2],
+        i(2, 2, 3, 2, high=60),
+    ),
 )

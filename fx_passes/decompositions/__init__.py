@@ -1,0 +1,17 @@
+"""Decompositions that PyTorch's tables lack: each in ATen ops that have a lowering or decompose to such."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fx_passes.decompositions import gradients, linear_cross_entropy, resampling, synonyms, windows
+
+RULES: Mapping[str, Callable[..., Any]] = {
+    **windows.RULES,
+    **synonyms.RULES,
+    **gradients.RULES,
+    **resampling.RULES,
+    **linear_cross_entropy.RULES,
+}
+"""By the name of the operator, since not every version of PyTorch has all of them."""

@@ -1,0 +1,79 @@
+"""Rows for fx_passes/decompositions/gradients.py."""
+
+from typing import Any
+
+import torch
+
+from tests.cases.ops import OpCase, f, v
+
+aten = torch.ops.aten
+
+INF = float("inf")
+ORDERS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, INF)
+X1 = [[0.5, -1.0, 2.0], [1.5, 0.0, -0.5]]
+X2 = [[0.5, -1.0, 2.0], [1.5, 1.0, 1.0], [0.0, 0.25, -2.0]]
+"""With a row of the other, and with an element of it."""
+
+
+def _distances(p: float) -> list[list[float]]:
+    return torch.cdist(torch.tensor(X1), torch.tensor(X2), p, compute_mode="donot_use_mm_for_euclid_dist").tolist()
+
+
+def _pairs(p: float) -> list[float]:
+    return torch.pdist(torch.tensor(X2), p).tolist()
+
+
+PICTURE, GRID = f(2, 3, 5, 7), f(2, 4, 3, 2, low=-1.3, high=1.3)
+VOLUME, PLACES = f(2, 2, 4, 3, 5), f(2, 2, 3, 2, 3, low=-1.3, high=1.3)
+SAMPLING = {"padding_mode": (0, 1, 2), "align_corners": (False, True), "output_mask": ([True, True],)}
+
+# Eight indices in bags that begin at 0, 4, 4 and 7: the second is empty.
+INDICES, OFFSETS = v([1, 2, 4, 5, 4, 3, 2, 9], torch.int64), v([0, 4, 4, 7], torch.int64)
+BAGS, SIZES = v([0, 0, 0, 0, 2, 2, 2, 3], torch.int64), v([4, 0, 3, 1], torch.int64)
+LARGEST = v([[1, 2, 5], [-1, -1, -1], [4, 3, 2], [9, 9, 9]], torch.int64)
+BAG = (f(4, 3), INDICES, BAGS, SIZES, LARGEST, 10)
+
+
+def _by_frequency(grad: torch.Tensor, indices: torch.Tensor, bags: torch.Tensor, *rest: Any) -> torch.Tensor:
+    """PyTorch's kernel on the CPU takes the frequencies of other indices; that of `embedding` does not."""
+    return aten.embedding_dense_backward(grad[bags], indices, 10, -1, True)
+
+
+CASES = (
+    *(OpCase(aten._cdist_backward.default, f(2, 3), v(X1), v(X2), p, v(_distances(p))) for p in ORDERS),
+    OpCase(
+        aten._cdist_backward.default, f(2, 4, 5), f(2, 4, 3), f(2, 5, 3), 2.0, f(2, 4, 5, low=0.5), dynamic="n,n,n,n"
+    ),
+    *(OpCase(aten._pdist_backward.default, f(3), v(X2), p, v(_pairs(p))) for p in ORDERS),
+    OpCase(aten.hardshrink_backward.default, f(2, 3), v([[0.5, -0.5, 0.6], [-0.7, 0.0, float("nan")]]), 0.5),
+    OpCase(aten.softshrink_backward.default, f(2, 3), v([[0.5, -0.5, 0.6], [-0.7, 0.0, float("nan")]]), 0.5),
+    OpCase(aten._weight_norm_interface_backward.default, f(3, 4), f(3, 4), f(3, 1), f(3, 1, low=0.5), 0),
+    OpCase(aten._weight_norm_interface_backward.default, f(3, 4, 2), f(3, 4, 2), f(1, 1, 2), f(1, 1, 2, low=0.5), 2),
+    OpCase(aten._embedding_bag_dense_backward.default, *BAG, False, 0, None, vary={"padding_idx": (-1, 4)}),
+    OpCase(aten._embedding_bag_dense_backward.default, *BAG, False, 0, f(8)),
+    OpCase(aten._embedding_bag_dense_backward.default, *BAG, True, 0, None, reference=_by_frequency),
+    OpCase(aten._embedding_bag_dense_backward.default, *BAG, False, 1, None, vary={"padding_idx": (-1, 4)}),
+    OpCase(aten._embedding_bag_dense_backward.default, *BAG, False, 2, None),
+    OpCase(
+        aten._embedding_bag_backward.default, f(4, 3), INDICES, OFFSETS, BAGS, SIZES, LARGEST, 10, False, 1, False, None
+    ),
+    OpCase(
+        aten._embedding_bag_per_sample_weights_backward.default,
+        f(4, 3),
+        f(10, 3),
+        INDICES,
+        OFFSETS,
+        BAGS,
+        0,
+        vary={"padding_idx": (-1, 4)},
+    ),
+    *(
+        OpCase(aten.grid_sampler_2d_backward.default, f(2, 3, 4, 3), PICTURE, GRID, mode, vary=SAMPLING)
+        for mode in (0, 1, 2)
+    ),
+    *(
+        OpCase(aten.grid_sampler_3d_backward.default, f(2, 2, 2, 3, 2), VOLUME, PLACES, m, vary=SAMPLING)
+        for m in (0, 1)
+    ),
+    OpCase(aten.grid_sampler_2d_backward.default, f(2, 3, 4, 3), PICTURE, GRID, 0, 0, False, [False, True], results=2),
+)
