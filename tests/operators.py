@@ -40,8 +40,8 @@ integers, with their bits.
 DECOMPOSED = """
 ## Decomposed
 
-PyTorch's own decomposition leads from these to the operators above; rows prove it. Any other operator that decomposes
-so is exported as well.
+A decomposition, PyTorch's or one of fxport, leads from these to the operators above; rows prove it. Any other operator
+that PyTorch decomposes to them is exported as well.
 """
 CONTROL_FLOW = "\n## Control flow\n\nBodies become graphs of If, Loop and Scan, or are written in place.\n\n"
 COMPLEX = """

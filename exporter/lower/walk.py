@@ -192,6 +192,7 @@ class _Walk:
             self.log.report(rules.OPSET_TOO_LOW, at=place_of(node), op=name, needed=found.since, opset=self.op.opset)
             return None
         try:
+            _made(node, values)
             args, kwargs = self._arguments(node, values)
             result = self._checked(fake, found(self.op, *args, **kwargs))
             self._report_customs(node, name)
@@ -225,10 +226,6 @@ class _Walk:
     def _argument(self, argument: Any, values: dict[Node, Any]) -> Any:
         match argument:
             case Node():
-                if values[argument] is None and isinstance(argument.meta.get("val"), torch.Tensor):
-                    raise Unsupported(
-                        f"it reads a result of '{target_name(_producer(argument).target)}' that is not made"
-                    )
                 return values[argument]
             case list() | tuple():
                 return [self._argument(each, values) for each in argument]
@@ -360,9 +357,13 @@ def target_name(target: Any) -> str:
     return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))
 
 
-def _producer(node: Node) -> Node:
-    """The node itself, or the one of whose results it takes one."""
-    return node.args[0] if node.target is operator.getitem and isinstance(node.args[0], Node) else node
+def _made(node: Node, values: Mapping[Node, Any]) -> None:
+    """Raises `Unsupported` where a node reads a result that the lowering of another could not give."""
+    for source in node.all_input_nodes:
+        if values[source] is None and isinstance(source.meta.get("val"), torch.Tensor):
+            producer = source.args[0] if source.target is operator.getitem else source
+            name = target_name(producer.target) if isinstance(producer, Node) else source.name
+            raise Unsupported(f"it reads a result of '{name}' that is not made")
 
 
 def _content(expr: Any) -> sympy.Symbol | None:

@@ -138,7 +138,7 @@ def grid_sampler(
 ) -> tuple[Tensor | None, Tensor | None]:
     """By the picture and by the grid: the derivative of the sampling, written out."""
     options = (interpolation_mode, padding_mode, align_corners)
-    _, derivative = torch.func.vjp(lambda picture, places: sampled(picture, places, *options), x, grid)
+    derivative = torch.func.vjp(lambda picture, places: sampled(picture, places, *options), x, grid)[1]
     by_picture, by_grid = derivative(grad)
     return by_picture if output_mask[0] else None, by_grid if output_mask[1] else None
 
