@@ -246,9 +246,7 @@ class _Walk:
     def _checked(self, fake: Any, result: Any) -> Any:
         """Stamps the values with the types of their fake tensors, once they are seen to agree."""
         single = not isinstance(fake, (tuple, list))
-        if not isinstance(result, (ir.Value, tuple, list)):
-            raise WrongResult(f"it gave {type(result).__name__}, not a value of the graph")
-        results = (result,) if isinstance(result, ir.Value) else tuple(result)
+        results = tuple(result) if isinstance(result, (tuple, list)) else (result,)
         entries = (fake,) if single else tuple(fake)
         if len(results) != len(entries):
             raise WrongResult(f"it gave {len(results)} values where PyTorch has {len(entries)}")
@@ -361,9 +359,7 @@ def _made(node: Node, values: Mapping[Node, Any]) -> None:
     """Raises `Unsupported` where a node reads a result that the lowering of another could not give."""
     for source in node.all_input_nodes:
         if values[source] is None and isinstance(source.meta.get("val"), torch.Tensor):
-            producer = source.args[0] if source.target is operator.getitem else source
-            name = target_name(producer.target) if isinstance(producer, Node) else source.name
-            raise Unsupported(f"it reads a result of '{name}' that is not made")
+            raise Unsupported(f"it reads the result '{source.name}' of an operator that does not make it here")
 
 
 def _content(expr: Any) -> sympy.Symbol | None:
