@@ -23,7 +23,8 @@ class Options:
     `allow_specialization`: accept that a dimension asked to be dynamic became a constant (a warning, not an error).
     `input_names`, `output_names`: names for the flattened inputs and outputs, in order. `strategy`: the only way of
     capture to try, a name in `exporter.capture.inference.STRATEGIES`; by default they are tried in order. `weights`: a
-    checkpoint from which the weights are taken, by name, in the place of the model's own.
+    checkpoint from which the weights are taken, by name, in the place of the model's own. `weights_in_place`: those
+    that lie in its files as ONNX would have them stay there, and the model refers to them.
     """
 
     opset: int = DEFAULT_OPSET
@@ -35,6 +36,7 @@ class Options:
     output_names: tuple[str, ...] | None = None
     strategy: str | None = None
     weights: Path | None = None
+    weights_in_place: bool = False
 
     def __post_init__(self) -> None:
         if not MIN_OPSET <= self.opset <= MAX_OPSET:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from exporter.capture.inference import CaptureError, unwrapped
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.keywords import in_order, named_keywords
 from exporter.capture.shapes import from_dynamic_axes
-from exporter.ir_passes import FINISH, run_ir_passes
+from exporter.ir_passes import passes_of, run_ir_passes
 from exporter.lower import lower
 from exporter.lower.registry import extend
 from exporter.lowerings import LOWERINGS
@@ -41,22 +41,26 @@ class ExportError(Exception):
 
 @dataclass(frozen=True)
 class OnnxProgram:
-    """An exported model: the ONNX graph, the captured program it came from, and the log of the run."""
+    """An exported model: the ONNX graph, the captured program it came from, and the log of the run.
+
+    `weights_in_place` is that of the options: whether saving leaves weights in the files they are in.
+    """
 
     model: ir.Model
     program: Program
     log: Log
+    weights_in_place: bool = field(default=False, kw_only=True)
 
     def save(self, path: str | os.PathLike[str], external_data: Literal["auto"] | bool = "auto") -> list[Path]:
-        """Writes the model, atomically; see `exporter.save.save`. Returns the files written.
+        """Writes the model, atomically; see `exporter.save.save`. Returns the files that it consists of.
 
         Raises OSError where that cannot be done, and CheckpointError where the files of its weights have changed.
         """
         with self.log.stage("save"):
             require_whole(each for each in self.program.sources.values() if isinstance(each, Stored))
-            written = save(self.model, path, external_data, self.log.advance)
+            written = save(self.model, path, external_data, self.log.advance, weights_in_place=self.weights_in_place)
             for beside in written[1:]:
-                self.log.report(rules.EXTERNAL_DATA_WRITTEN, name=beside.name)
+                self.log.report(rules.EXTERNAL_DATA_WRITTEN, name=beside.relative_to(written[0].parent).as_posix())
             return written
 
 
@@ -107,10 +111,10 @@ def export(
             onnx = lower(program, table, options, log)
             report_unknown_sizes(onnx, program, log)
         with log.stage("finish"):
-            onnx = run_ir_passes(onnx, FINISH + options.ir_passes, log, options.dump)
+            onnx = run_ir_passes(onnx, passes_of(options), log, options.dump)
     except (Stop, CaptureError) as stop:
         raise ExportError(log, str(stop)) from stop
-    return OnnxProgram(onnx, program, log)
+    return OnnxProgram(onnx, program, log, weights_in_place=options.weights_in_place)
 
 
 def _merged(

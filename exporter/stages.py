@@ -112,7 +112,7 @@ def lowered(program: Program, options: Options, passes: int | None = None) -> ir
 
 def ir_passes_of(options: Options) -> Sequence[ir.passes.PassBase]:
     """The passes of an export on the ONNX model, in order."""
-    return ir_pipeline.FINISH + options.ir_passes
+    return ir_pipeline.passes_of(options)
 
 
 def _copied(program: Program) -> Program:

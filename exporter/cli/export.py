@@ -62,6 +62,7 @@ class Request:
     external_data: ExternalData
     weights: Path | None = None
     fake: bool = False
+    weights_in_place: bool = False
 
 
 def command(
@@ -89,6 +90,9 @@ def command(
     weights: arguments.Weights = None,
     fake: Annotated[
         bool, typer.Option("--fake", help="Make the model without memory for its weights; --weights has them.")
+    ] = False,
+    weights_in_place: Annotated[
+        bool, typer.Option("--weights-in-place", help="Refer to weights in the files of --weights, without a copy.")
     ] = False,
     plugin: arguments.Plugin = None,
     allow_specialization: Annotated[
@@ -129,7 +133,10 @@ def command(
         external_data=external_data,
         weights=weights,
         fake=fake,
+        weights_in_place=weights_in_place,
     )
+    if weights_in_place and weights is None:
+        raise UsageError("--weights-in-place leaves the weights in a checkpoint; name it with --weights.")
     written = {"--output": request.output} | ({"--sarif": sarif} if sarif else {})
     for option, path in written.items():
         require_writable(path, option)
@@ -233,6 +240,7 @@ def options_of(request: Request) -> Options:
             input_names=split(request.input_names),
             output_names=split(request.output_names),
             weights=request.weights,
+            weights_in_place=request.weights_in_place,
         )
     except ValueError as error:
         raise UsageError(f"--{error}; leave it out for {DEFAULT_OPSET}.") from error

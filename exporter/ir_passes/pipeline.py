@@ -21,6 +21,7 @@ from exporter.ir_passes.insert_casts import InsertCasts
 from exporter.ir_passes.merge_heads import MergeHeads
 from exporter.ir_passes.share_equal_nodes import ShareEqualNodes
 from exporter.ir_passes.unflatten_products import UnflattenProducts
+from exporter.options import Options
 
 FINISH: tuple[ir.passes.PassBase, ...] = (
     RemoveUnusedNodesPass(),  # first: what nothing uses need not be looked at again
@@ -35,6 +36,17 @@ FINISH: tuple[ir.passes.PassBase, ...] = (
     FoldArrangements(),  # likewise, and after transposes: it takes weights that serve one node
     RemoveUnusedNodesPass(),  # last: what the others left behind
 )
+
+REWRITE_WEIGHTS = (FoldBatchNorm, FoldTransposes, FoldArrangements)
+"""What gives weights other values or another order: left out where they are to stay in the files they are in."""
+
+
+def passes_of(options: Options) -> tuple[ir.passes.PassBase, ...]:
+    """The passes of one export, the user's own after ours."""
+    ours = FINISH
+    if options.weights_in_place:
+        ours = tuple(each for each in FINISH if not isinstance(each, REWRITE_WEIGHTS))
+    return ours + options.ir_passes
 
 
 def run_ir_passes(

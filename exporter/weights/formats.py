@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.weights import safetensors_files, torch_files
+from exporter.weights import dcp_folders, safetensors_files, torch_files
 from exporter.weights.shards import open_shards, weight_map
 from exporter.weights.stored import Checkpoint, CheckpointError, Stored
 
@@ -15,7 +15,10 @@ ZIP = b"PK\x03\x04"
 PICKLE = b"\x80"
 """First bytes of torch.save's files: the zip archive of today, and the pickle of before PyTorch 1.6."""
 
-KNOWN = "a .safetensors file, an index .json of shards, a file of torch.save, or a folder with one of them"
+KNOWN = (
+    "a .safetensors file, an index .json of shards, a file of torch.save, a folder with one of them, or a folder of "
+    "torch.distributed.checkpoint"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ def _many(path: Path, files: list[Path]) -> Checkpoint:
 
 
 FORMATS: tuple[Format, ...] = (
+    Format("torch.distributed.checkpoint", dcp_folders.fits, dcp_folders.open_folder),
     Format("folder", Path.is_dir, _folder),
     Format("safetensors", _is_safetensors, lambda path: Checkpoint(path, safetensors_files.open_file(path))),
     Format("index of shards", _is_index, _index),

@@ -67,6 +67,7 @@ def test_validation_is_left_out_where_the_weights_do_not_fit_into_memory(
         (["fake.py:model", "--fake", "--weights", "none"], "--weights There is no 'none'"),
         (["fake.py:model", "--fake", "--weights", "cut.safetensors"], "is truncated"),
         (["m.pt2", "--fake"], "leave --fake out"),
+        (["real.py:model", "--weights-in-place"], "name it with --weights"),
         (["fake.py:model", "--fake", "--weights", "w.pt", "-o", "w.pt"], "is the same file as"),
     ],
 )

@@ -2,67 +2,38 @@
 
 from __future__ import annotations
 
-import json
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import onnx_ir as ir
+import onnxruntime
 import pytest
-import safetensors.torch
 import torch
 from torch import nn
 
 from diagnostics import Level
-from exporter import ExportError, OnnxProgram, export
+from exporter import ExportError, OnnxProgram, Options, export
 from exporter.capture.fake import without_memory
 from exporter.weights import CheckpointError, open_checkpoint
 from exporter.weights.names import AmbiguousPrefix, Renaming, names_of
-
-Tensors = dict[str, torch.Tensor]
-
-
-class Block(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(8)
-        self.up = nn.Linear(8, 8)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.up(self.norm(x))
-
-
-class Small(nn.Module):
-    """Tied weights, a buffer that checkpoints hold, one that they do not, and a constant."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(16, 8)
-        self.layers = nn.ModuleList(Block() for _ in range(3))
-        self.head = nn.Linear(8, 16, bias=False)
-        self.head.weight = self.embed.weight
-        self.register_buffer("scale", torch.rand(8))
-        self.register_buffer("frequencies", torch.arange(8) / 8, persistent=False)
-
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        x = self.embed(ids) * self.scale + self.frequencies
-        for layer in self.layers:
-            x = layer(x)
-        return self.head(x)
-
-
-IDS = torch.arange(6).reshape(2, 3)
-
-
-def small(seed: int = 0) -> Small:
-    torch.manual_seed(seed)
-    return Small().eval()
-
-
-def fake() -> Small:
-    with without_memory():
-        return Small().eval()
+from tests.exporter import checkpoints
+from tests.exporter.checkpoints import (
+    IDS,
+    Block,
+    Small,
+    fake,
+    small,
+    to_dcp,
+    to_dcp_in_pieces,
+    to_folder,
+    to_safetensors,
+    to_shards,
+    to_shards_alone,
+    to_strided,
+    to_torch,
+    to_torch_before_zip,
+    to_torch_of_a_script,
+)
 
 
 def weights(program: OnnxProgram) -> dict[str, bytes]:
@@ -75,61 +46,9 @@ def said(program: OnnxProgram | ExportError) -> list[str]:
     return [finding.rule.name for finding in program.log.findings]
 
 
-def untied(model: nn.Module) -> Tensors:
-    """The state dict as safetensors can hold it: tied weights once."""
-    return {name: value.clone() for name, value in model.state_dict().items() if name != "head.weight"}
-
-
-def to_safetensors(model: nn.Module, folder: Path) -> Path:
-    safetensors.torch.save_file(untied(model), folder / "model.safetensors")
-    return folder / "model.safetensors"
-
-
-def to_shards(model: nn.Module, folder: Path) -> Path:
-    state = untied(model)
-    index = {name: f"part-{number % 2}.safetensors" for number, name in enumerate(state)}
-    for shard in set(index.values()):
-        safetensors.torch.save_file({name: state[name] for name in state if index[name] == shard}, folder / shard)
-    path = folder / "model.safetensors.index.json"
-    path.write_text(json.dumps({"metadata": {}, "weight_map": index}), encoding="utf-8")
-    return path
-
-
-def to_folder(model: nn.Module, folder: Path) -> Path:
-    return to_shards(model, folder).parent
-
-
-def to_shards_alone(model: nn.Module, folder: Path) -> Path:
-    to_shards(model, folder).unlink()
-    return folder
-
-
-def to_torch(model: nn.Module, folder: Path) -> Path:
-    torch.save(model.state_dict(), folder / "model.pt")
-    return folder / "model.pt"
-
-
-def to_torch_of_a_script(model: nn.Module, folder: Path) -> Path:
-    state = {f"module.{name}": value for name, value in model.state_dict().items()}
-    torch.save({"epoch": 3, "model": state, "optimizer": {"state": {}}}, folder / "last.ckpt")
-    return folder / "last.ckpt"
-
-
-def to_torch_before_zip(model: nn.Module, folder: Path) -> Path:
-    torch.save(model.state_dict(), folder / "old.pth", _use_new_zipfile_serialization=False)
-    return folder / "old.pth"
-
-
-def to_strided(model: nn.Module, folder: Path) -> Path:
-    """Weights that are views: transposed, and a part of another tensor."""
-    state: dict[str, Any] = dict(model.state_dict())
-    state["layers.0.up.weight"] = state["layers.0.up.weight"].t().contiguous().t()
-    state["layers.1.up.bias"] = torch.cat([torch.zeros(3), state["layers.1.up.bias"]])[3:]
-    torch.save(state, folder / "views.pt")
-    return folder / "views.pt"
-
-
 SAVERS = (
+    to_dcp,
+    to_dcp_in_pieces,
     to_safetensors,
     to_shards,
     to_folder,
@@ -146,8 +65,17 @@ def test_the_bytes_are_those_of_the_model_itself(save: Callable[[nn.Module, Path
     model = small()
     program = export(fake(), (IDS,), weights=save(model, tmp_path))
     assert weights(program) == weights(export(model, (IDS,)))
-    renamed = ["WeightsRenamed"] if save is to_torch_of_a_script else []
+    renamed = ["WeightsRenamed"] if save in (to_torch_of_a_script, to_dcp) else []
     assert said(program) == renamed
+
+
+def test_large_tensors_of_a_distributed_checkpoint_are_found_in_their_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exporter.weights.dcp_folders.COPIED", 0)
+    path = to_dcp(small(), tmp_path)
+    assert all(stored.region is not None for stored in open_checkpoint(path).tensors.values())
+    assert weights(export(fake(), (IDS,), weights=path)) == weights(export(small(), (IDS,)))
 
 
 def test_the_weights_of_a_model_with_memory_are_replaced(tmp_path: Path) -> None:
@@ -181,7 +109,7 @@ def test_no_initializer_without_values_is_emitted() -> None:
         export(fake(), (IDS,))
     findings = [each for each in raised.value.log.findings if each.rule.name == "WeightWithoutValues"]
     assert "layers.*.up.weight" in [finding.facts["name"] for finding in findings]
-    assert all(finding.place is not None and finding.place.path == __file__ for finding in findings)
+    assert all(finding.place is not None and finding.place.path == checkpoints.__file__ for finding in findings)
 
 
 def test_a_buffer_without_values_that_is_in_no_checkpoint(tmp_path: Path) -> None:
@@ -208,7 +136,7 @@ def test_a_missing_weight_is_named_with_the_nearest_one_there(tmp_path: Path) ->
     assert (missing.rule.name, missing.facts["name"], missing.count) == ("WeightMissing", "layers.*.up.weight", 3)
     assert missing.facts["nearest"] == "layers.0.upp.weight"
     assert missing.place is not None
-    assert missing.place.path == __file__
+    assert missing.place.path == checkpoints.__file__
     assert (unused.rule.name, unused.level, unused.count) == ("WeightUnused", Level.WARNING, 3)
 
 
@@ -270,98 +198,6 @@ def test_prefixes_of_two_models() -> None:
         names_of(["a.w", "b.w"], ["student.a.w", "student.b.w", "teacher.a.w", "teacher.b.w"])
 
 
-# Faults: each is one clear line --------------------------------------------------------------------------------------
-
-
-def cut(folder: Path) -> Path:
-    path = to_safetensors(small(), folder)
-    path.write_bytes(path.read_bytes()[:-10])
-    return path
-
-
-def cut_in_the_header(folder: Path) -> Path:
-    path = to_safetensors(small(), folder)
-    path.write_bytes(path.read_bytes()[:100])
-    return path
-
-
-def cut_zip(folder: Path) -> Path:
-    path = to_torch(small(), folder)
-    path.write_bytes(path.read_bytes()[:-2000])
-    return path
-
-
-def lying_index(folder: Path) -> Path:
-    path = to_shards(small(), folder)
-    index = json.loads(path.read_text(encoding="utf-8"))
-    index["weight_map"]["embed.weight"] = "part-0.safetensors"
-    path.write_text(json.dumps(index), encoding="utf-8")
-    return path
-
-
-def lost_shard(folder: Path) -> Path:
-    path = to_shards(small(), folder)
-    (folder / "part-1.safetensors").unlink()
-    return path
-
-
-def index_that_leads_away(folder: Path) -> Path:
-    path = folder / "model.safetensors.index.json"
-    path.write_text(json.dumps({"weight_map": {"a": "../../secret.safetensors"}}), encoding="utf-8")
-    return path
-
-
-def whole_model(folder: Path) -> Path:
-    torch.save(small(), folder / "model.pt")
-    return folder / "model.pt"
-
-
-def no_state_dict(folder: Path) -> Path:
-    torch.save({"epoch": 3, "config": {"width": 8}}, folder / "model.pt")
-    return folder / "model.pt"
-
-
-def text_file(folder: Path) -> Path:
-    (folder / "notes.txt").write_text("not a checkpoint", encoding="utf-8")
-    return folder / "notes.txt"
-
-
-def lying_header(folder: Path) -> Path:
-    header = json.dumps({"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 8]}}).encode()
-    (folder / "m.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(16))
-    return folder / "m.safetensors"
-
-
-def two_files(folder: Path) -> Path:
-    to_torch(small(), folder)
-    torch.save({}, folder / "other.pt")
-    return folder
-
-
-FAULTS: tuple[tuple[Callable[[Path], Path], str], ...] = (
-    (cut, "is truncated: '.+' ends at byte"),
-    (cut_in_the_header, "its header is incomplete"),
-    (cut_zip, "cannot be read by torch.load"),
-    (lying_index, "names 'embed.weight' in 'part-0.safetensors', which has no such tensor"),
-    (lost_shard, "'part-1.safetensors', which is not there"),
-    (index_that_leads_away, "outside of its folder"),
-    (whole_model, "needs the code of '.*Small'"),
-    (no_state_dict, "has no state dict; it has 'epoch', 'config'"),
-    (text_file, "is no checkpoint"),
-    (lying_header, "is damaged: 'a' is F32 .4., but 8 bytes long"),
-    (two_files, "more than one checkpoint: model.pt, other.pt"),
-    (lambda folder: folder / "none", "There is no"),
-    (lambda folder: folder, "has no checkpoint in it"),
-)
-
-
-@pytest.mark.parametrize(("make", "words"), FAULTS, ids=[make.__name__ for make, _ in FAULTS])
-def test_a_checkpoint_that_cannot_be_read(make: Callable[[Path], Path], words: str, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=words) as raised:
-        open_checkpoint(make(tmp_path))
-    assert len(str(raised.value).splitlines()) == 1
-
-
 def test_a_file_that_becomes_shorter_after_it_was_opened(tmp_path: Path) -> None:
     path = to_safetensors(small(), tmp_path)
     program = export(fake(), (IDS,), weights=path)
@@ -378,3 +214,52 @@ def test_the_saved_bytes_are_those_of_the_model_itself(external: bool, tmp_path:
     held = ir.load(tmp_path / "m.onnx").graph.initializers
     saved = {name: value.const_value.tobytes() for name, value in held.items() if value.const_value is not None}
     assert saved == weights(export(small(), (IDS,)))
+
+
+IN_PLACE = (to_safetensors, to_shards, to_torch)
+ASKED = Options(weights_in_place=True)
+
+
+@pytest.mark.parametrize("save", IN_PLACE, ids=lambda save: save.__name__)
+def test_weights_stay_in_the_files_of_the_checkpoint(
+    save: Callable[[nn.Module, Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exporter.save.EXTERNAL_THRESHOLD", 100)
+    path = save(small(), tmp_path)
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    program = export(fake(), (IDS,), weights=path, options=ASKED)
+    model, *used = program.save(tmp_path / "m.onnx", external_data=True)
+    assert set(used) <= set(before)
+    assert {file: file.read_bytes() for file in before} == before
+    notes = [finding.facts["name"] for finding in program.log.findings if finding.rule.name == "ExternalDataWritten"]
+    assert notes == [file.relative_to(tmp_path).as_posix() for file in used]
+    want, got = small()(IDS).detach(), session(model).run(None, {"ids": IDS.numpy()})[0]
+    torch.testing.assert_close(torch.from_numpy(got), want)
+    names = {name for name, value in ir.load(model).graph.initializers.items() if is_in(value.const_value, used)}
+    assert names == {"head.weight", *(f"layers.{i}.up.weight" for i in range(3))}
+
+
+def is_in(tensor: ir.TensorProtocol | None, files: Sequence[Path]) -> bool:
+    return isinstance(tensor, ir.ExternalTensor) and Path(tensor.path) in files
+
+
+def session(path: Path) -> onnxruntime.InferenceSession:
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+
+def test_weights_of_another_type_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exporter.save.EXTERNAL_THRESHOLD", 100)
+    path = to_safetensors(small().bfloat16(), tmp_path)
+    files = export(fake(), (IDS,), weights=path, options=ASKED).save(tmp_path / "m.onnx")
+    assert files == [tmp_path / "m.onnx"]
+
+
+def test_weights_outside_of_the_models_folder_cannot_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exporter.save.EXTERNAL_THRESHOLD", 100)
+    (tmp_path / "out").mkdir()
+    linked = tmp_path / "out" / "linked.safetensors"
+    linked.symlink_to(to_safetensors(small(), tmp_path))
+    program = export(fake(), (IDS,), weights=linked, options=ASKED)
+    with pytest.raises(CheckpointError, match="write the model beside the checkpoint"):
+        program.save(tmp_path / "out" / "m.onnx")
+    assert list((tmp_path / "out").iterdir()) == [linked]
