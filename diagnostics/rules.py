@@ -174,6 +174,14 @@ OUTPUT_TYPE_MISMATCH = Rule(
     "Cause: {cause}.",
 )
 
+DISTRIBUTION_DRIFT = Rule(
+    "FXP5006",
+    "DistributionDrift",
+    ERROR,
+    "Random output '{output}' is drawn from another distribution than in PyTorch on '{provider}'. "
+    "Over {runs} runs its {statistic} is {got:.4g}; in PyTorch it is {want:.4g}.",
+)
+
 # 6: runtime
 
 MODEL_REJECTED = Rule("FXP6001", "ModelRejected", ERROR, "The ONNX model is not valid. The checker said: '{error}'.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,18 +28,26 @@ from fx_passes.program import OutputKind, Program
 EXACT_LIMIT = 2048 * 1024 * 1024
 """Bytes of weights up to which the model is also run in float64: that takes several times as long."""
 
+DRAWS = 16
+"""Runs of a model that draws random numbers: how much its outputs vary from run to run must be known."""
+
+CALLS_BEFORE = 2
+"""Calls of a model with a state before the one that is compared: after the first it may still be all zeros."""
+
 COPIED_LIMIT = 256 * 1024 * 1024
 """Bytes of weights up to which a copy of the model in float64 is made, which holds them three times."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One recorded run: inputs and outputs under their ONNX names; `exact` holds the outputs computed in float64."""
+    """One recorded run: inputs and outputs under their ONNX names; `exact` holds the outputs computed in float64,
+    `draws` those that are drawn at random, over several runs."""
 
     label: str
     inputs: Arrays
     outputs: Arrays
     exact: Arrays | None
+    draws: Arrays | None = None
 
 
 def cases(
@@ -51,34 +59,65 @@ def cases(
     *,
     hard: bool = False,
 ) -> Iterator[Case]:
-    """Runs eager PyTorch on the example ("sample"), and, where sizes are dynamic, on another size of each ("resized").
+    """Runs eager PyTorch on the example ("sample"), where sizes are dynamic, on another size of each ("resized"), and
+    where the model has a state that it changes, on the example after some calls ("later").
 
     With `hard`, also on the example with zeros, NaN and other values that kernels get wrong, see `adversarial`. Inputs
     that eager PyTorch itself refuses are reported as ValidationSkipped. The model's state is afterwards what it was.
     """
     module = model.module() if isinstance(model, torch.export.ExportedProgram) else unwrapped(model)
     call = (tuple(args), in_order(module, kwargs))
-    yield _record("sample", module, call, exported.program)
+    random = any(finding.rule is rules.RANDOMNESS_CAPTURED for finding in exported.log.findings)
+    yield _record("sample", module, call, exported.program, random=random)
     other = resized(module, call, exported.program)
     further = [] if other is None else [("resized", "at another size", other)]
     if hard:
         further += [(label, f"on {label}", changed) for label, changed in adversarial(call)]
     for label, how, changed in further:
         try:
-            case = _record(label, module, changed, exported.program)
+            case = _record(label, module, changed, exported.program, random=random)
         except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is the reason
             reason = f"eager PyTorch fails {how}: {type(error).__name__}: {error}".splitlines()[0]
             log.report(rules.VALIDATION_SKIPPED, at=place_of_module(module), name=label, reason=reason)
             continue
         yield case
+    yield from _later(module, call, exported.program, random=random)
 
 
-def _record(label: str, module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Case:
+def _later(module: torch.nn.Module, call: tuple[Any, Any], program: Program, *, random: bool) -> Iterator[Case]:
+    """The example once more, after `CALLS_BEFORE` calls of it: the state that they led to is fed as inputs."""
+    state = {entry.name: entry.target for entry in program.inputs if entry.target in _changed(program)}
+    if not state:
+        return
+    with _restored(module, program):
+        for _ in range(CALLS_BEFORE):
+            _called(module, call)
+        values = {name: as_array(_state(module, str(target)).detach().clone()) for name, target in state.items()}
+        case = _record("later", module, call, program, random=random)
+    yield replace(case, inputs=case.inputs | values)
+
+
+def _record(label: str, module: torch.nn.Module, call: tuple[Any, Any], program: Program, *, random: bool) -> Case:
     inputs = {name: as_array(tensor) for name, tensor in fed(module, call, program).items()}
-    outputs, exact = _run(module, call, program), _run_exactly(module, call, program)
+    outputs = _run(module, call, program)
+    draws = _draws(module, call, program, outputs) if random else None
+    exact = _run_exactly(module, call, program)
     if exact is not None:  # other digits may decide otherwise how many there are of something
         exact = {name: array for name, array in exact.items() if array.shape == outputs[name].shape}
-    return Case(label, inputs, outputs, exact)
+        exact = {name: array for name, array in exact.items() if name not in (draws or {})}
+    return Case(label, inputs, outputs, exact, draws)
+
+
+def _draws(module: torch.nn.Module, call: tuple[Any, Any], program: Program, first: Arrays) -> Arrays:
+    """The outputs that are not the same in every run, of shape [runs, ...]."""
+    runs = [first, *(_run(module, call, program) for _ in range(DRAWS - 1))]
+    same = [name for name in first if len({run[name].shape for run in runs}) == 1]
+    stacked = {name: np.stack([run[name] for run in runs]) for name in same}
+    return {name: array for name, array in stacked.items() if not all(map(_equal, array, array[:1].repeat(DRAWS, 0)))}
+
+
+def _equal(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.tobytes() == other.tobytes()  # also where they are NaN
 
 
 def fed(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> dict[str, torch.Tensor]:
@@ -88,26 +127,27 @@ def fed(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> dic
     return {name: torch.as_tensor(value) for name, value in found.items()}
 
 
-def _run(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
-    """The outputs of one eager run on copies of the inputs, also the new values of what the model changes."""
+def _called(module: torch.nn.Module, call: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+    """What the module returns for copies of the inputs, and the copies, to which it may have written."""
     try:
         with torch.no_grad():
-            return _outputs(module, call, program)
+            args, kwargs = own = copied(call)
+            return module(*args, **kwargs), own
     except RuntimeError as error:  # a forward that asks for gradients of its inputs without turning them on
         if "does not require grad" not in str(error):
             raise
     with torch.enable_grad():
-        return _outputs(module, call, program)
+        args, kwargs = own = copied(call)
+        return module(*args, **kwargs), own
 
 
-def _outputs(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
-    args, kwargs = copied(call)
+def _run(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
+    """The outputs of one eager run on copies of the inputs, also the new values of what the model changes."""
     with no_fast_path(), _restored(module, program):
-        result = module(*args, **kwargs)
-        found = pytree.tree_leaves(result)
-        after = fed(module, (args, kwargs), program)
+        result, own = _called(module, call)
+        leaves = iter(pytree.tree_leaves(result))
+        after = fed(module, own, program)
         outputs: Arrays = {}
-        leaves = iter(found)
         for output in program.outputs:
             if output.kind is OutputKind.MUTATION:
                 assert output.updates is not None
@@ -167,16 +207,22 @@ def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:
     return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), call)
 
 
+def _changed(program: Program) -> set[str | None]:
+    """The buffers and inputs that the model writes to."""
+    return {output.updates for output in program.outputs if output.kind is OutputKind.MUTATION}
+
+
 @contextmanager
 def _restored(module: torch.nn.Module, program: Program) -> Iterator[None]:
     """Puts the buffers and parameters that the captured model writes to back as they were."""
-    wanted = {output.updates for output in program.outputs if output.kind is OutputKind.MUTATION}
+    wanted = _changed(program)
     state = (*module.named_buffers(), *module.named_parameters())
     held = {name: tensor for name, tensor in state if name in wanted}
-    before = {name: tensor.clone() for name, tensor in held.items()}
+    before = {name: tensor.detach().clone() for name, tensor in held.items()}
     try:
         yield
     finally:
-        for name, value in before.items():
-            owner, _, attribute = name.rpartition(".")
-            setattr(module.get_submodule(owner), attribute, held[name].copy_(value))
+        with torch.no_grad():
+            for name, value in before.items():
+                owner, _, attribute = name.rpartition(".")
+                setattr(module.get_submodule(owner), attribute, held[name].copy_(value))

@@ -107,6 +107,13 @@ class Program:
         return self.graph_module.graph.find_nodes(op="placeholder")
 
     @property
+    def state(self) -> dict[str, str]:
+        """For each output that is the new value of an input, the name of that input."""
+        names = {entry.target: entry.name for entry in self.inputs if entry.target is not None}
+        updates = {output.name: output.updates for output in self.outputs if output.updates is not None}
+        return {output: names.get(updated, updated) for output, updated in updates.items()}
+
+    @property
     def user_inputs(self) -> tuple[Input, ...]:
         """The inputs that the user feeds."""
         return tuple(entry for entry in self.inputs if entry.kind is InputKind.USER)

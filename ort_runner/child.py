@@ -55,7 +55,7 @@ class ChildSession:
         request = {"model": str(self._model.absolute()), "provider": self._provider, "lean": lean, "optimize": optimize}
         reply, _ = self._ask({"do": "open", **request})
         choice = Choice(provider_named(reply["provider"]), reply["asked"], reply["reason"])
-        return Opened(_ports(reply["inputs"]), _ports(reply["outputs"]), choice)
+        return Opened(_ports(reply["inputs"]), _ports(reply["outputs"]), choice, _ports(reply["state"]))
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Raises Failure: of a kernel, or of the child, which then is fatal."""

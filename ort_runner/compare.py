@@ -33,7 +33,8 @@ class Gap:
     `ratio` is the error over its budget: above 1 is too much. `worst` is |got - want| at `index`, the element that
     exceeds its budget most; `relative` and `ulp` are the same in units of |want| and of want's last place. `rms` is
     ONNX Runtime's error against the truth and `yardstick` eager's, None where the truth is not known. For integers
-    and booleans, `cosine` is the share of equal elements.
+    and booleans, `cosine` is the share of equal elements. `top` is the share of rows along the last axis whose largest
+    element is the same one: of logits, those that decide alike.
     """
 
     ratio: float
@@ -47,6 +48,7 @@ class Gap:
     yardstick: float | None = None
     cosine: float = 1.0
     elements: int = 0
+    top: float = 1.0
 
     @property
     def too_big(self) -> bool:
@@ -255,6 +257,7 @@ def _gap(
         yardstick=yardstick,
         cosine=_cosine(a, b),
         elements=want.size,
+        top=float(np.mean(w.argmax(-1) == g.argmax(-1))) if w.ndim else 1.0,
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from ort_runner.dtypes import BY_NAME, FLOAT, element_of
 
 FORMAT, VERSION, HEADER = "fxport-samples", 1, "header"
+OPTIONAL = ("exact", "draws")
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -24,17 +25,19 @@ class Samples:
     """One run of the model in PyTorch. Keys are ONNX names, in the order of the model's inputs and outputs.
 
     `exact` holds the outputs of the same run in float64, as far as there are any: the yardstick of the error budget.
-    Types that numpy lacks are ml_dtypes arrays. Raises ValueError for a type that ONNX Runtime has no tensors of, and
-    for an exact output whose shape is not that of the output.
+    `draws` holds the outputs that PyTorch draws at random, each of shape [runs, ...] over several runs. Types that
+    numpy lacks are ml_dtypes arrays. Raises ValueError for a type that ONNX Runtime has no tensors of, and for an
+    exact output whose shape is not that of the output.
     """
 
     label: str
     inputs: Arrays
     outputs: Arrays
     exact: Arrays | None = None
+    draws: Arrays | None = None
 
     def __post_init__(self) -> None:
-        for group in ("inputs", "outputs", "exact"):
+        for group in ("inputs", "outputs", "exact", "draws"):
             arrays = getattr(self, group)
             if arrays is not None:
                 held = {name: _native(f"{group}['{name}']", array) for name, array in arrays.items()}
@@ -69,7 +72,7 @@ def save_all(path: str | os.PathLike[str], samples: Sequence[Samples]) -> Path:
     stored: dict[str, np.ndarray] = {}
     records = [
         {"label": s.label, "inputs": _put(s.inputs, stored), "outputs": _put(s.outputs, stored)}
-        | ({} if s.exact is None else {"exact": _put(s.exact, stored)})
+        | {part: _put(arrays, stored) for part in OPTIONAL if (arrays := getattr(s, part)) is not None}
         for s in samples
     ]
     header = json.dumps({"format": FORMAT, "version": VERSION, "samples": records}).encode()
@@ -109,7 +112,7 @@ def _read(archive: Mapping[str, np.ndarray]) -> tuple[Samples, ...]:
             str(record["label"]),
             _get(record["inputs"], archive),
             _get(record["outputs"], archive),
-            _get(record["exact"], archive) if "exact" in record else None,
+            **{part: _get(record[part], archive) for part in OPTIONAL if part in record},
         )
         for record in header["samples"]
     )

@@ -37,11 +37,12 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What is known of a session once it is open."""
+    """What is known of a session once it is open. `state` are the inputs that have a value if none is fed."""
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     choice: Choice
+    state: tuple[Port, ...] = ()
 
 
 class Runner(Protocol):
@@ -81,7 +82,8 @@ class LocalSession:
             ) from error
         session, choice = open_session(self._model, choice, LEAN if lean else None, optimize=optimize)
         self._session, self._used = session, choice.provider.name
-        return Opened(_ports(session.get_inputs()), _ports(session.get_outputs()), choice)
+        state = _ports(session.get_overridable_initializers())
+        return Opened(_ports(session.get_inputs()), _ports(session.get_outputs()), choice, state)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Raises Failure if a kernel raises, or if an output is no tensor."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -15,13 +15,14 @@ import numpy as np
 from diagnostics import Level, Log, Place, Rule, rules
 from ort_runner.child import DEFAULT_TIME_LIMIT, ChildSession
 from ort_runner.compare import Gap
+from ort_runner.distributions import Difference
 from ort_runner.failures import Failure
 from ort_runner.model_file import ModelFile, missing_external_data, read_model_file
 from ort_runner.providers import AUTO, report_fall_back
 from ort_runner.samples import Samples
 from ort_runner.session import LocalSession, Opened, Runner
 from ort_runner.sums import allowance
-from ort_runner.validations import VALIDATIONS, Facts, inputs_fit, run_of
+from ort_runner.validations import VALIDATIONS, Facts, Run, inputs_fit, run_of
 
 LARGE_MODEL = 1 << 28  # bytes; a larger one is not kept in memory twice
 
@@ -49,12 +50,14 @@ UNSOUGHT = Origin("not looked for")
 
 @dataclass(frozen=True, slots=True)
 class SampleResult:
-    """What became of one of the samples. `gaps` has the outputs that could be compared; `seconds` is the run's time."""
+    """What became of one of the samples. `gaps` has the outputs that could be compared by value, `differences` those
+    that are drawn at random; `seconds` is the run's time."""
 
     label: str
     gaps: Mapping[str, Gap]
     seconds: float
     passed: bool
+    differences: Mapping[str, Difference] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,29 +170,34 @@ class _Work:
         """Run one and check it. A session that died with the last one is opened again."""
         before, seconds = self.errors, 0.0
         gaps: Mapping[str, Gap] = {}
+        differences: Mapping[str, Difference] = {}
         try:
             opened = self._opened or self._runner.open(lean=self._lean)
             self._opened = opened
-            unfit = tuple(inputs_fit(opened.inputs, samples))
+            unfit = tuple(inputs_fit(opened, samples))
             for rule, facts in unfit:
                 self.say(rule, {**facts, "sample": samples.label}, Place(str(self._path), 1, 1))
             if not unfit:
                 start = time.perf_counter()
                 outputs = self._runner.run(samples.inputs)
                 seconds = time.perf_counter() - start
-                gaps = self._check(opened, samples, outputs)
+                run = self._check(opened, samples, outputs)
+                gaps, differences = run.gaps, run.differences
         except Failure as failure:
             self._fail(failure, samples.label)
             if failure.fatal:
                 self._opened = None
-        return SampleResult(samples.label, MappingProxyType(dict(gaps)), seconds, self.errors == before)
+        return SampleResult(
+            samples.label, MappingProxyType(dict(gaps)), seconds, self.errors == before, MappingProxyType(differences)
+        )
 
-    def _check(self, opened: Opened, samples: Samples, outputs: Mapping[str, np.ndarray]) -> Mapping[str, Gap]:
+    def _check(self, opened: Opened, samples: Samples, outputs: Mapping[str, np.ndarray]) -> Run:
         atol, rtol = self._tolerances
-        run = run_of(samples, outputs, opened, atol=atol, rtol=rtol)
+        draws = self._draws(samples, outputs)
+        run = run_of(samples, outputs, opened, atol=atol, rtol=rtol, draws=draws)
         if any(gap.too_big for gap in run.gaps.values()):  # only now, because it reads the shapes of the whole model
             sums = allowance(self._file, opened.inputs, samples.inputs)
-            run = run_of(samples, outputs, opened, atol=atol, rtol=rtol, sums=sums) if sums else run
+            run = run_of(samples, outputs, opened, atol=atol, rtol=rtol, sums=sums, draws=draws) if sums else run
         reports = [report for check in VALIDATIONS for report in check(run)]
         lost = any(rule in LOCATABLE for rule, _ in reports)
         origin = self._explain(samples) if lost and self._explain else UNSOUGHT
@@ -200,8 +208,22 @@ class _Work:
                 facts = {**facts, "cause": origin.text}
                 place, related = origin.place or place, origin.related
             self.say(rule, {**facts, "sample": samples.label}, place, related)
-        return run.gaps
+        return run
+
+    def _draws(self, samples: Samples, first: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """The outputs that are drawn at random, over as many runs as PyTorch's."""
+        wanted = [name for name, want in (samples.draws or {}).items() if _alike(want[0], first.get(name))]
+        if not wanted:
+            return {}
+        count = max(len((samples.draws or {})[name]) for name in wanted)
+        runs = [first, *(self._runner.run(samples.inputs) for _ in range(count - 1))]
+        return {name: np.stack([run[name] for run in runs]) for name in wanted}
 
     def _fail(self, failure: Failure, label: str | None = None) -> None:
         facts = failure.facts if label is None else {**failure.facts, "sample": label}
         self.say(failure.rule, facts, self._file.place_of_node(failure.node or ""))
+
+
+def _alike(want: np.ndarray, got: np.ndarray | None) -> bool:
+    """Whether there is such an output, of the same type and shape."""
+    return got is not None and want.dtype == got.dtype and want.shape == got.shape

@@ -15,6 +15,7 @@ import numpy as np
 
 from diagnostics import Rule, rules
 from ort_runner.compare import Gap, compare, disagreements
+from ort_runner.distributions import Difference, compare_distributions
 from ort_runner.providers import Provider
 from ort_runner.samples import Samples
 from ort_runner.session import Dim, Opened, Port
@@ -26,7 +27,10 @@ Pair = tuple[str, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the model: what went in, what PyTorch made of it, and what ONNX Runtime did."""
+    """One run of the model: what went in, what PyTorch made of it, and what ONNX Runtime did.
+
+    `gaps` are those of the values, `differences` those of outputs that are drawn at random.
+    """
 
     samples: Samples
     outputs: Mapping[str, np.ndarray]
@@ -34,6 +38,7 @@ class Run:
     declared: tuple[Port, ...]
     provider: Provider
     gaps: Mapping[str, Gap]
+    differences: Mapping[str, Difference]
 
     def pairs(self) -> Iterator[Pair]:
         """(name, PyTorch's, ONNX Runtime's) of the outputs that both have."""
@@ -42,8 +47,8 @@ class Run:
                 yield name, want, self.outputs[name]
 
     def comparable(self) -> Iterator[Pair]:
-        """Those of `pairs` that are of equal type and shape."""
-        return _comparable(self.pairs())
+        """Those of `pairs` that are of equal type and shape, and not drawn at random."""
+        return (pair for pair in _comparable(self.pairs()) if pair[0] in self.gaps)
 
 
 def run_of(
@@ -54,15 +59,22 @@ def run_of(
     atol: float | None = None,
     rtol: float | None = None,
     sums: float = 0.0,
+    draws: Mapping[str, np.ndarray] | None = None,
 ) -> Run:
-    """The run with the gap of each output that can be compared; the keywords are those of `compare`."""
+    """The run with the gap of each output that can be compared; the keywords are those of `compare`.
+
+    `draws` are ONNX Runtime's random outputs over several runs, as `samples.draws` are PyTorch's.
+    """
     provider = opened.choice.provider
     pairs = ((name, want, outputs[name]) for name, want in samples.outputs.items() if name in outputs)
+    drawn = samples.draws or {}
     gaps = {
         name: compare(want, got, exact_of(samples, name), provider=provider, atol=atol, rtol=rtol, sums=sums)
         for name, want, got in _comparable(pairs)
+        if name not in drawn
     }
-    return Run(samples, outputs, opened.inputs, opened.outputs, provider, gaps)
+    differences = {name: compare_distributions(drawn[name], got) for name, got in (draws or {}).items()}
+    return Run(samples, outputs, opened.inputs, opened.outputs, provider, gaps, differences)
 
 
 def exact_of(samples: Samples, name: str) -> np.ndarray | None:
@@ -85,9 +97,10 @@ def validation(check: Check) -> Check:
     return check
 
 
-def inputs_fit(inputs: tuple[Port, ...], samples: Samples) -> Iterator[Report]:
+def inputs_fit(opened: Opened, samples: Samples) -> Iterator[Report]:
     """The samples are inputs of this model: asked before the run, which would not survive the contrary."""
-    ports = {port.name: port for port in inputs}
+    state = (port for port in opened.state if port.name in samples.inputs)
+    ports = {port.name: port for port in (*opened.inputs, *state)}
     for name in samples.inputs.keys() - ports.keys():
         yield rules.CONTRACT_BROKEN, {"name": name, "detail": f"The model has no such input; it has {_list(ports)}"}
     sizes: dict[str, int] = {}
@@ -177,6 +190,18 @@ def values_are_near(run: Run) -> Iterator[Report]:
             yield rules.OUTPUT_DRIFT, {**facts, **shown}
 
 
+@validation
+def distributions_are_equal(run: Run) -> Iterator[Report]:
+    """Each output that is drawn at random has the distribution that it has in PyTorch."""
+    for name, found in run.differences.items():
+        if found.too_big:
+            facts = {"output": name, "provider": run.provider.name, "runs": len((run.samples.draws or {})[name])}
+            yield (
+                rules.DISTRIBUTION_DRIFT,
+                {**facts, "statistic": found.statistic, "got": found.got, "want": found.want},
+            )
+
+
 VALIDATIONS: tuple[Check, ...] = (
     outputs_are_named,
     types_are_equal,
@@ -184,6 +209,7 @@ VALIDATIONS: tuple[Check, ...] = (
     declared_shapes_hold,
     non_finites_are_equal,  # before the values, which are compared where both are finite
     values_are_near,
+    distributions_are_equal,
 )
 
 

@@ -60,6 +60,7 @@ def _described(opened: Opened) -> Message:
     return {
         "inputs": [[port.name, port.dtype, port.shape] for port in opened.inputs],
         "outputs": [[port.name, port.dtype, port.shape] for port in opened.outputs],
+        "state": [[port.name, port.dtype, port.shape] for port in opened.state],
         "provider": choice.provider.name,
         "asked": choice.asked,
         "reason": choice.reason,

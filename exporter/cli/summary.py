@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +12,12 @@ from diagnostics import Log
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from ort_runner import Validation
+    from ort_runner import SampleResult, Validation
 
 UNITS = ("B", "kB", "MB", "GB", "TB")
 MOST_VALUES = 8
+DECIDES = re.compile(r"logits|scores|prob", re.IGNORECASE)
+"""Names of outputs of which the largest element is what counts."""
 
 
 def summary_of(model: ir.Model, files: Sequence[Path], validation: Validation | None, log: Log) -> str:
@@ -22,7 +25,8 @@ def summary_of(model: ir.Model, files: Sequence[Path], validation: Validation | 
     lines = [
         f"{' + '.join(f'{file} ({size(file.stat().st_size)})' for file in files)}: "
         f"opset {model.opset_imports['']}, {plural(count_nodes(model), 'node')}",
-        *values("inputs ", model.graph.inputs),
+        *values("inputs ", [entry for entry in model.graph.inputs if not entry.is_initializer()]),
+        *values("state  ", [entry for entry in model.graph.inputs if entry.is_initializer()]),
         *values("outputs", model.graph.outputs),
         *verdict(validation),
         times(log),
@@ -84,9 +88,19 @@ def verdict(validation: Validation | None) -> Iterable[str]:
     equal = all(sample.passed for sample in validation.samples)
     yield f"{'equal to' if equal else 'NOT equal to'} PyTorch on {validation.provider}"
     for sample in validation.samples:
-        name, gap = max(sample.gaps.items(), key=lambda entry: entry[1].ratio, default=("", None))
-        said = f"worst error {gap.worst:.2g} in {name}, {gap.ratio:.2g} of its budget" if gap else "nothing compared"
-        yield f"  {sample.label:<8} {said}"
+        yield f"  {sample.label:<8} {'; '.join(_told(sample)) or 'nothing compared'}"
+
+
+def _told(sample: SampleResult) -> Iterable[str]:
+    """What was compared of one sample, in some words."""
+    name, gap = max(sample.gaps.items(), key=lambda entry: entry[1].ratio, default=("", None))
+    if gap:
+        yield f"worst error {gap.worst:.2g} in {name}, {gap.ratio:.2g} of its budget"
+    for name, gap in sample.gaps.items():
+        if DECIDES.search(name) and gap.elements > 1:
+            yield f"{name} decide alike in {gap.top:.4g} of the rows"
+    if sample.differences:
+        yield f"the distribution of {', '.join(sample.differences)} compared"
 
 
 def times(log: Log) -> str:

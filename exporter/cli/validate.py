@@ -124,13 +124,17 @@ def compare(asked: Comparison, log: Log) -> str:
 
 def renamed(samples: Samples, model: ir.Model, against: str) -> Samples:
     """The samples under the file's names, matched by their order."""
-    inputs = matched(samples.inputs, model.graph.inputs, f"inputs of '{against}'")
+    state = [entry for entry in model.graph.inputs if entry.is_initializer() and entry.name in samples.inputs]
+    needed = [entry for entry in model.graph.inputs if not entry.is_initializer()]
+    inputs = matched(samples.inputs, [*needed, *state], f"inputs of '{against}'")
     outputs = matched(samples.outputs, model.graph.outputs, f"outputs of '{against}'")
-    exact = None
-    if samples.exact is not None:
-        new = dict(zip(samples.outputs, outputs, strict=True))
-        exact = {new[name]: array for name, array in samples.exact.items()}
-    return replace(samples, inputs=inputs, outputs=outputs, exact=exact)
+    new = dict(zip(samples.outputs, outputs, strict=True))
+
+    def moved(arrays: Mapping[str, np.ndarray] | None) -> dict[str, np.ndarray] | None:
+        return None if arrays is None else {new[name]: array for name, array in arrays.items()}
+
+    exact, draws = moved(samples.exact), moved(samples.draws)
+    return replace(samples, inputs=inputs, outputs=outputs, exact=exact, draws=draws)
 
 
 def matched(arrays: Mapping[str, np.ndarray], entries: Sequence[ir.Value], what: str) -> dict[str, np.ndarray]:

@@ -93,7 +93,7 @@ def samples_of(source: Source, program: OnnxProgram, log: Log, *, hard: bool = F
         reason = f"eager PyTorch raises {one_line(error)}"
         log.report(rules.VALIDATION_SKIPPED, at=place_of_exception(error), reason=reason)
         return []
-    return [Samples(case.label, case.inputs, case.outputs, case.exact) for case in cases]
+    return [Samples(case.label, case.inputs, case.outputs, case.exact, case.draws) for case in cases]
 
 
 def failure_in_eager(source: Source) -> Exception | None:

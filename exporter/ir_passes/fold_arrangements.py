@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from exporter.ir_passes.patterns import fixed
 from exporter.lower.builder import SIZES
 
 Arrangement = Callable[[ir.Node, Sequence[np.ndarray], tuple[int, ...]], np.ndarray]
@@ -54,7 +55,7 @@ class FoldArrangements(ir.passes.InPlacePass):
 
 def _fold(graph: ir.Graph, node: ir.Node) -> bool:
     arrangement = ARRANGEMENTS.get(node.op_type) if not node.domain else None
-    tensors = [value.const_value if value is not None and value.is_initializer() else None for value in node.inputs]
+    tensors = [fixed(value) for value in node.inputs]
     sizes = node.outputs[0].meta.get(SIZES)
     if arrangement is None or sizes is None or any(tensor is None for tensor in tensors):
         return False

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
+from exporter.ir_passes.patterns import fixed
 from exporter.lower.builder import SIZES
 from exporter.lower.places import remark
 
@@ -92,8 +93,7 @@ class _Folded:
 
 def _tensors(values: list[ir.Value | None]) -> list[ir.TensorProtocol] | None:
     """The tensors of values that all are initializers; None if one of them is not."""
-    found = [value.const_value for value in values if value is not None and value.is_initializer()]
-    tensors = [tensor for tensor in found if tensor is not None]
+    tensors = [tensor for value in values if (tensor := fixed(value)) is not None]
     return tensors if len(tensors) == len(values) else None
 
 

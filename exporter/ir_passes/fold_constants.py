@@ -9,6 +9,8 @@ import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
+from exporter.ir_passes.patterns import fixed
+
 FOLDED_BYTES = 4096
 """Largest result, and largest operand, that is folded: enough for shapes and scalars, too little to matter on disk."""
 
@@ -104,8 +106,8 @@ class _Folder:
         """A small constant's content; None for weights, which are lazy, and for everything computed."""
         if value in self.arrays:
             return self.arrays[value]
-        tensor = value.const_value
-        if not isinstance(tensor, ir.Tensor) or tensor.nbytes > FOLDED_BYTES or not value.is_initializer():
+        tensor = fixed(value)
+        if not isinstance(tensor, ir.Tensor) or tensor.nbytes > FOLDED_BYTES:
             return None
         self.arrays[value] = tensor.numpy()
         return self.arrays[value]

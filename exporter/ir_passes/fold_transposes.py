@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from exporter.ir_passes.patterns import fixed
 from exporter.lower.builder import SIZES
 
 
@@ -22,7 +23,12 @@ class FoldTransposes(ir.passes.InPlacePass):
         modified = False
         for value in list(model.graph.initializers.values()):
             uses = [use.node for use in value.uses()]
-            if not uses or value.is_graph_output() or not all(_is_inner_transpose(use) for use in uses):
+            if (
+                not uses
+                or fixed(value) is None
+                or value.is_graph_output()
+                or not all(_is_inner_transpose(use) for use in uses)
+            ):
                 continue
             orders = {tuple(use.attributes["perm"].as_ints()) for use in uses if "perm" in use.attributes}
             if len(orders) != 1 or any("perm" not in use.attributes for use in uses):

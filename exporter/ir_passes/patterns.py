@@ -21,9 +21,14 @@ def sizes_of(value: ir.Value | None) -> tuple[Size, ...] | None:
     return value.meta.get(SIZES) if value is not None else None
 
 
+def fixed(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """The tensor of a weight or a constant; None for all else, and for state, which a caller may feed."""
+    return value.const_value if value is not None and value.is_initializer() and not value.is_graph_input() else None
+
+
 def constant_of(value: ir.Value | None) -> np.ndarray | None:
     """The content of a constant of the graph; None for weights, which are not read, and for all else."""
-    tensor = value.const_value if value is not None and value.is_initializer() else None
+    tensor = fixed(value)
     return tensor.numpy() if isinstance(tensor, ir.Tensor) else None
 
 

@@ -236,10 +236,6 @@ class Op:
         x.meta[SIZES] = tuple(plain(size) for size in sizes)
         return x
 
-    def is_const(self, x: Value) -> bool:
-        """Whether a value is a constant of the graph (not a weight)."""
-        return x.name in self.initializers and x.const_value is not None
-
     # Common steps -----------------------------------------------------------------------------------------------------
 
     def cast(self, x: Value, dtype: ir.DataType) -> Value:

@@ -85,3 +85,11 @@ def highest(dtype: ir.DataType) -> float | int:
     if dtype == ir.DataType.BOOL:
         return 1
     return float("inf") if is_float(dtype) else int_range(dtype)[1]
+
+
+NUMBERS: Mapping[type, ir.DataType] = {
+    torch.SymInt: ir.DataType.INT64,
+    torch.SymFloat: ir.DataType.DOUBLE,
+    torch.SymBool: ir.DataType.BOOL,
+}
+"""Symbolic numbers as ONNX scalars."""

@@ -15,16 +15,15 @@ from torch.fx import GraphModule, Node
 from diagnostics import Log, rules
 from exporter.lower.builder import SIZES, Op, Scope, TensorType
 from exporter.lower.dtypes import UnsupportedDtype, onnx_dtype
+from exporter.lower.interface import declare_inputs, declare_outputs, opaque, types_of, weight
 from exporter.lower.names import DimNames
 from exporter.lower.places import TABLE, Places, mark
 from exporter.lower.registry import IGNORED, Lowering, Unsupported
-from exporter.lower.weights import has_no_values, initializer
 from exporter.options import Options
-from exporter.weights.names import starred
 from fx_passes.decompose import REFUSED
 from fx_passes.graph import ORIGIN, place_of
 from fx_passes.passes.complex_to_real import NO_REAL_FORM
-from fx_passes.program import InputKind, OutputKind, Program, WeightSource
+from fx_passes.program import Program
 from fx_passes.sizes import size_of, sizes_of
 
 IR_VERSIONS = ((25, 13), (24, 12), (23, 11), (21, 10), (19, 9), (0, 8))
@@ -32,6 +31,9 @@ IR_VERSIONS = ((25, 13), (24, 12), (23, 11), (21, 10), (19, 9), (0, 8))
 
 CONDITIONS = "fxport.conditions"
 """Model metadata: what the model asks of its dynamic sizes, in words, as a JSON list."""
+
+STATE = "fxport.state"
+"""Model metadata: JSON object from each output that is the new value of an input to that input."""
 
 Table = Mapping[Any, Lowering]
 
@@ -61,10 +63,9 @@ class _Walk:
         self.gm = program.graph_module
 
     def run(self) -> ir.Model:
-        values: dict[Node, Any] = {}
-        inputs = self._inputs(values)
+        inputs, values = declare_inputs(self.program, self.op, self.log)
         results = self._nodes(self.gm, values)
-        outputs = self._outputs(results, inputs)
+        outputs = declare_outputs(self.program, results, inputs, self.op)
         graph = ir.Graph(
             inputs,
             outputs,
@@ -78,48 +79,9 @@ class _Walk:
         model.metadata_props[TABLE] = self.places.as_json()
         if self.program.conditions:
             model.metadata_props[CONDITIONS] = json.dumps([condition.words for condition in self.program.conditions])
+        if self.program.state:
+            model.metadata_props[STATE] = json.dumps(self.program.state)
         return model
-
-    # What goes in ------------------------------------------------------------------------------------------------
-
-    def _inputs(self, values: dict[Node, Any]) -> list[ir.Value]:
-        inputs: list[ir.Value] = []
-        for entry, node in zip(self.program.inputs, self.program.placeholders, strict=True):
-            self.op.unique(entry.name)
-            if entry.kind is InputKind.USER:
-                inputs.append(self._input(entry.name, node))
-                fake = node.meta["val"]
-                values[node] = inputs[-1] if isinstance(fake, torch.Tensor) else size_of(fake)
-            else:
-                assert entry.target is not None
-                source = self.program.sources.get(entry.target)
-                values[node] = self._weight(entry.name, self.program.tensors[entry.target], node, source)
-        return inputs
-
-    def _input(self, name: str, node: Node) -> ir.Value:
-        fake = node.meta["val"]
-        value = ir.Value(name=name)
-        if isinstance(fake, torch.Tensor):
-            kind = self._types(node, fake)[0]
-            self.op.stamp(value, kind)
-            self.op.symbols.bind_sizes(value, kind.sizes)
-        else:  # a symbolic number that the user feeds
-            self.op.stamp(value, TensorType(_NUMBERS[type(fake)], ()))
-            self.op.symbols.bind_scalar(value, size_of(fake))
-        return value
-
-    def _weight(self, name: str, tensor: torch.Tensor, node: Node, source: WeightSource | None = None) -> ir.Value:
-        if source is None and has_no_values(tensor) and node.users:
-            self.log.report(rules.WEIGHT_WITHOUT_VALUES, at=place_of(next(iter(node.users))), name=starred(name))
-        try:
-            value = initializer(name, tensor, source)
-        except UnsupportedDtype as error:
-            self.log.report(
-                rules.UNSUPPORTED_TYPE, at=place_of(node), name=name, dtype=str(tensor.dtype), error=str(error)
-            )
-            return self._opaque(name, TensorType(ir.DataType.FLOAT, tuple(tensor.shape)))
-        self.op.initializers[name] = value
-        return value
 
     # Nodes ---------------------------------------------------------------------------------------------------------
 
@@ -140,7 +102,9 @@ class _Walk:
     def _attribute(self, gm: GraphModule, node: Node) -> Any:
         """A body of control flow stays as it is; a tensor that a pass made becomes an initializer."""
         held = operator.attrgetter(str(node.target))(gm)
-        return self._weight(self.op.unique(node.name), held, node) if isinstance(held, torch.Tensor) else held
+        if not isinstance(held, torch.Tensor):
+            return held
+        return weight(self.op.unique(node.name), held, node, self.op, self.log)
 
     def _call(self, gm: GraphModule, node: Node, values: dict[Node, Any]) -> Any:
         if node.target is operator.getitem and isinstance(node.args[0], Node):
@@ -149,7 +113,7 @@ class _Walk:
         if isinstance(fake, (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)):
             return self._number(node, fake, values)
         try:
-            self.op.outs = self._types(node, fake)
+            self.op.outs = types_of(fake)
         except UnsupportedDtype as error:
             self.log.report(
                 rules.UNSUPPORTED_TYPE, at=place_of(node), name=node.name, dtype=str(error), error=str(error)
@@ -237,12 +201,6 @@ class _Walk:
 
     # What comes out --------------------------------------------------------------------------------------------------
 
-    def _types(self, node: Node, fake: Any) -> tuple[TensorType, ...]:
-        entries = fake if isinstance(fake, (tuple, list)) else (fake,)
-        return tuple(
-            TensorType(onnx_dtype(each.dtype), sizes_of(each)) for each in entries if isinstance(each, torch.Tensor)
-        )
-
     def _checked(self, fake: Any, result: Any) -> Any:
         """Stamps the values with the types of their fake tensors, once they are seen to agree."""
         single = not isinstance(fake, (tuple, list))
@@ -281,39 +239,10 @@ class _Walk:
     def _opaque_like(self, node: Node, fake: Any) -> Any:
         """Values of the right types for a node that could not be lowered, so that the walk can go on."""
         if isinstance(fake, torch.Tensor):
-            return self._opaque(node.name, _loose_type(fake))
+            return opaque(node.name, _loose_type(fake), self.op)
         if isinstance(fake, (tuple, list)):
             return tuple(self._opaque_like(node, each) for each in fake)
         return None
-
-    def _opaque(self, name: str, kind: TensorType) -> ir.Value:
-        value = ir.Value(name=self.op.unique(f"{name}.opaque"))
-        self.op.stamp(value, kind)
-        self.op.symbols.bind_sizes(value, kind.sizes)
-        return value
-
-    def _outputs(self, results: Sequence[Any], inputs: Sequence[ir.Value]) -> list[ir.Value]:
-        """The model's outputs under their names. A value that is an input, a weight or an output already is copied."""
-        used: set[int] = {id(value) for value in (*inputs, *self.op.initializers.values())}
-        outputs: list[ir.Value] = []
-        self.op.place = None
-        for entry, result in zip(self.program.outputs, results, strict=True):
-            if entry.kind is OutputKind.LITERAL or result is None:
-                continue
-            value = result if isinstance(result, ir.Value) else self._number_output(result)
-            if id(value) in used:
-                copy = self.op.Identity(value)
-                copy.dtype, copy.shape, copy.meta[SIZES] = value.dtype, value.shape, value.meta.get(SIZES, ())
-                value = copy
-            used.add(id(value))
-            value.name = self.op.unique(entry.name)
-            outputs.append(value)
-        return outputs
-
-    def _number_output(self, number: Any) -> ir.Value:
-        value = self.op.Identity(self.op.symbols.scalar(number))
-        value.shape, value.meta[SIZES] = ir.Shape([]), ()
-        return value
 
     # Bodies ----------------------------------------------------------------------------------------------------
 
@@ -391,10 +320,3 @@ def _loose_type(fake: torch.Tensor) -> TensorType:
     except UnsupportedDtype:
         dtype = ir.DataType.FLOAT
     return TensorType(dtype, sizes_of(fake))
-
-
-_NUMBERS: Mapping[type, ir.DataType] = {
-    torch.SymInt: ir.DataType.INT64,
-    torch.SymFloat: ir.DataType.DOUBLE,
-    torch.SymBool: ir.DataType.BOOL,
-}

@@ -121,8 +121,9 @@ def _run(model: ir.Model, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor
         ir.to_proto(model).SerializeToString(), settings, providers=["CPUExecutionProvider"]
     )
     binding, held = session.io_binding(), []
-    wanted = {value.name: value for value in model.graph.inputs}
-    tensors = [_as_fed(tensor, value.dtype) for tensor, value in zip(inputs, model.graph.inputs, strict=True)]
+    fed = [value for value in model.graph.inputs if not value.is_initializer()]
+    wanted = {value.name: value for value in fed}
+    tensors = [_as_fed(tensor, value.dtype) for tensor, value in zip(inputs, fed, strict=True)]
     for (name, value), tensor in zip(wanted.items(), tensors, strict=True):
         assert value.dtype is not None
         held.append(to_ort(tensor, value.dtype))

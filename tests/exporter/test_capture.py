@@ -198,29 +198,6 @@ def test_output_names_count_tensors() -> None:
     assert [value.name for value in program.model.graph.outputs] == ["a", "b"]
 
 
-class Stateful(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("total", torch.zeros(2))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.total += x.sum(0)
-        x.mul_(2)
-        return x + self.total
-
-
-def test_state_becomes_outputs() -> None:
-    log = Log()
-    model, x = Stateful(), torch.ones(3, 2)
-    program = export(model, (x,), log=log)
-    assert [value.name for value in program.model.graph.outputs] == ["output", "total.updated", "x.updated"]
-    assert [finding.rule.id for finding in log.findings] == ["FXP1005", "FXP1005"]
-    torch.testing.assert_close(model.total, torch.zeros(2), msg="the export changed the model")
-    torch.testing.assert_close(x, torch.ones(3, 2), msg="the export changed the example")
-    results = run_session(session_of(program), program, (torch.ones(3, 2),))
-    assert_same(results, [torch.full((3, 2), 5.0), torch.full((2,), 3.0), torch.full((3, 2), 2.0)])
-
-
 def test_parameters_stay_as_they_were() -> None:
     model = torch.nn.Linear(2, 2)
     model.bias.requires_grad_(False)

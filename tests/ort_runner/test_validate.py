@@ -266,3 +266,17 @@ def test_a_check_that_cannot_answer_is_refused() -> None:
 
     with pytest.raises(TypeError, match="returns"):
         validation(returns)  # pyright: ignore[reportArgumentType]
+
+
+NOISY = "g (float[N, 3] x) => (float[N, 3] y, float[N, 3] z) { y = RandomNormalLike (x)  z = Relu (x) }"
+
+
+@pytest.mark.parametrize(("spread", "said"), [(1.0, []), (2.0, [rules.DISTRIBUTION_DRIFT])])
+def test_random_outputs_are_compared_by_distribution(tmp_path: Path, spread: float, said: list[Rule]) -> None:
+    x, draws = floats(40, 3), np.stack([floats(40, 3, seed=run, scale=spread) for run in range(16)])
+    samples = Samples("sample", {"x": x}, {"y": draws[0], "z": np.maximum(x, 0)}, None, {"y": draws})
+    samples.save(tmp_path / "samples.npz")
+    model, log = save(tmp_path, NOISY), Log()
+    done = validate(model, [Samples.load(tmp_path / "samples.npz")], "cpu", log, isolate=False)
+    assert [finding.rule for finding in log.findings] == said
+    assert (list(done.samples[0].gaps), list(done.samples[0].differences)) == (["z"], ["y"])
