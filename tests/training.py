@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ from torch import nn, optim
 from torch.nn.functional import cross_entropy
 from torch.utils import _pytree as pytree
 
-from exporter.training import TrainingProgram, export_training_step
+from exporter.training import TrainingProgram, export_training_step, load_into
 from exporter.training.seeded import SeededRandom
+from exporter.training.step import Parts, state_of
 from ort_runner.train import TrainingSession
+from tests.cases.training import Task
 
 Batch = tuple[Any, ...]
 
@@ -74,3 +78,78 @@ def assert_teacher_forced(
                     state[f"opt/{name}/{key}"] = value.numpy()
         session.load(state, session.steps)
     return program
+
+
+MAKERS: Mapping[str, Callable[[Any], optim.Optimizer]] = {
+    "SGD with momentum": lambda p: optim.SGD(p, lr=0.05, momentum=0.9),
+    "AdamW": lambda p: optim.AdamW(p, lr=1e-3),
+}
+
+LIMIT = 10.0
+"""The largest `Noise.ratio`: errors that rounding brings scatter by as much from state to state."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How far single float32 steps are from steps in float64 that begin at the same state.
+
+    `runtime` and `eager` are the largest errors of any parameter, `loss` that of ONNX Runtime's loss. `ratio` compares
+    the worst error of each state in ONNX Runtime with that in eager PyTorch, and is the largest of all states.
+    """
+
+    runtime: float
+    eager: float
+    loss: float
+    ratio: float
+    nodes: int
+
+
+def noise_of(task: Task, make: Callable[[Any], optim.Optimizer], folder: Path, steps: int) -> Noise:
+    """Steps of ONNX Runtime and of eager PyTorch, each from eager's last state, against float64 from there."""
+    model, exact_model = task.model.train(), copy.deepcopy(task.model).train().double()
+    eager, exact = (Parts(each, make(list(each.parameters())), task.loss) for each in (model, exact_model))
+    program = export_training_step(
+        model, eager.optimizer, task.loss, task.batches[0], dynamic_shapes=task.dynamic_shapes
+    )
+    names = [name for value in program.model.graph.inputs if (name := str(value.name)).startswith("batch/")]
+    session = opened(program, folder)
+    largest: dict[str, np.ndarray] = {}
+    losses = []
+    for number in range(steps):
+        batch, begun = task.batches[number % len(task.batches)], session.state()
+        loss = float(session.step(fed(names, batch))["loss"])
+        got = session.state()
+        _, state = one_step(eager, begun, batch, number)
+        widened = pytree.tree_map_only(torch.Tensor, lambda x: x.double() if x.is_floating_point() else x, batch)
+        true_loss, truth = one_step(exact, begun, widened, number)
+        losses.append(abs(loss - true_loss))
+        for name, want in truth.items():
+            found = np.array([_far(got[name], want), _far(state[name], want), _far(want, np.zeros_like(want))])
+            largest[name] = np.maximum(found, largest.get(name, 0.0))
+        session.load({name: value.astype(got[name].dtype) for name, value in state.items()}, session.steps)
+    parameters = [errors for name, errors in largest.items() if name.startswith("param/")]
+    rounding = float(np.finfo(np.float32).eps)
+    return Noise(
+        runtime=max(float(runtime) for runtime, _, _ in parameters),
+        eager=max(float(floor) for _, floor, _ in parameters),
+        loss=max(losses),
+        ratio=max(float(runtime / (floor + rounding * size + 1e-30)) for runtime, floor, size in largest.values()),
+        nodes=len(program.model.graph),
+    )
+
+
+def _far(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max()) if b.size else 0.0
+
+
+def one_step(
+    parts: Parts, state: dict[str, np.ndarray], batch: Batch, number: int
+) -> tuple[float, dict[str, np.ndarray]]:
+    """The loss, and the state after one eager step from another one."""
+    load_into(parts.model, parts.optimizer, state)
+    parts.optimizer.zero_grad()
+    with SeededRandom(torch.tensor(number)):
+        loss = parts.loss_fn(parts.model, *batch)
+    loss.backward()
+    parts.optimizer.step()
+    return loss.item(), {name: value.numpy() for name, value in state_of(parts).items()}

@@ -32,5 +32,11 @@ def load_into(model: torch.nn.Module, optimizer: Optimizer | None, state: Mappin
         parameter, _, key = rest.rpartition("/")
         if key != UNTOUCHED:
             held = optimizer.state[named[parameter]]
-            value = torch.as_tensor(value).clone()
+            value = _as_held(key, torch.as_tensor(value), named[parameter])
             held[key] = type(held[key])(value.item()) if isinstance(held.get(key), (int, float)) else value
+
+
+def _as_held(key: str, value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """A copy in the parameter's dtype, as Optimizer.load_state_dict makes it; a count of steps keeps its own."""
+    fits = key == "step" or not value.is_floating_point() or not parameter.is_floating_point()
+    return value.clone() if fits else value.to(parameter.dtype, copy=True)

@@ -15,7 +15,7 @@ from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
-from exporter.capture.autograd import checkpoints_kept_whole, saved_tensor_hooks_kept
+from exporter.capture.autograd import checkpoints_kept_whole, dropout_between_layers_kept, saved_tensor_hooks_kept
 from exporter.training.hooks import accumulated, stand_in
 from exporter.training.optimizers import State, initial_state, stepped
 from exporter.training.seeded import SeededRandom
@@ -167,7 +167,12 @@ class _Differentiated(torch.nn.Module):
     def forward(self, *batch: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor | None]]:
         """Returns the loss, what came with it, and the gradients of the loss times the share; None: no gradient."""
         wanted = {name: leaf for name, leaf in self.leaves.items() if leaf.requires_grad}
-        with saved_tensor_hooks_kept(), checkpoints_kept_whole(self.model) as run_again, self.context():
+        with (
+            saved_tensor_hooks_kept(),
+            dropout_between_layers_kept(),
+            checkpoints_kept_whole(self.model) as run_again,
+            self.context(),
+        ):
             with sdpa_kernel(SDPBackend.MATH):
                 loss, extras = _split(self.loss_fn(self.model, *batch))
             scaled = loss if self.share == 1 else loss * self.share
