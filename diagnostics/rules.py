@@ -71,6 +71,19 @@ STATE_LOST = Rule(
     WARNING,
     "forward assigns the tensor '{name}', which is no buffer, so its new value is lost.",
 )
+RANKS_DISAGREE = Rule(
+    "FXP1020",
+    "RanksDisagree",
+    ERROR,
+    "The ranks do not hold the same '{name}', so it cannot be put together. They hold: {detail}.",
+)
+RANK_LOST = Rule("FXP1021", "RankLost", ERROR, "The export has lost '{name}'. It {detail}.")
+PLACEMENT_UNSUPPORTED = Rule(
+    "FXP1022",
+    "PlacementUnsupported",
+    ERROR,
+    "The parts that the ranks hold of '{name}' do not make it whole. Its placement is '{layout}'.",
+)
 
 # 2: shapes
 

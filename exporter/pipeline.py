@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from exporter.capture.inference import CaptureError, unwrapped
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.keywords import in_order, named_keywords
 from exporter.capture.shapes import from_dynamic_axes
+from exporter.distributed import is_sharded
 from exporter.ir_passes import passes_of, run_ir_passes
 from exporter.lower import lower
 from exporter.lower.registry import extend
@@ -29,6 +31,7 @@ from exporter.weights import open_checkpoint
 from exporter.weights.assign import owner_of, with_weights
 from exporter.weights.stored import Stored, require_whole
 from fx_passes import Program, normalize
+from fx_passes.program import WeightSource
 
 
 class ExportError(Exception):
@@ -87,11 +90,42 @@ def export(
     whose tensors take the place of the model's, which may then be without memory. Further keyword arguments are
     entries of `options`.
 
+    A model that several ranks hold (FSDP, tensor parallelism) is exported by all of them together: each calls `export`
+    and `save`, rank 0 captures and writes; see docs/distributed.md.
+
     Raises ExportError when findings at error level stopped the export, CheckpointError for a checkpoint that cannot be
     read, and ValueError or TypeError when the arguments themselves make no sense.
     """
     log = log or Log()
     options = _merged(options, input_names, output_names, opset_version, lowerings, weights)
+    flow = partial(
+        _exported,
+        args=args,
+        kwargs=kwargs,
+        dynamic_shapes=dynamic_shapes,
+        dynamic_axes=dynamic_axes,
+        options=options,
+        log=log,
+    )
+    if not is_sharded(model):
+        return flow(model, {})
+    from exporter.distributed.export import export_sharded
+
+    return export_sharded(model, flow, options.rank_timeout, log)
+
+
+def _exported(
+    model: Any,
+    sources: Mapping[str, WeightSource],
+    *,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+    dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None,
+    options: Options,
+    log: Log,
+) -> OnnxProgram:
+    """The rooms in their order. `sources` are of weights that are only shapes in the model, by their names."""
     checkpoint = None if options.weights is None else open_checkpoint(options.weights)
     table = extend(LOWERINGS, options.lowerings)
     register_caches()
@@ -104,6 +138,7 @@ def export(
         if checkpoint is not None:
             with log.stage("weights"):
                 program = with_weights(program, owner_of(unwrapped(model)), checkpoint, log)
+        program = replace(program, sources={**sources, **program.sources})
         with log.stage("normalize"):
             program = normalize(program, table.keys(), log, options.dump)
             report_mutations(program, log)

@@ -1,0 +1,34 @@
+"""Models that several processes hold together. Ordinary exports import nothing of this package but this file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+SHARDED = (("torch.distributed.tensor", "DTensor"), ("torch.distributed.fsdp", "FlatParameter"))
+"""Where the types of tensors of which a process holds a part are defined; without that module there are none."""
+
+
+def is_sharded(model: Any) -> bool:
+    """Whether another process holds a part of the model, so that all of them must take part in an export."""
+    kinds = tuple(_kinds())
+    if not kinds or not isinstance(model, torch.nn.Module):
+        return False
+    if any(isinstance(module, _wrappers()) for module in model.modules()):
+        return True
+    return any(isinstance(tensor, kinds) for tensor in (*model.parameters(), *model.buffers()))
+
+
+def _kinds() -> Iterator[type]:
+    for module, name in SHARDED:
+        if module in sys.modules:
+            yield getattr(sys.modules[module], name)
+
+
+def _wrappers() -> tuple[type, ...]:
+    """FSDP1 and FSDP2 by their modules: after a forward they may hold whole parameters for a while."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    return (fsdp.FullyShardedDataParallel, fsdp.FSDPModule) if fsdp is not None else ()

@@ -1,0 +1,155 @@
+"""An export of several ranks: rank 0 captures and writes, the others send it the parts of weights that they hold."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import torch
+
+from diagnostics import Finding, Log, Stop, rules
+from exporter.distributed import agreement
+from exporter.distributed.ranks import RankLost, Ranks, join
+from exporter.distributed.skeleton import Skeleton, skeleton_of
+from exporter.distributed.streaming import End, Stream
+from exporter.pipeline import ExportError, OnnxProgram
+from fx_passes.program import WeightSource
+
+Flow = Callable[[torch.nn.Module, Mapping[str, WeightSource]], OnnxProgram]
+"""The stages of an export of a plain module, with the sources of weights that are only shapes in it."""
+
+
+@dataclass(frozen=True)
+class ShardedProgram(OnnxProgram):
+    """An exported model whose weights the ranks hold together. On rank 0 it is as any other.
+
+    `save` must be called on all ranks; `Follower` is what the others have.
+    """
+
+    stream: Stream
+
+    def save(self, path: str | os.PathLike[str], external_data: Literal["auto"] | bool = "auto") -> list[Path]:
+        """Writes the model while the other ranks are in their `save`; see `OnnxProgram.save`."""
+        with leading(self.stream, self.log):
+            return OnnxProgram.save(self, path, external_data)
+
+
+@dataclass(frozen=True)
+class Follower:
+    """What `export` returns on the ranks that write nothing: the log, with rank 0's findings, and their part in `save`.
+
+    The graph and the program are on rank 0 alone.
+    """
+
+    log: Log
+    stream: Stream
+
+    def save(self, path: str | os.PathLike[str], external_data: Literal["auto"] | bool = "auto") -> list[Path]:
+        """Sends rank 0 what it asks for until its file is written. Returns no files: this rank writes none."""
+        follow(self.stream, self.log)
+        return []
+
+
+def export_sharded(model: torch.nn.Module, flow: Flow, timeout: float, log: Log) -> OnnxProgram:
+    """Exports a sharded model; called on all ranks of the default process group.
+
+    Whatever ends the export on rank 0 is raised on all ranks, and every rank raises ExportError when one is lost.
+    """
+    skeleton = skeleton_of(model)
+    try:
+        with log.stage("agree"):
+            stream = _agreed(join(timedelta(seconds=timeout)), skeleton, log)
+    except RankLost as lost:
+        raise _told(lost, log) from lost
+    except Stop as stop:
+        raise ExportError(log, str(stop)) from stop
+    if not stream.ranks.leads:
+        follow(stream, log)
+        return cast(OnnxProgram, Follower(log, stream))
+    with leading(stream, log):
+        program = flow(skeleton.module, stream.sources())
+    return ShardedProgram(**vars(program), stream=stream)
+
+
+def _agreed(ranks: Ranks, skeleton: Skeleton, log: Log) -> Stream:
+    """The stream of weights that all ranks have the same notion of; otherwise findings, on all of them."""
+    manifests = agreement.gathered(ranks, agreement.manifest_of(skeleton))
+    if not ranks.leads:
+        _repeat(ranks.hear(0).findings, log)
+        return Stream(ranks, skeleton.holdings, {})
+    agreement.compare(manifests, skeleton, log)
+    findings = _mistakes(log)
+    for rank in ranks.others:
+        ranks.tell(rank, End(findings))
+    return Stream(ranks, skeleton.holdings, {} if findings else agreement.covers_of(manifests, skeleton))
+
+
+def _mistakes(log: Log) -> list[Finding]:
+    wanted = (rules.RANKS_DISAGREE, rules.PLACEMENT_UNSUPPORTED)
+    return [finding for finding in log.findings if finding.rule in wanted]
+
+
+@contextmanager
+def leading(stream: Stream, log: Log) -> Iterator[None]:
+    """Rank 0's work while the others serve; at its end they learn of its findings, or of what it raised."""
+    known = len(log.findings)
+    try:
+        yield
+    except BaseException as error:
+        if stream.ranks.lost is not None:
+            raise _told(stream.ranks.lost, log) from error
+        stopped = str(error) if isinstance(error, (ExportError, Stop)) else None
+        _end(stream.ranks, End(log.findings[known:], stopped, None if stopped else _portable(error)), log)
+        raise
+    _end(stream.ranks, End(log.findings[known:]), log)
+
+
+def follow(stream: Stream, log: Log) -> None:
+    """The other ranks' part; raises what rank 0 raised."""
+    try:
+        end = stream.serve()
+    except RankLost as lost:
+        raise _told(lost, log) from lost
+    except Exception as error:
+        stream.ranks.give_up(stream.ranks.rank, f"raised {type(error).__name__}: {error}")
+        raise
+    _repeat(end.findings, log)
+    if end.stopped is not None:
+        raise ExportError(log, end.stopped)
+    if end.failure is not None:
+        raise end.failure
+
+
+def _end(ranks: Ranks, end: End, log: Log) -> None:
+    try:
+        for rank in ranks.others:
+            ranks.tell(rank, end)
+    except RankLost as lost:
+        raise _told(lost, log) from lost
+
+
+def _told(lost: RankLost, log: Log) -> ExportError:
+    """A lost rank as a finding, and as the error that ends the export."""
+    finding = log.report(rules.RANK_LOST, name=f"rank {lost.rank}", detail=lost.detail)
+    return ExportError(log, finding.message)
+
+
+def _repeat(findings: Sequence[Finding], log: Log) -> None:
+    """Rank 0's findings in the log of this one."""
+    for finding in findings:
+        facts: Any = finding.facts
+        log.report(finding.rule, at=finding.place, level=finding.level, **facts)
+
+
+def _portable(error: BaseException) -> BaseException:
+    """What rank 0 raised, in a form that another process can raise."""
+    try:
+        return pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001  # an exception of the user's may hold anything
+        return RuntimeError(f"{type(error).__name__}: {error}")

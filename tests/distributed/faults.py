@@ -1,0 +1,126 @@
+"""What goes wrong on one rank, run in processes of their own: each function gives what its rank was told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Partial
+
+from exporter import ExportError, Options, export
+from exporter.distributed.ranks import Ranks
+from tests.distributed.models import Mlp
+
+Told = dict[str, tuple[str, list[str], float]]
+"""Fault → headline, rules of the findings with their messages, seconds until it was told."""
+
+X = torch.ones(2, 8)
+
+
+class Undecided(nn.Module):
+    """Cannot be captured: its path depends on values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x) if x.sum() > 0 else x
+
+
+def another_shape(folder: str) -> None:
+    model = nn.Sequential(nn.Linear(8, 9 if dist.get_rank() == 1 else 8), nn.Linear(8, 8))
+    export(fully_shard(model), (X,))
+
+
+def no_capture(folder: str) -> None:
+    export(fully_shard(Undecided()), (X,))
+
+
+def bad_names(folder: str) -> None:
+    export(fully_shard(nn.Linear(8, 8)), (X,), input_names=("a", "b", "c"))
+
+
+def terms_of_a_sum(folder: str) -> None:
+    model = nn.Linear(8, 8)
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    model.weight = nn.Parameter(DTensor.from_local(model.weight.detach(), mesh, [Partial()]))
+    export(model, (X,))
+
+
+def a_little_slow(folder: str) -> None:
+    model = fully_shard(nn.Linear(8, 8))
+    time.sleep(2 if dist.get_rank() == 1 else 0)
+    export(model, (X,), options=Options(rank_timeout=30)).save(Path(folder, "slow.onnx"))
+
+
+def too_slow(folder: str) -> None:
+    model = fully_shard(nn.Linear(8, 8))
+    time.sleep(5 if dist.get_rank() == 1 else 0)
+    export(model, (X,), options=Options(rank_timeout=2))
+
+
+def raising_mid_stream(folder: str) -> None:
+    """Rank 1 cannot read its part of the third weight."""
+    program = export(fully_shard(Mlp()), (X,))
+    with mock.patch.object(Ranks, "send", _third(Ranks.send, _raise) if dist.get_rank() == 1 else Ranks.send):
+        program.save(Path(folder, "raising.onnx"))
+
+
+def dying_mid_stream(folder: str) -> None:
+    """The last rank ends without a word while it is asked for its third weight."""
+    program = export(fully_shard(Mlp()), (X,))
+    last = dist.get_rank() == dist.get_world_size() - 1
+    with mock.patch.object(Ranks, "send", _third(Ranks.send, _die) if last else Ranks.send):
+        program.save(Path(folder, "dying.onnx"))
+
+
+def leader_dying(folder: str) -> None:
+    """Rank 0 ends without a word while it receives its third weight."""
+    program = export(fully_shard(Mlp()), (X,))
+    with mock.patch.object(Ranks, "receive", _third(Ranks.receive, _die)):
+        program.save(Path(folder, "dying.onnx"))
+
+
+def _third(method: Callable[..., None], instead: Callable[[], None]) -> Callable[..., None]:
+    calls = iter((None, None, instead))
+
+    def called(*args: object) -> None:
+        (next(calls, None) or method)(*args)
+
+    return called
+
+
+def _raise(*_: object) -> None:
+    raise MemoryError("no memory is left")
+
+
+def _die(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def told(folder: str, faults: list[str]) -> Told:
+    """Runs the faults one after the other."""
+    found: Told = {}
+    for name in faults:
+        dist.barrier() if name != faults[-1] else None
+        start = time.monotonic()
+        headline, findings = "", []
+        try:
+            globals()[name](folder)
+        except ExportError as error:
+            headline = str(error)
+            findings = [f"{finding.rule.id} {finding.message}" for finding in error.log.findings]
+        except Exception as error:  # noqa: BLE001  # told to the test
+            headline = f"{type(error).__name__}: {error}"
+        found[name] = (headline, findings, time.monotonic() - start)
+    return found

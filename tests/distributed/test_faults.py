@@ -1,0 +1,109 @@
+"""What goes wrong on one rank is the same finding on all that live, soon, and no file is half-written."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from diagnostics import rules
+from tests.distributed.faults import Told
+from tests.distributed.spawn import Outcome, spawn
+
+FAULTS = [
+    "another_shape",
+    "no_capture",
+    "bad_names",
+    "terms_of_a_sum",
+    "a_little_slow",
+    "too_slow",
+    "raising_mid_stream",
+    "dying_mid_stream",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("faults")
+    (path / "dying.onnx").write_text("the model of before")
+    return path
+
+
+@pytest.fixture(scope="module")
+def outcomes(folder: Path) -> Sequence[Outcome]:
+    """Three ranks, of which the last dies at the end."""
+    return spawn("tests.distributed.faults", "told", 3, str(folder), FAULTS)
+
+
+@pytest.fixture(scope="module")
+def living(outcomes: Sequence[Outcome]) -> Sequence[Told]:
+    assert [outcome.code for outcome in outcomes] == [0, 0, -signal.SIGKILL], "\n".join(o.output for o in outcomes)
+    return [outcome.result for outcome in outcomes[:2]]
+
+
+def the_same(living: Sequence[Told], fault: str) -> tuple[str, list[str]]:
+    """What all living ranks were told of a fault, within ten seconds."""
+    headlines, findings, seconds = zip(*(told[fault] for told in living), strict=True)
+    assert len(set(headlines)) == 1, headlines
+    assert findings[0] == findings[1]
+    assert max(seconds) < 10
+    return headlines[0], findings[0]
+
+
+def test_another_shape_names_the_weight_and_the_rank(living: Sequence[Told]) -> None:
+    _, findings = the_same(living, "another_shape")
+    assert findings[0].startswith(f"{rules.RANKS_DISAGREE.id} The ranks do not hold the same '0.weight'")
+    assert "ranks 0 and 2: [8, 8] float32" in findings[0]
+    assert "rank 1: [9, 8] float32" in findings[0]
+
+
+def test_what_stops_rank_0_stops_all(living: Sequence[Told]) -> None:
+    _, findings = the_same(living, "no_capture")
+    assert findings[0].startswith(rules.DATA_DEPENDENT_CONTROL_FLOW.id)
+
+
+def test_what_rank_0_raises_is_raised_by_all(living: Sequence[Told]) -> None:
+    headline, _ = the_same(living, "bad_names")
+    assert headline.startswith("NamesError: input_names has 3 names")
+
+
+def test_terms_of_a_sum_are_refused(living: Sequence[Told]) -> None:
+    _, findings = the_same(living, "terms_of_a_sum")
+    assert findings[0].startswith(f"{rules.PLACEMENT_UNSUPPORTED.id} The parts that the ranks hold of 'weight'")
+
+
+def test_a_rank_may_be_slow(living: Sequence[Told], folder: Path) -> None:
+    assert the_same(living, "a_little_slow") == ("", [])
+    assert (folder / "slow.onnx").exists()
+
+
+def test_a_rank_may_be_too_slow(living: Sequence[Told]) -> None:
+    _, findings = the_same(living, "too_slow")
+    assert findings == [f"{rules.RANK_LOST.id} The export has lost 'rank 1'. It did not come within 2 s."]
+
+
+def test_a_rank_that_raises_says_why(living: Sequence[Told], folder: Path) -> None:
+    assert living[1]["raising_mid_stream"][0] == "MemoryError: no memory is left"
+    assert living[0]["raising_mid_stream"][1] == [
+        f"{rules.RANK_LOST.id} The export has lost 'rank 1'. It raised MemoryError: no memory is left."
+    ]
+    assert not (folder / "raising.onnx").exists()
+
+
+def test_a_rank_that_dies_leaves_what_was_there(living: Sequence[Told], folder: Path) -> None:
+    _, findings = the_same(living, "dying_mid_stream")
+    assert findings == [f"{rules.RANK_LOST.id} The export has lost 'rank 2'. It has ended its connection."]
+    assert (folder / "dying.onnx").read_text() == "the model of before"
+    assert sorted(path.name for path in folder.iterdir()) == ["dying.onnx", "slow.onnx"]
+
+
+@pytest.mark.slow
+def test_rank_0_may_die(tmp_path: Path) -> None:
+    first, second = spawn("tests.distributed.faults", "told", 2, str(tmp_path), ["leader_dying"])
+    assert first.code == -signal.SIGKILL
+    _, findings, seconds = second.result["leader_dying"]
+    assert findings == [f"{rules.RANK_LOST.id} The export has lost 'rank 0'. It has ended its connection."]
+    assert seconds < 20
+    assert not (tmp_path / "dying.onnx").exists()
