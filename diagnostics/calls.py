@@ -105,6 +105,29 @@ def _last(text: str, line: int, wanted: Callable[[ast.stmt], bool]) -> int | Non
     return None
 
 
+def scope_of(text: str, line: int) -> str:
+    """The class and function in which a line stands: "Model.forward"; "" for none, or a text that is not Python."""
+    return max((name for first, last, name in _scopes(text) if first <= line <= last), key=len, default="")
+
+
+@lru_cache(maxsize=16)
+def _scopes(text: str) -> tuple[tuple[int, int, str], ...]:
+    """First line, last line and qualified name of all classes and functions."""
+
+    def inside(node: ast.AST, owner: str) -> Iterator[tuple[int, int, str]]:
+        for child in ast.iter_child_nodes(node):
+            name = owner
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                name = f"{owner}.{child.name}" if owner else child.name
+                yield child.lineno, child.end_lineno or child.lineno, name
+            yield from inside(child, name)
+
+    try:
+        return tuple(inside(ast.parse(text), ""))
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+
+
 def own_statements(function: ast.AST) -> Iterator[ast.stmt]:
     """The statements of a function in the order of the source, without those of functions and classes inside it."""
     for node in ast.iter_child_nodes(function):

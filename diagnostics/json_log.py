@@ -36,6 +36,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "count": finding.count,
         "identity": finding.identity,
         "related": [_place(place) for place in finding.related],
+        "steps": [{"text": step.text, "place": _place(step.place)} for step in finding.steps],
         "fixes": [asdict(fix) for fix in finding.fixes],
         "suppression": asdict(finding.suppression) if finding.suppression else None,
         "baseline": finding.baseline,
@@ -46,7 +47,7 @@ def _place(place: Place | None) -> dict[str, object] | None:
     if place is None:
         return None
     fields = asdict(place)
-    del fields["call"]  # how the columns were found
+    del fields["call"], fields["captured"]  # how columns and steps were found
     return fields
 
 

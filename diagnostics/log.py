@@ -20,6 +20,8 @@ MAX_RELATED = 10
 IDENTIFYING_FACTS = ("op", "dim", "output", "input", "name")
 _INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 
+Trail = Callable[[Place], tuple[Step, ...]]
+"""The way of the value that a place is about, from the user's line on; no steps where it is not known."""
 Progress = Callable[[str, int, int], None]
 Revision = Callable[[Sequence[Finding]], Sequence[Finding]]
 
@@ -43,11 +45,14 @@ class _Record:
             return
         self.related.append(at)
 
-    def build(self) -> Finding:
+    def build(self, trail: Trail | None) -> Finding:
         if self.built is None:
             place = source.resolve(self.finding.place) if self.finding.place else None
+            steps = self.finding.steps or (trail(place) if trail and place else ())
+            if place and not place.stack:  # a place that was read from a model has none, the graph's node has
+                place = replace(place, stack=next((s.place.stack for s in steps if s.place.stack), ()))
             related = tuple(source.resolve(place) for place in self.related)
-            found = replace(self.finding, place=place, related=related, count=self.count)
+            found = replace(self.finding, place=place, related=related, count=self.count, steps=steps)
             self.built = replace(found, fixes=suggested(found))
         return self.built
 
@@ -75,11 +80,12 @@ class Log:
         self._errors: list[str] = []
         self._stage = ""
         self._revisions: list[Revision] = []
+        self._trail: Trail | None = None
 
     @property
     def findings(self) -> Sequence[Finding]:
         """All findings in the order of their first report, with columns, snippets and fixes, after all revisions."""
-        findings: Sequence[Finding] = [record.build() for record in self._records.values()]
+        findings: Sequence[Finding] = [record.build(self._trail) for record in self._records.values()]
         for revision in self._revisions:
             findings = revision(findings)
         return tuple(findings)
@@ -100,9 +106,10 @@ class Log:
         steps: Sequence[Step] = (),
         **facts: object,
     ) -> Finding:
-        """Say `rule` about the place `at`. Never raises and reads no file; a repeated finding is merged and counted.
+        """Say `rule` about the place `at`. Never raises; a repeated finding is merged and counted.
 
-        The finding that is returned has no columns yet; those in `findings` have.
+        No file is read, unless only the text of the line tells two causes apart. The finding that is returned has no
+        columns yet; those in `findings` have.
         """
         held = {name: plain(value) for name, value in facts.items()}
         wanted = self._levels.get(rule.id, level or rule.level)
@@ -152,6 +159,12 @@ class Log:
         if self.progress is not None:
             self.progress(self._stage, done, total)
 
+    def follow(self, trail: Trail) -> None:
+        """Findings have the steps that `trail` gives for their places, which it is asked for when findings are read."""
+        self._trail = trail
+        for record in self._records.values():
+            record.built = None
+
     def revise(self, revision: Revision) -> None:
         """Pass all findings through `revision` from now on: suppressions and baselines are such functions."""
         self._revisions.append(revision)
@@ -161,7 +174,8 @@ def identity_of(rule: Rule, at: Place | None, facts: Mapping[str, object]) -> st
     """sha256 of rule, owner and the identifying facts, in hex.
 
     The owner is the module path with indices as `*`, so that equal layers are one finding; without a module it is the
-    file. Neither lines nor metrics take part: the identity survives edits elsewhere in the file.
+    file. Where no fact names the cause, the function and the marked text do: two branches are two causes. Neither
+    lines nor metrics take part: the identity survives edits elsewhere in the file.
     """
     if at is None:
         owner = ""
@@ -170,6 +184,8 @@ def identity_of(rule: Rule, at: Place | None, facts: Mapping[str, object]) -> st
     else:
         owner = project_path(at.path)
     named = [f"{name}={facts[name]}" for name in IDENTIFYING_FACTS if name in facts]
+    if at is not None and not named:
+        named = [source.scope_at(at), source.marked_text(at)]
     return sha256("|".join((rule.id, owner, *named)).encode("utf-8", "backslashreplace")).hexdigest()
 
 

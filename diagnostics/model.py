@@ -56,6 +56,7 @@ class Place:
 
     Columns are 1-based and count UTF-16 code units; `end_column` is exclusive. A place made from a stack trace has no
     columns until it is resolved (`source.resolve`): `call` keeps the name to search for. `stack` is innermost first.
+    `captured` is the node of the captured graph from which passes made `node`.
     """
 
     path: str
@@ -68,6 +69,7 @@ class Place:
     onnx_node: str | None = None
     stack: tuple[Frame, ...] = ()
     call: str | None = None
+    captured: str | None = None
 
 
 class Applicability(StrEnum):

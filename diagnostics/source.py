@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 
-from diagnostics.calls import span_of_call, span_of_statement, span_of_test, utf16_column, utf16_length
+from diagnostics.calls import cut, scope_of, span_of_call, span_of_statement, span_of_test, utf16_column, utf16_length
 from diagnostics.model import Frame, Place
 
 # Line 2 of a frame is the source as it was at capture; carets of Python 3.11's and later traces are not matched by it.
@@ -31,7 +31,12 @@ Span = tuple[int | None, int | None, int | None, int | None]  # as code.co_posit
 
 
 def place_of_trace(
-    stack_trace: str | None, *, module: str | None = None, node: str | None = None, call: str | None = None
+    stack_trace: str | None,
+    *,
+    module: str | None = None,
+    node: str | None = None,
+    captured: str | None = None,
+    call: str | None = None,
 ) -> Place | None:
     """The place of an FX node: the innermost frame of the user's, else of a library, else None.
 
@@ -39,7 +44,7 @@ def place_of_trace(
     "aten.gelu.default", to find its columns on the line later.
     """
     frames, texts = _frames_of_trace(stack_trace or "")
-    return _place(frames, texts, module=module, node=node, call=call)
+    return _place(frames, texts, module=module, node=node, captured=captured, call=call)
 
 
 def place_of_exception(exc: BaseException) -> Place | None:
@@ -98,6 +103,19 @@ def resolve(place: Place) -> Place:
     return replace(place, column=start + 1, end_column=end + 1, snippet=place.snippet or text.strip())
 
 
+def scope_at(place: Place) -> str:
+    """The class and function that a place is in: "Model.forward"; "" where its file does not say."""
+    return scope_of("".join(lines_of(place.path)), place.line)
+
+
+def marked_text(place: Place) -> str:
+    """What a place marks: its columns of the line, else the line; "" where its file cannot be read."""
+    line = line_at(place.path, place.line)
+    if line is None:
+        return place.snippet or ""
+    return (cut(line, place.column, place.end_column) if place.column is not None else None) or line.strip()
+
+
 def lines_of(path: str) -> Sequence[str]:
     """The lines of a source file with their ends; none if it is gone, not text, or too long to be written by hand."""
     try:
@@ -142,6 +160,7 @@ def _place(
     *,
     module: str | None = None,
     node: str | None = None,
+    captured: str | None = None,
     call: str | None = None,
 ) -> Place | None:
     shown = [(frame, text, kind_of(frame.path)) for frame, text in zip(frames, texts, strict=True)]
@@ -151,7 +170,16 @@ def _place(
         return None
     frame, text, _ = chosen
     stack = tuple(frame for frame, _, _ in shown)
-    return Place(frame.path, frame.line, snippet=text or None, module=module or None, node=node, stack=stack, call=call)
+    return Place(
+        frame.path,
+        frame.line,
+        snippet=text or None,
+        module=module or None,
+        node=node,
+        captured=captured,
+        stack=stack,
+        call=call,
+    )
 
 
 def _chain(exc: BaseException) -> Iterator[BaseException]:

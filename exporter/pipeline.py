@@ -17,7 +17,7 @@ from exporter.capture.attention import masks_unread
 from exporter.capture.caches import register_caches
 from exporter.capture.inference import CaptureError, unwrapped
 from exporter.capture.inputs import arguments_of, leaves_of
-from exporter.capture.keywords import in_order, named_keywords
+from exporter.capture.keywords import in_order, known_signature, named_keywords
 from exporter.capture.shapes import from_dynamic_axes
 from exporter.distributed import is_sharded
 from exporter.ir_passes import passes_of, run_ir_passes
@@ -27,6 +27,7 @@ from exporter.lowerings import LOWERINGS
 from exporter.notes import report_mutations, report_unknown_sizes
 from exporter.options import Options
 from exporter.save import save
+from exporter.ways import Way
 from exporter.weights import open_checkpoint
 from exporter.weights.assign import owner_of, with_weights
 from exporter.weights.stored import Stored, require_whole
@@ -129,24 +130,29 @@ def _exported(
     checkpoint = None if options.weights is None else open_checkpoint(options.weights)
     table = extend(LOWERINGS, options.lowerings)
     register_caches()
+    way = Way(log, options.dump)
     try:
-        kwargs = in_order(unwrapped(model), kwargs)
-        with log.stage("capture"), named_keywords(unwrapped(model), kwargs), masks_unread():
-            if dynamic_axes and dynamic_shapes is None:
-                dynamic_shapes = _shapes_of_axes(model, args, kwargs, dynamic_axes, options)
-            program = capture(model, args, kwargs, dynamic_shapes, options, log)
+        with known_signature(unwrapped(model), args):
+            kwargs = in_order(unwrapped(model), kwargs)
+            with log.stage("capture"), named_keywords(unwrapped(model), kwargs), masks_unread():
+                if dynamic_axes and dynamic_shapes is None:
+                    dynamic_shapes = _shapes_of_axes(model, args, kwargs, dynamic_axes, options)
+                program = capture(model, args, kwargs, dynamic_shapes, options, log)
+                way.captured(program.graph_module)
         if checkpoint is not None:
             with log.stage("weights"):
                 program = with_weights(program, owner_of(unwrapped(model)), checkpoint, log)
         program = replace(program, sources={**sources, **program.sources})
         with log.stage("normalize"):
             program = normalize(program, table.keys(), log, options.dump)
+            way.normalized(program.graph_module)
             report_mutations(program, log)
         with log.stage("lower"):
             onnx = lower(program, table, options, log)
             report_unknown_sizes(onnx, program, log)
         with log.stage("finish"):
             onnx = run_ir_passes(onnx, passes_of(options), log, options.dump)
+            way.finished(onnx)
     except (Stop, CaptureError) as stop:
         raise ExportError(log, str(stop)) from stop
     return OnnxProgram(onnx, program, log, weights_in_place=options.weights_in_place)

@@ -15,7 +15,10 @@ from diagnostics import Place
 from diagnostics.source import place_of_trace
 from fx_passes.sizes import size_of
 
-PROVENANCE = ("stack_trace", "nn_module_stack", "torch_fn", "from_node", "custom")
+CAPTURED = "fxport_captured"
+"""Key of `node.meta`: the name in the captured graph of the node that this one was made from."""
+
+PROVENANCE = ("stack_trace", "nn_module_stack", "torch_fn", "from_node", "custom", CAPTURED)
 """Keys of `node.meta` that say where a node came from; whoever makes a node copies them."""
 
 ORIGIN = "fxport_origin"
@@ -25,7 +28,11 @@ ORIGIN = "fxport_origin"
 def place_of(node: Node) -> Place | None:
     """The user's line that a node came from, with its module path and its FX name; None where nothing is known."""
     return place_of_trace(
-        node.meta.get("stack_trace") or "", module=module_path(node), node=node.name, call=operator_name(node)
+        node.meta.get("stack_trace") or "",
+        module=module_path(node),
+        node=node.name,
+        captured=node.meta.get(CAPTURED),
+        call=operator_name(node),
     )
 
 

@@ -84,8 +84,15 @@ def _statement(site: Site, node: ast.If) -> Iterator[Fix]:
 
 
 def _line(site: Site, node: ast.stmt, last: ast.stmt, text: str) -> Edit:
-    """`text` in the place of all statements from `node` to `last`, its lines after the first indented as they are."""
-    return site.replaced(node, re.sub(r"\n(?=.)", f"\n{site.indent(node)}", text), until=last)
+    """`text` in the place of all statements from `node` to `last`, its lines after the first indented as they are.
+
+    A function has a blank line above it, unless it begins its block.
+    """
+    edit = site.replaced(node, re.sub(r"\n(?=.)", f"\n{site.indent(node)}", text), until=last)
+    above = site.lines[node.lineno - 2].split("#")[0].rstrip() if node.lineno > 1 else ""
+    if not text.startswith("def ") or not above or above.endswith(":") or site.indent(node).strip():
+        return edit
+    return replace(edit, column=1, text=f"\n{site.indent(node)}{edit.text}")
 
 
 def _otherwise(site: Site, node: ast.If) -> tuple[Branch, ast.stmt]:

@@ -15,6 +15,7 @@ from diagnostics.model import Finding, Place
 from diagnostics.paths import write_whole
 
 LARGEST_FILE = 64 * 2**20
+WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,21 @@ def write_sarif(
 
 
 def as_text(document: Mapping[str, object]) -> str:
-    """Strict JSON with a final line feed."""
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """Strict JSON with a final line feed. What fits on a line stands on one: half the bytes of a value a line."""
+    return _written(document, 0) + "\n"
+
+
+def _written(value: object, depth: int) -> str:
+    flat = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if not value or not isinstance(value, (dict, list)) or len(flat) + depth <= WIDTH:
+        return flat
+    if isinstance(value, dict):
+        items = [f"{json.dumps(key, ensure_ascii=False)}: {_written(item, depth + 1)}" for key, item in value.items()]
+    else:
+        items = [_written(item, depth + 1) for item in value]
+    first, last = "{}" if isinstance(value, dict) else "[]"
+    inner = ",\n".join(f"{' ' * (depth + 1)}{item}" for item in items)
+    return f"{first}\n{inner}\n{' ' * depth}{last}"
 
 
 def read_sarif(path: str | os.PathLike[str], *, root: Path | None = None) -> Sequence[Finding]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from diagnostics import rules
 from diagnostics.log import Log
-from diagnostics.model import BaselineState, Finding, Place, Rule
+from diagnostics.model import BaselineState, Finding, Level, Place, Rule
 from diagnostics.paths import quoted, root_for
 from diagnostics.sarif import About, Profile
 from diagnostics.sarif.messages import message_strings
@@ -88,8 +88,11 @@ def _driver(table: Sequence[Rule], findings: Sequence[Finding], profile: Profile
 
 def _descriptor(rule: Rule, findings: Sequence[Finding], profile: Profile) -> Any:
     known = rule.id in rules.RULES
-    page = rules.page(rule) if known else rule.message
     meaning = rules.section(rule, "What it means") if known else rule.message
+    worst = max((finding.level.rank for finding in findings), default=Level.NOTE.rank)
+    page = rules.page(rule) if known and worst > Level.NOTE.rank else None  # that of a note is a link away
+    in_help = profile.pages_in_help and (worst == Level.ERROR.rank or not profile.pages_in_description)
+    advice = rules.hint(rule) if known else rule.message
     return om.ReportingDescriptor(
         id=rule.id,
         name=rule.name,
@@ -97,7 +100,7 @@ def _descriptor(rule: Rule, findings: Sequence[Finding], profile: Profile) -> An
         full_description=om.MultiformatMessageString(
             text=meaning[:LONGEST_DESCRIPTION], markdown=page if profile.pages_in_description else None
         ),
-        help=om.MultiformatMessageString(text=page, markdown=page if profile.pages_in_help else None),
+        help=om.MultiformatMessageString(text=advice or meaning, markdown=page if in_help else None),
         help_uri=rules.help_uri(rule),
         message_strings={
             name: om.MultiformatMessageString(text=text) for name, text in message_strings(rule, findings).items()

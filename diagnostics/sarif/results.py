@@ -125,8 +125,8 @@ def _other(place: Place) -> str:
 
 
 def _stacks(place: Place, where: Where) -> Sequence[Any] | None:
-    if not place.stack:
-        return None
+    if not place.stack or [(frame.path, frame.line) for frame in place.stack] == [(place.path, place.line)]:
+        return None  # one frame is the place itself
     frames = [
         om.StackFrame(
             location=om.Location(
@@ -147,14 +147,19 @@ def _code_flows(steps: Sequence[Step], where: Where) -> Sequence[Any] | None:
     if not steps:
         return None
     locations = [
-        om.ThreadFlowLocation(
-            execution_order=number,
-            nesting_level=step.nesting,
-            location=_location(step.place, where, text=visible(step.text)),
-        )
-        for number, step in enumerate(steps, start=1)
+        om.ThreadFlowLocation(nesting_level=step.nesting or None, location=_step(step, where)) for step in steps
     ]
     return [om.CodeFlow(thread_flows=[om.ThreadFlow(locations=locations)])]
+
+
+def _step(step: Step, where: Where) -> Any:
+    """A step is where something stands, and shows no source: a result has several, and their texts have the names."""
+    place = step.place
+    region = om.Region(start_line=max(1, place.line), start_column=place.column, end_column=place.end_column)
+    return om.Location(
+        physical_location=om.PhysicalLocation(artifact_location=_artifact(place.path, where), region=region),
+        message=om.Message(text=visible(step.text)),
+    )
 
 
 def _fix(fix: Fix, where: Where) -> Any:

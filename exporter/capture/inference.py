@@ -27,6 +27,7 @@ from exporter.capture.derivatives import forward_mode_by_reverse, gradients_reco
 from exporter.capture.dimensions import Comparison
 from exporter.capture.failures import first_line, report_failure
 from exporter.capture.fake import fake_weights
+from exporter.capture.frames import helpers_kept
 from exporter.capture.guards import Guard, recorded_guards
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.loops import keeping_loops
@@ -110,7 +111,8 @@ Attempt = Callable[[Call, list[Guard], Log], ExportedProgram]
 
 def _taken(call: Call, paths: Sequence[str], options: Options, log: Log, attempt: Attempt) -> Taken:
     told = Log()
-    with recorded_guards() as guards, assigned_tensors() as assigned, fake_weights(call.model), _quiet():
+    fakes, frames = fake_weights(call.model), helpers_kept()
+    with recorded_guards() as guards, assigned_tensors() as assigned, fakes, frames, _quiet():
         exported = attempt(call, guards, log)
     for path in sorted(set(assigned)):  # PyTorch names them in no order
         told.report(rules.STATE_LOST, at=place_of_assignment(call.model, path), name=path)

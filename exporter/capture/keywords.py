@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import Parameter
 from typing import Any
@@ -24,6 +24,34 @@ def in_order(model: Any, kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
         return given
     known = [name for name in inspect.signature(model.forward).parameters if name in given]
     return {name: given[name] for name in (*known, *(name for name in given if name not in known))}
+
+
+@contextmanager
+def known_signature(model: Any, args: Sequence[Any]) -> Iterator[None]:
+    """While a model is captured, a `forward` of which Python knows no signature, such as torch.neg, has one.
+
+    Its parameters are those that are given: arg0, arg1, …
+    """
+    if not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule) or _has_signature(model):
+        yield
+        return
+    inner = model.forward
+
+    def forward(*given: Any, **named: Any) -> Any:
+        return inner(*given, **named)
+
+    names = [Parameter(f"arg{number}", Parameter.POSITIONAL_OR_KEYWORD) for number in range(len(args))]
+    forward.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]  # what inspect.signature reads first
+    with replaced_forward(model, forward):
+        yield
+
+
+def _has_signature(model: torch.nn.Module) -> bool:
+    try:
+        inspect.signature(model.forward)
+    except ValueError:
+        return False
+    return True
 
 
 @contextmanager

@@ -56,7 +56,13 @@ def log(model_file: str) -> Log:
                 trace, module=f"encoder.{layer}.twist", node=f"twist_{layer}", call="mylib.twist.default"
             )
             log.report(rules.CUSTOM_OPERATOR_EMITTED, at, op="mylib.twist.default", domain="mylib", onnx_op="Twist")
-        cast = Place(model_file, 7, call="aten.rsub.Scalar", module="encoder", stack=(Frame(model_file, 7, "forward"),))
+        cast = Place(
+            model_file,
+            7,
+            call="aten.rsub.Scalar",
+            module="encoder",
+            stack=(Frame(model_file, 7, "mask"), Frame(model_file, 8, "forward")),
+        )
         fix = Fix("Write `1 - mask.to(x.dtype)`.", (Edit(model_file, 7, 18, 7, 28, "1 - mask.to(x.dtype)"),))
         steps = (Step("your line", cast), Step("FX node %rsub", Place("dump/3-promote.fx.py", 4), 1))
         log.report(

@@ -61,7 +61,7 @@ ROWS = {
         "def f(x):\n    top = x.max().item()\n    if «top > 1.0»:\n        y = x / top\n        x = y * 2\n    else:\n        x = x * 2\n"
         "    return x\n",
         {},
-        "def f(x):\n    top = x.max()\n    def on_true(x):\n        y = x / top\n        x = y * 2\n        return x\n\n"
+        "def f(x):\n    top = x.max()\n\n    def on_true(x):\n        y = x / top\n        x = y * 2\n        return x\n\n"
         "    def on_false(x):\n        x = x * 2\n        return x\n\n"
         "    x = torch.cond(top > 1.0, on_true, on_false, (x,))\n    return x\n",
     ),

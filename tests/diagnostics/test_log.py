@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +70,24 @@ def test_without_a_module_the_file_is_the_owner() -> None:
     log = Log()
     identities = {log.report(rules.CAPTURE_FAILED, at(module=None, path=path)).identity for path in ("a.py", "b.py")}
     assert len(identities) == 2
+
+
+def test_two_branches_of_one_file_are_two_causes_and_survive_a_move(tmp_path: Path) -> None:
+    file = tmp_path / "m.py"
+    branch = "class {0}:\n    def forward(self, x):\n        if {1}:\n            return x\n"
+
+    def identities(text: str, *lines: int) -> set[str]:
+        file.write_text(text, encoding="utf-8")
+        linecache.clearcache()
+        log = Log()
+        places = [Place(str(file), line) for line in lines]
+        return {log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, place, detail="x").identity for place in places}
+
+    one, other = (branch.format(name, "x.sum() > 0") for name in "AB")
+    text = f"{one}        if x.min() > 0:\n            return x\n{other}"
+    found = identities(text, 3, 5, 9)
+    assert len(found) == 3
+    assert identities("import torch\n\n" + text, 5, 7, 11) == found
 
 
 def test_identity_is_the_same_in_another_checkout(tmp_path_factory: pytest.TempPathFactory) -> None:

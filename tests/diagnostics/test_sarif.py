@@ -188,14 +188,19 @@ def test_github_gets_the_worst_five_thousand(project: Path) -> None:
 
 
 def test_pages_are_where_each_consumer_looks(log: Log) -> None:
-    def rule(profile: str) -> dict[str, Any]:
-        return strict(as_text(to_sarif(log, profile=profile)))["runs"][0]["tool"]["driver"]["rules"][0]
+    def rule(profile: str, rule_id: str) -> dict[str, Any]:
+        table = strict(as_text(to_sarif(log, profile=profile)))["runs"][0]["tool"]["driver"]["rules"]
+        return next(entry for entry in table if entry["id"] == rule_id)
 
-    assert "markdown" in rule("full")["help"]
-    assert "markdown" in rule("full")["fullDescription"]
-    assert "markdown" not in rule("ide")["help"]
-    assert "markdown" in rule("ide")["fullDescription"]
-    assert "markdown" in rule("github")["help"]
+    error, note = "FXP3001", "FXP1005"
+    assert "markdown" in rule("full", error)["help"]
+    assert "markdown" in rule("full", error)["fullDescription"]
+    assert "markdown" not in rule("ide", error)["help"]
+    assert "markdown" in rule("ide", error)["fullDescription"]
+    assert "markdown" in rule("github", error)["help"]
+    for profile in PROFILES:
+        assert "markdown" not in rule(profile, note)["help"] | rule(profile, note)["fullDescription"]
+        assert rule(profile, note)["help"]["text"] == rules.hint(rules.RULES[note])
 
 
 def test_the_run_says_whose_failure_it_was(log: Log) -> None:

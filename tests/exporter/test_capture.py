@@ -356,3 +356,13 @@ def test_a_failed_capture_leaves_nothing_behind() -> None:
 def test_inputs_that_do_not_fit() -> None:
     (finding,) = failing(Pair(), (torch.randn(3),))
     assert finding.rule.id == "FXP1010"
+
+
+def test_a_forward_without_a_signature() -> None:
+    """Python knows no parameters of a function that is written in C."""
+    model = torch.nn.Module()
+    model.forward = torch.neg
+    program = export(model, (torch.ones(2, 3),))
+    assert [value.name for value in program.model.graph.inputs] == ["arg0"]
+    assert [node.op_type for node in program.model.graph] == ["Neg"]
+    assert model.forward is torch.neg
