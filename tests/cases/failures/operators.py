@@ -153,7 +153,7 @@ class WrongLayer(nn.Module):
         return self.linear(x).relu()
 
 
-class OtherDevice(nn.Module):
+class NoMemory(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("scale", torch.ones(6, device="meta"))
@@ -269,5 +269,5 @@ CASES = (
     FailureCase(
         "a layer of another width", "shape mismatch", "FXP1001", "return «self.linear(x)».relu()", WrongLayer, (X,)
     ),
-    FailureCase("two devices", "device", "FXP1001", "return «x * self.scale»", OtherDevice, (X,)),
+    FailureCase("a buffer without memory", "device", "FXP7014", "return «x * self.scale»", NoMemory, (X,)),
 )
