@@ -206,6 +206,13 @@ PROVIDER_FELL_BACK = Rule(
     "FXP6004", "ProviderFellBack", WARNING, "'{used}' ran in the place of '{provider}'. Reason: '{detail}'."
 )
 
+NODE_ELSEWHERE = Rule(
+    "FXP6005",
+    "NodeElsewhere",
+    WARNING,
+    "'{op}' runs on '{used}', not on '{provider}', so its operands may be copied there and back.",
+)
+
 # 7: the artifact
 
 EXTERNAL_DATA_WRITTEN = Rule(

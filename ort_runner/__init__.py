@@ -3,7 +3,7 @@
 `import ort_runner` does not import onnxruntime; what runs a model does.
 """
 
-from ort_runner.bench import Latency, latency
+from ort_runner.bench import Latency, latency, latency_alone
 from ort_runner.compare import Gap, compare
 from ort_runner.placement import Placed, placement
 from ort_runner.providers import PROVIDERS, Provider, resolve
@@ -21,6 +21,7 @@ __all__ = [
     "Validation",
     "compare",
     "latency",
+    "latency_alone",
     "load_all",
     "placement",
     "resolve",

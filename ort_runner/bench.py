@@ -1,27 +1,31 @@
-"""How long a model takes in ONNX Runtime."""
+"""How long a model takes in ONNX Runtime, and how much memory."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ort_runner.failures import RUN, failure_of
+from diagnostics import rules
+from ort_runner.failures import RUN, Failure, failure_of
 from ort_runner.providers import AUTO, choose
 from ort_runner.session import open_session, to_ort
-
-if TYPE_CHECKING:
-    import onnxruntime
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds per run. `provider` is the one that ran; `threads` of 0 is ONNX Runtime's own choice."""
+    """Seconds per run. `provider` is the one that ran; `threads` of 0 is ONNX Runtime's own choice.
+
+    `memory` is what session and runs added to the memory of their process at the most, in bytes, where it is known.
+    """
 
     provider: str
     runs: int
@@ -30,6 +34,22 @@ class Latency:
     p90: float
     fastest: float
     mean: float
+    memory: int | None = None
+
+    @classmethod
+    def of(cls, seconds: Sequence[float], provider: str, threads: int) -> Latency:
+        """The figures of timed runs. Raises ValueError without any."""
+        if not len(seconds):
+            raise ValueError("no run was timed")
+        return cls(
+            provider=provider,
+            runs=len(seconds),
+            threads=threads,
+            median=float(np.median(seconds)),
+            p90=float(np.quantile(seconds, 0.9)),
+            fastest=float(np.min(seconds)),
+            mean=float(np.mean(seconds)),
+        )
 
 
 def latency(
@@ -57,28 +77,82 @@ def latency(
     binding = session.io_binding()
     device = "cpu" if name == "cpu" else "cuda"
     values = {key: to_ort(array) for key, array in inputs.items()}  # they own the memory that is bound
+
+    def run() -> None:
+        session.run_with_iobinding(binding)
+        binding.synchronize_outputs()
+
     try:
         for key, value in values.items():
             binding.bind_ortvalue_input(key, value)
         for output in session.get_outputs():
             binding.bind_output(output.name, device)
         binding.synchronize_inputs()
-        seconds = np.array([_timed(session, binding) for _ in range(warmup + runs)])[warmup:]
+        seconds = timed(run, runs, warmup)
     except Exception as error:
         raise failure_of(error, RUN, name) from error
-    return Latency(
-        provider=name,
-        runs=runs,
-        threads=threads,
-        median=float(np.median(seconds)),
-        p90=float(np.quantile(seconds, 0.9)),
-        fastest=float(seconds.min()),
-        mean=float(seconds.mean()),
-    )
+    return Latency.of(seconds, name, threads)
 
 
-def _timed(session: onnxruntime.InferenceSession, binding: onnxruntime.IOBinding) -> float:
-    start = time.perf_counter()
-    session.run_with_iobinding(binding)
-    binding.synchronize_outputs()
-    return time.perf_counter() - start
+def timed(run: Callable[[], object], runs: int, warmup: int) -> list[float]:
+    """The seconds of each of `runs` calls, after `warmup` more."""
+    seconds = []
+    for _ in range(warmup + runs):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return seconds[warmup:]
+
+
+def latency_alone(
+    model_path: str | os.PathLike[str],
+    inputs: Mapping[str, np.ndarray],
+    provider: str = AUTO,
+    *,
+    runs: int = 50,
+    warmup: int = 5,
+    threads: int = 0,
+) -> Latency:
+    """As `latency`, in a process of its own, whose memory is told as well. Raises the same, and Failure for a crash."""
+    work = _Work(Path(model_path).absolute(), dict(inputs), provider, runs, warmup, threads)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        try:
+            found = pool.submit(_measured, work).result()
+        except BrokenProcessPool as error:
+            raise Failure(rules.RUNTIME_FAILED, {"error": "its process died while it was timed"}, fatal=True) from error
+    if isinstance(found, Latency):
+        return found
+    raise Failure(rules.RULES[found[0]], found[1], node=found[2])
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    model: Path
+    inputs: dict[str, np.ndarray]
+    provider: str
+    runs: int
+    warmup: int
+    threads: int
+
+
+def _measured(work: _Work) -> Latency | tuple[str, dict[str, str], str | None]:
+    """The child's side. A failure goes back in parts, because exceptions lose their fields on the way."""
+    before = _memory()
+    try:
+        found = latency(
+            work.model, work.inputs, work.provider, runs=work.runs, warmup=work.warmup, threads=work.threads
+        )
+    except Failure as failure:
+        return failure.rule.id, {name: str(value) for name, value in failure.facts.items()}, failure.node
+    after = _memory()
+    return found if before is None or after is None else replace(found, memory=max(after - before, 0))
+
+
+def _memory() -> int | None:
+    """The most memory that this process has held so far, in bytes; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such module
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024

@@ -23,6 +23,9 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew instead of comparing")
+    parser.addoption(
+        "--provider", action="append", help="where tests/gpu runs; by default on those of a GPU; repeatable"
+    )
     parser.addoption("--slow", action="store_true", help="run the whole of the suites of which CI runs a sample")
 
 

@@ -19,6 +19,8 @@ COMMANDS = {
     "export": "Export a PyTorch model to ONNX and validate it in ONNX Runtime.",
     "validate": "Compare an ONNX model with the PyTorch model that it came from.",
     "bisect": "Find the stage and the line that a difference from PyTorch comes from.",
+    "bench": "Time an ONNX model in ONNX Runtime beside PyTorch.",
+    "place": "Tell which nodes of an ONNX model run on which provider.",
     "check": "Check all models of a manifest: each exported and validated.",
     "train-step": "Export a training step to ONNX: forward, loss, backward and optimizer in one model.",
     "diff": "Tell two ONNX files apart: interface, operators, weights.",

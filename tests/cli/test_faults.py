@@ -37,7 +37,7 @@ class Outcome:
     place: Place
 
 
-def outcome_of(fault: Fault, folder: Path) -> Outcome:
+def outcome_of(fault: Fault, folder: Path, provider: str = "cpu") -> Outcome:
     """Plant, export, validate."""
     example = build(fault.model)
     sound = exported(example, Options())
@@ -55,7 +55,7 @@ def outcome_of(fault: Fault, folder: Path) -> Outcome:
         )
         path = program.save(folder / "model.onnx")[0]
         source = Source("model", example.model, example.args, example.kwargs, example.dynamic_shapes)
-        validation_of(path, source, program, "cpu", log, isolate=False, options=options, told=told.append)
+        validation_of(path, source, program, provider, log, isolate=False, options=options, told=told.append)
     findings = tuple(finding for finding in log.findings if finding.rule in LOCATABLE)
     return Outcome(findings, told[0] if told else None, stage, place)
 

@@ -1,0 +1,172 @@
+"""`fxport bench MODEL`: how long a run takes in ONNX Runtime, beside eager PyTorch and torch.compile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from diagnostics import Log
+from exporter.cli import arguments
+from exporter.cli.edge import FailOn, Format, Report, run
+from exporter.cli.inputs import with_inputs
+from exporter.cli.source import Source, load, one_line, require_file
+from exporter.cli.summary import size
+from exporter.cli.usage import UsageError
+from exporter.cli.validate import matched
+from exporter.cli.validation import require_provider
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ort_runner import Latency
+
+EAGER, COMPILED = "PyTorch, eager", "PyTorch, compiled"
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
+    against: Annotated[
+        str, typer.Option("--against", metavar="SOURCE", help="The model in PyTorch, as for export: timed beside it.")
+    ],
+    input: arguments.Input = None,
+    inputs: arguments.Inputs = None,
+    provider: arguments.Provider = "auto",
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Runs that are timed.")] = 50,
+    warmup: Annotated[int, typer.Option("--warmup", min=0, help="Runs before them.")] = 5,
+    threads: Annotated[int, typer.Option("--threads", min=0, help="Threads of each side; 0: as many as cores.")] = 0,
+    compile: Annotated[
+        bool, typer.Option("--compile", help="Also time what torch.compile makes of the model.")
+    ] = False,
+) -> None:
+    """Time an ONNX model in ONNX Runtime beside the PyTorch model that it came from, on the same inputs.
+
+    ONNX Runtime has a process of its own; inputs and outputs are bound once. Exit codes are those of `fxport export`.
+    """
+    require_file(model)
+    require_provider(provider)
+    asked = Bench(model, against, input or (), inputs, provider, runs, warmup, threads, compile)
+    raise typer.Exit(run(lambda log: bench(asked, log), Report(against, Format.TEXT, None, FailOn.ERROR)))
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A command line of `fxport bench`."""
+
+    path: Path
+    against: str
+    input: Sequence[str]
+    inputs: Path | None
+    provider: str
+    runs: int
+    warmup: int
+    threads: int
+    compiled: bool
+
+
+def bench(asked: Bench, log: Log) -> str:
+    """Time each of them; returns the table."""
+    from diagnostics import Stop
+    from ort_runner import latency_alone
+    from ort_runner.failures import Failure
+
+    with log.stage("load"):
+        source = with_inputs(load(asked.against), asked.input, asked.inputs)
+        fed = inputs_of(asked.path, source, asked.against)
+    rows: dict[str, Latency | str] = {}
+    with log.stage("onnxruntime"):
+        try:
+            found = latency_alone(
+                asked.path, fed, asked.provider, runs=asked.runs, warmup=asked.warmup, threads=asked.threads
+            )
+        except Failure as failure:
+            facts: Mapping[str, Any] = failure.facts  # what Log.report takes as keywords
+            log.report(failure.rule, **facts)
+            raise Stop(log, "onnxruntime") from failure
+        except ValueError as error:
+            raise UsageError(f"--provider: {error}; choose another.") from error
+        rows[f"ONNX Runtime, {found.provider}"] = found
+    with log.stage("eager"):
+        rows[EAGER] = of_pytorch(asked, source, found.provider, compiled=False)
+    if asked.compiled:
+        with log.stage("compiled"):
+            rows[COMPILED] = of_pytorch(asked, source, found.provider, compiled=True)
+    return "\n".join(table(rows, found))
+
+
+def inputs_of(path: Path, source: Source, against: str) -> dict[str, np.ndarray]:
+    """The example inputs of SOURCE under the names of the file, matched by their order."""
+    import onnx_ir as ir
+    from torch import nn
+
+    from exporter.arrays import as_array
+    from exporter.capture.inference import unwrapped
+    from exporter.capture.inputs import arguments_of, leaves_of
+
+    if not isinstance(source.model, nn.Module):
+        raise UsageError(f"'{against}' is no nn.Module, so PyTorch cannot be timed; name the model itself.")
+    try:
+        model = ir.load(path)
+    except Exception as error:  # protobuf and onnx_ir raise their own kinds for a foreign file
+        raise UsageError(f"'{path}' is no ONNX model: {one_line(error)}; name an .onnx file.") from error
+    import torch
+
+    leaves = leaves_of(arguments_of(unwrapped(source.model), source.args or (), source.kwargs))
+    values = {leaf.path: as_array(torch.as_tensor(leaf.value)) for leaf in leaves if leaf.value is not None}
+    needed = [entry for entry in model.graph.inputs if not entry.is_initializer()]
+    return matched(values, needed, f"inputs of '{against}'")
+
+
+def of_pytorch(asked: Bench, source: Source, provider: str, *, compiled: bool) -> Latency | str:
+    """The figures of eager PyTorch, or of torch.compile; the reason where it does not run."""
+    import torch
+    from torch import nn
+
+    from exporter.timing import seconds_of
+    from ort_runner import Latency
+
+    assert isinstance(source.model, nn.Module)
+    device = "cpu" if provider == "cpu" else "cuda"
+    threads = torch.get_num_threads()
+    if asked.threads:
+        torch.set_num_threads(asked.threads)
+    try:
+        seconds = seconds_of(
+            source.model,
+            source.args or (),
+            source.kwargs,
+            runs=asked.runs,
+            warmup=max(asked.warmup, 1),
+            device=device,
+            compiled=compiled,
+        )
+    except Exception as error:  # noqa: BLE001  # the user's code and the compiler raise what they like
+        return f"not timed: {one_line(error)}"
+    finally:
+        torch.set_num_threads(threads)
+    return Latency.of(seconds, device, asked.threads)
+
+
+def table(rows: Mapping[str, Latency | str], first: Latency) -> Iterator[str]:
+    """A line for each, with the median of the `first` in parts of its own."""
+    width = max(map(len, rows))
+    yield f"{'':<{width}}  {'median':>9}  {'p90':>9}  {'runs/s':>9}  {'memory':>9}  {'ratio':>6}"
+    for name, found in rows.items():
+        if isinstance(found, str):
+            yield f"{name:<{width}}  {found}"
+            continue
+        memory = size(found.memory) if found.memory is not None else "–"
+        figures = (duration(found.median), duration(found.p90), f"{1 / found.mean:.4g}", memory)
+        ratio = f"{first.median / found.median:.2f}"
+        yield f"{name:<{width}}  {'  '.join(f'{each:>9}' for each in figures)}  {ratio:>6}"
+    yield f"{first.runs} runs of each; ratio: ONNX Runtime's median in parts of the row's"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit that gives at least one digit before the point."""
+    factor, unit = next(((factor, unit) for factor, unit in UNITS if seconds >= factor), UNITS[-1])
+    return f"{seconds / factor:.3g} {unit}"

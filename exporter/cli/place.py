@@ -1,0 +1,102 @@
+"""`fxport place MODEL`: which nodes run on which provider, here or as its table of kernels foretells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from diagnostics import Log, Place, Stop, rules
+from exporter.cli import arguments
+from exporter.cli.edge import FailOn, Format, Report, run
+from exporter.cli.output import require_writable
+from exporter.cli.prediction import require_table
+from exporter.cli.source import require_file
+from exporter.cli.summary import plural
+from exporter.cli.usage import UsageError
+from exporter.cli.validation import require_provider
+
+if TYPE_CHECKING:
+    from ort_runner import Placed
+
+CPU = "cpu"
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
+    provider: Annotated[
+        str, typer.Option("--provider", help="The provider of ONNX Runtime; auto: CUDA or CPU.")
+    ] = "auto",
+    predict: arguments.Predict = None,
+    sarif: arguments.Sarif = None,
+    fail_on: arguments.FailOnLevel = FailOn.ERROR,
+    format: arguments.OutputFormat = Format.TEXT,
+) -> None:
+    """Tell which nodes of an ONNX model run on which provider.
+
+    Each node that does not run on the provider that was asked for is a warning, at the line that it came from. Exit
+    codes are those of `fxport export`.
+    """
+    require_file(model)
+    require_provider(provider)
+    if predict is not None:
+        require_table(predict)
+    if sarif is not None:
+        require_writable(sarif, "--sarif")
+
+    def work(log: Log) -> str:
+        return predicted_on(model, predict, log) if predict is not None else placed_on(model, provider, log)
+
+    raise typer.Exit(run(work, Report(str(model), format, sarif, fail_on)))
+
+
+def placed_on(path: Path, provider: str, log: Log) -> str:
+    """Open a session and ask it; returns the table."""
+    from ort_runner import placement
+    from ort_runner.failures import Failure
+    from ort_runner.model_file import read_model_file
+    from ort_runner.providers import choose
+
+    with log.stage("place"):
+        try:
+            nodes = placement(path, provider)
+        except Failure as failure:
+            facts: Mapping[str, Any] = failure.facts
+            log.report(failure.rule, at=Place(str(path), 1, 1), **facts)
+            raise Stop(log, "place") from failure
+        except ValueError as error:
+            raise UsageError(f"--provider: {error}; choose another, or --predict {provider}.") from error
+        wanted = choose(provider).provider.name
+        file = read_model_file(path)
+        for node in nodes:
+            if node.provider != wanted:
+                at = file.place_of_node(node.node)
+                log.report(rules.NODE_ELSEWHERE, at=at, op=node.op, used=node.provider, provider=wanted)
+    return "\n".join(table(nodes))
+
+
+def predicted_on(path: Path, provider: str, log: Log) -> str:
+    """Look each node up in the table of the provider's kernels; returns the summary."""
+    from exporter.cli.diff import loaded
+    from exporter.cli.prediction import prediction_of
+    from exporter.placement import predicted
+
+    model = loaded(path)
+    with log.stage("place"):
+        for op, place in predicted(model, provider).elsewhere:
+            at = place or Place(str(path), 1, 1)
+            log.report(rules.NODE_ELSEWHERE, at=at, op=op, used=CPU, provider=provider)
+    return prediction_of(model, provider)
+
+
+def table(nodes: Sequence[Placed]) -> Iterator[str]:
+    """A line for each provider: how many nodes, and of which operators, the most frequent first."""
+    providers = Counter(node.provider for node in nodes)
+    width = max(map(len, providers), default=0)
+    for provider, count in providers.most_common():
+        operators = Counter(node.op for node in nodes if node.provider == provider)
+        told = ", ".join(f"{op} {number}" for op, number in operators.most_common())
+        yield f"{provider:<{width}}  {plural(count, 'node')}: {told}"

@@ -1,0 +1,91 @@
+"""`fxport bench` and `fxport place`: what they print, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from diagnostics import rules
+from exporter.cli import main
+from exporter.cli.bench import duration
+
+Output = pytest.CaptureFixture[str]
+
+SOURCE = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.linear(x).to(torch.int8) % 3
+
+
+def model():
+    return Net().eval(), (torch.randn(2, 4),)
+"""
+
+
+@pytest.fixture
+def exported(tmp_path: Path, capsys: Output) -> tuple[str, str]:
+    source, file = tmp_path / "net.py", tmp_path / "net.onnx"
+    source.write_text(SOURCE)
+    assert main(["export", f"{source}:model", "-o", str(file), "--no-validate"]) == 0
+    capsys.readouterr()
+    return str(file), f"{source}:model"
+
+
+def test_both_sides_are_timed(exported: tuple[str, str], capsys: Output) -> None:
+    file, source = exported
+    assert main(["bench", file, "--against", source, "--runs", "3", "--warmup", "1", "--threads", "1"]) == 0
+    _, onnxruntime, eager, last = capsys.readouterr().out.splitlines()
+    assert onnxruntime.startswith("ONNX Runtime, cpu")
+    assert onnxruntime.endswith("1.00")
+    assert eager.startswith("PyTorch, eager")
+    assert float(eager.split()[-1]) > 0
+    assert last.startswith("3 runs of each")
+
+
+def test_inputs_that_do_not_fit_are_refused(exported: tuple[str, str], capsys: Output) -> None:
+    file, source = exported
+    assert main(["bench", file, "--against", source, "--input", "x=2x5", "--runs", "1"]) == 1
+    assert "ONNX Runtime failed to run the model" in capsys.readouterr().out
+    assert main(["bench", source.partition(":")[0], "--against", source]) == 2
+    assert "is no ONNX model" in capsys.readouterr().err
+
+
+def test_units() -> None:
+    assert [duration(x) for x in (2.0, 0.0123, 4.5e-6, 2e-7)] == ["2 s", "12.3 ms", "4.5 µs", "0.2 µs"]
+
+
+def test_nodes_are_placed(exported: tuple[str, str], capsys: Output) -> None:
+    file, _ = exported
+    assert main(["place", file, "--provider", "cpu"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("cpu  ")
+    assert "Mod 1" in out or "Gemm 1" in out
+
+
+def test_a_node_without_a_kernel_is_told_at_its_line(exported: tuple[str, str], capsys: Output) -> None:
+    file, source = exported
+    assert main(["place", file, "--predict", "cuda", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {finding["rule"] for finding in found} == {rules.NODE_ELSEWHERE.id}
+    places = {(finding["place"]["path"], finding["place"]["line"]) for finding in found}
+    assert places == {(source.partition(":")[0], 11)}
+        (source.partition(":")[0], 11)
+    }
+
+
+def test_a_provider_that_does_not_come_up_is_refused(exported: tuple[str, str], capsys: Output) -> None:
+    from ort_runner.providers import PROVIDERS, why_not
+
+    if why_not(PROVIDERS["tensorrt"]) is None:
+        pytest.skip("TensorRT works on this machine")
+    assert main(["place", exported[0], "--provider", "tensorrt"]) == 2
+    assert "does not work here" in capsys.readouterr().err
