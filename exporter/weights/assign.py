@@ -56,7 +56,7 @@ def with_weights(program: Program, owner: Owner, checkpoint: Checkpoint, log: Lo
     Reports, as errors, weights that it lacks or has in another shape; and tensors that no weight of the model takes.
     Raises CheckpointError where the names fit under more than one prefix.
     """
-    names = _names(owner, checkpoint)
+    names = names_in(owner, checkpoint)
     used = [node.users for node in program.placeholders]
     sources: dict[str, Stored] = {}
     converted: Counter[tuple[str, str]] = Counter()
@@ -66,21 +66,15 @@ def with_weights(program: Program, owner: Owner, checkpoint: Checkpoint, log: Lo
         target, held = entry.target, program.tensors[entry.target]
         if target not in owner.state and not has_no_values(held):
             continue  # a constant, or a buffer that is no part of a checkpoint
-        key = _key(target, owner, names)
+        key = names.key_of(target, owner.others)
         if key is None:
             if users and target in owner.state:
-                _report_missing(target, held, owner, names, checkpoint, log)
+                own = not isinstance(held, torch.nn.Parameter) and not has_no_values(held)
+                report_missing(target, owner, names, checkpoint, log, has_own=own)
             continue
         stored = checkpoint.tensors[key]
-        if not _fits(stored, held):
-            log.report(
-                rules.WEIGHT_MISMATCH,
-                at=owner.place(target),
-                name=starred(target),
-                expected=_typed(held.dtype, held.shape),
-                found=_typed(stored.dtype, stored.shape),
-                key=key,
-            )
+        if not fits(stored, held):
+            report_mismatch(target, stored, held, owner.place(target), log)
             continue
         if stored.dtype != held.dtype:
             converted[_short(stored.dtype), _short(held.dtype)] += 1
@@ -88,11 +82,12 @@ def with_weights(program: Program, owner: Owner, checkpoint: Checkpoint, log: Lo
     for (old, new), count in converted.items():
         both = f"{old} to {new}"  # a name, by which two such findings are told apart
         log.report(rules.WEIGHTS_CONVERTED, name=both, source=old, target=new, weights=count)
-    _report_unused(owner, names, checkpoint, log)
+    report_unused(owner, names, checkpoint, log)
     return replace(program, sources=sources)
 
 
-def _names(owner: Owner, checkpoint: Checkpoint) -> Names:
+def names_in(owner: Owner, checkpoint: Checkpoint) -> Names:
+    """The names of a checkpoint as a model asks for them. Raises CheckpointError where several prefixes fit."""
     try:
         return names_of(owner.state, checkpoint.tensors)
     except AmbiguousPrefix as error:
@@ -101,35 +96,33 @@ def _names(owner: Owner, checkpoint: Checkpoint) -> Names:
         ) from error
 
 
-def _key(target: str, owner: Owner, names: Names) -> str | None:
-    """The checkpoint's name of a weight, under any name that the model has for it."""
-    for name in (target, *owner.others.get(target, ())):
-        if (key := names.find(name)) is not None:
-            return key
-    return None
-
-
-def _fits(stored: Stored, held: torch.Tensor) -> bool:
+def fits(stored: Stored, held: torch.Tensor) -> bool:
+    """Whether a stored tensor can stand for one of the model's: of its shape, and of a type that can be converted."""
     same = stored.dtype == held.dtype or {stored.dtype, held.dtype} <= CONVERTED
     return same and stored.shape == tuple(held.shape)
 
 
-def _report_missing(
-    target: str, held: torch.Tensor, owner: Owner, names: Names, checkpoint: Checkpoint, log: Log
+def report_mismatch(name: str, stored: Stored, held: torch.Tensor, at: Place | None, log: Log) -> None:
+    """A tensor of the checkpoint that does not fit."""
+    expected, found = _typed(held.dtype, tuple(held.shape)), _typed(stored.dtype, stored.shape)
+    log.report(rules.WEIGHT_MISMATCH, at=at, name=starred(name), expected=expected, found=found, key=stored.name)
+
+
+def report_missing(
+    target: str, owner: Owner, names: Names, checkpoint: Checkpoint, log: Log, *, has_own: bool = False
 ) -> None:
     """An error, unless it is a buffer whose own value serves, such as one that a newer version of a model has."""
-    own = not isinstance(held, torch.nn.Parameter) and not has_no_values(held)
     log.report(
         rules.WEIGHT_MISSING,
         at=owner.place(target),
-        level=Level.WARNING if own else None,
+        level=Level.WARNING if has_own else None,
         name=starred(target),
         path=str(checkpoint.path),
         nearest=names.nearest(target) or "none",
     )
 
 
-def _report_unused(owner: Owner, names: Names, checkpoint: Checkpoint, log: Log) -> None:
+def report_unused(owner: Owner, names: Names, checkpoint: Checkpoint, log: Log) -> None:
     """Tensors that the model has no place for. Where it is a part of what was saved, the rest is no mistake."""
     taken = {names.find(name) for name in owner.state}
     renaming = names.renaming

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
@@ -51,6 +51,11 @@ class Names:
         if not plain.startswith(self.renaming.removed):
             return self.by_plain.get(plain)
         return self.by_plain.get(self.renaming.added + plain.removeprefix(self.renaming.removed))
+
+    def key_of(self, target: str, others: Mapping[str, Sequence[str]]) -> str | None:
+        """As `find`, under any name that the model has for a weight; `others` are those of tied ones."""
+        found = (self.find(name) for name in (target, *others.get(target, ())))
+        return next((key for key in found if key is not None), None)
 
     def nearest(self, name: str) -> str | None:
         """The checkpoint's name that is most like it, among those with the same last part."""

@@ -31,15 +31,15 @@ def open_file(path: Path) -> dict[str, Stored]:
 
 
 def open_optimizer(path: Path) -> dict[tuple[str, str], Stored]:
-    """The state of the optimizer by (parameter, key), where the file has one by the names of parameters."""
+    """The state of the optimizer by (parameter, key). Parameters are names, or numbers where PyTorch numbered them."""
     content = content_of(path)
     found: dict[tuple[str, str], Stored] = {}
     for key in OPTIMIZERS:
         state = content.get(key, {}).get("state", {}) if isinstance(content.get(key), Mapping) else {}
         for parameter, entries in state.items():
             for entry, value in entries.items() if isinstance(entries, Mapping) else ():
-                if isinstance(parameter, str) and isinstance(value, torch.Tensor):
-                    found[parameter, str(entry)] = _stored(f"{parameter}.{entry}", value, path)
+                if isinstance(value, torch.Tensor):
+                    found[str(parameter), str(entry)] = _stored(f"{parameter}.{entry}", value, path)
     return found
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -128,9 +129,14 @@ def to_dcp(model: nn.Module, folder: Path) -> Path:
     """As a training script saves: model and optimizer, with numbers beside them."""
     optimizer = torch.optim.AdamW(model.parameters())
     states = dict(zip(("model", "optim"), get_state_dict(model, optimizer), strict=True))
+    return to_dcp_of({**states, "epoch": 3}, folder)
+
+
+def to_dcp_of(states: Mapping[str, Any], folder: Path) -> Path:
+    """A checkpoint of any states, saved by one process."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that there is no process group is as it is meant
-        state_dict_saver.save({**states, "epoch": 3}, checkpoint_id=folder / "dcp", no_dist=True)
+        state_dict_saver.save(dict(states), checkpoint_id=folder / "dcp", no_dist=True)
     return folder / "dcp"
 
 
