@@ -46,6 +46,7 @@ class Request:
     native_rng: bool
     provider: str
     validate: bool
+    weights: Path | None
 
 
 def command(
@@ -63,6 +64,7 @@ def command(
     native_rng: Annotated[
         bool, typer.Option("--native-rng", help="Random numbers of ONNX Runtime's own instead of a seed input.")
     ] = False,
+    weights: arguments.Weights = None,
     provider: arguments.Provider = "auto",
     sarif: arguments.Sarif = None,
     fail_on: arguments.FailOnLevel = FailOn.ERROR,
@@ -84,11 +86,13 @@ def command(
         native_rng=native_rng,
         provider=provider,
         validate=not no_validate,
+        weights=weights,
     )
     written = {"--output": request.output} | ({"--sarif": sarif} if sarif else {})
     for option, path in written.items():
         require_writable(path, option)
-    require_apart({"SOURCE": Path(source.rpartition(":")[0] or source)} | written)
+    read = {"SOURCE": Path(source.rpartition(":")[0] or source)} | ({"--weights": weights} if weights else {})
+    require_apart(read | written)
     raise typer.Exit(run(lambda log: export_and_validate(request, log), Report(source, format, sarif, fail_on)))
 
 
@@ -129,6 +133,7 @@ def exported(request: Request, parts: Sequence[Any], log: Log) -> TrainingProgra
     from exporter.capture.shapes import ShapesError
     from exporter.options import DEFAULT_OPSET, Options
     from exporter.training import TrainingError, export_training_step
+    from exporter.weights import CheckpointError
 
     try:
         return export_training_step(
@@ -139,10 +144,13 @@ def exported(request: Request, parts: Sequence[Any], log: Log) -> TrainingProgra
             accumulate=request.accumulate,
             clip_grad_norm=request.clip_grad_norm,
             steps=request.steps,
+            weights=request.weights,
             options=Options(opset=DEFAULT_OPSET if request.opset is None else request.opset),
             log=log,
         )
     except ExportError as error:
         raise Stop(log, "export") from error
+    except CheckpointError as error:
+        raise UsageError(f"--weights {error}") from error
     except (TrainingError, ShapesError, ValueError) as error:
         raise UsageError(f"'{request.source}': {str(error).rstrip('.')}.") from error

@@ -14,14 +14,16 @@ import safetensors.torch
 import torch
 from torch.optim import Optimizer
 
-from diagnostics import Log, Place, rules
+from diagnostics import Log, Place, Stop, rules
 from exporter.capture.places import place_of_module
 from exporter.options import Options
 from exporter.pipeline import ExportError, OnnxProgram, export
 from exporter.training import step as parts_of
 from exporter.training.loop import repeated
 from exporter.training.optimizers import OptimizerError
+from exporter.training.resume import resumed
 from exporter.training.step import Parts, Settings, TrainingError, TrainingStep, batch_names, state_of
+from exporter.weights import Checkpoint, open_checkpoint
 from fx_passes.graph import place_of
 from fx_passes.program import Program
 
@@ -67,6 +69,7 @@ def export_training_step(
     outputs: Sequence[str] = (),
     allow_unused: bool = False,
     context: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    weights: str | os.PathLike[str] | None = None,
     options: Options = Options(),  # noqa: B008  # frozen
     log: Log | None = None,
 ) -> TrainingProgram:
@@ -88,8 +91,10 @@ def export_training_step(
     `context` makes a context manager that stands around forward and backward, such as
     `torch.autograd.graph.allow_mutation_on_saved_tensors`.
 
-    Raises TrainingError for what cannot be trained so, and ExportError as `export` does, also for a parameter that asks
-    for a gradient and gets none, unless `allow_unused`.
+    `weights` is a checkpoint in whose state the training begins: parameters, buffers, and the optimizer's state.
+
+    Raises TrainingError for what cannot be trained so, CheckpointError for a checkpoint that cannot be read, and
+    ExportError as `export` does, also for a parameter that asks for a gradient and gets none, unless `allow_unused`.
     """
     if steps < 1:
         raise TrainingError(f"steps is {steps}; it must be at least 1")
@@ -100,6 +105,9 @@ def export_training_step(
         state = state_of(parts)
     except OptimizerError as error:
         raise TrainingError(str(error)) from error
+    log = log or Log()
+    if weights is not None:
+        state = _resumed(state, parts, open_checkpoint(weights), log)
     rates = _rates(optimizer) if lr == "input" else {}
     seed = torch.tensor(0) if rng == "seed" else None
     step = TrainingStep(parts, settings)
@@ -128,6 +136,14 @@ def export_training_step(
     program.model.metadata_props[METADATA] = json.dumps(description)
     finished = program.model if steps == 1 else repeated(program.model, description["state"], steps)
     return TrainingProgram(finished, program.program, program.log, state, step, call)
+
+
+def _resumed(state: dict[str, torch.Tensor], parts: Parts, checkpoint: Checkpoint, log: Log) -> dict[str, torch.Tensor]:
+    try:
+        with log.stage("weights"):
+            return resumed(state, parts, checkpoint, log)
+    except Stop as stop:
+        raise ExportError(log, str(stop)) from stop
 
 
 def _check(parts: Parts, settings: Settings) -> None:

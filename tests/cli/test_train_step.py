@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import safetensors.torch
+import torch
 
 from exporter.cli import main
 
@@ -63,3 +65,13 @@ def test_what_does_not_fit_is_a_line_and_nothing_is_written(
     assert said in error
     assert "Traceback" not in error
     assert {file.name for file in folder.iterdir()} <= {"source.py", "__pycache__"}
+
+
+def test_a_step_begins_in_a_checkpoint(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(8, 1))
+    torch.save(net.state_dict(), "net.pt")
+    assert main(["train-step", "source.py:step", "--provider", "cpu", "--weights", "net.pt"]) == 0
+    assert "'opt'" in capsys.readouterr().out
+    state = safetensors.torch.load_file("step.state.safetensors")
+    assert torch.equal(state["param/0.weight"], net[0].weight.detach())
+    assert main(["train-step", "source.py:step", "--weights", "none.pt"]) == 2
