@@ -96,7 +96,7 @@ def _question() -> tuple[bool, bool]:
     frame: Any = sys._getframe(2)
     counted = False
     while frame is not None and frame.f_code.co_filename.startswith(_ASKING):
-        counted |= frame.f_code.co_name == "guard_int"
+        counted |= frame.f_code.co_name in ("guard_int", "guard_float")
         frame = frame.f_back
     if frame is None:
         return False, counted

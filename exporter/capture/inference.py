@@ -32,7 +32,8 @@ from exporter.capture.guards import Guard, recorded_guards
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.loops import keeping_loops
 from exporter.capture.places import place_of_module
-from exporter.capture.resizing import away
+from exporter.capture.rehearsal import same_results
+from exporter.capture.resizing import away, promised, takes
 from exporter.capture.scans import associative_scans_kept
 from exporter.capture.shapes import Request, axes_of, relaxed, requests_of
 from exporter.capture.structures import declared_results
@@ -140,13 +141,26 @@ def _with_more_sizes(taken: Taken, call: Call, paths: Sequence[str], options: Op
             found = _taken(other, paths, options, log, lambda each, guards, _, run=strategy: functional(run(each)))
         except Exception:  # noqa: BLE001  # the model may not run at that size; what was captured first stands
             continue
-        if len(found.compared.lost) < len(taken.compared.lost):
+        if len(found.compared.lost) < len(taken.compared.lost) and right_at_example(found, call):
             request, guard = lost[0]
             error = f"it holds for one size of '{request.label}' of '{request.input}'"
             place = guard.place if guard is not None else None
             log.report(rules.CAPTURE_FELL_BACK, at=place, strategy=name, failed="non-strict", error=error)
             taken = found
     return taken
+
+
+def right_at_example(found: Taken, call: Call) -> bool:
+    """Whether a program that was captured at another size is one for the example as well.
+
+    A model that treats the example's size apart may do something else there than in general. Where the conditions of
+    the capture leave that size out, both are run and compared.
+    """
+    example = (call.args, dict(call.kwargs))
+    program = replace(found.program, conditions=tuple(found.compared.conditions))
+    if not takes(call.model, example, program):
+        return False
+    return promised(call.model, example, program) or same_results(call.model, example, program)
 
 
 def functional(exported: ExportedProgram) -> ExportedProgram:

@@ -21,6 +21,7 @@ import copy
 from collections.abc import Sequence
 from types import CodeType
 
+from exporter.capture.call_rewriting import calls_kept, comprehensions_as_loops
 from exporter.capture.loop_heads import STEPS, NoScanError, expression, header_of
 from exporter.capture.loop_names import loaded, read_after, read_first, stored
 
@@ -43,8 +44,11 @@ FORBIDDEN = (
 )
 
 
-def rewritten(source: str, code: CodeType, lines: set[int]) -> CodeType | None:
-    """The code of the function with its loops at these lines rewritten; None where none of them can be."""
+def rewritten(source: str, code: CodeType, lines: set[int], calls: bool = True) -> CodeType | None:
+    """The code of the function with its loops at these lines rewritten; None where none of them can be.
+
+    With `calls`, calls at these lines of functions such as `int` are those of `kept_calls`.
+    """
     try:
         tree = ast.parse(source)
     except SyntaxError:  # a lambda within something longer
@@ -53,6 +57,7 @@ def rewritten(source: str, code: CodeType, lines: set[int]) -> CodeType | None:
     if not isinstance(function, ast.FunctionDef) or _has_private_names(function):
         return None
     ast.increment_lineno(tree, code.co_firstlineno - 1)
+    comprehensions_as_loops(function, lines)
     loops = [node for node in ast.walk(function) if isinstance(node, ast.For) and _is_at(node, lines)]
     replaced: dict[ast.For, list[ast.stmt]] = {}
     for number, loop in enumerate(loops):
@@ -60,10 +65,10 @@ def rewritten(source: str, code: CodeType, lines: set[int]) -> CodeType | None:
             replaced[loop] = _Rewriting(function, loop, number).statements()
         except NoScanError:
             continue
-    if not replaced:
-        return None
     function.decorator_list = []
     _Replace(replaced).visit(function)
+    if not (calls and calls_kept(function, lines)) and not replaced:
+        return None
     return _code_of(function, code)
 
 

@@ -148,8 +148,19 @@ class Many:
         return joined(*args, **(kwargs or {}))
 
 
+class Elements(list[Many]):
+    """The elements of a tensor, as a Many: Python may not count them or go through them one by one."""
+
+    def _refused(self, *_: Any) -> Any:
+        raise LoopError("a list of as many elements as a dynamic size has")
+
+    __iter__ = __len__ = __getitem__ = __contains__ = __eq__ = __add__ = _refused  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as that of a list
+
+
 def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
     """`torch.stack` of a list with a Many in it."""
+    tensors = list.copy(tensors) if isinstance(tensors, list) else tensors
     rank = max(each.stacked.dim() if isinstance(each, Many) else each.dim() + 1 for each in tensors)
     whole = [each.stacked if isinstance(each, Many) else each.unsqueeze(0) for each in tensors]
     return (whole[0] if len(whole) == 1 else torch.cat(whole)).movedim(0, dim % rank)
@@ -157,6 +168,7 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
     """`torch.cat` of a list with a Many in it."""
+    tensors = list.copy(tensors) if isinstance(tensors, list) else tensors
     whole = [_merged(each.stacked, dim) if isinstance(each, Many) else each for each in tensors]
     return whole[0] if len(whole) == 1 else torch.cat(whole, dim)
 

@@ -46,18 +46,22 @@ def keeping_loops(attempt: Callable[[], T]) -> T:
     """
     lines: dict[CodeType, set[int]] = {}
     new: dict[CodeType, CodeType] = {}
+    calls = True
     result, found = _noted(attempt)
     for _ in range(ATTEMPTS):
         originals = {code: old for old, code in new.items()}
         for site in found:
             lines.setdefault(originals.get(site.code, site.code), set()).add(site.line)
-        before, new = new, _rewritten(lines)
+        before, new = new, _rewritten(lines, calls)
         if new == before:
             break
         with _swapped(new):
             better, found = _noted(attempt)
-        if better.error is not None:
+        if better.error is not None and not calls:
             break
+        if better.error is not None:
+            calls, new = False, before
+            continue
         result = better
     if result.error is not None:
         raise result.error
@@ -82,37 +86,48 @@ def _noted(attempt: Callable[[], object]) -> tuple[_Outcome, set[Site]]:
 def noted_sizes() -> Iterator[set[Site]]:
     """Collects the lines that meanwhile use a dynamic size where Python wants a number, such as the turns of a loop."""
     found: set[Site] = set()
-    original = SymNode.guard_int
+    whole, fraction = SymNode.guard_int, SymNode.guard_float
 
-    def guard_int(self: SymNode, file: str, line: int) -> int:
-        for frame, number in traceback.walk_stack(sys._getframe(1)):
+    def note() -> None:
+        for frame, number in traceback.walk_stack(sys._getframe(2)):
             if frame.f_code.co_filename == __file__:  # who asked for the attempt is no part of the model
                 break
             if not frame.f_code.co_filename.startswith(_PYTORCH):
                 found.add(Site(frame.f_code, number))
-        return original(self, file, line)
 
-    # The lines of guards are told from the stack, in which the function shall look like the one it stands for.
-    guard_int.__code__ = guard_int.__code__.replace(co_filename=original.__code__.co_filename)
-    SymNode.guard_int = guard_int  # type: ignore[method-assign]  # put back below
+    def guard_int(self: SymNode, file: str, line: int) -> int:
+        note()
+        return whole(self, file, line)
+
+    def guard_float(self: SymNode, file: str, line: int) -> float:
+        note()
+        return fraction(self, file, line)
+
+    # The lines of guards are told from the stack, in which the functions shall look like those they stand for.
+    for function in (guard_int, guard_float):
+        function.__code__ = function.__code__.replace(co_filename=whole.__code__.co_filename)
+    SymNode.guard_int, SymNode.guard_float = guard_int, guard_float  # type: ignore[method-assign]  # put back below
     try:
         yield found
     finally:
-        SymNode.guard_int = original  # type: ignore[method-assign]
+        SymNode.guard_int, SymNode.guard_float = whole, fraction  # type: ignore[method-assign]
 
 
-def _rewritten(lines: dict[CodeType, set[int]]) -> dict[CodeType, CodeType]:
-    """Code → the same with its loops at these lines as scans, for all code in which that could be done."""
-    found = {code: _compiled(code, numbers) for code, numbers in lines.items()}
+def _rewritten(lines: dict[CodeType, set[int]], calls: bool) -> dict[CodeType, CodeType]:
+    """Code → the same with its loops at these lines as scans, for all code in which that could be done.
+
+    With `calls`, also calls that make numbers of sizes keep them dynamic.
+    """
+    found = {code: _compiled(code, numbers, calls) for code, numbers in lines.items()}
     return {code: new for code, new in found.items() if new is not None}
 
 
-def _compiled(code: CodeType, lines: set[int]) -> CodeType | None:
+def _compiled(code: CodeType, lines: set[int], calls: bool) -> CodeType | None:
     try:
         source = textwrap.dedent(inspect.getsource(code))
     except (OSError, TypeError):
         return None
-    return rewritten(source, code, lines)
+    return rewritten(source, code, lines, calls)
 
 
 @contextmanager

@@ -45,6 +45,27 @@ def away(module: torch.nn.Module, call: tuple[Any, Any], program: Program, lost:
     return _at(module, call, fed, {symbol: other_size(size, 0, None) for symbol, size in _known(fed).items()})
 
 
+def takes(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> bool:
+    """Whether the captured graph's inputs have the sizes of the call, or can have them."""
+    fed = _fed(module, call, program, {})
+    known = _known(fed)
+    for value, symbolic in filter(None, fed):
+        actual = value.shape if isinstance(value, torch.Tensor) else (value,)
+        if any(_at_sizes(size, known) != n for size, n in zip(symbolic, actual, strict=False)):
+            return False
+    return True
+
+
+def _at_sizes(size: Size, known: Known) -> int:
+    return int(size.subs(known)) if isinstance(size, sympy.Expr) else size  # type: ignore[arg-type]  # a mapping will do
+
+
+def promised(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> bool:
+    """Whether the conditions of the captured graph hold for the sizes of the call."""
+    known = _known(_fed(module, call, program, {}))
+    return all(condition.allows(known) for condition in program.conditions)
+
+
 def _fed(
     module: torch.nn.Module, call: tuple[Any, Any], program: Program, freed: Mapping[tuple[str, int | None], Request]
 ) -> Fed:

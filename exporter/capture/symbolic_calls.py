@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import SymInt, Tensor
+import torch._refs
+from torch import SymFloat, SymInt, Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 
 class SizesKept(TorchFunctionMode):
-    """While it is active, `linspace`, `affine_grid` and `istft` take sizes without making constants of them."""
+    """While it is active, the functions of REWRITES take sizes without making constants of them."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         rewrite = REWRITES.get(func)
@@ -74,10 +75,28 @@ def _istft(
     return F.pad(whole, (-before, before + length - whole.shape[-1]))
 
 
+def _as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+    return torch._refs.tensor(data, dtype=dtype, device=device) if _holds_sizes(data) else NotImplemented
+
+
+def _new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
+    if not _holds_sizes(data):
+        return NotImplemented
+    return torch._refs.tensor(data, dtype=dtype or x.dtype, device=device or x.device, **rest)
+
+
+def _holds_sizes(data: Any) -> bool:
+    if isinstance(data, (list, tuple)):
+        return any(_holds_sizes(each) for each in data)
+    return isinstance(data, (SymInt, SymFloat))
+
+
 REWRITES: Mapping[Any, Callable[..., Any]] = {
     torch.linspace: _linspace,
     F.affine_grid: _affine_grid,
     torch.affine_grid_generator: _affine_grid,
+    torch.as_tensor: _as_tensor,
+    Tensor.new_tensor: _new_tensor,
     torch.istft: _istft,
     Tensor.istft: _istft,
 }

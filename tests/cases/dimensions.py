@@ -210,7 +210,9 @@ CASES: Mapping[str, DimensionCase] = {
         Expanded, (t(6, 3), t(1, 3)), ({0: "n"}, None), ((SPECIALIZED, "'n'", "expand"),), (), auto=("auto", None)
     ),
     "a size as a key": DimensionCase(Hashed, (t(4, 3),), ({0: "n"},), ((SPECIALIZED, "'n'", "len(x)"),), ("x.1",)),
-    "a square": DimensionCase(Roots, (t(2, 16),), ({0: "n", 1: "m"},), ((SPECIALIZED, "'m'", "reshape"),), ("x.0",)),
+    "a square": DimensionCase(
+        Roots, (t(2, 16),), ({0: "n", 1: "m"},), ((NARROWED, "'one of 1, 4, 9, 16, ...'", "reshape"),), ("x.0", "x.1")
+    ),
     "adaptive pooling": DimensionCase(Pooled, (t(2, 3, 8, 8),), ({2: "h", 3: "w"},), (), ("x.0", "x.1", "x.2", "x.3")),
     "a size twice another, by interpolation": DimensionCase(
         Upsampled,

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import Log
-from exporter import export, reference
+from diagnostics import Log, rules
+from exporter import ExportError, export, reference
 
 
 class Nothing(nn.Module):
@@ -45,3 +45,27 @@ def test_ids_are_not_repeated() -> None:
 )
 def test_numbers_that_mean_something_are_repeated(x: Tensor) -> None:
     assert torch.equal(second(x), x.repeat(2, 2))
+
+
+class Apart(nn.Module):
+    """It takes another way at eight columns: a short cut to the same result, or something else altogether."""
+
+    def __init__(self, same: bool) -> None:
+        super().__init__()
+        self.same = same
+        self.register_buffer("table", torch.ones(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1] == 8:
+            return x + self.get_buffer("table") if self.same else x - self.get_buffer("table")
+        return x + nn.functional.interpolate(self.get_buffer("table")[None, None], size=x.shape[1])[0]
+
+
+def test_capture_at_another_size_is_right_at_the_example() -> None:
+    """A model that does something else at the example's size is not captured at another one in its place."""
+    x = torch.randn(2, 8)
+    program = export(Apart(same=True), (x,), dynamic_shapes={"x": {1: "n"}})
+    assert program.program.dim_names
+    with pytest.raises(ExportError) as caught:
+        export(Apart(same=False), (x,), dynamic_shapes={"x": {1: "n"}})
+    assert [finding.rule for finding in caught.value.log.findings] == [rules.DIMENSION_SPECIALIZED]

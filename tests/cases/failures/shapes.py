@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import torch
 from torch import nn
 from torch.export import Dim
@@ -52,7 +54,7 @@ class SizeEquals(nn.Module):
 
 class SizeToInt(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * int(x.shape[0])
+        return x * operator.index(x.shape[0])
 
 
 class SizeLoop(nn.Module):
@@ -92,7 +94,7 @@ class WideLinear(nn.Module):
 
 class ShapeTensor(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        sizes = torch.tensor([int(size) for size in x.shape])
+        sizes = torch.tensor([operator.index(size) for size in x.shape])
         return x.sum() * sizes.prod()
 
 
@@ -110,9 +112,16 @@ CASES = (
     FailureCase(
         "size fixed by a table", "fixed size", "FXP2001", "return «x + self.position»", AddedTable, (X,), {}, ROWS
     ),
-    FailureCase("size kept apart", "bounded size", "FXP2002", "if «x.shape[0] == 4»:", SizeEquals, (X,), {}, ROWS),
+    FailureCase("size kept apart", "fixed size", "FXP2001", "if «x.shape[0] == 4»:", SizeEquals, (X,), {}, ROWS),
     FailureCase(
-        "size fixed by int", "fixed size", "FXP2001", "return x * «int(x.shape[0])»", SizeToInt, (X,), {}, ROWS
+        "size fixed by index",
+        "fixed size",
+        "FXP2001",
+        "return x * «operator.index(x.shape[0])»",
+        SizeToInt,
+        (X,),
+        {},
+        ROWS,
     ),
     FailureCase(
         "size fixed by a loop", "fixed size", "FXP2001", "for row in «range(1, x.shape[0])»:", SizeLoop, (X,), {}, ROWS
@@ -124,7 +133,7 @@ CASES = (
         "size fixed by a list of sizes",
         "fixed size",
         "FXP2001",
-        "[«int(size)» for size in",
+        "[«operator.index(size)» for size in",
         ShapeTensor,
         (X,),
         {},

@@ -1,0 +1,138 @@
+"""Python's own functions that make a plain number or a list of a dynamic size, in forms that keep it dynamic.
+
+What the rewritten functions of `loops` call while they are captured.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import SymBool, SymFloat, SymInt, Tensor
+
+from exporter.capture.loop_steps import Elements, Many
+
+SYMBOLIC = (SymInt, SymFloat, SymBool)
+
+MODULE = "_kept_calls"
+"""The name of this module in a rewritten function."""
+
+
+def kept(function: Any) -> Any:
+    """What to call in the place of a function: one that also takes dynamic sizes, or the function itself."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, Tensor):
+        return functools.partial(_unbound, owner) if function.__name__ == "unbind" else function
+    try:
+        return KEPT.get(function, function)
+    except TypeError:  # what cannot be a key is in no table
+        return function
+
+
+def _number(value: Any) -> Any:
+    """The content of a tensor of one element; other values as they are."""
+    return value.item() if isinstance(value, Tensor) else value
+
+
+def _int(*args: Any, **kwargs: Any) -> Any:
+    value = _number(args[0]) if len(args) == 1 else None
+    if isinstance(value, SymBool):
+        return torch.sym_ite(value, 1, 0)
+    return torch.sym_int(value) if isinstance(value, (SymInt, SymFloat)) else int(*args, **kwargs)
+
+
+def _float(*args: Any) -> Any:
+    value = _number(args[0]) if len(args) == 1 else None
+    return torch.sym_float(value) if isinstance(value, (SymInt, SymFloat)) else float(*args)
+
+
+def _len(value: Any) -> Any:
+    return value.shape[0] if isinstance(value, Tensor) and value.dim() else len(value)
+
+
+def _round(value: Any, digits: Any = None) -> Any:
+    return value if isinstance(value, SymInt) and digits is None else round(value, digits)
+
+
+def _elements(kind: Callable[..., Any]) -> Callable[..., Any]:
+    def made(*args: Any) -> Any:
+        rows = args[0] if len(args) == 1 else None
+        dynamic = isinstance(rows, Tensor) and rows.dim() and isinstance(rows.shape[0], SymInt)
+        return Elements([Many(rows)]) if dynamic else kind(*args)  # type: ignore[arg-type]  # a tensor, as just seen
+
+    return made
+
+
+def _unbound(x: Tensor, dim: int = 0) -> Any:
+    return Elements([Many(x.movedim(dim, 0))]) if isinstance(x.shape[dim], SymInt) else x.unbind(dim)
+
+
+def _function(function: Callable[..., Any], symbolic: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A function of one number, and what it is of a symbolic one."""
+
+    def made(value: Any, *rest: Any, **kwargs: Any) -> Any:
+        plain = rest or kwargs or not isinstance(value, SYMBOLIC)
+        return function(value, *rest, **kwargs) if plain else symbolic(value)
+
+    return made
+
+
+def _log(value: Any, base: float | None = None) -> Any:
+    """By a tensor: PyTorch has no logarithm of a symbolic number that a graph may hold."""
+    if not isinstance(value, SYMBOLIC):
+        return math.log(value) if base is None else math.log(value, base)
+    number: Any = value  # the stubs know no symbolic numbers
+    return torch.scalar_tensor(number, dtype=torch.float64).log().item() / (1.0 if base is None else math.log(base))
+
+
+def _product(values: Any, *rest: Any, **kwargs: Any) -> Any:
+    listed = isinstance(values, (list, tuple)) and not rest and not kwargs
+    if listed and any(isinstance(each, SYMBOLIC) for each in values):
+        return functools.reduce(operator.mul, values, 1)
+    return np.prod(values, *rest, **kwargs)
+
+
+def _typed(kind: Any, dtype: torch.dtype) -> Callable[..., Any]:
+    """`torch.LongTensor([n])`."""
+
+    def made(*args: Any) -> Any:
+        return (
+            torch.tensor(*args, dtype=dtype) if len(args) == 1 and isinstance(args[0], (list, tuple)) else kind(*args)
+        )
+
+    return made
+
+
+_sqrt, _floor, _ceil = torch.sym_sqrt, math.floor, math.ceil
+
+KEPT: Mapping[Any, Callable[..., Any]] = {
+    int: _int,
+    float: _float,
+    len: _len,
+    round: _round,
+    list: _elements(list),
+    tuple: _elements(tuple),
+    torch.unbind: _unbound,
+    math.sqrt: _function(math.sqrt, _sqrt),
+    math.log: _log,
+    math.log2: _function(math.log2, lambda value: _log(value, 2)),
+    np.log: _function(np.log, _log),
+    np.sqrt: _function(np.sqrt, _sqrt),
+    np.log2: _function(np.log2, lambda value: _log(value, 2)),
+    np.floor: _function(np.floor, _floor),
+    np.ceil: _function(np.ceil, _ceil),
+    np.prod: _product,
+    torch.LongTensor: _typed(torch.LongTensor, torch.int64),
+    torch.IntTensor: _typed(torch.IntTensor, torch.int32),
+    torch.FloatTensor: _typed(torch.FloatTensor, torch.float32),
+    torch.Tensor: _typed(torch.Tensor, torch.float32),
+}
+"""What else to call, by the function that the model calls."""
+
+NAMES = frozenset({*(each.__name__ for each in KEPT), "unbind"})
+"""The names under which the functions of the table are called, mostly."""

@@ -1,0 +1,49 @@
+"""A captured graph run by PyTorch, next to the model itself."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils import _pytree as pytree
+
+from exporter.capture.inputs import arguments_of, leaves_of
+from fx_passes.program import InputKind, OutputKind, Program
+
+TOLERANCE = 1e-3
+"""Of the largest value of an output: what treats a size apart takes a short cut to the same result, or another way."""
+
+
+def same_results(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> bool:
+    """Whether the graph gives what the model gives for the call. False where the weights have no values."""
+    leaves = {leaf.path: leaf.value for leaf in leaves_of(arguments_of(module, *call))}
+    held = [program.tensors.get(entry.target or "") for entry in program.inputs if entry.kind is not InputKind.USER]
+    if any(tensor is None or tensor.is_meta or isinstance(tensor, FakeTensor) for tensor in held):
+        return False
+    values = [
+        leaves[entry.path or entry.name] if entry.kind is InputKind.USER else program.tensors[entry.target or ""]
+        for entry in program.inputs
+    ]
+    with torch.no_grad():
+        given = torch.fx.Interpreter(program.graph_module).run(*(_own(value) for value in values))
+        args, kwargs = pytree.tree_map(_own, call)
+        wanted = pytree.tree_leaves(copy.deepcopy(module)(*args, **kwargs))
+    user = [
+        value for value, output in zip(given, program.outputs, strict=True) if output.kind is not OutputKind.MUTATION
+    ]
+    return len(user) == len(wanted) and all(_alike(a, b) for a, b in zip(user, wanted, strict=True))
+
+
+def _own(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+def _alike(value: Any, wanted: Any) -> bool:
+    if not isinstance(wanted, torch.Tensor):
+        return bool(value == wanted)
+    if value.shape != wanted.shape or value.dtype != wanted.dtype:
+        return False
+    scale = wanted.abs().max() if wanted.numel() and (wanted.is_floating_point() or wanted.is_complex()) else 0
+    return torch.allclose(value, wanted, rtol=0, atol=float(scale) * TOLERANCE, equal_nan=True)

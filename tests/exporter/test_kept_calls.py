@@ -1,0 +1,127 @@
+"""Python's own functions of dynamic sizes: `int(n)`, `len(x)`, `list(x)` and the like keep them dynamic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from diagnostics import rules
+from exporter import ExportError, export
+from exporter.capture.kept_calls import KEPT, NAMES, kept
+from tests.running import assert_same, run_exported
+
+
+class Call(nn.Module):
+    """A module whose forward is one of the functions below."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+
+def whole(x: Tensor) -> Tensor:
+    return x.reshape(int(x.shape[0]) * int(x.shape[1] / 2), -1)
+
+
+def fraction(x: Tensor) -> Tensor:
+    return x / float(x.shape[1]) + int(x.shape[1] > 3)
+
+
+def length(x: Tensor) -> Tensor:
+    return torch.ones(len(x), 3) * len(x)
+
+
+def rounded(x: Tensor) -> Tensor:
+    return x[:, : round(float(x.shape[1]) * 0.6)] + round(x.shape[0])
+
+
+def root(x: Tensor) -> Tensor:
+    return x / math.sqrt(x.shape[1]) + np.sqrt(x.shape[0])
+
+
+def logarithm(x: Tensor) -> Tensor:
+    return x * math.log(x.shape[1]) + math.log2(x.shape[1]) + math.log(x.shape[0], 10) + np.log(x.shape[1])
+
+
+def numpy_rounding(x: Tensor) -> Tensor:
+    return x[:, : int(np.ceil(x.shape[1] / 4))] + int(np.floor(x.shape[1] / 4))
+
+
+def product(x: Tensor) -> Tensor:
+    return x.reshape((np.prod(x.shape),))  # type: ignore[arg-type]  # a whole number of NumPy's
+
+
+def listed(x: Tensor) -> Tensor:
+    return torch.cat(list(x)) + torch.stack(tuple(x), 1).sum()
+
+
+def unbound(x: Tensor) -> Tensor:
+    columns = x.unbind(1)
+    return torch.stack(columns) + torch.stack(torch.unbind(x, dim=1))
+
+
+def comprehension(x: Tensor) -> Tensor:
+    return torch.stack([row * 2 + row.sum() for row in x])
+
+
+def generator(x: Tensor) -> Tensor:
+    return torch.stack(tuple(torch.cumsum(x[:, t], 0) for t in range(x.shape[1])), dim=1)
+
+
+def typed(x: Tensor) -> Tensor:
+    return torch.LongTensor([x.shape[0], 2]) + torch.IntTensor([x.shape[1], 3])
+
+
+def tables(x: Tensor) -> Tensor:
+    return torch.as_tensor([(x.shape[0], x.shape[1]), (3, 4)]) + x.new_tensor([x.shape[1], x.shape[0]])
+
+
+FUNCTIONS = (
+    whole, fraction, length, rounded, root, logarithm, numpy_rounding, product, listed, unbound, comprehension,
+    generator, typed, tables,
+)  # fmt: skip
+SHAPES = {"x": {0: "b", 1: "n"}}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
+def test_sizes_stay_dynamic(function: Callable[[Tensor], Tensor]) -> None:
+    calls = [(torch.arange(16.0).reshape(2, 8).sin(),), (torch.arange(40.0).reshape(4, 10).cos(),)]
+    for call, result in zip(calls, run_exported(Call(function), calls, dynamic_shapes=SHAPES), strict=True):
+        assert_same(result, (function(*call),))
+
+
+VALUES = {
+    len: [2, 3], list: [3], tuple: [3], np.prod: [2, 3], torch.unbind: torch.arange(3.0), torch.LongTensor: [3],
+    torch.IntTensor: [3], torch.FloatTensor: [3.0], torch.Tensor: [3.0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("function", KEPT, ids=lambda each: each.__name__)
+def test_plain_values_are_as_ever(function: Callable[..., object]) -> None:
+    assert function.__name__ in NAMES
+    value = VALUES.get(function, 3)
+    got, wanted = kept(function)(value), function(value)
+    assert type(got) is type(wanted)
+    assert str(got) == str(wanted)
+
+
+def counted(x: Tensor) -> Tensor:
+    total = torch.zeros(())
+    for _ in list(x):
+        total = total + 1
+    return total
+
+
+def test_elements_are_not_gone_through_in_silence() -> None:
+    """A loop over the list of a dynamic number of rows is never taken for one turn."""
+    with pytest.raises(ExportError) as caught:
+        export(Call(counted), (torch.ones(3, 4),), dynamic_shapes={"x": {0: "b"}})
+    assert [finding.rule for finding in caught.value.log.findings] == [rules.DIMENSION_SPECIALIZED]
