@@ -50,13 +50,13 @@ def rewritten(source: str, code: CodeType, lines: set[int], calls: bool = True) 
     With `calls`, calls at these lines of functions such as `int` are those of `kept_calls`.
     """
     try:
-        tree = ast.parse(source)
+        tree = ast.parse(f"if True:\n{source}" if source[:1].isspace() else f"\n{source}")  # columns are to stay
     except SyntaxError:  # a lambda within something longer
         return None
-    function = tree.body[0]
+    function = tree.body[0].body[0] if isinstance(tree.body[0], ast.If) else tree.body[0]
     if not isinstance(function, ast.FunctionDef) or _has_private_names(function):
         return None
-    ast.increment_lineno(tree, code.co_firstlineno - 1)
+    ast.increment_lineno(tree, code.co_firstlineno - 2)
     comprehensions_as_loops(function, lines)
     loops = [node for node in ast.walk(function) if isinstance(node, ast.For) and _is_at(node, lines)]
     replaced: dict[ast.For, list[ast.stmt]] = {}

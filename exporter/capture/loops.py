@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import inspect
 import sys
-import textwrap
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -124,7 +123,7 @@ def _rewritten(lines: dict[CodeType, set[int]], calls: bool) -> dict[CodeType, C
 
 def _compiled(code: CodeType, lines: set[int], calls: bool) -> CodeType | None:
     try:
-        source = textwrap.dedent(inspect.getsource(code))
+        source = inspect.getsource(code)
     except (OSError, TypeError):
         return None
     return rewritten(source, code, lines, calls)
