@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from diagnostics import Rule, rules
 
@@ -23,7 +24,10 @@ class Failure(Exception):
         self, rule: Rule, facts: Mapping[str, object], *, node: str | None = None, fatal: bool = False
     ) -> None:
         super().__init__(facts.get("error", rule.name))
-        self.rule, self.facts, self.node, self.fatal = rule, dict(facts), node, fatal
+        self.rule, self.node, self.fatal = rule, node, fatal
+        self.facts: Mapping[str, Any] = dict(
+            facts
+        )  # Any: they are the keywords of Log.report, which has typed ones too
 
 
 @dataclass(frozen=True, slots=True)

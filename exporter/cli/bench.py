@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -84,8 +84,7 @@ def bench(asked: Bench, log: Log) -> str:
                 asked.path, fed, asked.provider, runs=asked.runs, warmup=asked.warmup, threads=asked.threads
             )
         except Failure as failure:
-            facts: Mapping[str, Any] = failure.facts  # what Log.report takes as keywords
-            log.report(failure.rule, **facts)
+            log.report(failure.rule, **failure.facts)
             raise Stop(log, "onnxruntime") from failure
         except ValueError as error:
             raise UsageError(f"--provider: {error}; choose another.") from error

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -64,8 +64,7 @@ def placed_on(path: Path, provider: str, log: Log) -> str:
         try:
             nodes = placement(path, provider)
         except Failure as failure:
-            facts: Mapping[str, Any] = failure.facts
-            log.report(failure.rule, at=Place(str(path), 1, 1), **facts)
+            log.report(failure.rule, at=Place(str(path), 1, 1), **failure.facts)
             raise Stop(log, "place") from failure
         except ValueError as error:
             raise UsageError(f"--provider: {error}; choose another, or --predict {provider}.") from error

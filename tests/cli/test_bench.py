@@ -78,8 +78,6 @@ def test_a_node_without_a_kernel_is_told_at_its_line(exported: tuple[str, str], 
     assert {finding["rule"] for finding in found} == {rules.NODE_ELSEWHERE.id}
     places = {(finding["place"]["path"], finding["place"]["line"]) for finding in found}
     assert places == {(source.partition(":")[0], 11)}
-        (source.partition(":")[0], 11)
-    }
 
 
 def test_a_provider_that_does_not_come_up_is_refused(exported: tuple[str, str], capsys: Output) -> None:
