@@ -1,11 +1,12 @@
 """Flags of the suite, what a marker needs to run, and how many examples a property test takes.
 
 The usual run takes the same 40 examples every time, so that a change is judged by what it changed;
-`pytest tests/fuzz --hypothesis-profile=long` takes 2,000 new ones.
+`pytest tests/fuzz --hypothesis-profile=long` takes 2,000 new ones for each family, which are the files of tests/fuzz.
 """
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from pathlib import Path
 
@@ -14,8 +15,13 @@ from hypothesis import HealthCheck, settings
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much, HealthCheck.large_base_example]
 
+LONG = 2000
+"""Examples of a family in a long run: each of its tests has an equal share of them."""
+
+FAMILIES = frozenset({"test_indexing", "test_pointwise", "test_reductions", "test_shapes"})
+
 settings.register_profile("usual", max_examples=40, deadline=None, derandomize=True, suppress_health_check=QUIET)
-settings.register_profile("long", max_examples=2000, deadline=None, suppress_health_check=QUIET)
+settings.register_profile("long", max_examples=LONG, deadline=None, suppress_health_check=QUIET)
 settings.load_profile("usual")
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -30,11 +36,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _share_examples([item for item in items if isinstance(item, pytest.Function) and item.path.stem in FAMILIES])
     for item in items:
         if item.get_closest_marker("slow") and not config.getoption("--slow"):
             item.add_marker(pytest.mark.skip(reason="part of a long run: --slow"))
         if item.get_closest_marker("gpu") and not _cuda_works():
             item.add_marker(pytest.mark.skip(reason="ONNX Runtime's CUDA provider does not come up on this machine"))
+
+
+def _share_examples(items: list[pytest.Function]) -> None:
+    """In a long run. Of a family of which only a part is run, the tests have the shares that they have of the whole."""
+    if settings.default.max_examples != LONG:
+        return
+    counts = {path: path.read_text(encoding="utf-8").count("@given(") for path in {item.path for item in items}}
+    for item in items:
+        settings(max_examples=math.ceil(LONG / counts[item.path]))(item.obj)
 
 
 @cache

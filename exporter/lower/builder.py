@@ -239,10 +239,10 @@ class Op:
     # Common steps -----------------------------------------------------------------------------------------------------
 
     def cast(self, x: Value, dtype: ir.DataType) -> Value:
-        """`x` in another dtype; `x` itself if it has that dtype."""
+        """`x` in another dtype; `x` itself if it has that dtype. What is too large for FLOAT8E5M2 becomes infinite."""
         if x.dtype == dtype:
             return x
-        y = self.Cast(x, to=dtype)
+        y = self.Cast(x, to=dtype, **({"saturate": 0} if dtype == ir.DataType.FLOAT8E5M2 else {}))
         if SIZES in x.meta:
             y.meta[SIZES] = x.meta[SIZES]
         return y

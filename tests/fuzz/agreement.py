@@ -68,7 +68,7 @@ def tensor(shape: Sequence[int], dtype: torch.dtype = torch.float32, seed: int =
         return torch.rand(list(shape), generator=generator) < 0.5
     if dtype.is_floating_point:
         return torch.randn(list(shape), generator=generator, dtype=torch.float64).to(dtype)
-    return torch.randint(-50, 50, list(shape), generator=generator, dtype=dtype)
+    return torch.randint(-50, 50, list(shape), generator=generator).to(dtype)
 
 
 def places(shape: Sequence[int], low: int, high: int, seed: int) -> torch.Tensor:
