@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _share_examples(items: list[pytest.Function]) -> None:
     """In a long run. Of a family of which only a part is run, the tests have the shares that they have of the whole."""
-    if settings.default.max_examples != LONG:
+    if settings().max_examples != LONG:
         return
     counts = {path: path.read_text(encoding="utf-8").count("@given(") for path in {item.path for item in items}}
     for item in items:

@@ -5,7 +5,7 @@ All elements are tried at once, in a loop that ends when each has been accepted 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -37,7 +37,7 @@ def until_accepted(op: Op, x: Value, draw: Draw, needed: Value | None = None) ->
     waiting = op.Less(op.Mul(x, 0.0), 1.0) if needed is None else needed
     start = op.typed(op.Expand(op.const(0.0, dtype=DOUBLE), op.shape(sizes)), sizes)
 
-    def step(turn: Value, states: tuple[Value, ...]) -> tuple[Value, list[Value]]:
+    def step(turn: Value, states: Sequence[Value]) -> tuple[Value, list[Value]]:
         found, left = states
         tried, accepted = draw()
         after = op.And(left, op.Not(accepted))
@@ -117,7 +117,7 @@ def events(op: Op, duration: Value, gap: Callable[[], Value], like: Value) -> Va
     sizes = op.sizes(like)
     zeros = op.typed(op.Expand(op.const(0.0, dtype=DOUBLE), op.shape(sizes)), sizes)
 
-    def step(turn: Value, states: tuple[Value, ...]) -> tuple[Value, list[Value]]:
+    def step(turn: Value, states: Sequence[Value]) -> tuple[Value, list[Value]]:
         time, count = states
         later = op.Add(time, gap())
         before = op.LessOrEqual(later, duration)
