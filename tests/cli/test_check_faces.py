@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from exporter.cli.check.report import MOST_RUNS, document, write_reports
 from exporter.cli.check.rows import Row, Verdict
 from exporter.cli.check.stages import stages_of
 from exporter.cli.edge import FailOn
+from tests.node import BROWSER, HEADLESS, needs_browser
 
 EVIL = "<img src=x onerror=alert(1)>&\"'</script>|`@you`"
 RAN = [("load", 0.1), ("capture", 0.2), ("normalize", 0.1), ("lower", 0.1)]
@@ -191,9 +191,6 @@ def test_fifty_large_models_are_less_than_two_megabytes(tmp_path: Path) -> None:
     assert len(as_html(rows).encode()) < 2_000_000
 
 
-BROWSER = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
-)
 ACT = """
 <script>
 addEventListener("load", () => {
@@ -214,15 +211,14 @@ addEventListener("load", () => {
 """
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine: apt-get install chromium")
+@needs_browser
 def test_a_browser_shows_filters_and_jumps(rows: list[Row], tmp_path: Path) -> None:
     assert BROWSER is not None
     page = tmp_path / "report.html"
     page.write_text(as_html(rows).replace("</body>", f"{ACT}</body>"), encoding="utf-8")
-    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"]
     folder = f"--user-data-dir={tmp_path / 'profile'}"
     done = subprocess.run(
-        [BROWSER, *flags, folder, "--virtual-time-budget=5000", page.as_uri()],
+        [BROWSER, *HEADLESS, "--dump-dom", folder, page.as_uri()],
         capture_output=True,
         text=True,
         check=True,

@@ -1,13 +1,8 @@
-"""Microsoft's validator on our log: no error, no warning. It needs node's packages, so it is not part of a usual run.
-
-`npm i --no-audit --no-fund --ignore-scripts @microsoft/sarif-multitool@5.7.0`, make
-`node_modules/@microsoft/sarif-multitool-linux/Sarif.Multitool` executable, and name it in SARIF_MULTITOOL.
-"""
+"""Microsoft's validator on our log: no error, no warning. It comes as a package of node's; see tests/node.py."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -15,18 +10,24 @@ import pytest
 
 from diagnostics import Log
 from diagnostics.sarif import PROFILES, About, write_sarif
+from tests.diagnostics.sarif_checks import breaches, strict
+from tests.diagnostics.test_sarif_gate import CONTROLS
+from tests.node import module, requires
 
-TOOL = os.environ.get("SARIF_MULTITOOL", "")
+EXECUTABLE = "@microsoft/sarif-multitool-linux/Sarif.Multitool"
 # SARIF2006 opens the URLs of a log.
 OFFLINE = (
     '<Properties><Properties Key="SARIF2006.UrisShouldBeReachable.Options"><Property Key="RuleEnabled" '
     'Value="Disabled" Type="Driver.RuleEnabledState" /></Properties></Properties>'
 )
-pytestmark = pytest.mark.skipif(not TOOL, reason="SARIF_MULTITOOL names no executable of sarif-multitool")
+pytestmark = requires(EXECUTABLE)
 
 
 def run(*arguments: str) -> str:
-    done = subprocess.run([TOOL, *arguments], capture_output=True, text=True, check=False, timeout=120)
+    tool = module(EXECUTABLE)
+    assert tool is not None
+    tool.chmod(0o755)  # npm unpacks it without
+    done = subprocess.run([str(tool), *arguments], capture_output=True, text=True, check=False, timeout=120)
     return done.stdout + done.stderr
 
 
@@ -45,7 +46,31 @@ def test_the_validator_has_nothing_to_say(profile: str, log: Log, tmp_path: Path
     assert complaints(write_sarif(log, tmp_path / "log.sarif", profile=profile, about=About("bert", "ci"))) == []
 
 
-def test_the_validator_sees_a_planted_fault(log: Log, tmp_path: Path) -> None:
+def gate(file: Path) -> list[str]:
+    """What our own checks and the validator find in a log; neither is enough alone."""
+    try:
+        own = list(breaches(strict(file.read_text(encoding="utf-8"))))
+    except (ValueError, KeyError) as error:
+        own = [str(error)]
+    return [*own, *complaints(file)]
+
+
+@pytest.mark.parametrize(
+    "name", ["an enum typo", "suppressions.state", "line 0", "an extra property", "another rule's index", "NaN"]
+)
+def test_a_planted_fault_is_red(name: str, log: Log, tmp_path: Path) -> None:
+    file = write_sarif(log, tmp_path / "log.sarif")
+    assert gate(file) == []
+    document = json.loads(file.read_text(encoding="utf-8"))
+    if name == "NaN":
+        document["runs"][0]["results"][0]["properties"] = {"ratio": float("nan")}
+    else:
+        CONTROLS[name](document["runs"][0])
+    file.write_text(json.dumps(document), encoding="utf-8")
+    assert gate(file)
+
+
+def test_a_planted_fault_is_red_to_the_validator_alone(log: Log, tmp_path: Path) -> None:
     file = write_sarif(log, tmp_path / "log.sarif")
     document = json.loads(file.read_text(encoding="utf-8"))
     document["runs"][0]["results"][0]["ruleIndex"] = 99
