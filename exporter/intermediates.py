@@ -89,6 +89,10 @@ class Intermediates:
         self._run(note, frozenset(known) if known is not None else frozenset(), wide=True)
         return found
 
+    def watch(self, note: Note) -> None:
+        """Runs the graph; `note` sees the result of every call. Raises NodeFailed."""
+        self._run(note, None)
+
     def outputs(self) -> Arrays:
         """The outputs of the graph under their ONNX names."""
         found: Arrays = {}

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from diagnostics import Log, rules
 from exporter.adversarial import adversarial
-from exporter.arrays import Arrays, as_array
+from exporter.arrays import Arrays, as_array, as_value
 from exporter.capture.attention import no_fast_path
 from exporter.capture.float64 import wide_types, widened
 from exporter.capture.inference import unwrapped
@@ -89,7 +89,7 @@ def _later(module: torch.nn.Module, call: tuple[Any, Any], program: Program, *, 
     state = {entry.name: entry.target for entry in program.inputs if entry.target in _changed(program)}
     if not state:
         return
-    with _restored(module, program):
+    with restored(module, program):
         for _ in range(CALLS_BEFORE):
             _called(module, call)
         values = {name: as_array(_state(module, str(target)).detach().clone()) for name, target in state.items()}
@@ -143,7 +143,7 @@ def _called(module: torch.nn.Module, call: tuple[Any, Any]) -> tuple[Any, tuple[
 
 def _run(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
     """The outputs of one eager run on copies of the inputs, also the new values of what the model changes."""
-    with no_fast_path(), _restored(module, program):
+    with no_fast_path(), restored(module, program):
         result, own = _called(module, call)
         leaves = iter(pytree.tree_leaves(result))
         after = fed(module, own, program)
@@ -202,6 +202,21 @@ def _run_doubled(module: torch.nn.Module, call: tuple[Any, Any], program: Progra
         return _run(copy.deepcopy(module).double(), call, program)
 
 
+def refed(
+    module: torch.nn.Module, call: tuple[Any, Any], program: Program, inputs: Mapping[str, np.ndarray]
+) -> tuple[Any, Any]:
+    """The call with other values, by the names of the captured graph's inputs."""
+    args, kwargs = call
+    arguments = arguments_of(module, args, kwargs)
+    names = {entry.path or entry.name: entry.name for entry in program.user_inputs}
+    paths = [leaf.path for leaf in leaves_of(arguments)]
+    leaves, spec = pytree.tree_flatten((args, {name: kwargs[name] for name in arguments if name in kwargs}))
+    fresh = [
+        as_value(inputs[names[path]], leaf) if path in names else leaf for path, leaf in zip(paths, leaves, strict=True)
+    ]
+    return pytree.tree_unflatten(fresh, spec)
+
+
 def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:
     """The same call with tensors of its own, since a model may write to its inputs."""
     return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), call)
@@ -213,7 +228,7 @@ def _changed(program: Program) -> set[str | None]:
 
 
 @contextmanager
-def _restored(module: torch.nn.Module, program: Program) -> Iterator[None]:
+def restored(module: torch.nn.Module, program: Program) -> Iterator[None]:
     """Puts the buffers and parameters that the captured model writes to back as they were."""
     wanted = _changed(program)
     state = (*module.named_buffers(), *module.named_parameters())

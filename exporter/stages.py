@@ -21,7 +21,8 @@ from exporter.capture import capture
 from exporter.capture.attention import masks_unread
 from exporter.capture.caches import register_caches
 from exporter.capture.inference import unwrapped
-from exporter.capture.keywords import named_keywords
+from exporter.capture.keywords import in_order, named_keywords
+from exporter.eager_values import first_foreign
 from exporter.intermediates import Intermediates, NodeFailed
 from exporter.ir_passes import pipeline as ir_pipeline
 from exporter.ir_passes import run_ir_passes
@@ -29,6 +30,7 @@ from exporter.lower import lower
 from exporter.lower.registry import extend
 from exporter.lowerings import LOWERINGS
 from exporter.options import Options
+from exporter.reference import refed, restored
 from fx_passes import Program, normalize
 from fx_passes.graph import place_of
 
@@ -73,7 +75,7 @@ def guilty_fx_stage(call: Call, options: Options, inputs: Named, want: Arrays, d
     with named_keywords(unwrapped(call.model), call.kwargs), masks_unread():
         program = capture(call.model, call.args, call.kwargs, call.dynamic_shapes, options, log)
     if _is_wrong(program, inputs, want, differs):
-        return FxStage("capture")
+        return FxStage("capture", tuple(_left_at(program, call, inputs)))
     before = [_copied(program)]
     found: list[FxStage] = []
 
@@ -89,6 +91,17 @@ def guilty_fx_stage(call: Call, options: Options, inputs: Named, want: Arrays, d
     except _Found:
         return found[0]
     return None
+
+
+def _left_at(program: Program, call: Call, inputs: Named) -> Iterator[Place]:
+    """Where the captured graph left the model: the place of the first node that gives what the model never computes."""
+    module = unwrapped(call.model)
+    args, kwargs = refed(module, (call.args, in_order(module, call.kwargs)), program, inputs)
+    with restored(module, program):
+        node = first_foreign(program, inputs, lambda: module(*args, **kwargs))
+    place = place_of(node) if node is not None else None
+    if place is not None:
+        yield place
 
 
 def _is_wrong(program: Program, inputs: Named, want: Arrays, differs: Differs) -> bool:

@@ -147,6 +147,8 @@ def test_a_model_that_was_captured_wrongly(tmp_path: Path, monkeypatch: pytest.M
     assert found is not None
     assert found.stage == "capture"
     assert [step.equal for step in found.trail] == [False]
+    assert found.place is not None
+    assert found.place.node == "sigmoid"
 
 
 def test_graph_optimization_is_told_from_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
