@@ -22,6 +22,7 @@ from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.keywords import in_order
 from exporter.capture.places import place_of_module
 from exporter.capture.resizing import resized
+from exporter.lower.weights import has_no_values
 from exporter.pipeline import OnnxProgram
 from fx_passes.program import OutputKind, Program
 
@@ -176,6 +177,8 @@ def _run_exactly(module: torch.nn.Module, call: tuple[Any, Any], program: Progra
 
     An output that the model holds in another precision, such as a constant of its own, is no yardstick: left out.
     """
+    if any(has_no_values(parameter) for parameter in module.parameters()):
+        return None  # other ranks hold them, where no mode of this process is seen
     weights = sum(tensor.numel() * tensor.element_size() for tensor in program.tensors.values())
     if weights > EXACT_LIMIT:
         return None

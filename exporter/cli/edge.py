@@ -6,7 +6,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -17,6 +17,7 @@ from diagnostics import Level, Log, Stop, rules
 from diagnostics.source import place_of_exception
 from exporter.cli.definition import definition_of
 from exporter.cli.progress import progress_of
+from exporter.cli.ranks import follows
 from exporter.cli.usage import UsageError
 
 CLEAN, FINDINGS, USAGE, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
@@ -53,12 +54,15 @@ def run(work: Callable[[Log], str], report: Report) -> int:
     """Do the work, report its findings, and return the exit code. `work` returns its summary as text.
 
     A `UsageError` flies on, and nothing is written. Everything else that ends the work is reported: findings at error
-    level, a fault of ours, Ctrl-C.
+    level, a fault of ours, Ctrl-C. Of several ranks, only rank 0 reports.
     """
     log, started = Log(), datetime.now(UTC)
     summary, failure, code, wanted = "", None, FAULT, True
     try:
-        with progress_of(log), redirect_stdout(sys.stderr):  # what the user's code prints is no part of the report
+        with (
+            nullcontext() if follows() else progress_of(log),
+            redirect_stdout(sys.stderr),
+        ):  # what the user's code prints is no part of the report
             summary = work(log)
         code = FINDINGS if fails(log, report.fail_on) else CLEAN
     except UsageError:
@@ -75,7 +79,7 @@ def run(work: Callable[[Log], str], report: Report) -> int:
         log.report(rules.INTERNAL_ERROR, at=place_of_exception(error), error=error, command=command)
         print(f"{traceback.format_exc()}\nThe command was: {command}", file=sys.stderr)
     finally:
-        if wanted:
+        if wanted and not follows():
             try:
                 write_sarif(log, report, started, failure)
             finally:

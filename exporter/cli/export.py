@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from diagnostics import Log, Stop, rules
-from exporter.cli import arguments
+from exporter.cli import arguments, ranks
 from exporter.cli.dynamic import with_dynamic
 from exporter.cli.edge import FailOn, Format, Report, run
 from exporter.cli.inputs import with_inputs
@@ -63,6 +64,7 @@ class Request:
     weights: Path | None = None
     fake: bool = False
     weights_in_place: bool = False
+    rank_timeout: float = 60.0
 
 
 def command(
@@ -94,6 +96,9 @@ def command(
     weights_in_place: Annotated[
         bool, typer.Option("--weights-in-place", help="Refer to weights in the files of --weights, without a copy.")
     ] = False,
+    rank_timeout: Annotated[
+        float, typer.Option("--rank-timeout", metavar="S", help="Under torchrun: how long one rank waits for another.")
+    ] = 60.0,
     plugin: arguments.Plugin = None,
     allow_specialization: Annotated[
         bool, typer.Option("--allow-specialization", help="A dynamic dim that became a constant is only a warning.")
@@ -134,6 +139,7 @@ def command(
         weights=weights,
         fake=fake,
         weights_in_place=weights_in_place,
+        rank_timeout=rank_timeout,
     )
     if weights_in_place and weights is None:
         raise UsageError("--weights-in-place leaves the weights in a checkpoint; name it with --weights.")
@@ -152,7 +158,8 @@ def command(
         from exporter.cli.fix import fix_source
 
         fix_source(request, fail_on)
-    raise typer.Exit(run(lambda log: export_and_validate(request, log), Report(source, format, sarif, fail_on)))
+    report = Report(source, format, sarif, fail_on)
+    raise typer.Exit(ranks.agreed(lambda: run(lambda log: export_and_validate(request, log), report)))
 
 
 def short_name(source: str) -> str:
@@ -170,7 +177,7 @@ def export_and_validate(request: Request, log: Log) -> str:
         require_table(request.predict)
     with log.stage("load"):
         options, source = options_of(request), source_of(request)
-    return export_source(request, source, options, log)
+    return "" if ranks.is_left_to_rank_0(source) else export_source(request, source, options, log)
 
 
 def source_of(request: Request) -> Source:
@@ -181,6 +188,7 @@ def source_of(request: Request) -> Source:
 
 def export_source(request: Request, source: Source, options: Options, log: Log) -> str:
     """All stages after the loading; returns the summary."""
+    from exporter import ExportError
     from exporter.cli.prediction import prediction_of
     from exporter.cli.repro import repro_of
     from exporter.cli.summary import summary_of
@@ -194,29 +202,36 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
         raise UsageError(f"--weights {error}") from error
     except OSError as error:
         raise UsageError(f"'{request.output}' cannot be written: {one_line(error)}; name another place.") from error
-    lines = [prediction_of(program.model, request.predict)] if request.predict else []
-    validation = None
-    if request.validate and has_weights_to_run(source, program, log):
-        told = repro_of(request.repro, request.output, request.provider, lines) if request.repro else ignore
-        validation = validation_of(
-            request.output,
-            source,
-            program,
-            request.provider,
-            log,
-            options=options if request.bisect or request.repro is not None else None,
-            told=told,
-            hard=request.adversarial,
-        )
+    except ExportError as error:
+        raise Stop(log, "save") from error
+    with ranks.to_validate(program, source, log) if request.validate else nullcontext(source) as subject:
+        if subject is None or ranks.follows():
+            return ""
+        lines = [prediction_of(program.model, request.predict)] if request.predict else []
+        validation = None
+        if request.validate and has_weights_to_run(subject, program, log):
+            told = repro_of(request.repro, request.output, request.provider, lines) if request.repro else ignore
+            searched = (request.bisect or request.repro is not None) and subject is source
+            validation = validation_of(
+                request.output,
+                subject,
+                program,
+                request.provider,
+                log,
+                options=options if searched else None,
+                told=told,
+                hard=request.adversarial,
+            )
     return "\n".join([summary_of(program.model, files, validation, log), *lines])
 
 
 def has_weights_to_run(source: Source, program: OnnxProgram, log: Log) -> bool:
     """Gives the model the weights of its checkpoint. False, with a finding, where they do not fit into memory."""
     from exporter.cli.summary import size
+    from exporter.weights import Stored
     from exporter.weights.fill import available_memory, fill, memory_to_run
 
-    if not program.program.sources:
+    if not any(isinstance(each, Stored) for each in program.program.sources.values()):
         return True
     needed, free = memory_to_run(program.program), available_memory()
     if free is not None and needed > free:
@@ -241,6 +256,7 @@ def options_of(request: Request) -> Options:
             output_names=split(request.output_names),
             weights=request.weights,
             weights_in_place=request.weights_in_place,
+            rank_timeout=request.rank_timeout,
         )
     except ValueError as error:
         raise UsageError(f"--{error}; leave it out for {DEFAULT_OPSET}.") from error
@@ -286,6 +302,8 @@ def refuse_unfit(source: Source) -> None:
     """Called when an export has failed: if the model does not run in PyTorch either, that is what to tell."""
     from exporter.cli.validation import failure_in_eager
 
+    if ranks.holds_a_part(source):
+        return  # it runs on all ranks or on none
     if any(tensor.is_meta for tensor in source.model.parameters()):
         return  # made without memory, so that it never runs
     error = failure_in_eager(source)

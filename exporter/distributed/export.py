@@ -15,7 +15,8 @@ import torch
 
 from diagnostics import Finding, Log, Stop, rules
 from exporter.distributed import agreement
-from exporter.distributed.ranks import RankLost, Ranks, join
+from exporter.distributed.eager import Eager
+from exporter.distributed.ranks import LEADER, RankLost, Ranks, join
 from exporter.distributed.skeleton import Skeleton, skeleton_of
 from exporter.distributed.streaming import End, Stream
 from exporter.pipeline import ExportError, OnnxProgram
@@ -39,6 +40,12 @@ class ShardedProgram(OnnxProgram):
         with leading(self.stream, self.log):
             return OnnxProgram.save(self, path, external_data)
 
+    @contextmanager
+    def running(self) -> Iterator[torch.nn.Module]:
+        """A module that runs the sharded model in eager PyTorch, on all ranks; the others `follow` meanwhile."""
+        with leading(self.stream, self.log):
+            yield self.stream.eager.everywhere()
+
 
 @dataclass(frozen=True)
 class Follower:
@@ -52,8 +59,12 @@ class Follower:
 
     def save(self, path: str | os.PathLike[str], external_data: Literal["auto"] | bool = "auto") -> list[Path]:
         """Sends rank 0 what it asks for until its file is written. Returns no files: this rank writes none."""
-        follow(self.stream, self.log)
+        self.follow()
         return []
+
+    def follow(self) -> None:
+        """Does what rank 0 asks for until it has done: for its part of `ShardedProgram.running`."""
+        follow(self.stream, self.log)
 
 
 def export_sharded(model: torch.nn.Module, flow: Flow, timeout: float, log: Log) -> OnnxProgram:
@@ -64,7 +75,8 @@ def export_sharded(model: torch.nn.Module, flow: Flow, timeout: float, log: Log)
     skeleton = skeleton_of(model)
     try:
         with log.stage("agree"):
-            stream = _agreed(join(timedelta(seconds=timeout)), skeleton, log)
+            ranks = join(timedelta(seconds=timeout))
+            stream = _agreed(Eager(ranks, model, skeleton.module), skeleton, log)
     except RankLost as lost:
         raise _told(lost, log) from lost
     except Stop as stop:
@@ -77,17 +89,18 @@ def export_sharded(model: torch.nn.Module, flow: Flow, timeout: float, log: Log)
     return ShardedProgram(**vars(program), stream=stream)
 
 
-def _agreed(ranks: Ranks, skeleton: Skeleton, log: Log) -> Stream:
+def _agreed(eager: Eager, skeleton: Skeleton, log: Log) -> Stream:
     """The stream of weights that all ranks have the same notion of; otherwise findings, on all of them."""
+    ranks = eager.ranks
     manifests = agreement.gathered(ranks, agreement.manifest_of(skeleton))
     if not ranks.leads:
-        _repeat(ranks.hear(0).findings, log)
-        return Stream(ranks, skeleton.holdings, {})
+        _repeat(ranks.hear(LEADER).findings, log)
+        return Stream(ranks, skeleton.holdings, {}, eager)
     agreement.compare(manifests, skeleton, log)
     findings = _mistakes(log)
     for rank in ranks.others:
         ranks.tell(rank, End(findings))
-    return Stream(ranks, skeleton.holdings, {} if findings else agreement.covers_of(manifests, skeleton))
+    return Stream(ranks, skeleton.holdings, {} if findings else agreement.covers_of(manifests, skeleton), eager)
 
 
 def _mistakes(log: Log) -> list[Finding]:

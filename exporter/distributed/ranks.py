@@ -150,7 +150,7 @@ class Ranks:
 def join(timeout: timedelta) -> Ranks:
     """Waits for all ranks of the process group. Raises RankLost naming the first that has not come in time."""
     rank, size = dist.get_rank(), dist.get_world_size()
-    store: Any = _get_default_store()  # its type says that values are text; they are bytes
+    store = default_store()
     board = f"fxport/{next(_numbers)}"
     ranks = Ranks(rank, size, timeout, store, board)
     try:
@@ -165,6 +165,11 @@ def join(timeout: timedelta) -> Ranks:
         found = failure_on_board(store, board, GRACE)
         raise RankLost(*(found or (LEADER, _plain(error, timeout)))) from error
     return ranks
+
+
+def default_store() -> Any:
+    """The store of the default process group. Its own type says that values are text; they are bytes."""
+    return _get_default_store()
 
 
 def _missing(store: Any, board: str, ranks: Iterable[int], timeout: timedelta) -> list[int]:

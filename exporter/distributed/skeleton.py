@@ -159,9 +159,8 @@ class _Copy:
     def _plain(self, tensor: DTensor) -> torch.Tensor:
         holding = of_dtensor(tensor, self.precision.get(id(tensor)))
         is_parameter = isinstance(tensor, torch.nn.Parameter)
-        if all(placement.is_replicate() for placement in tensor.placements) and holding.dtype == holding.held:
-            local = tensor._local_tensor.detach()
-            return torch.nn.Parameter(local, tensor.requires_grad) if is_parameter else local
+        if not is_parameter and all(placement.is_replicate() for placement in tensor.placements):
+            return tensor._local_tensor.detach()  # a buffer may be changed by forward, and then its value is looked at
         return self._shape(holding, tensor.device, is_parameter, tensor.requires_grad)
 
     def _flattened(self, holding: Holding, requires_grad: bool) -> torch.Tensor:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from diagnostics import Finding
+from exporter.distributed.eager import Eager, Forward
 from exporter.distributed.holdings import Box, Holding
 from exporter.distributed.ranks import LEADER, PATIENCE, Ranks
 
@@ -58,6 +59,7 @@ class Stream:
     ranks: Ranks
     holdings: Mapping[str, Holding]
     covers: Covers
+    eager: Eager
 
     @property
     def names(self) -> list[str]:
@@ -80,11 +82,14 @@ class Stream:
         return whole.reshape(holding.shape)
 
     def serve(self) -> End:
-        """The other ranks: sends what rank 0 asks for until it wants no more. Raises RankLost."""
+        """The other ranks: does what rank 0 asks for until it wants no more. Raises RankLost."""
         while True:
             message = self.ranks.hear(LEADER, PATIENCE)
             if isinstance(message, End):
                 return message
+            if isinstance(message, Forward):
+                self.eager.take_part(message)
+                continue
             holding = self.holdings[self.names[message.number]]
             self.ranks.send(LEADER, holding.read(), holding.dtype)
 
