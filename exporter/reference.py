@@ -21,7 +21,7 @@ from exporter.capture.inference import unwrapped
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.keywords import in_order
 from exporter.capture.places import place_of_module
-from exporter.capture.resizing import resized
+from exporter.capture.resizing import at_hard_sizes, resized
 from exporter.lower.weights import has_no_values
 from exporter.pipeline import OnnxProgram
 from fx_passes.program import OutputKind, Program
@@ -63,7 +63,8 @@ def cases(
     """Runs eager PyTorch on the example ("sample"), where sizes are dynamic, on another size of each ("resized"), and
     where the model has a state that it changes, on the example after some calls ("later").
 
-    With `hard`, also on the example with zeros, NaN and other values that kernels get wrong, see `adversarial`. Inputs
+    With `hard`, also at the smallest, the largest and a prime size, and on zeros, NaN and other values that kernels get
+    wrong, see `at_hard_sizes` and `adversarial`. Inputs
     that eager PyTorch itself refuses are reported as ValidationSkipped. The model's state is afterwards what it was.
     """
     module = model.module() if isinstance(model, torch.export.ExportedProgram) else unwrapped(model)
@@ -73,6 +74,7 @@ def cases(
     other = resized(module, call, exported.program)
     further = [] if other is None else [("resized", "at another size", other)]
     if hard:
+        further += [(label, f"at the {label} size", at) for label, at in at_hard_sizes(module, call, exported.program)]
         further += [(label, f"on {label}", changed) for label, changed in adversarial(call)]
     for label, how, changed in further:
         try:

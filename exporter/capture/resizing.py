@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -21,6 +21,15 @@ MOST_TRIES = 4096
 MOST_IDS = 65536
 """Of how many ids those are chosen that stand in the place of repeated ones."""
 
+TRACED_FROM = 2
+"""The lower bound that PyTorch gives a size of which it knows none."""
+
+MOST_GROWTH = 16
+"""How many times the example's size an upper bound may be to be tried."""
+
+Wanted = Callable[[int, int, int | None], int]
+"""From a size and its bounds to the size that is wanted in its place."""
+
 Known = dict[sympy.Symbol, int]
 Fed = list[tuple[Any, tuple[Size, ...]] | None]
 """For each leaf of a call: its value with the sizes that the captured graph knows it by; None if it is not an input."""
@@ -35,8 +44,22 @@ def resized(module: torch.nn.Module, call: tuple[Any, Any], program: Program) ->
     """
     fed = _fed(module, call, program, {})
     known = _known(fed)
-    chosen = _chosen(known, program)
+    chosen = _chosen(known, program, other_size)
     return None if chosen == known else _at(module, call, fed, chosen)
+
+
+def at_hard_sizes(
+    module: torch.nn.Module, call: tuple[Any, Any], program: Program
+) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """(label, call) at those of HARD_SIZES that the captured graph allows and that differ from the others."""
+    fed = _fed(module, call, program, {})
+    known = _known(fed)
+    seen = [known, _chosen(known, program, other_size)]
+    for label, wanted in HARD_SIZES.items():
+        chosen = _chosen(known, program, wanted)
+        if chosen not in seen:
+            seen.append(chosen)
+            yield label, _at(module, call, fed, chosen)
 
 
 def away(module: torch.nn.Module, call: tuple[Any, Any], program: Program, lost: Sequence[Request]) -> tuple[Any, Any]:
@@ -96,11 +119,12 @@ def _known(fed: Fed) -> Known:
     return known
 
 
-def _chosen(known: Known, program: Program) -> Known:
-    """Another size for each symbol, or at least for some; what is known where the captured graph allows no other."""
+def _chosen(known: Known, program: Program, wanted: Wanted) -> Known:
+    """Another size for each symbol, the `wanted` one or at least for some; what is known where the captured graph
+    allows no other."""
     bounds = {symbol: program.ranges.get(str(symbol), (0, None)) for symbol in known}
-    first = {symbol: other_size(size, *bounds[symbol]) for symbol, size in known.items()}
-    choices = [[*_candidates(size, *bounds[symbol]), size] for symbol, size in known.items()]
+    first = {symbol: wanted(size, *bounds[symbol]) for symbol, size in known.items()}
+    choices = [[first[symbol], *_candidates(size, *bounds[symbol]), size] for symbol, size in known.items()]
     tries = (dict(zip(known, sizes, strict=True)) for sizes in itertools.product(*choices))
     for chosen in itertools.chain([first], itertools.islice(tries, MOST_TRIES)):
         if all(condition.allows(chosen) for condition in program.conditions):
@@ -122,6 +146,32 @@ def other_size(size: int, low: int, high: int | None) -> int:
         if candidate >= max(low, 2) and (high is None or candidate <= high):
             return candidate
     return size
+
+
+def _smallest(size: int, low: int, high: int | None) -> int:
+    """The lower bound. That is 1 also where PyTorch says 2: it does so of every size, because it treats 1 apart while
+    it traces, and nobody who runs the model knows. Without elements most models have no meaning."""
+    return max(low, 1) if low != TRACED_FROM else 1
+
+
+def _prime(size: int, low: int, high: int | None) -> int:
+    """A prime number, above the size if that is within the bounds: what is divided or paired by habit fails there."""
+    above = (n for n in range(max(size + 1, low), high + 1 if high is not None else 2 * size + 4) if _is_prime(n))
+    below = (n for n in range(size - 1, max(low, 2) - 1, -1) if _is_prime(n))
+    return next(above, next(below, size))
+
+
+def _largest(size: int, low: int, high: int | None) -> int:
+    """The upper bound, if it is not so far off that a run at it would take long."""
+    return high if high is not None and high <= MOST_GROWTH * size else size
+
+
+def _is_prime(n: int) -> bool:
+    return n > 1 and all(n % divisor for divisor in range(2, int(n**0.5) + 1))
+
+
+HARD_SIZES: Mapping[str, Wanted] = {"smallest": _smallest, "prime": _prime, "largest": _largest}
+"""By label, the size to take for each dynamic dimension."""
 
 
 def _at(module: torch.nn.Module, call: tuple[Any, Any], fed: Fed, chosen: Known) -> tuple[Any, Any]:

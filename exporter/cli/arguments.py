@@ -51,7 +51,8 @@ Bisect = Annotated[
     bool, typer.Option("--bisect/--no-bisect", help="Look for the line that a difference from PyTorch comes from.")
 ]
 Adversarial = Annotated[
-    bool, typer.Option("--adversarial", help="Also validate on zeros, denormal and large numbers, and NaN.")
+    bool,
+    typer.Option("--adversarial", help="Also validate at hard sizes and on zeros, denormal and large numbers, NaN."),
 ]
 Predict = Annotated[
     str | None,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.export import Dim
 
 from diagnostics import Log, rules
 from exporter import ExportError, export, reference
+from exporter.capture.resizing import at_hard_sizes
 
 
 class Nothing(nn.Module):
@@ -69,3 +71,18 @@ def test_capture_at_another_size_is_right_at_the_example() -> None:
     with pytest.raises(ExportError) as caught:
         export(Apart(same=False), (x,), dynamic_shapes={"x": {1: "n"}})
     assert [finding.rule for finding in caught.value.log.findings] == [rules.DIMENSION_SPECIALIZED]
+
+
+class Doubled(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return x * 2, y + 1
+
+
+def test_hard_sizes() -> None:
+    """The smallest, a prime, the largest, each as far as the bounds let it be; 1 also where PyTorch traced from 2."""
+    call = ((torch.randn(6, 2), torch.randn(5, 3)), {})
+    shapes = {"x": {0: Dim("n", min=3, max=40)}, "y": {0: "m"}}
+    program = export(Doubled(), *call, dynamic_shapes=shapes).program
+    found = {label: args for label, (args, _) in at_hard_sizes(Doubled(), call, program)}
+    sizes = {label: [tensor.shape[0] for tensor in args] for label, args in found.items()}
+    assert sizes == {"smallest": [3, 1], "prime": [7, 7], "largest": [40, 5]}
