@@ -32,6 +32,7 @@ EXACT_LIMIT = 2048 * 1024 * 1024
 DRAWS = 16
 """Runs of a model that draws random numbers: how much its outputs vary from run to run must be known."""
 
+LATER = "later"
 CALLS_BEFORE = 2
 """Calls of a model with a state before the one that is compared: after the first it may still be all zeros."""
 
@@ -64,40 +65,50 @@ def cases(
     where the model has a state that it changes, on the example after some calls ("later").
 
     With `hard`, also at the smallest, the largest and a prime size, and on zeros, NaN and other values that kernels get
-    wrong, see `at_hard_sizes` and `adversarial`. Inputs
-    that eager PyTorch itself refuses are reported as ValidationSkipped. The model's state is afterwards what it was.
+    wrong, see `at_hard_sizes` and `adversarial`. Inputs that eager PyTorch itself refuses are reported as
+    ValidationSkipped. The model's state is afterwards what it was.
     """
     module = model.module() if isinstance(model, torch.export.ExportedProgram) else unwrapped(model)
     call = (tuple(args), in_order(module, kwargs))
     random = any(finding.rule is rules.RANDOMNESS_CAPTURED for finding in exported.log.findings)
     yield _record("sample", module, call, exported.program, random=random)
-    other = resized(module, call, exported.program)
-    further = [] if other is None else [("resized", "at another size", other)]
+    further: list[tuple[str, str, tuple[Any, Any]]] = []
+    if (other := resized(module, call, exported.program)) is not None:
+        further.append(("resized", "at another size", other))
     if hard:
         further += [(label, f"at the {label} size", at) for label, at in at_hard_sizes(module, call, exported.program)]
         further += [(label, f"on {label}", changed) for label, changed in adversarial(call)]
+    if _state_inputs(exported.program):
+        further.append((LATER, "after some calls", call))
     for label, how, changed in further:
+        record = _record_later if label == LATER else _record
         try:
-            case = _record(label, module, changed, exported.program, random=random)
+            case = record(label, module, changed, exported.program, random=random)
         except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is the reason
             reason = f"eager PyTorch fails {how}: {type(error).__name__}: {error}".splitlines()[0]
             log.report(rules.VALIDATION_SKIPPED, at=place_of_module(module), name=label, reason=reason)
             continue
         yield case
-    yield from _later(module, call, exported.program, random=random)
 
 
-def _later(module: torch.nn.Module, call: tuple[Any, Any], program: Program, *, random: bool) -> Iterator[Case]:
-    """The example once more, after `CALLS_BEFORE` calls of it: the state that they led to is fed as inputs."""
-    state = {entry.name: entry.target for entry in program.inputs if entry.target in _changed(program)}
-    if not state:
-        return
+def _record_later(
+    label: str, module: torch.nn.Module, call: tuple[Any, Any], program: Program, *, random: bool
+) -> Case:
+    """The call once more, after `CALLS_BEFORE` calls of it: the state that they led to is fed as inputs."""
     with restored(module, program):
         for _ in range(CALLS_BEFORE):
             _called(module, call)
-        values = {name: as_array(_state(module, str(target)).detach().clone()) for name, target in state.items()}
-        case = _record("later", module, call, program, random=random)
-    yield replace(case, inputs=case.inputs | values)
+        state = {name: _state(module, target).detach().clone() for name, target in _state_inputs(program).items()}
+        case = _record(label, module, call, program, random=random)
+    return replace(case, inputs=case.inputs | {name: as_array(value) for name, value in state.items()})
+
+
+def _state_inputs(program: Program) -> dict[str, str]:
+    """The inputs that stand for a state which the model changes, with where the model holds it."""
+    changed = _changed(program)
+    return {
+        entry.name: entry.target for entry in program.inputs if entry.target is not None and entry.target in changed
+    }
 
 
 def _record(label: str, module: torch.nn.Module, call: tuple[Any, Any], program: Program, *, random: bool) -> Case:
