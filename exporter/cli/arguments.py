@@ -15,7 +15,7 @@ Source = Annotated[
         metavar="SOURCE",
         help="FILE.py:NAME or package.module:NAME, where NAME is a model, an nn.Module class (constructed without "
         "arguments, in eval mode), or a function that returns a model or (model, args[, kwargs[, dynamic_shapes]]); "
-        "or a .pt2 file of torch.export.save.",
+        "or a .pt2 file of torch.export.save; or a folder that transformers has saved.",
     ),
 ]
 Input = Annotated[

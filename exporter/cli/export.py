@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -163,7 +163,9 @@ def command(
 
 
 def short_name(source: str) -> str:
-    """`bert` for `bert.pt2`, `model` for `bert.py:model` and for `package.bert:parts.model`."""
+    """`bert` for `bert.pt2` and a folder `bert`, `model` for `bert.py:model` and for `package.bert:parts.model`."""
+    if Path(source).is_dir():
+        return Path(source).resolve().name
     return Path(source).stem if source.endswith(".pt2") else source.rpartition(":")[2].rpartition(".")[2] or "model"
 
 
@@ -195,6 +197,8 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
     from exporter.cli.validation import ignore, validation_of
     from exporter.weights import CheckpointError
 
+    if options.weights is None and source.weights is not None:
+        options = replace(options, weights=source.weights)
     program = exported(source, options, log)
     try:
         files = program.save(request.output, external_data=EXTERNAL_DATA[request.external_data])

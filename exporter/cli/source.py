@@ -34,12 +34,15 @@ class Source:
     args: tuple[object, ...] | None = None
     kwargs: Mapping[str, object] = field(default_factory=dict)
     dynamic_shapes: Any = None  # the nested specification of torch.export, which has no type
+    weights: Path | None = None  # a checkpoint that SOURCE brings, whose values the model is without
 
 
 def load(text: str) -> Source:
     """The model that SOURCE names. A mistake in it, or an exception in the user's code, is a `UsageError`."""
     if text.endswith(".pt2"):
         return load_program(Path(text))
+    if Path(text).is_dir():
+        return load_folder(Path(text))
     value, name = found(text, "NAME is a model, an nn.Module class or a function, or give a .pt2 file")
     return made_from(value, name, text)
 
@@ -76,6 +79,21 @@ def load_program(path: Path) -> Source:
         raise UsageError(f"'{path}' cannot be loaded by torch.export.load: {one_line(error)}.") from error
     args, kwargs = program.example_inputs or (None, {})
     return Source(path.stem, program, None if args is None else tuple(args), kwargs)
+
+
+def load_folder(folder: Path) -> Source:
+    """A folder that transformers has saved, with example inputs where they can be told from its configuration."""
+    from exporter.pretrained import CONFIG, PretrainedError, is_pretrained, load
+    from exporter.weights import CheckpointError
+
+    if not is_pretrained(folder):
+        raise UsageError(f"'{folder}' is a folder without '{CONFIG}'; name a model as FILE.py:NAME.")
+    try:
+        found = load(folder)
+    except (PretrainedError, CheckpointError) as error:
+        raise UsageError(str(error)) from error
+    args = () if found.inputs else None
+    return Source(folder.resolve().name, found.model, args, found.inputs, dict(found.dynamic) or None, found.weights)
 
 
 def require_file(path: Path) -> None:

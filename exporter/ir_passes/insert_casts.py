@@ -164,7 +164,7 @@ def _recast(node: ir.Node, change: Mapping[str, ir.DataType], opset: int) -> Non
             result.name, value.name = value.name, result.name
             remark(result, value)
             result.shape = value.shape
-            value.dtype = change[variable]
+            value.type = ir.TensorType(change[variable])  # of its own: values of one type may share the object
             graph.insert_after(node, cast)
 
 

@@ -51,6 +51,18 @@ def test_computes_the_same(function: Callable[..., torch.Tensor], inputs: tuple[
     assert_same(run_session(session_of(program), program, inputs), [model(*inputs)], tol=tolerance)
 
 
+def test_a_value_that_shares_the_object_of_its_type_keeps_its_type() -> None:
+    x, weight = ir.val("x", BF16, [2, 2]), ir.val("w", BF16, [2, 2])
+    product, same = ir.node("MatMul", [x, weight], name="product"), ir.node("Identity", [x], name="same")
+    product.outputs[0].type = same.outputs[0].type = ir.TensorType(BF16)
+    graph = ir.Graph(
+        [x, weight], [product.outputs[0], same.outputs[0]], nodes=[product, same], opset_imports={"": 20}, name="g"
+    )
+    InsertCasts(Log())(ir.Model(graph, ir_version=10))
+    assert same.outputs[0].dtype == BF16
+    assert product.outputs[0].dtype == F32
+
+
 def test_lost_precision_is_said_once() -> None:
     log = Log()
     x = ir.val("x", BF16, [2])
