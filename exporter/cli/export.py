@@ -141,7 +141,7 @@ def command(
         weights_in_place=weights_in_place,
         rank_timeout=rank_timeout,
     )
-    if weights_in_place and weights is None:
+    if weights_in_place and weights is None and not Path(source).is_dir():
         raise UsageError("--weights-in-place leaves the weights in a checkpoint; name it with --weights.")
     written = {"--output": request.output} | ({"--sarif": sarif} if sarif else {})
     for option, path in written.items():
@@ -231,6 +231,7 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
 
 def has_weights_to_run(source: Source, program: OnnxProgram, log: Log) -> bool:
     """Gives the model the weights of its checkpoint. False, with a finding, where they do not fit into memory."""
+    from exporter.capture.inference import unwrapped
     from exporter.cli.summary import size
     from exporter.weights import Stored
     from exporter.weights.fill import available_memory, fill, memory_to_run
@@ -242,7 +243,7 @@ def has_weights_to_run(source: Source, program: OnnxProgram, log: Log) -> bool:
         reason = f"running it needs {size(needed)} of memory for its weights, and {size(free)} are free"
         log.report(rules.VALIDATION_SKIPPED, reason=reason)
         return False
-    fill(source.model, program.program)
+    fill(unwrapped(source.model), program.program)
     return True
 
 
