@@ -28,7 +28,7 @@ def bert(layers: int) -> tuple[Any, tuple[torch.Tensor]]:
     from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
-    config = BertConfig(num_hidden_layers=layers, attn_implementation="eager", use_cache=False, initializer_range=0.2)
+    config = BertConfig(num_hidden_layers=layers, use_cache=False, initializer_range=0.2)
     ids = torch.randint(0, config.vocab_size, (2, 16))
     return BertModel(config, add_pooling_layer=False).eval(), (ids,)
 

@@ -5,6 +5,7 @@
 
 from ort_runner.bench import Latency, latency, latency_alone
 from ort_runner.compare import Gap, compare
+from ort_runner.device import DeviceSession, DeviceTensor
 from ort_runner.placement import Placed, placement
 from ort_runner.providers import PROVIDERS, Provider, resolve
 from ort_runner.samples import Samples, load_all, save_all
@@ -12,6 +13,8 @@ from ort_runner.validate import SampleResult, Validation, validate
 
 __all__ = [
     "PROVIDERS",
+    "DeviceSession",
+    "DeviceTensor",
     "Gap",
     "Latency",
     "Placed",

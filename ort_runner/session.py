@@ -82,8 +82,8 @@ class LocalSession:
             ) from error
         session, choice = open_session(self._model, choice, LEAN if lean else None, optimize=optimize)
         self._session, self._used = session, choice.provider.name
-        state = _ports(session.get_overridable_initializers())
-        return Opened(_ports(session.get_inputs()), _ports(session.get_outputs()), choice, state)
+        state = ports_of(session.get_overridable_initializers())
+        return Opened(ports_of(session.get_inputs()), ports_of(session.get_outputs()), choice, state)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Raises Failure if a kernel raises, or if an output is no tensor."""
@@ -180,7 +180,7 @@ def from_ort(name: str, value: onnxruntime.OrtValue) -> np.ndarray:
     return unpack(data, element, shape) if element.bits < 8 else data.view(element.dtype).reshape(shape)
 
 
-def _ports(args: Sequence[onnxruntime.NodeArg]) -> tuple[Port, ...]:
+def ports_of(args: Sequence[onnxruntime.NodeArg]) -> tuple[Port, ...]:
     return tuple(Port(arg.name, type_name(arg.type), tuple(_dim(dim) for dim in arg.shape or ())) for arg in args)
 
 
