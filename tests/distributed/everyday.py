@@ -1,0 +1,181 @@
+"""Sharded models as people have them, exported and run; functions here run in processes of their own."""
+
+from __future__ import annotations
+
+import traceback
+import types
+from collections import namedtuple
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+from exporter import decode_step, export, prefill
+
+Pair = namedtuple("Pair", "a b")  # without types, as people write it
+
+
+@dataclass
+class Parts:
+    a: torch.Tensor
+    b: torch.Tensor
+
+
+class Nested(nn.Module):
+    """Takes a dataclass and a keyword, and calls one of its own modules by a method that was set on the instance."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.act = types.MethodType(lambda self, x: self.second(x), self)
+
+    def forward(self, parts: Parts, *, scale: torch.Tensor) -> dict[str, Any]:
+        h = self.first(parts.a) + self.act(parts.b)
+        return {"h": h * scale, "rest": (h,)}
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(4, 6, 2, bidirectional=True), nn.Linear(12, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.lstm(x)[0])
+
+
+class Named(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, pair: Pair) -> torch.Tensor:
+        return self.inner(pair.a).float() * pair.b.sum().float()
+
+
+LOW = MixedPrecisionPolicy(param_dtype=torch.bfloat16, output_dtype=torch.float32)
+
+
+def nested(folder: str) -> float:
+    """The user's hooks stay, around the casts of a policy; keywords and dataclasses keep their names."""
+    model = Nested()
+    model.first.register_forward_hook(lambda _, args, output: output + 1)
+    model.register_forward_pre_hook(lambda _, args, kwargs: (args, {"scale": kwargs["scale"] * 2}), with_kwargs=True)
+    fully_shard(model.second, mp_policy=LOW)
+    fully_shard(model)
+    parts, scale = Parts(torch.randn(2, 4), torch.randn(2, 4)), torch.randn(4)
+    eager = model(parts, scale=scale)["h"]
+    export(model, (parts,), {"scale": scale}).save(Path(folder, "nested.onnx"))
+    return gap(folder, "nested", {"parts.a": parts.a, "parts.b": parts.b, "scale": scale}, eager)
+
+
+def recurrent(folder: str) -> float:
+    model, x = fully_shard(Recurrent().eval()), torch.randn(5, 2, 4)
+    eager = model(x)
+    export(model, (x,), dynamic_shapes=({0: "time"},)).save(Path(folder, "recurrent.onnx"))
+    return gap(folder, "recurrent", {"x": x}, eager)
+
+
+def named(folder: str) -> float:
+    """A namedtuple is cast item by item."""
+    model, pair = fully_shard(Named(), mp_policy=LOW), Pair(torch.randn(2, 4), torch.randn(3))
+    eager = model(pair)
+    export(model, (pair,)).save(Path(folder, "named.onnx"))
+    return gap(folder, "named", {"pair.a": pair.a, "pair.b": pair.b}, eager, torch.bfloat16)
+
+
+def trained(folder: str) -> float:
+    """After steps of training, which leave weights gathered; and it trains on after the export."""
+    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    fully_shard(model[0])
+    fully_shard(model)
+    optimizer, x = torch.optim.SGD(model.parameters(), lr=0.1), torch.randn(2, 4)
+    for _ in range(2):
+        model(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    eager = model(x)
+    export(torch.compile(model), (x,)).save(Path(folder, "trained.onnx"))
+    model(x).sum().backward()
+    optimizer.step()
+    return gap(folder, "trained", {"input": x}, eager)
+
+
+def llama_of_transformers(folder: str) -> float:
+    """FSDP2: the prompt and a step with its cache."""
+    model, ids = _llama()
+    for layer in model.model.layers:
+        fully_shard(layer)
+    fully_shard(model)
+    eager = model(ids, use_cache=False).logits
+    step = decode_step(model)
+    export(*step[:3], dynamic_shapes=step.dynamic_shapes).save(Path(folder, "step.onnx"))
+    return _prompt(folder, "fsdp", model, ids, eager)
+
+
+def llama_in_parallel(folder: str) -> float:
+    """Tensor parallelism by a plan."""
+    model, ids = _llama()
+    styles = {f"model.layers.*.self_attn.{name}_proj": ColwiseParallel() for name in "qkv"}
+    styles |= {f"model.layers.*.mlp.{name}_proj": ColwiseParallel() for name in ("gate", "up")}
+    styles |= {f"model.layers.*.{name}_proj": RowwiseParallel() for name in ("self_attn.o", "mlp.down")}
+    eager = model(ids, use_cache=False).logits
+    parallelize_module(model, init_device_mesh("cpu", (dist.get_world_size(),)), styles)
+    return _prompt(folder, "parallel", model, ids, eager)
+
+
+def _llama() -> tuple[Any, torch.Tensor]:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=64,
+        vocab_size=64,
+        tie_word_embeddings=True,
+    )
+    return LlamaForCausalLM(config).eval(), torch.randint(0, 64, (1, 6))
+
+
+def _prompt(folder: str, name: str, model: Any, ids: torch.Tensor, eager: torch.Tensor) -> float:
+    prompt = prefill(model)
+    export(*prompt[:3], dynamic_shapes=prompt.dynamic_shapes).save(Path(folder, f"{name}.onnx"))
+    return gap(folder, name, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, eager)
+
+
+def gap(
+    folder: str,
+    name: str,
+    inputs: dict[str, torch.Tensor],
+    eager: torch.Tensor,
+    dtype: torch.dtype = torch.float32,
+) -> float:
+    """The largest difference of the first output from the eager one, in roundings of its largest value.
+
+    `dtype` is the lowest precision that the model computes in. 0 on the ranks that have no file.
+    """
+    if dist.get_rank() != 0:
+        return 0.0
+    session = onnxruntime.InferenceSession(Path(folder, f"{name}.onnx"), providers=["CPUExecutionProvider"])
+    got = torch.from_numpy(session.run(None, {key: value.numpy() for key, value in inputs.items()})[0])
+    return float((got - eager).abs().max() / (eager.abs().max() * torch.finfo(dtype).eps))
+
+
+def gaps(folder: str, names: list[str]) -> dict[str, float | str]:
+    """For each function of this file: the difference of its model from eager PyTorch, or what it raised."""
+    found: dict[str, float | str] = {}
+    for name in names:
+        torch.manual_seed(3)
+        try:
+            found[name] = globals()[name](folder)
+        except Exception:  # noqa: BLE001  # told to the test
+            found[name] = traceback.format_exc()
+    return found
