@@ -1,15 +1,18 @@
 """A small convolutional net that learns handwritten digits, trained in ONNX Runtime alone.
 
     fxport train-step examples/digits.py:step -o digits.onnx      one training step, and the state it begins with
-    python examples/digits.py                                      exports it, trains, and tests in PyTorch
+    python examples/digits.py --run digits                         trains, and goes on where it was broken off
+    python examples/digits.py --beside                             trains in PyTorch too, and compares
 
 The digits are those of scikit-learn (1,797 pictures of 8 by 8): `python -m pip install scikit-learn`.
 """
 
 from __future__ import annotations
 
+import argparse
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +21,16 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from exporter.training import export_training_step, load_into
+from exporter.training.seeded import SeededRandom
+from ort_runner.train import TrainingSession
+
 BATCH = 64
 EPOCHS = 8
+EVERY = 5
+"""Steps from one checkpoint to the next."""
+
+CHECKPOINT = "run.safetensors"
 TESTED = 400
 """Pictures at the end that are not learnt from."""
 
@@ -68,24 +79,71 @@ def batches(images: np.ndarray, targets: np.ndarray, epochs: int) -> Iterator[di
             yield {"image": images[chosen], "digit": targets[chosen]}
 
 
-def main() -> None:
-    from exporter.training import export_training_step, load_into
-    from ort_runner.train import TrainingSession
+def opened(folder: Path) -> TrainingSession:
+    """The run that is kept in a folder, where it stopped; a new one if there is none."""
+    model_file, checkpoint = folder / "digits.onnx", folder / CHECKPOINT
+    if not model_file.exists():
+        net, optimizer, loss_fn, batch, shapes = step()
+        export_training_step(net, optimizer, loss_fn, batch, dynamic_shapes=shapes).save(model_file)
+    session = TrainingSession(model_file)
+    if checkpoint.exists():
+        session.resume(checkpoint)
+    return session
 
-    net, optimizer, loss_fn, batch, shapes = step()
+
+def accuracy(net: nn.Module, images: np.ndarray, targets: np.ndarray) -> float:
+    with torch.no_grad():
+        answers = net.eval()(torch.from_numpy(images)).argmax(1).numpy()
+    net.train()
+    return float((answers == targets).mean())
+
+
+def beside(epochs: int) -> Iterator[float]:
+    """The accuracy after each epoch of the same training in eager PyTorch, with the same random numbers."""
+    images, targets = digits()
+    net, optimizer, loss_fn, _, _ = step()
+    for number, batch in enumerate(batches(images[:-TESTED], targets[:-TESTED], epochs), start=1):
+        optimizer.zero_grad()
+        with SeededRandom(torch.tensor(number - 1)):
+            value = loss_fn(net, *(torch.from_numpy(array) for array in batch.values()))
+        value.backward()
+        optimizer.step()
+        if number % steps_of(images) == 0:
+            yield accuracy(net, images[-TESTED:], targets[-TESTED:])
+
+
+def steps_of(images: np.ndarray) -> int:
+    """Steps of an epoch."""
+    return -(-(len(images) - TESTED) // BATCH)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", type=Path, help="keep model and checkpoint there; a run that was broken off goes on")
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--beside", action="store_true", help="train in eager PyTorch as well, and compare")
+    options = parser.parse_args(arguments)
     images, targets = digits()
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "digits.onnx"
-        export_training_step(net, optimizer, loss_fn, batch, dynamic_shapes=shapes).save(path)
-        session = TrainingSession(path)
-        losses = session.fit(batches(images[:-TESTED], targets[:-TESTED], EPOCHS))
-        load_into(net, optimizer, session.state())
-    with torch.no_grad():
-        answers = net.eval()(torch.from_numpy(images[-TESTED:])).argmax(1).numpy()
-    right = (answers == targets[-TESTED:]).mean()
-    print(  # noqa: T201  # the result of the example
-        f"{session.steps} steps, loss {losses[0]:.3f} to {losses[-1]:.3f}; {right:.1%} of {TESTED} new digits right"
-    )
+        kept = options.run or Path(folder)
+        kept.mkdir(parents=True, exist_ok=True)
+        session = opened(kept)
+        eager = beside(options.epochs) if options.beside else repeat(None)
+        per_epoch = steps_of(images)
+        data = batches(images[:-TESTED], targets[:-TESTED], options.epochs)
+        for epoch in range(options.epochs):
+            todo = list(islice(data, per_epoch))[max(0, session.steps - epoch * per_epoch) :]
+            losses = session.fit(todo, checkpoint=kept / CHECKPOINT, every=EVERY)
+            net, optimizer, *_ = step()
+            load_into(net, optimizer, session.state())
+            right, wanted = accuracy(net, images[-TESTED:], targets[-TESTED:]), next(eager)
+            also = "" if wanted is None else f" ({wanted:.1%} in PyTorch)"
+            if losses:
+                say(f"epoch {epoch + 1}: loss {losses[-1]:.6f}, {right:.1%} of {TESTED} new digits right{also}")
+
+
+def say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201  # what the example is there for
 
 
 if __name__ == "__main__":

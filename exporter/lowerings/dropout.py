@@ -27,13 +27,14 @@ def dropout(op: Op, x: Value, p: float, train: bool) -> Value:
 def native_dropout(op: Op, x: Value, p: float, train: bool | None) -> tuple[Value, Value]:
     """native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)
 
-    ONNX's Dropout takes a ratio below 1.
+    By the mask: ONNX Runtime drops a Dropout whose mask nobody reads, in training mode too. Its ratio is below 1.
     """
     if train is False or p == 0:
         return x, op.ConstantOfShape(op.shape(op.sizes(x)), value=np.array([True]))
     if p == 1:
         return op.Mul(x, 0), op.ConstantOfShape(op.shape(op.sizes(x)), value=np.array([False]))
-    return op.Dropout(x, float(p), True, outputs=2)
+    mask = coins(op, op.sizes(x), 1.0 - p)
+    return op.Mul(x, op.Div(op.Cast(mask, to=x.dtype), 1.0 - p)), mask
 
 
 @lowering(aten.feature_dropout.default)

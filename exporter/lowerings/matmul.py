@@ -100,8 +100,14 @@ def int_mm(op: Op, x: Value, mat2: Value) -> Value:
 
 
 def product_of(op: Op, x: Value, other: Value) -> Value:
-    """The product, of small integers as INT32."""
-    return op.MatMul(widened(op, x), widened(op, other))
+    """The product, of small integers as INT32.
+
+    A vector on the right is made a column: ONNX Runtime 1.31 multiplies a transposed matrix wrongly with a vector.
+    """
+    x, other = widened(op, x), widened(op, other)
+    if op.rank(x) > 1 and op.rank(other) == 1:
+        return op.Squeeze(op.MatMul(x, op.Unsqueeze(other, [-1])), [-1])
+    return op.MatMul(x, other)
 
 
 def widened(op: Op, x: Value) -> Value:

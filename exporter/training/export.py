@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import safetensors.torch
 import torch
+from torch.export import Dim
 from torch.optim import Optimizer
 
 from diagnostics import Log, Place, Stop, rules
@@ -22,6 +23,7 @@ from exporter.training import step as parts_of
 from exporter.training.loop import repeated
 from exporter.training.optimizers import OptimizerError
 from exporter.training.resume import resumed
+from exporter.training.seeded import RecordedRandom
 from exporter.training.step import Parts, Settings, TrainingError, TrainingStep, batch_names, state_of
 from exporter.weights import Checkpoint, open_checkpoint
 from fx_passes.graph import place_of
@@ -62,7 +64,7 @@ def export_training_step(
     *,
     dynamic_shapes: Any = None,
     lr: Literal["input", "constant"] = "input",
-    rng: Literal["seed", "native"] = "seed",
+    rng: Literal["seed", "mask", "native"] = "seed",
     accumulate: int = 1,
     clip_grad_norm: float | None = None,
     steps: int = 1,
@@ -80,7 +82,9 @@ def export_training_step(
 
     Inputs: `param/<fqn>`, `buffer/<fqn>`, `opt/<fqn>/<key>`, `batch/<argument>`, `lr/<group>` (float32 scalars, unless
     `lr="constant"`), and with `rng="seed"` `seed`, an int64 scalar from which dropout and other random ops draw.
-    `rng="native"` leaves them to ONNX Runtime. Outputs: `loss`, what the loss function returned beside it, what
+    With `rng="mask"` there is a `mask/<number>` for each of them instead, numbers in [0, 1) of its shape: dropout keeps
+    what is not below its probability, so that zeros and ones are a mask. `rng="native"` leaves random numbers to ONNX
+    Runtime. Outputs: `loss`, what the loss function returned beside it, what
     `outputs` asks for ("grad": `grad/<fqn>`; "grad_norm"), and `new/<input>` for every state that the step changes.
 
     `dynamic_shapes` is about the batch, a tuple with one entry for each of its items. With `accumulate=k` every tensor
@@ -98,7 +102,7 @@ def export_training_step(
     """
     if steps < 1:
         raise TrainingError(f"steps is {steps}; it must be at least 1")
-    settings = Settings(accumulate, clip_grad_norm, tuple(outputs), rng == "seed", allow_unused)
+    settings = Settings(accumulate, clip_grad_norm, tuple(outputs), allow_unused)
     parts = Parts(model, optimizer, loss_fn, context)
     _check(parts, settings)
     try:
@@ -112,16 +116,22 @@ def export_training_step(
     seed = torch.tensor(0) if rng == "seed" else None
     step = TrainingStep(parts, settings)
     call = (state, tuple(batch), rates, seed)
+    shapes: dict[str, Any] = {"batch": dynamic_shapes} if dynamic_shapes else {}
+    masks = _masks_of(step, call) if rng == "mask" else []
+    if masks:
+        call = (*call, masks)
+        shapes |= {"masks": [dict.fromkeys(range(mask.dim()), Dim.AUTO) for mask in masks]} if shapes else {}
     inputs = [
         *state,
         *batch_names(loss_fn, batch),
         *(f"{parts_of.RATE}/{group}" for group in rates),
         *([parts_of.SEED] if seed is not None else []),
+        *(f"{parts_of.MASK}/{number}" for number in range(len(masks))),
     ]
     program = export(
         step,
         call,
-        dynamic_shapes={"batch": dynamic_shapes} if dynamic_shapes else None,
+        dynamic_shapes=shapes or None,
         options=replace(options, input_names=tuple(inputs), strategy="post-dispatch"),
         log=log,
     )
@@ -192,6 +202,13 @@ def _reads(program: Program) -> dict[str, Place]:
             seen.update(fresh)
             reading.extend(fresh)
     return found
+
+
+def _masks_of(step: TrainingStep, call: tuple[Any, ...]) -> list[torch.Tensor]:
+    """Numbers for every random op of the step, in the order in which it runs them: it is run once to see them."""
+    with RecordedRandom() as random:
+        step(*call)
+    return random.numbers
 
 
 def _rates(optimizer: Optimizer) -> dict[str, torch.Tensor]:

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from exporter.training.step import BATCH, SEED
+from exporter.training.step import BATCH, MASK, SEED
 
 
 def repeated(model: ir.Model, pairs: Mapping[str, str], steps: int) -> ir.Model:
     """The model of one step as a model of `steps` of them, changed in place.
 
-    `pairs` are the state's inputs and the outputs with their new values. Every `batch/` input gets a leading axis of
-    `steps`, one slice a step; every output that is no state is stacked likewise. A seed counts up from step to step.
+    `pairs` are the state's inputs and the outputs with their new values. Every `batch/` and every `mask/` input gets a
+    leading axis of `steps`, one slice a step; every output that is no state is stacked likewise. A seed counts up from
+    step to step.
     """
     graph = model.graph
     inner = list(graph.inputs)
@@ -68,9 +69,14 @@ def repeated(model: ir.Model, pairs: Mapping[str, str], steps: int) -> ir.Model:
     )
 
 
+def _is_sliced(name: str | None) -> bool:
+    """Whether every step has its own: a part of the batch, or random numbers."""
+    return str(name).partition("/")[0] in (BATCH, MASK)
+
+
 def _outer(value: ir.Value, name: str | None, steps: int) -> ir.Value:
     """The input of the whole for an input of one step."""
-    lead = [steps] if str(name).startswith(f"{BATCH}/") else []
+    lead = [steps] if _is_sliced(name) else []
     return ir.Value(name=name, type=value.type, shape=ir.Shape([*lead, *(value.shape or ())]))
 
 
@@ -83,7 +89,7 @@ def _reads(
         if value.name in pairs:
             continue
         whole = outer[value.name]
-        if str(value.name).startswith(f"{BATCH}/"):
+        if _is_sliced(value.name):
             node = ir.node("Gather", [whole, turn], {"axis": 0}, name=f"{value.name}/Gather")
         elif value.name == SEED:
             node = ir.node("Add", [whole, turn], name=f"{value.name}/Add")

@@ -1,15 +1,24 @@
-"""What was trained in ONNX Runtime, back in the PyTorch model and its optimizer."""
+"""State between ONNX Runtime and a PyTorch model with its optimizer, both ways."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch.optim import Optimizer
 
 from exporter.training.optimizers import UNTOUCHED
-from exporter.training.step import BUFFER, OPTIMIZER, PARAMETER
+from exporter.training.step import BUFFER, OPTIMIZER, PARAMETER, Parts, state_of
+
+
+def state_from(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, np.ndarray]:
+    """The state of a model and its optimizer by the names of the step's inputs, as `TrainingSession.load` takes it.
+
+    So a checkpoint of PyTorch's goes on in ONNX Runtime: load it into both first. Raises OptimizerError as the export.
+    """
+    return {name: value.numpy() for name, value in state_of(Parts(model, optimizer, torch.nn.Module.__call__)).items()}
 
 
 def load_into(model: torch.nn.Module, optimizer: Optimizer | None, state: Mapping[str, Any]) -> None:

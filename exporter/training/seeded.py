@@ -61,6 +61,32 @@ class SeededRandom(TorchDispatchMode):
         return uniform(self.seed, self.stream, like)
 
 
+class GivenRandom(SeededRandom):
+    """While it is on, random ops take the next of some numbers in [0, 1) that were drawn for them."""
+
+    def __init__(self, numbers: Sequence[torch.Tensor]) -> None:
+        super().__init__(torch.tensor(0))
+        self.numbers = numbers
+
+    def draw(self, like: torch.Tensor) -> torch.Tensor:
+        self.stream += 1
+        if self.stream > len(self.numbers):
+            raise ValueError(f"the step draws more often than the {len(self.numbers)} times that were seen before")
+        return self.numbers[self.stream - 1]
+
+
+class RecordedRandom(SeededRandom):
+    """While it is on, random ops draw from the global generator, and `numbers` has what they drew, in [0, 1)."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.tensor(0))
+        self.numbers: list[torch.Tensor] = []
+
+    def draw(self, like: torch.Tensor) -> torch.Tensor:
+        self.numbers.append(torch.rand(like.shape, device=like.device))
+        return self.numbers[-1]
+
+
 Draw = Callable[[torch.Tensor], torch.Tensor]
 
 

@@ -18,12 +18,12 @@ from torch.utils import _pytree as pytree
 from exporter.capture.autograd import checkpoints_kept_whole, dropout_between_layers_kept, saved_tensor_hooks_kept
 from exporter.training.hooks import accumulated, stand_in
 from exporter.training.optimizers import State, initial_state, stepped
-from exporter.training.seeded import SeededRandom
+from exporter.training.seeded import GivenRandom, SeededRandom
 
 PARAMETER, BUFFER, OPTIMIZER, BATCH, RATE, GRADIENT, NEW = "param", "buffer", "opt", "batch", "lr", "grad", "new"
 """First parts of names: `param/<fqn>`, `buffer/<fqn>`, `opt/<fqn>/<key>`, `batch/<argument>`, `lr/<group>`, …"""
 
-SEED = "seed"
+SEED, MASK = "seed", "mask"
 LOSS = "loss"
 GRADIENT_NORM = "grad_norm"
 EXTRAS = (GRADIENT, GRADIENT_NORM)
@@ -39,14 +39,13 @@ class Settings:
 
     `accumulate`: micro-batches a step, along the first axis of every tensor of the batch; their gradients are averaged.
     `clip_grad_norm`: the largest 2-norm of all gradients together; they are scaled down to it. `outputs`: "grad" for
-    the gradient of every parameter, "grad_norm" for their 2-norm before clipping. `seeded`: draw random numbers from
-    the seed that is an input. `allow_unused`: parameters that get no gradient stay as they are.
+    the gradient of every parameter, "grad_norm" for their 2-norm before clipping. `allow_unused`: parameters
+    that get no gradient stay as they are.
     """
 
     accumulate: int = 1
     clip_grad_norm: float | None = None
     outputs: Sequence[str] = ()
-    seeded: bool = True
     allow_unused: bool = False
 
 
@@ -85,12 +84,16 @@ class TrainingStep(torch.nn.Module):
         batch: Sequence[Any],
         learning_rates: Mapping[str, torch.Tensor],
         seed: torch.Tensor | None,
+        masks: Sequence[torch.Tensor] = (),
     ) -> dict[str, torch.Tensor]:
-        """Returns the loss and what else was asked for, and `new/<name>` for every state that a step changes."""
+        """Returns the loss and what else was asked for, and `new/<name>` for every state that a step changes.
+
+        Random ops draw from the seed, or take the masks in turn, or draw as ever if there is neither.
+        """
         (parts,) = self.parts
         parameters = _of_kind(state, PARAMETER)
         buffers = {name: value.detach().clone() for name, value in _of_kind(state, BUFFER).items()}
-        with SeededRandom(seed) if seed is not None else nullcontext():
+        with GivenRandom(masks) if masks else SeededRandom(seed) if seed is not None else nullcontext():
             loss, extras, gradients = self._gradients(parameters, buffers, batch)
         results = {LOSS: loss, **extras}
         with torch.no_grad():

@@ -138,6 +138,17 @@ def _cast(x: Any, *further: Any, dtype: torch.dtype | None = None, **options: An
     return Complex(*parts)
 
 
+def _copy(x: Any, src: Any, non_blocking: bool = False) -> Any:
+    """The values of `src` in the dtype and the sizes of `x`."""
+    there = Complex.of(x).re
+    assert isinstance(there, torch.Tensor)
+    parts = (
+        part.to(there.dtype).expand(there.shape) if isinstance(part, torch.Tensor) else part
+        for part in (Complex.of(src).re, Complex.of(src).im)
+    )
+    return next(parts) if isinstance(x, torch.Tensor) else Complex(*parts)
+
+
 def _view_as_real(x: Packed) -> torch.Tensor:
     return x.packed
 
@@ -234,6 +245,7 @@ ROWS: Mapping[Any, Row] = {
     aten.complex.default: _complex,
     aten.polar.default: _polar,
     aten._to_copy.default: _cast,
+    aten.copy.default: _copy,
     aten.to.dtype: _cast,
     aten.to.dtype_layout: _cast,
     aten.to.device: _cast,

@@ -12,14 +12,23 @@ import torch
 from tests.conformance.samples import SAMPLES, Key
 from tests.conformance.trial import Outcome
 
+VALUES, GRADIENTS = "values", "gradients"
+"""What of an operator's samples is computed."""
+
 TIME_LIMIT = 120.0
 """Seconds without a word after which a trial is given up."""
 
 
-def run(names: Sequence[str], dtype: torch.dtype, exporter: str, workers: int = 1) -> Iterator[Outcome]:
-    """The outcomes of all samples of the named operators, in the order in which they come."""
+def run(
+    names: Sequence[str], dtype: torch.dtype, exporter: str, workers: int = 1, *, of: str = VALUES, count: int = 0
+) -> Iterator[Outcome]:
+    """The outcomes of the samples of the named operators, or of their gradients, in the order in which they come.
+
+    `count` samples of each operator are taken; of 0 as many as `SAMPLES` says.
+    """
+    count = count or SAMPLES[dtype]
     shares = [list(names[start::workers]) for start in range(workers)]
-    running = {share.outputs: share for share in (_Share(each, dtype, exporter) for each in shares if each)}
+    running = {share.outputs: share for share in (_Share(each, dtype, exporter, of, count) for each in shares if each)}
     while running:
         ready = wait(list(running), timeout=TIME_LIMIT)
         for outputs in ready or list(running):
@@ -34,8 +43,8 @@ def run(names: Sequence[str], dtype: torch.dtype, exporter: str, workers: int = 
 class _Share:
     """A list of operators, the process that works on it, and what it is about."""
 
-    def __init__(self, names: list[str], dtype: torch.dtype, exporter: str) -> None:
-        self.names, self.dtype, self.exporter = names, dtype, exporter
+    def __init__(self, names: list[str], dtype: torch.dtype, exporter: str, of: str, count: int) -> None:
+        self.names, self.dtype, self.exporter, self.of, self.count = names, dtype, exporter, of, count
         self.finished = False
         self.at: Key | None = None
         self._start(None)
@@ -43,7 +52,15 @@ class _Share:
     def _start(self, after: Key | None) -> None:
         context = multiprocessing.get_context("spawn")
         self.outputs, sender = context.Pipe(duplex=False)
-        arguments = (self.names, str(self.dtype).removeprefix("torch."), self.exporter, after, sender)
+        arguments = (
+            self.names,
+            str(self.dtype).removeprefix("torch."),
+            self.exporter,
+            self.of,
+            self.count,
+            after,
+            sender,
+        )
         self.process = context.Process(target=_work, args=arguments, daemon=True)
         self.process.start()
         sender.close()
@@ -74,17 +91,21 @@ class _Share:
         return Outcome(at, "hangs" if hung else "crashes", f"exit code {code}")
 
 
-def _work(names: list[str], dtype: str, exporter: str, after: Key | None, sender: Connection) -> None:
+def _work(
+    names: list[str], dtype: str, exporter: str, of: str, count: int, after: Key | None, sender: Connection
+) -> None:
+    from tests.conformance.gradients import gradients
     from tests.conformance.samples import operators, samples
     from tests.conformance.trial import attempt
 
     torch.set_num_threads(1)
     known, kind = operators(), getattr(torch, dtype)
+    of_operator = {VALUES: samples, GRADIENTS: gradients}[of]
     skipping = after is not None
     for name in names:
         if skipping and after is not None and name != after.op:
             continue
-        for index, sample in enumerate(samples(known[name], kind, SAMPLES[kind])):
+        for index, sample in enumerate(of_operator(known[name], kind, count)):
             key = Key(name, dtype, index)
             if skipping:
                 skipping = key != after

@@ -6,22 +6,25 @@ import logging
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import onnx_ir as ir
 import onnxruntime
 import torch
+from torch.export import _trace
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from exporter import ExportError, export
 from exporter.lower.dtypes import DTYPES
+from exporter.options import Options
 from tests.conformance.agreement import UNFILLED, Expected, difference
+from tests.conformance.gradients import Vjp
 from tests.conformance.samples import Key, Sample
 from tests.running import from_ort, to_ort
 
-LEFT_OUT = frozenset({"eager refuses", "torch.export refuses", "no tensors"})
+LEFT_OUT = frozenset({"eager refuses", "torch.export refuses", "no tensors", "forward fails"})
 """Outcomes that say nothing about an exporter."""
 
 
@@ -39,8 +42,9 @@ Exporter = Callable[[torch.nn.Module, tuple[torch.Tensor, ...]], ir.Model]
 
 
 def with_fxport(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> ir.Model:
+    options = Options(strategy="post-dispatch") if isinstance(model, Vjp) else Options()
     try:
-        return export(model, inputs).model
+        return export(model, inputs, options=options).model
     except ExportError as error:
         found = [f for f in error.log.findings if f.level == "error"]
         raise RuntimeError("; ".join(f"{f.rule.id} {f.message}" for f in found)) from error
@@ -56,7 +60,16 @@ EXPORTERS: dict[str, Exporter] = {"fxport": with_fxport, "torch": with_torch}
 
 
 def attempt(key: Key, sample: Sample, exporter: str) -> Outcome:
-    """Runs one sample. Never raises: whatever an exporter or the runtime raises is the outcome."""
+    """Runs one sample; gradients count where the values are right. Never raises: what others raise is the outcome."""
+    outcome = _attempt(key, sample, exporter)
+    if isinstance(sample, Vjp) and outcome.status not in LEFT_OUT | {"pass"}:
+        forward = _attempt(key, sample.sample, exporter)
+        if forward.status != "pass":
+            return replace(outcome, status="forward fails", detail=f"{forward.status}: {forward.detail}")
+    return outcome
+
+
+def _attempt(key: Key, sample: Sample, exporter: str) -> Outcome:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.CRITICAL)
@@ -108,7 +121,10 @@ class _RandomOps(TorchDispatchMode):
 def _torch_refuses(sample: Sample) -> bool:
     try:
         with torch.no_grad():
-            torch.export.export(sample, sample.tensors, strict=False)
+            if isinstance(sample, Vjp):
+                _trace._export(sample, sample.tensors, strict=False, pre_dispatch=False)
+            else:
+                torch.export.export(sample, sample.tensors, strict=False)
     except Exception:  # noqa: BLE001  # the question is just whether it raises
         return True
     return False

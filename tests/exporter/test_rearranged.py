@@ -65,3 +65,13 @@ def test_weights_that_serve_something_else_stay() -> None:
     program = export(model, (x,))
     assert {"layer.weight_ih_l0", "layer.weight_hh_l0.arranged"} <= set(program.model.graph.initializers)
     assert_same(run_session(session_of(program), program, (x,)), [model(x)])
+
+
+class Columns(nn.Module):
+    def forward(self, x: Tensor, batch: Tensor, v: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        return x.t() @ v, batch.mT @ v, torch.addmv(w, x.t(), v), v @ x, x @ w
+
+
+def test_a_transposed_matrix_times_a_vector() -> None:
+    model, args = Columns(), (torch.randn(5, 10), torch.randn(3, 5, 10), torch.randn(5), torch.randn(10))
+    assert_same(run_exported(model, [args])[0], model(*args))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from exporter import ExportError
-from exporter.training import TrainingError, export_training_step, load_into
+from exporter.training import TrainingError, export_training_step, load_into, state_from
 from exporter.training.seeded import uniform
 from ort_runner.train import TrainingSession
 from tests.training import assert_teacher_forced, batches, classify, fed, opened
@@ -199,6 +200,40 @@ def test_what_cannot_be_trained_is_said(make: Callable[..., optim.Optimizer], ho
         export_training_step(model, make(list(model.parameters())), classify, batches(4)[0], **how)
 
 
+def test_masks_of_dropout_are_inputs(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.25), nn.Linear(16, 4), nn.Dropout(0.5))
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    dims = ({0: "batch"}, {0: "batch"})
+    program = export_training_step(model, optimizer, classify, batches(6)[0], rng="mask", dynamic_shapes=dims)
+    session = opened(program, tmp_path)
+    ((x, y),) = batches(9)
+    masks = [(torch.rand(9, 16) > 0.25).float(), (torch.rand(9, 4) > 0.5).float()]
+    fed_masks = {f"mask/{number}": mask.numpy() for number, mask in enumerate(masks)}
+    results = session.step({"x": x.numpy(), "y": y.numpy(), **fed_masks})
+    hidden = model[0](x) * masks[0] / 0.75
+    loss = cross_entropy(model[2](hidden) * masks[1] / 0.5, y)
+    loss.backward()
+    optimizer.step()
+    np.testing.assert_allclose(results["loss"], loss.item(), rtol=1e-5)
+    for name, parameter in model.named_parameters():
+        np.testing.assert_allclose(session.state()[f"param/{name}"], parameter.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def share_kept(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """A loss that tells how many elements were kept."""
+    return (model(x) != 0).float().mean() + 0 * sum(parameter.sum() for parameter in model.parameters())
+
+
+def test_dropout_of_the_runtime_drops_out(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(1, 1), nn.Dropout(0.25))
+    x = torch.ones(20_000, 1)
+    program = export_training_step(model, optim.SGD(model.parameters(), lr=0.0), share_kept, (x,), rng="native")
+    session = opened(program, tmp_path)
+    losses = [float(session.step({"x": x.numpy()})["loss"]) for _ in range(2)]
+    assert losses[0] != losses[1]
+    assert all(abs(loss - 0.75) < 0.02 for loss in losses)
+
+
 def test_steps_in_a_loop_are_the_same_steps(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Dropout(0.2), nn.Linear(16, 4))
     optimizer = optim.AdamW(model.parameters())
@@ -230,6 +265,31 @@ def test_a_broken_off_run_goes_on_with_the_same_numbers_and_comes_back_to_pytorc
     load_into(model, optimizer, resumed.state())
     np.testing.assert_array_equal(first.weight.detach().numpy(), session.state()["param/0.weight"])
     assert optimizer.state[first.weight]["step"].item() == 8
+
+
+@pytest.mark.parametrize("make", [OPTIMIZERS["adamw"], OPTIMIZERS["dampening"]])
+def test_a_checkpoint_of_pytorch_goes_on_in_onnx_runtime(
+    make: Callable[[Any], optim.Optimizer], tmp_path: Path
+) -> None:
+    data = batches(*[16] * 4)
+    model = nn.Sequential(nn.Linear(8, 16, bias=False), nn.BatchNorm1d(16), nn.Linear(16, 4))
+    session = opened(export_training_step(model, make(list(model.parameters())), classify, data[0]), tmp_path)
+    optimizer = make(list(model.parameters()))
+    for number, batch in enumerate(data):
+        if number == 2:
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "checkpoint.pt")
+        optimizer.zero_grad()
+        classify(model, *batch).backward()
+        optimizer.step()
+    held = torch.load(tmp_path / "checkpoint.pt")
+    again = copy.deepcopy(model)
+    again.load_state_dict(held["model"])
+    resumed = make(list(again.parameters()))
+    resumed.load_state_dict(held["optimizer"])
+    session.load(state_from(again, resumed), steps=2)
+    session.fit([fed(("x", "y"), batch) for batch in data[2:]])
+    for name, value in state_from(model, optimizer).items():
+        np.testing.assert_allclose(session.state()[name], value, rtol=1e-4, atol=2e-6, err_msg=name)
 
 
 def test_uniform_numbers_are_uniform() -> None:
