@@ -43,7 +43,9 @@ def linear(op: Op, x: Value, weight: Value, bias: Value | None = None) -> Value:
     """
     if op.rank(x) == 2 and op.rank(weight) == 2 and is_float(x.dtype):
         return op.Gemm(x, weight, *([bias] if bias is not None else []), transB=1)
-    columns = op.Transpose(weight, perm=[1, 0]) if op.rank(weight) == 2 else weight
+    columns = weight
+    if op.rank(weight) == 2:
+        columns = op.typed(op.Transpose(weight, perm=[1, 0]), op.sizes(weight)[::-1])
     return matmul(op, x, columns) if bias is None else _plus(op, bias, product_of(op, x, columns))
 
 
@@ -104,8 +106,9 @@ def product_of(op: Op, x: Value, other: Value) -> Value:
 
     A vector on the right is made a column: ONNX Runtime 1.31 multiplies a transposed matrix wrongly with a vector.
     """
+    matrix, vector = op.rank(x) > 1, op.rank(other) == 1
     x, other = widened(op, x), widened(op, other)
-    if op.rank(x) > 1 and op.rank(other) == 1:
+    if matrix and vector:
         return op.Squeeze(op.MatMul(x, op.Unsqueeze(other, [-1])), [-1])
     return op.MatMul(x, other)
 
