@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -20,11 +21,13 @@ BODIES = frozenset({"If", "Loop", "Scan"})
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """How many nodes there are, and those that have no kernel, each with the user's line that it came from."""
+    """How many nodes there are, and those that have no kernel, each with the user's line that it came from. `copies`
+    counts the values that pass between the provider and the CPU, each way."""
 
     provider: str
     nodes: int
     elsewhere: tuple[tuple[str, Place | None], ...]
+    copies: int = 0
 
 
 def providers() -> tuple[str, ...]:
@@ -40,7 +43,14 @@ def predicted(model: ir.Model, provider: str) -> Prediction:
     every = ir.traversal.RecursiveGraphIterator(model.graph)
     nodes = [node for node in every if not node.domain and node.op_type not in BODIES]
     lost = [node for node in nodes if not _runs(node, opset, provider)]
-    return Prediction(provider, len(nodes), tuple((node.op_type, places.of(node)) for node in lost))
+    elsewhere = tuple((node.op_type, places.of(node)) for node in lost)
+    return Prediction(provider, len(nodes), elsewhere, _copies(nodes, set(lost)))
+
+
+def _copies(nodes: Sequence[ir.Node], lost: set[ir.Node]) -> int:
+    """The values that are made on one side and used on the other. Inputs and weights lie where they are used."""
+    made = (value for node in nodes for value in node.outputs)
+    return sum(any((use.node in lost) != (value.producer() in lost) for use in value.uses()) for value in made)
 
 
 def _runs(node: ir.Node, opset: int, provider: str) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ort_runner.model_file import NodeRecord
 from ort_runner.providers import AUTO, PROVIDERS, choose
 from ort_runner.session import open_session
 
@@ -21,6 +23,14 @@ class Placed:
     op: str
     domain: str
     provider: str
+
+
+def copies(nodes: Sequence[NodeRecord], placed: Sequence[Placed]) -> tuple[str, ...]:
+    """The values of a model's file that are made on one provider and used on another, each way."""
+    where = {node.node: node.provider for node in placed}
+    maker = {output: where[node.name] for node in nodes if node.name in where for output in node.outputs}
+    used = ((name, where[node.name]) for node in nodes if node.name in where for name in node.inputs)
+    return tuple(dict.fromkeys(name for name, provider in used if maker.get(name, provider) != provider))
 
 
 def placement(model_path: str | os.PathLike[str], provider: str = AUTO) -> tuple[Placed, ...]:

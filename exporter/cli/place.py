@@ -58,6 +58,7 @@ def placed_on(path: Path, provider: str, log: Log) -> str:
     from ort_runner import placement
     from ort_runner.failures import Failure
     from ort_runner.model_file import read_model_file
+    from ort_runner.placement import copies
     from ort_runner.providers import choose
 
     with log.stage("place"):
@@ -74,7 +75,7 @@ def placed_on(path: Path, provider: str, log: Log) -> str:
             if node.provider != wanted:
                 at = file.place_of_node(node.node)
                 log.report(rules.NODE_ELSEWHERE, at=at, op=node.op, used=node.provider, provider=wanted)
-    return "\n".join(table(nodes))
+    return "\n".join([*table(nodes), f"{plural(len(copies(file.nodes, nodes)), 'value')} copied between providers"])
 
 
 def predicted_on(path: Path, provider: str, log: Log) -> str:

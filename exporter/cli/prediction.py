@@ -28,4 +28,4 @@ def prediction_of(model: ir.Model, provider: str) -> str:
     if not found.elsewhere:
         return said
     texts = [f"{op} ({shown(place.path)}:{place.line})" if place else op for op, place in found.elsewhere]
-    return f"{said}; left to the CPU: {', '.join(dict.fromkeys(texts))}"
+    return f"{said}; left to the CPU: {', '.join(dict.fromkeys(texts))}; {found.copies} values copied there or back"

@@ -62,5 +62,16 @@ def test_what_cuda_has_no_kernel_for_is_placed_at_its_line() -> None:
     assert found.nodes > len(names)
     assert not {"Relu", "MatMul"} & set(names)
     assert names == ["Tan"]
+    assert found.copies == 0  # from an input to an output
     assert all(place is not None and place.path == __file__ for _, place in found.elsewhere)
     assert not predicted(export(torch.nn.Linear(3, 3), (torch.ones(2, 3),)).model, "cuda").elsewhere
+
+
+class Between(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(x)
+        return torch.tan(y) @ y
+
+
+def test_values_that_are_copied_there_and_back() -> None:
+    assert predicted(export(Between(), (torch.eye(3),)).model, "cuda").copies == 2

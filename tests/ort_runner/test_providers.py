@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 
 from diagnostics import Level, Log, rules
 from ort_runner import PROVIDERS, Samples, latency, placement, resolve, validate
+from ort_runner.model_file import read_model_file
+from ort_runner.placement import Placed, copies
 from ort_runner.providers import PROBE, Provider, captured_output, choose, why_not
 from tests.ort_runner.models import RELU, floats, relu_samples, save
 
@@ -104,6 +107,15 @@ def test_placement_names_each_node(tmp_path: Path) -> None:
     text = "g (float[N, 3] x) => (float[N, 3] y) { [one] a = Relu (x) [two] y = Exp (a) }"
     placed = placement(save(tmp_path, text), "cpu")
     assert [(node.node, node.op, node.provider) for node in placed] == [("one", "Relu", "cpu"), ("two", "Exp", "cpu")]
+
+
+def test_values_that_pass_between_providers(tmp_path: Path) -> None:
+    nodes = "[one] a = Relu (x) [two] b = Exp (a) [three] c = Abs (a) [four] y = Add (b, c)"
+    text = f"g (float[N] x) => (float[N] y) {{ {nodes} }}"
+    read = read_model_file(save(tmp_path, text)).nodes
+    placed = [Placed(name, "", "", "cpu" if name == "two" else "cuda") for name in ("one", "two", "three", "four")]
+    assert copies(read, placed) == ("a", "b")
+    assert copies(read, [replace(node, provider="cuda") for node in placed]) == ()
 
 
 def test_latency(tmp_path: Path) -> None:
