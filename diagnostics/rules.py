@@ -24,13 +24,13 @@ DATA_DEPENDENT_CONTROL_FLOW = Rule(
     "FXP1002",
     "DataDependentControlFlow",
     ERROR,
-    "The path through the program depends on the value of a tensor. Torch says: '{detail}'.",
+    "The path through the program depends on the value of a tensor. Reason: '{detail}'.",
 )
 UNSUPPORTED_PYTHON_CONSTRUCT = Rule(
     "FXP1003",
     "UnsupportedPythonConstruct",
     ERROR,
-    "This Python construct cannot be captured. Torch says: '{detail}'.",
+    "This Python construct cannot be captured. Reason: '{detail}'.",
 )
 CAPTURE_FELL_BACK = Rule(
     "FXP1004",
@@ -70,6 +70,21 @@ STATE_LOST = Rule(
     "StateLost",
     WARNING,
     "forward assigns the tensor '{name}', which is no buffer, so its new value is lost.",
+)
+LAYER_MADE = Rule(
+    "FXP1017", "LayerMade", ERROR, "forward makes the layer '{name}', so its weights would be other ones in each run."
+)
+PYTHON_STATE_BAKED = Rule(
+    "FXP1018",
+    "PythonStateBaked",
+    NOTE,
+    "forward changes '{name}', which is no tensor, so the graph has its value of one call. It was '{value}' before.",
+)
+PYTHON_RANDOM_BAKED = Rule(
+    "FXP1019",
+    "PythonRandomBaked",
+    WARNING,
+    "forward draws numbers from '{name}', and those of the capture became constants.",
 )
 RANKS_DISAGREE = Rule(
     "FXP1020",

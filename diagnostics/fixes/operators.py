@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from diagnostics.fixes.site import Site, fix
 from diagnostics.model import Applicability, Fix
@@ -31,8 +32,23 @@ def fake_kernel(site: Site) -> Iterator[Fix]:
         yield replace(stub, applicability=Applicability.PLACEHOLDERS)
 
 
+INSTEAD: Mapping[str, str] = MappingProxyType(
+    {
+        r"sparse|to_dense": "ONNX has no sparse tensors: make it dense where it is made, `adjacency.to_dense()`.",
+        r"quantize_per|dequantize|quantized": "Quantize by torchao or PT2E, whose operators have lowerings, or export "
+        "the model in float.",
+        r"nested": "Pad to one size and keep a mask: ONNX has no nested tensors.",
+    }
+)
+"""What to do about operators on tensors that ONNX lacks, by what their names contain: no lowering could help there."""
+
+
 def lowering(site: Site) -> Iterator[Fix]:
     """A lowering to fill in, with the arguments of the operator's schema, and the table that holds it."""
+    name = site.facts.get("op", "")
+    if name.startswith("aten.") and (said := next((v for k, v in INSTEAD.items() if re.search(k, name)), None)):
+        yield Fix(said)
+        return
     if (code := stub(site.facts.get("op", ""), site.facts.get("schema", ""))) is not None:
         said = f"Write a lowering for '{site.facts['op']}' and give it to export(..., lowerings=LOWERINGS)."
         yield Fix(said, applicability=Applicability.PLACEHOLDERS, code=code)

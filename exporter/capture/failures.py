@@ -18,6 +18,7 @@ from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, Guar
 
 from diagnostics import Log, Place, Rule, rules
 from diagnostics.source import place_of_exception
+from exporter.capture.guards import RefusalHidden
 from exporter.capture.places import place_of_module, place_of_return
 
 Facts = Mapping[str, Any]
@@ -76,10 +77,24 @@ def _branches(error: BaseException) -> Facts:
     return {"op": "cond", "detail": found[1].strip().rstrip('".') if found else first_line(error)}
 
 
+_OPERATOR = re.compile(r"CustomOpDef\(([\w:.]+)\)|operator '?(\w+(?:::|\.)[\w:.]+)|kernel for (\w+\.[\w.]+)")
+
+
 def _operator(error: BaseException) -> Facts:
-    found = re.search(r"CustomOpDef\(([\w:.]+)\)|operator '?([\w:.]+)", str(error))
-    named = getattr(error, "func", None) or (found and (found[1] or found[2])) or (error.args[0] if error.args else "?")
+    found = _OPERATOR.search(str(error))
+    named = getattr(error, "func", None) or (found and found[found.lastindex or 0])
+    named = named or (error.args[0] if error.args else "?")
     return {"op": str(named), **_detail(error)}
+
+
+def _is_of_torch(error: BaseException, _: torch.nn.Module) -> bool:
+    """An operator of PyTorch's own, for which nobody can register a fake kernel."""
+    missing = isinstance(error, UnsupportedOperatorException) or "could not find kernel for" in str(error)
+    return missing and str(_operator(error)["op"]).startswith(("aten.", "prims."))
+
+
+def _untraced(error: BaseException) -> Facts:
+    return _told(UNTRACED.format(op=_operator(error)["op"]))(error)
 
 
 def _unregistered(where: str) -> Callable[[BaseException], Facts]:
@@ -90,13 +105,21 @@ def _unregistered(where: str) -> Callable[[BaseException], Facts]:
     return facts
 
 
+LOADED = "it loads tensors while it runs; load them in __init__, or before the export"
+ASKED = "Python asks here for a value that is known only when the model runs"
+HIDDEN = f"{ASKED}, and an except clause hides it"
+UNTRACED = "PyTorch cannot run '{op}' without values; sparse and nested tensors, for one, it cannot capture"
 SCRIPTED = "it calls TorchScript; give it the nn.Module that was scripted, and leave torch.jit.script out"
 LEAKED = "a tensor of the capture came from where it cannot be followed: another thread, or a value kept from before"
 
 TABLE: tuple[Failure, ...] = (
+    Failure(_is(RefusalHidden), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(HIDDEN)),
     Failure(_calls_scripted, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(SCRIPTED)),
     Failure(_says(Exception, r"merging two branches' output"), rules.BRANCHES_DISAGREE, _branches),
-    Failure(_is(GuardOnDataDependentSymNode), rules.DATA_DEPENDENT_CONTROL_FLOW, _detail),
+    Failure(_is(GuardOnDataDependentSymNode), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(ASKED)),
+    Failure(_says(TypeError, r"unhashable type: .*Sym"), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(ASKED)),
+    Failure(_says(Exception, r"UntypedStorage"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(LOADED)),
+    Failure(_is_of_torch, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _untraced),
     Failure(_is(DataDependentOutputException, DynamicOutputShapeException), rules.DATA_DEPENDENT_CONTROL_FLOW, _detail),
     Failure(
         _says(RuntimeError, r"(?i)data-dependent|Cannot call .*\.item|Boolean value of Tensor"),

@@ -14,10 +14,10 @@ from typing import Any
 import sympy
 import torch
 from torch._guards import TracingContext
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
 from diagnostics import Place
-from diagnostics.source import HIDDEN, kind_of, place_of_stack, place_of_trace
+from diagnostics.source import HIDDEN, USER, kind_of, place_of_stack, place_of_trace
 
 _ROOM = str(Path(__file__).parent)
 _START = str(Path(__file__).with_name("inference.py"))
@@ -80,6 +80,46 @@ def recorded_guards() -> Iterator[list[Guard]]:
     finally:
         ShapeEnv._log_guard = log_guard  # type: ignore[method-assign]
         ShapeEnv.evaluate_expr = evaluate  # type: ignore[method-assign]
+
+
+class RefusalHidden(Exception):
+    """A `try` in `forward` caught PyTorch's refusal to tell a value; its cause is that."""
+
+
+@contextmanager
+def refusals_kept() -> Iterator[None]:
+    """Raises at the end what a `try` of the user's has hidden: that a value was asked for which is not known.
+
+    The graph would have only the way that the `except` goes on.
+    """
+    refused: list[GuardOnDataDependentSymNode] = []
+    evaluate = ShapeEnv.evaluate_expr
+
+    def evaluated(self: ShapeEnv, orig_expr: sympy.Basic, *args: Any, **options: Any) -> Any:
+        try:
+            return evaluate(self, orig_expr, *args, **options)
+        except GuardOnDataDependentSymNode as error:
+            if _asked_by_user():
+                refused.append(error)
+            raise
+
+    ShapeEnv.evaluate_expr = evaluated  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        ShapeEnv.evaluate_expr = evaluate  # type: ignore[method-assign]
+    if refused:
+        raise RefusalHidden(str(refused[0])) from refused[0]
+
+
+def _asked_by_user() -> bool:
+    """Whether the user's own line made PyTorch ask, perhaps by the truth of a tensor."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and (
+        frame.f_code.co_filename.startswith(_ASKING) or frame.f_code.co_name == "__torch_function__"
+    ):
+        frame = frame.f_back
+    return frame is not None and kind_of(frame.f_code.co_filename) == USER
 
 
 def _answered(question: Any, answer: Any) -> sympy.Basic:

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -28,9 +28,10 @@ from exporter.capture.dimensions import Comparison
 from exporter.capture.failures import first_line, report_failure
 from exporter.capture.fake import fake_weights
 from exporter.capture.frames import helpers_kept
-from exporter.capture.guards import Guard, recorded_guards
+from exporter.capture.guards import Guard, RefusalHidden, recorded_guards, refusals_kept
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.loops import keeping_loops
+from exporter.capture.outside import attributes_watched, nothing_lost
 from exporter.capture.places import place_of_module
 from exporter.capture.rehearsal import same_results
 from exporter.capture.resizing import away, promised, takes
@@ -53,6 +54,8 @@ class Call:
     kwargs: Mapping[str, Any]
     requests: Sequence[Request]
     dynamic_shapes: Any
+    changed: list[str] = field(default_factory=list)
+    """Names of the attributes that `forward` was seen to change."""
 
 
 Strategy = Callable[[Call], ExportedProgram]
@@ -113,8 +116,9 @@ Attempt = Callable[[Call, list[Guard], Log], ExportedProgram]
 def _taken(call: Call, paths: Sequence[str], options: Options, log: Log, attempt: Attempt) -> Taken:
     told = Log()
     fakes, frames = fake_weights(call.model), helpers_kept()
-    with recorded_guards() as guards, assigned_tensors() as assigned, fakes, frames, _quiet():
-        exported = attempt(call, guards, log)
+    state = nothing_lost(call.model, told)
+    with recorded_guards() as guards, assigned_tensors() as assigned, state as changed, fakes, frames, _quiet():
+        exported = attempt(replace(call, changed=changed), guards, log)
     for path in sorted(set(assigned)):  # PyTorch names them in no order
         told.report(rules.STATE_LOST, at=place_of_assignment(call.model, path), name=path)
     captured = program.from_exported(exported, paths, call.requests, call.model, options, told)
@@ -226,7 +230,9 @@ def non_strict(call: Call) -> ExportedProgram:
         whole_ops(),
         associative_scans_kept(),
         declared_results(call.model),
+        attributes_watched(call.model, call.changed),
         needless_conversions_skipped(),
+        refusals_kept(),
         SizesKept(),
     ):
         return keeping_loops(
@@ -244,7 +250,14 @@ def sizes_from_one(call: Call) -> ExportedProgram:
 
 def post_dispatch(call: Call) -> ExportedProgram:
     """Tracing below autograd: sees through vmap, jacrev, grad and autograd.grad inside of forward."""
-    with frozen(call.model), declared_results(call.model), forward_mode_by_reverse(), SizesKept():
+    with (
+        frozen(call.model),
+        declared_results(call.model),
+        attributes_watched(call.model, call.changed),
+        forward_mode_by_reverse(),
+        refusals_kept(),
+        SizesKept(),
+    ):
         return _trace._export(
             call.model,
             call.args,
@@ -324,7 +337,7 @@ class CaptureError(Exception):
 def is_final(error: Exception) -> bool:
     """Whether no other strategy can do better: the example inputs do not fit, or the model's own code raised."""
     place = place_of_exception(error)
-    return isinstance(error, TypeError) and place is None
+    return isinstance(error, RefusalHidden) or (isinstance(error, TypeError) and place is None)
 
 
 def _strategies(call: Call, only: str | None) -> Iterator[tuple[str, Strategy]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import onnx_ir as ir
 import sympy
 
@@ -215,6 +216,15 @@ def _to_int(rounding: str | None) -> Row:
     return row
 
 
+def _round_decimal(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
+    """Python's `round(x, digits)`: to the nearest, and from the middle to even."""
+    (value,), digits = symbols.doubles(expr.args[0]), int(expr.args[1])  # type: ignore[call-overload]  # sympy's numbers
+    scale = symbols.op.const(np.asarray([10.0 ** abs(digits)]))
+    up, down = ("Mul", "Div") if digits >= 0 else ("Div", "Mul")
+    rounded = symbols.op.Round(getattr(symbols.op, up)(value, scale))
+    return getattr(symbols.op, down)(rounded, scale)
+
+
 def _to_float(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
     return symbols.doubles(*expr.args)[0]
 
@@ -291,6 +301,7 @@ FUNCTIONS: Mapping[str, Row] = {
     "CeilToInt": _to_int("Ceil"),
     "TruncToInt": _to_int(None),
     "RoundToInt": _to_int("Round"),
+    "RoundDecimal": _round_decimal,
     "Identity": lambda symbols, expr: symbols.vector(expr.args[0]),
     "Abs": lambda symbols, expr: symbols.op.Abs(symbols.vector(expr.args[0])),
     "OpaqueUnaryFn_sqrt": _unary("Sqrt"),

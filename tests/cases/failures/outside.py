@@ -1,0 +1,179 @@
+"""Programs that rely on more than tensors: Python's state, random numbers and exceptions, other kinds of tensors."""
+
+from __future__ import annotations
+
+import io
+import random
+
+import numpy as np
+import torch
+from torch import nn
+
+from tests.cases.failures.case import FailureCase
+
+X = torch.randn(4, 6)
+CALLS = 0
+SAVED = io.BytesIO()
+torch.save(nn.Linear(6, 6).state_dict(), SAVED)
+
+
+class HiddenBranch(nn.Module):
+    """The `except` hides PyTorch's refusal: the graph would have one way only, and be wrong in silence."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        try:
+            if x.median() > 0:
+                return x * 2
+        except Exception:  # noqa: BLE001  # as users write it
+            return x
+        return x
+
+
+class PythonRandom(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if random.random() < 2:
+            x = x + 1
+        return x
+
+
+class NumpyRandom(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.from_numpy(np.random.randn(4, 6).astype(np.float32))  # as users write it
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        return x * self.count
+
+
+class CountingGlobally(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # a global count
+        global CALLS  # as users write it
+        CALLS += 1
+        return x * CALLS
+
+
+class MakesLayer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head: nn.Module | None = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.head is None:
+            self.head = nn.Linear(x.shape[-1], 3)
+        return self.head(x)
+
+
+class LoadsWeights(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        SAVED.seek(0)
+        state = torch.load(SAVED)
+        self.linear.load_state_dict(state)
+        return self.linear(x)
+
+
+class NamesByValue(nn.Module):
+    scales = {0: 1.0, 1: 2.0}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scales.get(x.argmax().item(), 0.5)
+
+
+class RecurrentUntilQuiet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        state, states = torch.zeros(x.shape[0], 6), []
+        for _ in range(10):
+            state = self.cell(x, state)
+            states.append(state)
+            if state.abs().amax() < 0.1:
+                break
+        return torch.stack(states)
+
+
+class Graph(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("adjacency", torch.eye(4).to_sparse())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sparse.mm(self.adjacency, x)
+
+
+class QuantizedEagerly(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
+        return y.int_repr() * 2
+
+
+class Nested(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = torch.nested.nested_tensor([x[0, :3], x[1, :2]])
+        return torch.nested.to_padded_tensor(parts, 0.0)
+
+
+class KeptByHook(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.seen = nn.Linear(6, 6), {}
+        self.inner.register_forward_hook(self.keep)
+
+    def keep(self, module: nn.Module, args: tuple[torch.Tensor, ...], out: torch.Tensor) -> None:
+        self.seen["inner"] = out.detach()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # a hook keeps a tensor
+        return self.inner(x).relu()
+
+
+CASES = (
+    FailureCase("a branch in try", "except", "FXP1002", "if «x.median() > 0»:", HiddenBranch, (X,)),
+    FailureCase("random of Python", "random of Python", "FXP1019", "if «random.random()» < 2:", PythonRandom, (X,)),
+    FailureCase("random of numpy", "random of Python", "FXP1019", "«np.random.randn(4, 6)».astype", NumpyRandom, (X,)),
+    FailureCase("a counter", "counter", "FXP1018", "«self.count += 1»", Counting, (X,)),
+    FailureCase(
+        "a global counter",
+        "counter",
+        "FXP1018",
+        "«def forward(self, x: torch.Tensor) -> torch.Tensor:  # a global count»",
+        CountingGlobally,
+        (X,),
+    ),
+    FailureCase(
+        "a layer made in forward", "lazy", "FXP1017", "«self.head = nn.Linear(x.shape[-1], 3)»", MakesLayer, (X,)
+    ),
+    FailureCase("weights loaded in forward", "loading", "FXP1003", "state = «torch.load(SAVED)»", LoadsWeights, (X,)),
+    FailureCase(
+        "a key by value", "item", "FXP1002", "x * «self.scales.get(x.argmax().item(), 0.5)»", NamesByValue, (X,)
+    ),
+    FailureCase("a recurrence until", "loop", "FXP1002", "if «state.abs().amax() < 0.1»:", RecurrentUntilQuiet, (X,)),
+    FailureCase("a sparse matrix", "sparse", "FXP3001", "«torch.sparse.mm(self.adjacency, x)»", Graph, (X,)),
+    FailureCase("eager quantization", "quantized", "FXP1003", "return «y.int_repr()» * 2", QuantizedEagerly, (X,)),
+    FailureCase(
+        "a nested tensor",
+        "nested",
+        "FXP1003",
+        "parts = «torch.nested.nested_tensor([x[0, :3], x[1, :2]])»",
+        Nested,
+        (X,),
+    ),
+    FailureCase(
+        "a tensor kept by a hook",
+        "hook",
+        "FXP1016",
+        "«def forward(self, x: torch.Tensor) -> torch.Tensor:  # a hook keeps a tensor»",
+        KeptByHook,
+        (X,),
+    ),
+)
