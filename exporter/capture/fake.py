@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 import torch
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn import Module, Parameter
+from torch.nn.parameter import is_lazy
 from torch.utils.weak import WeakIdKeyDictionary
 
 
@@ -24,7 +26,7 @@ def without_memory() -> Iterator[None]:
 
     def registered(self: Module, name: str, param: Parameter | None) -> None:
         register(self, name, param)
-        if param is None or param.is_meta:
+        if param is None or is_lazy(param) or param.is_meta:  # a lazy one has no shape yet
             return
         if param not in made:
             kind, extras = type(param), dict(param.__dict__)
@@ -44,7 +46,8 @@ def fake_weights(module: Module) -> Iterator[None]:
     mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
     fakes: dict[int, torch.Tensor] = {}
     for owner in module.modules():
-        for held in (owner._parameters, owner._buffers):
+        tables: tuple[dict[str, Any], ...] = (owner._parameters, owner._buffers)  # of parameters, and of tensors
+        for held in tables:
             for name, tensor in held.items():
                 if tensor is None or not tensor.is_meta:
                     continue

@@ -30,10 +30,10 @@ Tensors = dict[str, torch.Tensor]
 
 
 class Block(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, width: int = 8) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(8)
-        self.up = nn.Linear(8, 8)
+        self.norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.up(self.norm(x))
@@ -42,14 +42,14 @@ class Block(nn.Module):
 class Small(nn.Module):
     """Tied weights, a buffer that checkpoints hold, one that they do not, and a constant."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = 8) -> None:
         super().__init__()
-        self.embed = nn.Embedding(16, 8)
-        self.layers = nn.ModuleList(Block() for _ in range(3))
-        self.head = nn.Linear(8, 16, bias=False)
+        self.embed = nn.Embedding(16, width)
+        self.layers = nn.ModuleList(Block(width) for _ in range(3))
+        self.head = nn.Linear(width, 16, bias=False)
         self.head.weight = self.embed.weight
-        self.register_buffer("scale", torch.rand(8))
-        self.register_buffer("frequencies", torch.arange(8) / 8, persistent=False)
+        self.register_buffer("scale", torch.rand(width))
+        self.register_buffer("frequencies", torch.arange(width) / width, persistent=False)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         x = self.embed(ids) * self.scale + self.frequencies
@@ -61,14 +61,14 @@ class Small(nn.Module):
 IDS = torch.arange(6).reshape(2, 3)
 
 
-def small(seed: int = 0) -> Small:
+def small(seed: int = 0, width: int = 8) -> Small:
     torch.manual_seed(seed)
-    return Small().eval()
+    return Small(width).eval()
 
 
-def fake() -> Small:
+def fake(width: int = 8) -> Small:
     with without_memory():
-        return Small().eval()
+        return Small(width).eval()
 
 
 def untied(model: nn.Module) -> Tensors:
