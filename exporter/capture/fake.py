@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import torch
@@ -46,8 +46,7 @@ def fake_weights(module: Module) -> Iterator[None]:
     mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
     fakes: dict[int, torch.Tensor] = {}
     for owner in module.modules():
-        tables: tuple[dict[str, Any], ...] = (owner._parameters, owner._buffers)  # of parameters, and of tensors
-        for held in tables:
+        for held in cast("tuple[dict[str, Any], ...]", (owner._parameters, owner._buffers)):
             for name, tensor in held.items():
                 if tensor is None or not tensor.is_meta:
                     continue

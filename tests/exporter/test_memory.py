@@ -1,4 +1,4 @@
-"""What an export from a checkpoint adds to memory, measured as benchmarks/checkpoint_memory.py does it, on a small one."""
+"""What an export from a checkpoint adds to memory, measured by benchmarks/checkpoint_memory.py on a small one."""
 
 from __future__ import annotations
 
