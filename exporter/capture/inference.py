@@ -32,6 +32,7 @@ from exporter.capture.guards import Guard, RefusalHidden, recorded_guards, refus
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.loops import keeping_loops
 from exporter.capture.outside import attributes_watched, nothing_lost
+from exporter.capture.packed import packed_sequences_kept
 from exporter.capture.places import place_of_module
 from exporter.capture.rehearsal import same_results
 from exporter.capture.resizing import away, promised, takes
@@ -232,6 +233,7 @@ def non_strict(call: Call) -> ExportedProgram:
         declared_results(call.model),
         attributes_watched(call.model, call.changed),
         needless_conversions_skipped(),
+        packed_sequences_kept(),
         refusals_kept(),
         SizesKept(),
     ):

@@ -92,8 +92,38 @@ def _rnn(
     return _output(x, hx, bidirectional), torch.empty_like(hx)
 
 
+def _packed_lstm(
+    x: Tensor,
+    batch_sizes: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    h, c = hx
+    return _output(x, h, bidirectional), torch.empty_like(h), torch.empty_like(c)
+
+
+def _packed_rnn(
+    x: Tensor,
+    batch_sizes: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> tuple[Tensor, Tensor]:
+    return _output(x, hx, bidirectional), torch.empty_like(hx)
+
+
 def _output(x: Tensor, h: Tensor, bidirectional: bool) -> Tensor:
-    return x.new_empty((x.shape[0], x.shape[1], h.shape[2] * (2 if bidirectional else 1)))
+    """[time, batch, features], or the steps of a packed sequence, [all, features]."""
+    return x.new_empty((*x.shape[:-1], h.shape[2] * (2 if bidirectional else 1)))
 
 
 def _cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: int | None = None) -> Tensor:
@@ -114,6 +144,10 @@ SHAPES = {
     aten.gru.input: _rnn,
     aten.rnn_tanh.input: _rnn,
     aten.rnn_relu.input: _rnn,
+    aten.lstm.data: _packed_lstm,
+    aten.gru.data: _packed_rnn,
+    aten.rnn_tanh.data: _packed_rnn,
+    aten.rnn_relu.data: _packed_rnn,
 }
 """What each op returns, as far as shapes go: outputs for all steps of the last layer, and last states of all layers."""
 

@@ -45,25 +45,25 @@ class Layers:
 @lowering(aten.lstm.input)
 def lstm(op: Op, x: Value, hx: Values, params: Values, *layers: Any) -> Values:
     """lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)"""  # noqa: E501
-    return _recurrent(op, LSTM, x, hx, params, Layers(*layers))
+    return recurrent(op, LSTM, x, hx, params, Layers(*layers))
 
 
 @lowering(aten.gru.input)
 def gru(op: Op, x: Value, hx: Value, params: Values, *layers: Any) -> Values:
     """gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""  # noqa: E501
-    return _recurrent(op, GRU, x, [hx], params, Layers(*layers))
+    return recurrent(op, GRU, x, [hx], params, Layers(*layers))
 
 
 @lowering(aten.rnn_tanh.input)
 def rnn_tanh(op: Op, x: Value, hx: Value, params: Values, *layers: Any) -> Values:
     """rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""  # noqa: E501
-    return _recurrent(op, TANH, x, [hx], params, Layers(*layers))
+    return recurrent(op, TANH, x, [hx], params, Layers(*layers))
 
 
 @lowering(aten.rnn_relu.input)
 def rnn_relu(op: Op, x: Value, hx: Value, params: Values, *layers: Any) -> Values:
     """rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""  # noqa: E501
-    return _recurrent(op, RELU, x, [hx], params, Layers(*layers))
+    return recurrent(op, RELU, x, [hx], params, Layers(*layers))
 
 
 @lowering(aten.lstm_cell.default)
@@ -90,10 +90,13 @@ def rnn_relu_cell(op: Op, x: Value, hx: Value, *params: Value | None) -> Value:
     return cell(op, RELU, x, [hx], Direction(*params))[0]  # type: ignore[arg-type]
 
 
-def _recurrent(op: Op, kind: Kind, x: Value, states: Values, params: Values, layers: Layers) -> Values:
+def recurrent(
+    op: Op, kind: Kind, x: Value, states: Values, params: Values, layers: Layers, lengths: Value | None = None
+) -> Values:
     """The output for all steps, and for each state of the op the last ones of all layers.
 
-    x is [time, batch, features], or batch first; a state is [layers · directions, batch, features].
+    x is [time, batch, features], or batch first; a state is [layers · directions, batch, features]. With `lengths`
+    [batch], INT64, a sequence ends before the time does; what the output is from there on is left open.
     """
     if layers.batch_first:
         x = op.Transpose(x, perm=[1, 0, 2])
@@ -102,7 +105,7 @@ def _recurrent(op: Op, kind: Kind, x: Value, states: Values, params: Values, lay
     lasts = []
     for number, (start, group) in enumerate(zip(starts, _by_direction(params, layers), strict=True)):
         final = number == layers.num_layers - 1
-        steps, *last = _layer(op, kind, x, start, group, zeros)
+        steps, *last = _layer(op, kind, x, start, group, lengths, zeros)
         x = _side_by_side(op, steps, layers.directions, batch_first=final and layers.batch_first)
         if layers.dropout and layers.train and not final:
             x = op.Dropout(x, layers.dropout, True, outputs=2)[0]
@@ -132,7 +135,15 @@ def _direction(group: Values, has_biases: bool) -> Direction:
     return Direction(w_ih, w_hh, *biases, *projection)
 
 
-def _layer(op: Op, kind: Kind, x: Value, start: Values, group: Sequence[Direction], zeros: bool) -> Values:
+def _layer(
+    op: Op,
+    kind: Kind,
+    x: Value,
+    start: Values,
+    group: Sequence[Direction],
+    lengths: Value | None,
+    zeros: bool,
+) -> Values:
     """One layer: [time, directions, batch, features] for all steps, and the last states, [directions, batch, features].
 
     Where the states are `zeros`, they are left out: that is ONNX's default.
@@ -140,7 +151,7 @@ def _layer(op: Op, kind: Kind, x: Value, start: Values, group: Sequence[Directio
     two: these layers go step by step.
     """
     if group[0].w_hr is not None or x.dtype == ir.DataType.DOUBLE:
-        return step_by_step(op, kind, x, start, group)
+        return step_by_step(op, kind, x, start, group, lengths)
     w = _weights(op, kind, [each.w_ih for each in group])
     r = _weights(op, kind, [each.w_hh for each in group])
     b = _biases(op, kind, group)
@@ -151,8 +162,11 @@ def _layer(op: Op, kind: Kind, x: Value, start: Values, group: Sequence[Directio
         "activations": [kind.activation] * len(group) if kind.activation else None,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    initial = [] if zeros else [None, *start]
-    return op.call(kind.op_type, x, w, r, *([b] if b or initial else []), *initial, outputs=len(start) + 1, **given)
+    ends = None if lengths is None else op.Cast(lengths, to=ir.DataType.INT32)
+    rest: list[Value | None] = [b, ends, *([] if zeros else start)]
+    while rest and rest[-1] is None:
+        rest.pop()
+    return op.call(kind.op_type, x, w, r, *rest, outputs=len(start) + 1, **given)
 
 
 def _weights(op: Op, kind: Kind, group: Values) -> Value:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import onnx_ir as ir
+
 from exporter.lower.builder import Op, Value, Values
 
 
@@ -28,9 +30,11 @@ class Direction:
     w_hr: Value | None = None
 
 
-def step_by_step(op: Op, kind: Kind, x: Value, start: Values, group: Sequence[Direction]) -> Values:
+def step_by_step(
+    op: Op, kind: Kind, x: Value, start: Values, group: Sequence[Direction], lengths: Value | None = None
+) -> Values:
     """What ONNX's recurrent operators give: outputs [time, directions, batch, features], and the last states."""
-    runs = [_run(op, kind, x, start, each, backwards=number == 1) for number, each in enumerate(group)]
+    runs = [_run(op, kind, x, start, each, lengths, backwards=number == 1) for number, each in enumerate(group)]
     *lasts, steps = zip(*runs, strict=True)
     return [_stacked(op, steps, 1), *(_stacked(op, each, 0) for each in lasts)]
 
@@ -46,10 +50,12 @@ def _stacked(op: Op, values: Values, axis: int) -> Value:
     return apart[0] if len(apart) == 1 else op.Concat(*apart, axis=axis)
 
 
-def _run(op: Op, kind: Kind, x: Value, start: Values, it: Direction, *, backwards: bool) -> Values:
+def _run(
+    op: Op, kind: Kind, x: Value, start: Values, it: Direction, lengths: Value | None, *, backwards: bool
+) -> Values:
     """The last states, each [batch, features], and the outputs, [time, batch, features], of one direction.
 
-    The input's share of all gates is one product for all steps.
+    The input's share of all gates is one product for all steps. Where a sequence has ended, its states stay.
     """
     number = int(backwards)
     initial = [op.typed(op.Gather(state, number, axis=0), op.sizes(state)[1:]) for state in start]
@@ -59,16 +65,24 @@ def _run(op: Op, kind: Kind, x: Value, start: Values, it: Direction, *, backward
     state = [op.formal(each.dtype, op.sizes(each)) for each in initial]
     step = op.formal(x.dtype, (op.sizes(initial[0])[0], op.sizes(it.w_ih)[0]))
 
+    held, active = [], []
+    if lengths is not None:
+        time = op.Squeeze(op.Shape(x, start=0, end=1), [0])
+        held = [op.Less(op.Unsqueeze(op.Range(0, time, 1), [1, 2]), op.Unsqueeze(lengths, [1]))]
+        active = [op.formal(ir.DataType.BOOL, (op.sizes(initial[0])[0], 1))]
+
     def turn() -> Values:
         new = CELLS[kind.op_type](op, kind, step, state, it)
+        new = [op.Where(active[0], *each) for each in zip(new, state, strict=True)] if active else new
         return [*new, new[0]]
 
     return op.Scan(
         *initial,
         share,
-        body=op.graph([*state, step], turn),
-        num_scan_inputs=1,
-        scan_input_directions=[1] if backwards else None,
+        *held,
+        body=op.graph([*state, step, *active], turn),
+        num_scan_inputs=1 + len(held),
+        scan_input_directions=[1] * (1 + len(held)) if backwards else None,
         scan_output_directions=[1] if backwards else None,
         outputs=len(initial) + 1,
     )

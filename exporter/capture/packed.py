@@ -1,0 +1,103 @@
+"""Packed sequences while a model is captured: their lengths are data, and nothing asks what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor
+from torch.nn.modules import rnn as modules
+from torch.nn.utils import rnn
+from torch.overrides import TorchFunctionMode
+
+import fx_passes.packed_sequences  # noqa: F401  # registers the ops
+
+fxport = torch.ops.fxport
+
+BATCH = "_fxport_batch"
+"""Attribute of `PackedSequence.batch_sizes`: its first entry, which is the number of sequences, as a size."""
+
+CHECKED = (modules.RNNBase, modules.LSTM)
+"""Classes that compare the sizes of a state with the first entry of `batch_sizes`."""
+
+
+@contextmanager
+def packed_sequences_kept() -> Iterator[None]:
+    """pack_padded_sequence and pad_packed_sequence are one op each, for lengths that are data.
+
+    The op of PyTorch that packs reads the lengths, and a recurrent module reads `batch_sizes`, which ends a capture.
+    """
+    pad = rnn.pad_packed_sequence
+    before, pad.__code__ = pad.__code__, _pad_packed_sequence.__code__
+    try:
+        with mock.patch.object(rnn, "_VF", _Ops), _FirstBatch(), _checks_as_padded():
+            yield
+    finally:
+        pad.__code__ = before
+
+
+class _Ops:
+    """What torch.nn.utils.rnn calls, under PyTorch's names and with its arguments."""
+
+    @staticmethod
+    def _pack_padded_sequence(x: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
+        data, batch_sizes = fxport.pack(x, lengths, batch_first)
+        batch, time = x.shape[:2] if batch_first else (x.shape[1], x.shape[0])
+        torch._check(batch_sizes.shape[0] <= time)
+        setattr(batch_sizes, BATCH, batch)
+        return data, batch_sizes
+
+    @staticmethod
+    def pad(packed: Any, batch_first: bool, value: float, total_length: int | None) -> tuple[Tensor, Tensor]:
+        data, batch_sizes, _, order = packed
+        time = batch_sizes.shape[0]
+        if total_length is not None:
+            torch._check(time <= total_length)
+            time = total_length
+        batch = getattr(batch_sizes, BATCH, None)
+        batch = batch_sizes[0].item() if batch is None else batch
+        padded, lengths = fxport.unpack(data, batch_sizes, batch_first, float(value), time, batch)
+        if order is None:
+            return padded, lengths
+        return padded.index_select(0 if batch_first else 1, order), lengths[order.cpu()]
+
+
+_VF = _Ops
+
+
+def _pad_packed_sequence(sequence: Any, batch_first: Any, padding_value: Any, total_length: Any) -> Any:
+    """The code of `pad_packed_sequence`, also where a model has imported it; `_VF` is a name of PyTorch's module."""
+    return _VF.pad(sequence, batch_first, padding_value, total_length)
+
+
+class _FirstBatch(TorchFunctionMode):
+    """`batch_sizes[0]` is the number of sequences, not what an op reads from a tensor."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.__getitem__ and hasattr(args[0], BATCH) and args[1] == 0:
+            return getattr(args[0], BATCH)
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def _checks_as_padded() -> Iterator[None]:
+    """The states of a module are not checked against `batch_sizes`: a symbolic size would become a number."""
+    before = {kind: kind.check_forward_args for kind in CHECKED}
+
+    def unless_packed(check: Callable[..., None]) -> Callable[..., None]:
+        def checked(module: Any, x: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+            if batch_sizes is None:
+                check(module, x, hidden, batch_sizes)
+
+        return checked
+
+    for kind, check in before.items():
+        kind.check_forward_args = unless_packed(check)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for kind, check in before.items():
+            kind.check_forward_args = check  # type: ignore[method-assign]
