@@ -84,8 +84,10 @@ def code_of(finding: Finding) -> Sequence[str]:
 
 def module_text(finding: Finding) -> str:
     """encoder.layer.0.attention, and 11 more places"""
-    module = one_line(finding.place.module or "") if finding.place else ""
     more = finding.count - 1
+    if finding.place is None:
+        return f"{finding.count} places, no line of which is known" if more else ""
+    module = one_line(finding.place.module or "")
     also = f"and {more} more {'place' if more == 1 else 'places'}" if more else ""
     return ", ".join(part for part in (module, also) if part)
 

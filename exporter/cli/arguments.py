@@ -76,4 +76,17 @@ Sarif = Annotated[Path | None, typer.Option("--sarif", metavar="PATH", help="Wri
 FailOnLevel = Annotated[
     FailOn, typer.Option("--fail-on", help="Exit with 1 for findings of this level and above; no model is always 1.")
 ]
+Baseline = Annotated[
+    Path | None,
+    typer.Option("--baseline", metavar="OLD.sarif", help="An earlier log: findings are new, unchanged or absent."),
+]
+Select = Annotated[
+    list[str] | None,
+    typer.Option("--select", metavar="RULES", help="Only these rules, by id, name or beginning: FXP4. Repeatable."),
+]
+Ignore = Annotated[list[str] | None, typer.Option("--ignore", metavar="RULES", help="Not these rules. Repeatable.")]
+Severity = Annotated[
+    list[str] | None,
+    typer.Option("--severity", metavar="RULE=LEVEL", help="Another level for a rule: FXP4001=error. Repeatable."),
+]
 OutputFormat = Annotated[Format, typer.Option("--format", help="How the findings are printed.")]

@@ -5,17 +5,18 @@ from __future__ import annotations
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 
-from diagnostics import Level, Log, Stop, rules
+from diagnostics import BaselineState, Finding, Level, Log, Stop, rules
 from diagnostics.source import place_of_exception
 from exporter.cli.definition import definition_of
+from exporter.cli.policy import revisions_of
 from exporter.cli.progress import progress_of
 from exporter.cli.ranks import follows
 from exporter.cli.usage import UsageError
@@ -24,11 +25,12 @@ CLEAN, FINDINGS, USAGE, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class FailOn(StrEnum):
-    """The lowest level of a finding that makes the exit code 1."""
+    """The lowest level of a finding that makes the exit code 1; `new-error`: an error that the baseline lacks."""
 
     ERROR = "error"
     WARNING = "warning"
     NOTE = "note"
+    NEW_ERROR = "new-error"
     NEVER = "never"
 
 
@@ -42,12 +44,17 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Where and how a run is reported. `source` is SOURCE as typed: findings without a place are shown there."""
+    """Where and how a run is reported. `source` is SOURCE as typed: findings without a place are shown there.
+
+    `levels` are those of rules by id, None for one that is not wanted; `baseline` the findings of an earlier run.
+    """
 
     source: str
     format: Format
     sarif: Path | None
     fail_on: FailOn
+    levels: Mapping[str, Level | None] = field(default_factory=dict)
+    baseline: Sequence[Finding] | None = None
 
 
 def run(work: Callable[[Log], str], report: Report) -> int:
@@ -56,7 +63,10 @@ def run(work: Callable[[Log], str], report: Report) -> int:
     A `UsageError` flies on, and nothing is written. Everything else that ends the work is reported: findings at error
     level, a fault of ours, Ctrl-C. Of several ranks, only rank 0 reports.
     """
-    log, started = Log(), datetime.now(UTC)
+    log, started = Log(levels=report.levels), datetime.now(UTC)
+    model = definition_of(report.source)
+    for revision in revisions_of(model.path if model else None, report.baseline):
+        log.revise(revision)
     summary, failure, code, wanted = "", None, FAULT, True
     try:
         with (
@@ -88,8 +98,15 @@ def run(work: Callable[[Log], str], report: Report) -> int:
 
 
 def fails(log: Log, fail_on: FailOn) -> bool:
+    """Whether an open finding is as bad as `fail_on` or worse."""
+    return any(finding.is_open and at_least(finding, fail_on) for finding in log.findings)
+
+
+def at_least(finding: Finding, fail_on: FailOn) -> bool:
     """Whether a finding is as bad as `fail_on` or worse."""
-    return fail_on is not FailOn.NEVER and log.worst is not None and log.worst.rank >= Level(fail_on.value).rank
+    if fail_on is FailOn.NEW_ERROR:
+        return finding.level is Level.ERROR and finding.baseline is not BaselineState.UNCHANGED
+    return fail_on is not FailOn.NEVER and finding.level.rank >= Level(fail_on.value).rank
 
 
 def print_report(log: Log, form: Format, summary: str) -> None:

@@ -17,6 +17,7 @@ from exporter.cli.dynamic import with_dynamic
 from exporter.cli.edge import FailOn, Format, Report, run
 from exporter.cli.inputs import with_inputs
 from exporter.cli.output import require_apart, require_folder, require_writable
+from exporter.cli.policy import baseline_of, levels_of
 from exporter.cli.source import Source, import_dotted, load, load_without_memory, named, one_line, where_raised
 from exporter.cli.usage import UsageError
 
@@ -84,6 +85,10 @@ def command(
     sarif: arguments.Sarif = None,
     fail_on: arguments.FailOnLevel = FailOn.ERROR,
     format: arguments.OutputFormat = Format.TEXT,
+    baseline: arguments.Baseline = None,
+    select: arguments.Select = None,
+    ignore: arguments.Ignore = None,
+    severity: arguments.Severity = None,
     no_validate: Annotated[bool, typer.Option("--no-validate", help="Do not run the model.")] = False,
     dump: Annotated[Path | None, typer.Option("--dump", metavar="DIR", help="Write the graph after each pass.")] = None,
     external_data: Annotated[
@@ -158,7 +163,8 @@ def command(
         from exporter.cli.fix import fix_source
 
         fix_source(request, fail_on)
-    report = Report(source, format, sarif, fail_on)
+    levels = levels_of(select or (), ignore or (), severity or ())
+    report = Report(source, format, sarif, fail_on, levels, baseline_of(baseline))
     raise typer.Exit(ranks.agreed(lambda: run(lambda log: export_and_validate(request, log), report)))
 
 

@@ -1,5 +1,6 @@
 """Models as files, in a folder of their own that is the current one."""
 
+import linecache
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,6 +83,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)
     yield tmp_path
+    linecache.clearcache()  # another test has a models.py of its own
     for name in set(sys.modules) - before:
         file = getattr(sys.modules[name], "__file__", None) or ""
         if file.startswith(str(tmp_path)):

@@ -4,11 +4,13 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from diagnostics import Level, Log, Place, rules
 from exporter.cli.edge import FailOn, Format, Report, run
+from exporter.cli.policy import baseline_of, levels_of
 from exporter.cli.usage import UsageError
 
 PLACE = Place("models.py", 8)
@@ -137,3 +139,58 @@ def test_a_finding_without_a_place_is_shown_at_the_model(folder: Path, name: str
     assert physical["artifactLocation"]["uri"].endswith("models.py")
     lines = (folder / "models.py").read_text().splitlines()
     assert lines[physical["region"]["startLine"] - 1].startswith(line)
+
+
+def known(folder: Path, work: Callable[[Log], str], **keywords: Any) -> tuple[int, list[dict[str, Any]]]:
+    """The exit code and the results of a run with wishes."""
+    code = run(work, Report("models.py:adder", Format.TEXT, folder / "log.sarif", FailOn.NEW_ERROR, **keywords))
+    document = json.loads((folder / "log.sarif").read_text(encoding="utf-8"))
+    return code, document["runs"][0]["results"]
+
+
+def test_a_baseline_tells_new_errors_from_known_ones(folder: Path) -> None:
+    one, both = says(Level.ERROR), says(Level.ERROR, Level.WARNING)
+    code, _ = known(folder, one)
+    assert code == 1
+    (folder / "log.sarif").rename(folder / "old.sarif")
+    code, results = known(folder, both, baseline=baseline_of(folder / "old.sarif"))
+    assert (code, [result["baselineState"] for result in results]) == (0, ["unchanged", "new"])
+    code, results = known(folder, clean, baseline=baseline_of(folder / "old.sarif"))
+    assert (code, [result["baselineState"] for result in results]) == (0, ["absent"])
+
+
+def test_a_comment_suppresses_and_one_that_matches_nothing_is_told(folder: Path) -> None:
+    text = "import torch\nx = 1  # fxport: ignore[FXP1005] it is meant\ny = 2  # fxport: ignore[FXP4001] gone\n"
+    (folder / "models.py").write_text(text, encoding="utf-8")
+
+    def work(log: Log) -> str:
+        place = Place(str(folder / "models.py"), 2)
+        log.report(rules.STATE_MUTATED, at=place, level=Level.ERROR, name="x", output="x.updated")
+        return ""
+
+    code, results = known(folder, work)
+    assert code == 0
+    assert [(r["ruleId"], len(r["suppressions"])) for r in results] == [("FXP1005", 1), ("FXP9002", 0)]
+
+
+def test_levels_of_rules_are_the_users(folder: Path) -> None:
+    noted = says(Level.NOTE)
+    assert known(folder, noted, levels=levels_of([], [], ["FXP1005=error"]))[0] == 1
+    assert known(folder, noted, levels=levels_of([], ["StateMutated"], []))[1] == []
+    assert known(folder, noted, levels=levels_of(["FXP4"], [], []))[1] == []
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        (lambda: levels_of(["FXP99999"], [], []), "no rule is called 'FXP99999'"),
+        (lambda: levels_of([], [], ["FXP1005"]), "names no level"),
+        (lambda: levels_of([], [], ["FXP1005=loud"]), "'loud' is no level"),
+        (lambda: baseline_of(Path("absent.sarif")), "cannot be read"),
+        (lambda: baseline_of(Path(__file__)), "not JSON"),
+    ],
+)
+def test_wishes_that_make_no_sense(wish: Callable[[], object], said: str) -> None:
+    with pytest.raises(UsageError, match=said) as raised:
+        wish()
+    assert "\n" not in str(raised.value)

@@ -8,14 +8,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from diagnostics import Finding, Level, Log, Place, SuppressedBy, Suppression, rules
+from diagnostics import Finding, Log, Place, SuppressedBy, Suppression, rules
 from diagnostics.rules import RULES
 from exporter.cli.check import facts
 from exporter.cli.check.facts import Facts
 from exporter.cli.check.items import Task
 from exporter.cli.check.pool import Outcome
 from exporter.cli.definition import definition_of
-from exporter.cli.edge import FailOn
+from exporter.cli.edge import FailOn, at_least
 from exporter.cli.summary import size
 
 EXPECTED = "expected by the manifest"
@@ -129,7 +129,3 @@ def verdict_of(findings: Sequence[Finding], fail_on: FailOn) -> Verdict:
         return Verdict.FAILED
     hidden = (f.suppression for f in findings if at_least(f, fail_on))
     return Verdict.EXPECTED if any(each and each.reason == EXPECTED for each in hidden) else Verdict.PASSED
-
-
-def at_least(finding: Finding, fail_on: FailOn) -> bool:
-    return fail_on is not FailOn.NEVER and finding.level.rank >= Level(fail_on.value).rank

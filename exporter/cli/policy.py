@@ -1,0 +1,53 @@
+"""What the user wants to hear of: levels of rules, and findings that are known, by a baseline or by comments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from diagnostics import Finding, Level
+from diagnostics.log import Revision
+from exporter.cli.usage import UsageError
+
+
+def levels_of(select: Sequence[str], ignore: Sequence[str], severity: Sequence[str]) -> Mapping[str, Level | None]:
+    """The level of each rule that is named; None for one that is not wanted. Raises UsageError."""
+    from diagnostics import policy
+
+    pairs = [text.partition("=") for text in severity]
+    if unclear := [name for name, sign, _ in pairs if not sign]:
+        raise UsageError(f"--severity '{unclear[0]}' names no level; write RULE=error, =warning or =note.")
+    try:
+        return policy.levels(
+            select=_split(select), ignore=_split(ignore), severity={name: level for name, _, level in pairs}
+        )
+    except ValueError as error:
+        raise UsageError(f"{error}.") from error
+
+
+def baseline_of(path: Path | None) -> Sequence[Finding] | None:
+    """The findings of an earlier log. Raises UsageError for a file that is not one of fxport's."""
+    if path is None:
+        return None
+    from diagnostics.sarif import read_sarif
+    from diagnostics.sarif.objects import SarifError
+
+    try:
+        return read_sarif(path)
+    except SarifError as error:
+        raise UsageError(f"--baseline {error}; name a log that `fxport export --sarif` wrote.") from error
+    except OSError as error:
+        raise UsageError(f"--baseline '{path}' cannot be read: {error.strerror or error}.") from error
+
+
+def revisions_of(file: str | None, baseline: Sequence[Finding] | None) -> Sequence[Revision]:
+    """Comments in the sources, that of the model among them, then the states since the baseline."""
+    from diagnostics.baseline import against
+    from diagnostics.suppressions import by_comments
+
+    comments = by_comments([file] if file else [])
+    return (comments,) if baseline is None else (comments, against(baseline))
+
+
+def _split(names: Sequence[str]) -> list[str]:
+    return [name.strip() for each in names for name in each.split(",") if name.strip()]
