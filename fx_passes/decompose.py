@@ -74,13 +74,13 @@ def _tables() -> Mapping[Any, Callable[..., Any]]:
 
 
 def decomposition_of(target: Any) -> Callable[..., Any] | None:
-    """The decomposition of an op: from PyTorch's tables, our own, or its composite implementation; None if none is."""
+    """The decomposition of an op: our own, from PyTorch's tables, or its composite implementation; None if none is."""
     if not isinstance(target, OpOverload):
         return None
-    if target in _tables():
-        return _tables()[target]
     if str(target) in RULES:
         return RULES[str(target)]
+    if target in _tables():
+        return _tables()[target]
     if target._can_decompose():
         return target.decompose
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,8 @@ from torch import Tensor
 from torch._C import DispatchKey
 from torch._ops import OpOverload
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+from fx_passes.decompositions import covariance
 
 aten = torch.ops.aten
 
@@ -30,12 +33,16 @@ def whole_ops() -> Iterator[None]:
     For `lstm`, `gru` and `rnn` PyTorch has no shape rule: it runs their decomposition, step by step, which makes the
     number of steps a constant and takes its time. For fake quantization it has none that knows symbolic sizes. For
     `cdist` it asks whether there are more than 25 rows, since it computes many of them in another way. The captured
-    graph holds the op in either case.
+    graph holds the op in either case, and so it does for `cov`, `corrcoef` and `ctc_loss`, which look at the data, and
+    for random numbers without a shape rule of PyTorch's.
     """
     before = {op: {key: op.py_kernels.get(key) for key in KEYS} for op in SHAPES}
+    before |= {op: {DispatchKey.Meta: op.py_kernels.get(DispatchKey.Meta)} for op in RANDOM}
     for op, rule in SHAPES.items():
         kernels = {key: kernel or INSTEAD[op] for key, kernel in before[op].items()}
         _register(op, {key: _unless_traced(kernel, rule) for key, kernel in kernels.items()})
+    for op, rule in RANDOM.items():
+        _register(op, {DispatchKey.Meta: rule})
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", FLAT_WEIGHTS, UserWarning)
@@ -131,11 +138,28 @@ def _cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: int | None = No
     return x1.new_empty((*batch, x1.shape[-2], x2.shape[-2]))
 
 
-def _alike(x: Tensor, *_: Any) -> Tensor:
+def _alike(x: Tensor, *_: Any, **options: Any) -> Tensor:
     return torch.empty_like(x)
 
 
-SHAPES = {
+def _ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: int = 1,
+    zero_infinity: bool = False,
+) -> Tensor:
+    each = reduction == 0 and log_probs.dim() == 3
+    return log_probs.new_empty((log_probs.shape[1],) if each else ())
+
+
+SHAPES: Mapping[OpOverload, Callable[..., Any]] = {
+    aten.cov.default: covariance.cov,
+    aten.corrcoef.default: covariance.corrcoef,
+    aten.ctc_loss.IntList: _ctc_loss,
+    aten.ctc_loss.Tensor: _ctc_loss,
     aten.cdist.default: _cdist,
     aten.fake_quantize_per_tensor_affine.default: _alike,
     aten.fake_quantize_per_tensor_affine.tensor_qparams: _alike,
@@ -150,6 +174,13 @@ SHAPES = {
     aten.rnn_relu.data: _packed_rnn,
 }
 """What each op returns, as far as shapes go: outputs for all steps of the last layer, and last states of all layers."""
+
+
+RANDOM: Mapping[OpOverload, Callable[..., Any]] = {
+    aten.binomial.default: _alike,
+    aten._sample_dirichlet.default: _alike,
+}
+"""Random numbers for which PyTorch has no shape rule: it draws some where sizes are numbers, and gives up elsewhere."""
 
 
 def _quantized(x: Tensor, scale: float, zero_point: int, low: int, high: int) -> Tensor:
@@ -167,6 +198,10 @@ def _quantized_by_channel(x: Tensor, scale: Tensor, zero_point: Tensor, axis: in
 
 
 INSTEAD: Mapping[OpOverload, Callable[..., Any]] = {
+    aten.cov.default: covariance.cov,
+    aten.corrcoef.default: covariance.corrcoef,
+    aten.ctc_loss.IntList: partial(aten.ctc_loss.IntList._op_dk, DispatchKey.CompositeImplicitAutograd),
+    aten.ctc_loss.Tensor: partial(aten.ctc_loss.Tensor._op_dk, DispatchKey.CompositeImplicitAutograd),
     aten.cdist.default: aten._cdist_forward.default,
     aten.fake_quantize_per_tensor_affine.default: _quantized,
     aten.fake_quantize_per_tensor_affine.tensor_qparams: _quantized_by_tensors,

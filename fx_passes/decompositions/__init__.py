@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fx_passes.decompositions import gradients, linear_cross_entropy, resampling, synonyms, windows
+from fx_passes.decompositions import covariance, gradients, linear_cross_entropy, resampling, synonyms, windows
 
 RULES: Mapping[str, Callable[..., Any]] = {
     **windows.RULES,
+    **covariance.RULES,
     **synonyms.RULES,
     **gradients.RULES,
     **resampling.RULES,
