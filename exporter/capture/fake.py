@@ -29,9 +29,9 @@ def without_memory() -> Iterator[None]:
         if param is None or is_lazy(param) or param.is_meta:  # a lazy one has no shape yet
             return
         if param not in made:
-            kind, extras = type(param), dict(param.__dict__)
-            empty = kind(param.detach().to("meta"), requires_grad=param.requires_grad)
-            empty.__dict__.update(extras)
+            empty = type(param)(param.detach().to("meta"), requires_grad=param.requires_grad)
+            for attribute, value in vars(param).items():
+                setattr(empty, attribute, value)
             made[param] = empty
         self._parameters[name] = made[param]
 

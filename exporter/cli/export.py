@@ -219,13 +219,14 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
             return ""
         lines = [prediction_of(program.model, request.predict)] if request.predict else []
         validation = None
-        if request.validate and has_weights_to_run(subject, program, log):
+        ready = with_weights_to_run(subject, program, log) if request.validate else None
+        if ready is not None:
             told = repro_of(request.repro, request.output, request.provider, lines) if request.repro else ignore
             searched = (request.bisect or request.repro is not None) and subject is source
             validation = validation_of(
                 request.output,
                 subject,
-                program,
+                ready,
                 request.provider,
                 log,
                 options=options if searched else None,
@@ -235,22 +236,21 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
     return "\n".join([summary_of(program.model, files, validation, log), *lines])
 
 
-def has_weights_to_run(source: Source, program: OnnxProgram, log: Log) -> bool:
-    """Gives the model the weights of its checkpoint. False, with a finding, where they do not fit into memory."""
+def with_weights_to_run(source: Source, program: OnnxProgram, log: Log) -> OnnxProgram | None:
+    """Gives the model and its program the weights of a checkpoint. None, with a finding, where memory is too short."""
     from exporter.capture.inference import unwrapped
     from exporter.cli.summary import size
     from exporter.weights import Stored
     from exporter.weights.fill import available_memory, fill, memory_to_run
 
     if not any(isinstance(each, Stored) for each in program.program.sources.values()):
-        return True
+        return program
     needed, free = memory_to_run(program.program), available_memory()
     if free is not None and needed > free:
         reason = f"running it needs {size(needed)} of memory for its weights, and {size(free)} are free"
         log.report(rules.VALIDATION_SKIPPED, reason=reason)
-        return False
-    fill(unwrapped(source.model), program.program)
-    return True
+        return None
+    return replace(program, program=fill(unwrapped(source.model), program.program))
 
 
 def options_of(request: Request) -> Options:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -15,17 +16,19 @@ GROUP = Path("/sys/fs/cgroup")
 """Where Linux says how much memory there is, and how much of it this group of processes may have."""
 
 
-def fill(model: torch.nn.Module | torch.export.ExportedProgram, program: Program) -> None:
-    """Puts the values that an export took from a checkpoint into the model.
+def fill(model: torch.nn.Module | torch.export.ExportedProgram, program: Program) -> Program:
+    """Puts the values that an export took from a checkpoint into the model; returns the program with them.
 
     Weights that lie in a file in the type of the model are mapped: the system reads them when the model runs, and drops
     them again when memory is short. Others are read and converted.
     """
     others = owner_of(model).others
+    filled: dict[str, torch.Tensor] = {}
     for target, source in program.sources.items():
         held = program.tensors[target]
         value = _mapped(source, held) if isinstance(source, Stored) else None
         value = source.read().to(held.dtype) if value is None else value
+        filled[target] = value
         if isinstance(model, torch.export.ExportedProgram):
             model.state_dict.update(dict.fromkeys((target, *others.get(target, ())), value))
             continue
@@ -33,6 +36,7 @@ def fill(model: torch.nn.Module | torch.export.ExportedProgram, program: Program
         for name in {target, *others.get(target, ())}:
             owner, _, attribute = name.rpartition(".")
             setattr(model.get_submodule(owner), attribute, value)
+    return replace(program, tensors={**program.tensors, **filled}, sources={})
 
 
 def memory_to_run(program: Program) -> int:

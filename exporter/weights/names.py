@@ -6,7 +6,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 """What torch.compile, FSDP and activation checkpointing put into names, at any depth."""
@@ -44,6 +44,8 @@ class Names:
 
     renaming: Renaming
     by_plain: Mapping[str, str]
+    near: dict[str, str | None] = field(default_factory=dict)
+    """Nearest names that were looked for, by the starred name: once for all layers, since it takes a while."""
 
     def find(self, name: str) -> str | None:
         """The checkpoint's name of the model's weight `name`; None where it has none."""
@@ -58,7 +60,12 @@ class Names:
         return next((key for key in found if key is not None), None)
 
     def nearest(self, name: str) -> str | None:
-        """The checkpoint's name that is most like it, among those with the same last part."""
+        """The checkpoint's name that is most like it, or like that of another layer; same last parts come first."""
+        if starred(name) not in self.near:
+            self.near[starred(name)] = self._nearest(name)
+        return self.near[starred(name)]
+
+    def _nearest(self, name: str) -> str | None:
         wanted = self.renaming.added + without_wrappers(name)
         last = wanted.rpartition(".")[2]
         same = [plain for plain in self.by_plain if plain.rpartition(".")[2] == last]

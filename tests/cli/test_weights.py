@@ -87,3 +87,44 @@ def test_without_a_checkpoint_each_weight_without_values_is_an_error(wanted: tor
     assert main(["export", "fake.py:model", "--fake", "-o", "m.onnx"]) == 1
     assert "FXP7014" in capsys.readouterr().out
     assert not Path("m.onnx").exists()
+
+
+WRONG = """\
+import torch
+
+
+def relu(op, x):
+    \"\"\"relu(Tensor self) -> Tensor\"\"\"
+    return op.Abs(x)
+
+
+LOWERINGS = {torch.ops.aten.relu.default: relu}
+"""
+
+
+def test_a_difference_is_searched_with_the_checkpoints_weights(
+    wanted: torch.nn.Module, folder: Path, capsys: Output
+) -> None:
+    (folder / "wrong.py").write_text(WRONG, encoding="utf-8")
+    arguments = ["fake.py:model", "--fake", "--weights", "w.pt", "-o", "m.onnx", "--plugin", "wrong"]
+    assert main(["export", *arguments]) == 1
+    assert "Cause: lowering of aten.relu.default" in capsys.readouterr().out
+
+
+def test_weights_in_place(
+    wanted: torch.nn.Module, folder: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exporter.save.EXTERNAL_THRESHOLD", 32)
+    assert (
+        main(["export", "fake.py:model", "--fake", "--weights", "w.safetensors", "--weights-in-place", "-o", "m.onnx"])
+        == 0
+    )
+    said = capsys.readouterr().out
+    assert "m.onnx (" in said
+    assert "+ w.safetensors (" in said
+    assert "equal to PyTorch on cpu" in said
+    (folder / "out").mkdir()
+    arguments = ["--weights", "w.safetensors", "--weights-in-place", "-o", "out/m.onnx"]
+    assert main(["export", "fake.py:model", "--fake", *arguments]) == 2
+    assert "write the model beside the checkpoint" in capsys.readouterr().err
+    assert not list((folder / "out").iterdir())
