@@ -97,6 +97,32 @@ class Cuts:
         called `<value>.made`."""
         return self._built(values, frozenset(cuts))
 
+    def reads(self, number: int) -> tuple[str, ...]:
+        """What a node reads, also what its bodies take from the graph around them."""
+        return self._reads[number]
+
+    def of_nodes(self, numbers: Collection[int], outputs: Collection[str]) -> onnx.ModelProto:
+        """A model of these nodes alone: what they read and do not make are its inputs."""
+        made = {name for number in numbers for name in self.graph.node[number].output}
+        read = {name for number in numbers for name in self._reads[number]}
+        model = self._empty()
+        model.graph.node.extend(self.graph.node[number] for number in sorted(numbers))
+        fed = sorted(read - made - self._initializers.keys() - self._sparse.keys())
+        model.graph.input.extend(_loose(self._infos[name]) for name in fed if name in self._infos)
+        model.graph.initializer.extend(self._initializers[name] for name in sorted(read & self._initializers.keys()))
+        model.graph.sparse_initializer.extend(self._sparse[name] for name in sorted(read & self._sparse.keys()))
+        model.graph.output.extend(_loose(self._infos[name]) for name in outputs)
+        return model
+
+    def _empty(self) -> onnx.ModelProto:
+        """A model without nodes, of the same versions, functions and metadata."""
+        model = onnx.ModelProto(ir_version=self.proto.ir_version, producer_name=self.proto.producer_name)
+        model.opset_import.extend(self.proto.opset_import)
+        model.functions.extend(self.proto.functions)
+        model.metadata_props.extend(self.proto.metadata_props)
+        model.graph.name = self.graph.name or "model"
+        return model
+
     def _varying(self) -> frozenset[str]:
         found = set(self._inputs) - set(self._initializers)
         for node, reads in zip(self.graph.node, self._reads, strict=True):
@@ -119,12 +145,8 @@ class Cuts:
     def _built(self, values: Collection[str], cuts: frozenset[str]) -> onnx.ModelProto:
         numbers = sorted(self._slice(values, cuts))
         reads = {name for number in numbers for name in self._reads[number]}
-        model = onnx.ModelProto(ir_version=self.proto.ir_version, producer_name=self.proto.producer_name)
-        model.opset_import.extend(self.proto.opset_import)
-        model.functions.extend(self.proto.functions)
-        model.metadata_props.extend(self.proto.metadata_props)
+        model = self._empty()
         graph = model.graph
-        graph.name = self.graph.name or "model"
         fed = [self._infos[name] for name in sorted(reads & cuts)]
         fed += [value for name, value in self._inputs.items() if name in reads and name not in cuts]
         graph.input.extend(_loose(value) if value.name in cuts else value for value in fed)
