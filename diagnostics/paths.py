@@ -60,14 +60,14 @@ def quoted(path: str) -> str:
     return quote(data, safe="/~")
 
 
-def write_whole(path: str | os.PathLike[str], text: str) -> Path:
-    """Write a file so that it is never seen half: a temporary file beside it, then a rename. Raises OSError."""
+def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
+    """Write text or bytes so that it is never seen half: a temporary file beside it, then a rename. Raises OSError."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with temporary.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         if target.exists():

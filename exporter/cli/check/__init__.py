@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,13 @@ import typer
 
 from exporter.cli import arguments
 from exporter.cli.edge import FailOn, Format
+
+
+class Executor(StrEnum):
+    """What runs the checks."""
+
+    LOCAL = "local"
+    RAY = "ray"
 
 
 def command(
@@ -22,6 +30,13 @@ def command(
     init: Annotated[bool, typer.Option("--init", help="Write fxport.toml from the models found here.")] = False,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Checks at the same time; one for two cores by default.")
+    ] = None,
+    executor: Annotated[
+        Executor, typer.Option("--executor", help="Where checks run: processes of this machine, or a Ray cluster.")
+    ] = Executor.LOCAL,
+    address: Annotated[
+        str | None,
+        typer.Option("--address", metavar="ADDRESS", help="Of the Ray cluster; without it, one of this machine."),
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Check models that have not changed, too.")] = False,
     update: Annotated[
@@ -52,6 +67,8 @@ def command(
         models=tuple(models or ()),
         manifest=manifest,
         jobs=jobs,
+        executor=executor,
+        address=address,
         cached=not no_cache,
         update=update,
         output=output,

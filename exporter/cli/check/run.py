@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from diagnostics import rules
 from diagnostics.paths import write_whole
-from exporter.cli.check import init, lock
+from exporter.cli.check import Executor, init, lock
 from exporter.cli.check.cache import Cache, environment
+from exporter.cli.check.cluster import Cluster
 from exporter.cli.check.items import Task, tasks_of
 from exporter.cli.check.manifest import find, load
 from exporter.cli.check.pool import Outcome, Pool, Stage
@@ -35,6 +36,8 @@ class Request:
     models: Sequence[str]
     manifest: Path | None
     jobs: int | None
+    executor: Executor
+    address: str | None
     cached: bool
     update: bool
     output: Path | None
@@ -115,8 +118,7 @@ def outcomes(
             waiting.append(task)
         else:
             yield row_of(Outcome(task, held, None, held["seconds"]), folder, request.fail_on, cached=True)
-    pool = Pool(folder, lambda task: output / "models" / f"{task.item.id}.onnx")
-    with closing(pool.run(waiting, request.jobs or default_jobs())) as events:
+    with closing(run_by(request, waiting, folder, output)) as events:
         for event in events:
             if isinstance(event, Stage):
                 yield event
@@ -125,6 +127,19 @@ def outcomes(
             yield row
             if event.result is not None and row.verdict is not Verdict.NOT_CHECKED:
                 keep(cache, event)
+
+
+def run_by(
+    request: Request, tasks: Sequence[Task], folder: Path, output: Path
+) -> Generator[Outcome | Stage, None, None]:
+    """The outcomes of tasks, by the executor that was asked for."""
+
+    def path_of(task: Task) -> Path:
+        return output / "models" / f"{task.item.id}.onnx"
+
+    if request.executor is Executor.RAY and tasks:
+        return Cluster(folder, path_of, request.address).run(tasks, request.jobs)
+    return Pool(folder, path_of).run(tasks, request.jobs or default_jobs())
 
 
 def keep(cache: Cache, outcome: Outcome) -> None:
