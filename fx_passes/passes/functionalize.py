@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.fx.node import map_arg
 from diagnostics import Log
 from fx_passes.base import fx_pass
 from fx_passes.graph import bodies, call, fake, fake_mode_of
+from fx_passes.passes.branch_writes import branches_of, changed_operands, return_new_values
 from fx_passes.passes.view_inverses import INVERSES
 from fx_passes.passes.writes import functional_form, written
 from fx_passes.program import MUTATED
@@ -25,10 +27,11 @@ def functionalize(gm: GraphModule, log: Log) -> bool:
     Given:   %v = select(%x, 1, 0); %_ = fill_(%v, 1.0); %y = relu(%x)
     Result:  %f = full_like(%v, 1.0); %s = select_scatter(%x, %f, 1, 0); %y = relu(%s)
 
-    New values of placeholders are appended to the graph's results and listed under `MUTATED`. The result is what
-    functionalization in AOTAutograd gives, without tracing the graph again.
+    A condition whose branches write returns what they leave behind. New values of placeholders are appended to the
+    graph's results and listed under `MUTATED`. The result is what functionalization in AOTAutograd gives, without
+    tracing the graph again.
     """
-    if not any(written(node) for node in gm.graph.nodes):
+    if not any(written(node) or changed_operands(node) for node in gm.graph.nodes):
         return False
     _Storages(gm).rewrite()
     return True
@@ -36,10 +39,11 @@ def functionalize(gm: GraphModule, log: Log) -> bool:
 
 def unsupported(gm: GraphModule) -> list[Node]:
     """Writes that this pass cannot rewrite in place: a graph with any of them must be traced again."""
-    bad = _not_rewritten(gm) if any(written(node) for node in gm.graph.nodes) else []
+    bad = _not_rewritten(gm) if any(written(node) or branches_of(node) for node in gm.graph.nodes) else []
+    branches = {id(branch) for node in gm.graph.nodes for branch in branches_of(node)}
     for _, body in bodies(gm):
-        outer = set(body.graph.find_nodes(op="placeholder"))
-        bad += [node for node in body.graph.nodes if outer.intersection(written(node))]
+        if id(body) not in branches:
+            bad += _written_outside(body)
         bad += unsupported(body)
     return bad
 
@@ -50,11 +54,36 @@ def _not_rewritten(gm: GraphModule) -> list[Node]:
         if node.op == "call_function":
             targets = written(node)
             known = not targets or functional_form(node) is not None
-            links = [link for target in targets for link in storages.chain(target)]
+            links = [link for target in [*targets, *_written_by(node)] for link in storages.chain(target)]
             if not known or any(link.op.target not in INVERSES for link in links):
                 bad.append(node)
             storages.track(node, node.args)
     return bad
+
+
+def _written_outside(body: GraphModule) -> list[Node]:
+    """What writes to a value that a body is given, itself or in branches of a condition: a loop has no place for it."""
+    return [node for node, owner in _writes(body) if owner.op == "placeholder"]
+
+
+def _writes(gm: GraphModule) -> Iterator[tuple[Node, Node]]:
+    """(what writes, the owner of the storage), where the branches of a condition write to its operands."""
+    storages = _Storages(gm)
+    for node in gm.graph.nodes:
+        if node.op == "call_function":
+            yield from ((node, storages.owner(target)) for target in [*written(node), *_written_by(node)])
+            storages.track(node, node.args)
+
+
+def _written_by(node: Node) -> list[Node]:
+    """The operands of a condition to which its branches write."""
+    found: list[Node] = []
+    for branch in branches_of(node):
+        inside = {owner for _, owner in _writes(branch)}
+        placeholders = branch.graph.find_nodes(op="placeholder")
+        operands: Any = node.args[3]
+        found += [operand for place, operand in zip(placeholders, operands, strict=True) if place in inside]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +110,14 @@ class _Storages:
             if node.op == "output":
                 self._append_mutations(node)
             elif node.op == "call_function":
-                original = node.args
+                original: Any = node.args
                 targets = written(node)
                 with self.graph.inserting_before(node):
                     node.args, node.kwargs = map_arg((node.args, node.kwargs), self.now)
                     if targets:
                         self._make_functional(node, targets)
+                    elif changed := changed_operands(node):
+                        self._write_after(node, [original[3][place] for place in changed])
                     else:
                         self.track(node, original)
 
@@ -154,6 +185,13 @@ class _Storages:
         if node.users:  # an in-place op returns what it wrote to
             node.replace_all_uses_with(targets[0])
         self.graph.erase_node(node)
+
+    def _write_after(self, node: Node, operands: list[Node]) -> None:
+        """A condition stays, and behind it stands what its branches leave in these operands."""
+        values = return_new_values(node)
+        with self.graph.inserting_before(values[-1].next):
+            for operand, value in zip(operands, values, strict=True):
+                self.write(operand, value)
 
     def _append_mutations(self, output: Node) -> None:
         with self.graph.inserting_before(output):
