@@ -46,8 +46,8 @@ def saved(folder: str, way: str) -> tuple[Arrays, Arrays]:
     state_dict_saver.save({"model": weights, "optim": state}, checkpoint_id=folder)
     return whole(weights), {
         f"{name}/{key}": value
-        for name, entries in state["state"].items()
-        for key, value in whole(cast("Arrays", entries)).items()
+        for name, entries in cast("dict[str, Arrays]", state["state"]).items()
+        for key, value in whole(entries).items()
     }
 
 
