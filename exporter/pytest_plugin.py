@@ -40,13 +40,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--fxport-sarif", metavar="PATH", type=Path, help="Write the findings of all `onnx_check` calls as SARIF."
     )
+    group.addoption(
+        "--fxport", metavar="MANIFEST", type=Path, help="Also check the models of an fxport.toml, a test for each."
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARK_HELP)
+    manifest = manifest_of(config)
+    if manifest is not None and str(manifest) not in config.args:
+        config.args.append(str(manifest))
     path = config.getoption("--fxport-sarif")
     if path is not None and not hasattr(config, "workerinput"):  # pytest-xdist's workers send theirs to the controller
         config.pluginmanager.register(SarifFile(config.invocation_params.dir / path), "fxport-sarif")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """The manifest that `--fxport` names is a file of tests."""
+    if file_path != manifest_of(parent.config):
+        return None
+    from exporter.cli.check.in_pytest import ManifestFile
+
+    return ManifestFile.from_parent(parent, path=file_path)
+
+
+def manifest_of(config: pytest.Config) -> Path | None:
+    """The path that `--fxport` names, from where pytest was called."""
+    given: Path | None = config.getoption("--fxport")
+    return None if given is None else (config.invocation_params.dir / given).resolve()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

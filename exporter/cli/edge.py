@@ -40,6 +40,7 @@ class Format(StrEnum):
     TEXT = "text"
     JSON = "json"
     GITHUB = "github"
+    GITLAB = "gitlab"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def at_least(finding: Finding, fail_on: FailOn) -> bool:
 
 def print_report(log: Log, form: Format, summary: str) -> None:
     """Findings and summary to standard output; in JSON the log alone, so that it can be parsed."""
-    for text in (FACES[form](log), "" if form is Format.JSON else summary):
+    for text in (FACES[form](log), "" if form in (Format.JSON, Format.GITLAB) else summary):
         if text.strip():
             print(text.rstrip("\n"))
 
@@ -134,10 +135,17 @@ def as_github(log: Log) -> str:
     return render(log)
 
 
+def as_gitlab(log: Log) -> str:
+    from diagnostics.gitlab import render
+
+    return render(log)
+
+
 FACES: Mapping[Format, Callable[[Log], str]] = {
     Format.TEXT: as_text,
     Format.JSON: as_json,
     Format.GITHUB: as_github,
+    Format.GITLAB: as_gitlab,
 }
 
 

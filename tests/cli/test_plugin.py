@@ -193,3 +193,41 @@ def test_the_plugin_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     heavy = {"torch", "onnx", "onnx_ir", "onnxruntime", "numpy", "sarif_om", "rich", "typer", "diagnostics"}
     assert not set(done.stdout.split()) & heavy
+
+
+MANIFEST = """
+[[model]]
+name = "sound"
+source = "models.py:Sound"
+inputs = { x = "2x3" }
+
+[[model]]
+name = "bent"
+source = "models.py:Bent"
+inputs = { x = "3x3" }
+
+[[model]]
+name = "known"
+source = "models.py:Bent"
+inputs = { x = "3x3" }
+expect = ["FXP3001"]
+"""
+
+
+def test_a_manifest_is_a_file_of_tests(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("xdist")
+    pytester.makepyfile(models=MODEL)
+    pytester.makepyfile(test_other="def test_other(): pass")
+    (pytester.path / "fxport.toml").write_text(MANIFEST, encoding="utf-8")
+    arguments = ("-p", "no:cacheprovider", "--fxport", "fxport.toml", "--fxport-sarif", "all.sarif", "-n", "2")
+    result = pytester.runpytest_subprocess(*PLUGIN, *arguments)
+    result.assert_outcomes(passed=2, failed=1, skipped=1)
+    result.stdout.fnmatch_lines(["*error[[]FXP3001[]]*", "*models.py:7:16*"])
+    assert {each["ruleId"] for each in results_of(pytester.path / "all.sarif")} >= {"FXP3001"}
+
+
+def test_a_manifest_with_a_mistake_is_told(pytester: pytest.Pytester) -> None:
+    (pytester.path / "fxport.toml").write_text("[[model]]\nnam = 1\n", encoding="utf-8")
+    result = pytester.runpytest_subprocess(*PLUGIN, "--fxport", "fxport.toml")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*'nam'*"])

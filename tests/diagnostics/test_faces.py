@@ -11,7 +11,20 @@ from xml.etree import ElementTree
 
 import pytest
 
-from diagnostics import Level, Log, Place, SuppressedBy, Suppression, github, json_log, junit, markdown, rules, text
+from diagnostics import (
+    Level,
+    Log,
+    Place,
+    SuppressedBy,
+    Suppression,
+    github,
+    gitlab,
+    json_log,
+    junit,
+    markdown,
+    rules,
+    text,
+)
 from diagnostics.frame import code_frame, width
 
 FACES = {
@@ -19,6 +32,7 @@ FACES = {
     "log.markdown.txt": markdown.render,
     "log.github.txt": github.render,
     "log.json": json_log.render,
+    "log.gitlab.json": gitlab.render,
     "log.junit.xml": junit.render,
 }
 
@@ -90,3 +104,14 @@ def test_annotations_of_files_elsewhere_have_no_wrong_path(tmp_path: Path, proje
     log = Log()
     log.report(rules.NO_ONNX_LOWERING, Place("/elsewhere/a,b:c.py", 7), op="x")
     assert github.render(log, root=tmp_path).startswith("::error file=/elsewhere/a%2Cb%3Ac.py,line=7,title=")
+
+
+def test_gitlab_reads_one_entry_a_finding(log: Log) -> None:
+    entries = json.loads(gitlab.render(log))
+    assert len(entries) == len(log.findings)
+    assert all(set(each) == {"description", "check_name", "fingerprint", "severity", "location"} for each in entries)
+    assert len({each["fingerprint"] for each in entries}) == len(entries)
+    by_rule = {each["check_name"].split()[0]: each for each in entries}
+    assert by_rule["FXP4002"]["severity"] == "minor"
+    assert by_rule["FXP4002"]["location"] == {"path": "my model.py", "lines": {"begin": 7}}
+    assert by_rule["FXP3001"]["severity"] == "major"

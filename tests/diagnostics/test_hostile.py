@@ -22,6 +22,7 @@ from diagnostics import (
     Place,
     Step,
     github,
+    gitlab,
     json_log,
     junit,
     markdown,
@@ -131,7 +132,7 @@ def test_sarif_of_any_log_is_valid_and_reads_back(data: st.DataObject, source_fi
 @given(data=st.data())
 def test_no_face_raises_or_lets_anything_unseen_through(data: st.DataObject, source_file: str) -> None:
     log = data.draw(logs(source_file))
-    for face in (text, markdown, github, json_log, junit):
+    for face in (text, markdown, github, gitlab, json_log, junit):
         assert not UNSEEN.search(face.render(log)), face.__name__
     text.render(log, color=True)
     json.loads(json_log.render(log))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from xml.etree import ElementTree
 
-from diagnostics import html, json_log, markdown
+from diagnostics import gitlab, html, json_log, markdown
 from diagnostics.escape import markdown as escaped
 from diagnostics.escape import one_line, visible
 from diagnostics.text import render as as_text
@@ -120,10 +120,16 @@ def bars_of(row: Row) -> list[html.Bar]:
     return bars
 
 
+def as_code_quality(rows: Sequence[Row]) -> str:
+    """GitLab's report: the findings of all rows, equal ones once."""
+    return gitlab.render(log_of(merged([finding for row in rows for finding in row.findings])))
+
+
 REPORTS: Mapping[str, Callable[[Sequence[Row]], str]] = {
     "report.html": as_html,
     "report.json": as_json,
     "junit.xml": as_junit,
     "summary.md": as_markdown,
+    "codequality.json": as_code_quality,
 }
 """Files of `--report DIR`, beside `report.sarif`."""

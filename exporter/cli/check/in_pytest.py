@@ -1,0 +1,76 @@
+"""A manifest as a file of tests: one for each check of `fxport check`, made in pytest's own process."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from diagnostics.text import render
+from exporter.cli.check.faces import GOOD
+from exporter.cli.check.items import Task, tasks_of
+from exporter.cli.check.manifest import load
+from exporter.cli.check.merge import log_of
+from exporter.cli.check.pool import Outcome
+from exporter.cli.check.rows import Row, Verdict, row_of
+from exporter.cli.check.work import result_of
+from exporter.cli.edge import FailOn
+from exporter.cli.usage import UsageError
+from exporter.pytest_plugin import LOGS
+
+MODULES = pytest.StashKey[dict[Path, ModuleType]]()
+
+
+class ManifestFailed(Exception):
+    """The text of the findings."""
+
+
+class ManifestFile(pytest.File):
+    """Collects a manifest: its checks in order."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        try:
+            tasks = tasks_of(load(self.path))
+        except UsageError as error:
+            raise self.CollectError(str(error)) from error
+        for task in tasks:
+            yield ManifestItem.from_parent(self, name=task.item.id, task=task)
+
+
+class ManifestItem(pytest.Item):
+    """One model at one opset on one provider. Time limits and bounds of memory are those of `fxport check` only."""
+
+    def __init__(self, *, task: Task, **given: Any) -> None:  # Any: pytest's own
+        super().__init__(**given)
+        self.task = task
+
+    def runtest(self) -> None:
+        row = self.row()
+        log = log_of(row.findings)
+        self.stash.setdefault(LOGS, []).append(log)
+        if row.verdict is Verdict.EXPECTED:
+            pytest.skip(f"{', '.join(sorted({each.rule.id for each in row.findings}))} expected by the manifest")
+        if row.verdict not in GOOD:
+            raise ManifestFailed(render(log))
+
+    def row(self) -> Row:
+        """The check, in the folder of the manifest. Modules of one file are imported once a session."""
+        folder, start = self.path.parent, time.perf_counter()
+        modules = self.session.stash.setdefault(MODULES, {})
+        with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as made:
+            patch.chdir(folder)
+            result = result_of(self.task.item, Path(made) / "model.onnx", modules, lambda _: None)
+        return row_of(Outcome(self.task, result, None, time.perf_counter() - start), folder, FailOn.ERROR)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # Any: pytest's own
+        if isinstance(excinfo.value, ManifestFailed):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return self.path, None, f"{self.path.name}: {self.name}"
