@@ -8,7 +8,45 @@ backward = torch.ops.aten.convolution_backward.default
 ALL = [True, True, True]
 NONE = [0, 0]
 
+FEW = (
+    OpCase(
+        backward, f(2, 4, 8), f(2, 3, 8), f(4, 3, 3), [4], [1], [1], [1], False, [0], 1, ALL, dynamic="n 4 8, n 3 8"
+    ),
+    OpCase(
+        backward,
+        f(3, 4, 3, 4),
+        f(3, 3, 8, 9),
+        f(4, 3, 3, 2),
+        [4],
+        [2, 2],
+        [1, 0],
+        [2, 2],
+        False,
+        NONE,
+        1,
+        ALL,
+        dynamic="n 4 3 4, n 3 8 9",
+    ),
+    OpCase(
+        backward,
+        f(2, 4, 2, 2, 3),
+        f(2, 3, 2, 2, 3),
+        f(4, 3, 1, 1, 1),
+        [4],
+        [1] * 3,
+        [0] * 3,
+        [1] * 3,
+        False,
+        [0] * 3,
+        1,
+        ALL,
+    ),
+    OpCase(backward, f(2, 5, 7, 5), f(2, 4, 3, 2), f(4, 5, 3, 3), [5], [2, 2], NONE, [1, 1], True, [0, 0], 1, ALL),
+)
+"""Outputs of so few places that products of matrices serve."""
+
 CASES = (
+    *FEW,
     OpCase(
         backward, f(2, 4, 8), f(2, 3, 8), f(4, 3, 3), [4], [1], [1], [1], False, [0], 1, ALL, dynamic="n 4 l, n 3 l"
     ),
