@@ -93,9 +93,9 @@ LIMIT = 10.0
 class Noise:
     """How far single float32 steps are from steps in float64 that begin at the same state.
 
-    `runtime` and `eager` are the largest errors of any parameter, `loss` that of ONNX Runtime's loss. Eager PyTorch runs
-    twice, once from parameters that differ by one rounding, and its larger error counts. `ratio` compares the worst
-    error of each state in ONNX Runtime with that in eager PyTorch, and is the largest of all states.
+    `runtime` and `eager` are the largest errors of any parameter, `loss` that of ONNX Runtime's loss. Eager PyTorch
+    runs twice, once from parameters that differ by one rounding, and its larger error counts. `ratio` compares the
+    worst error of each state in ONNX Runtime with that in eager PyTorch, and is the largest of all states.
     """
 
     runtime: float
