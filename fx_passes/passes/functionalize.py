@@ -16,7 +16,7 @@ from fx_passes.base import fx_pass
 from fx_passes.graph import bodies, call, fake, fake_mode_of
 from fx_passes.passes.branch_writes import branches_of, changed_operands, return_new_values
 from fx_passes.passes.view_inverses import INVERSES
-from fx_passes.passes.writes import functional_form, written
+from fx_passes.passes.writes import functional_form, writes, written
 from fx_passes.program import MUTATED
 
 
@@ -39,7 +39,7 @@ def functionalize(gm: GraphModule, log: Log) -> bool:
 
 def unsupported(gm: GraphModule) -> list[Node]:
     """Writes that this pass cannot rewrite in place: a graph with any of them must be traced again."""
-    bad = _not_rewritten(gm) if any(written(node) or branches_of(node) for node in gm.graph.nodes) else []
+    bad = _not_rewritten(gm) if any(writes(node) or branches_of(node) for node in gm.graph.nodes) else []
     branches = {id(branch) for node in gm.graph.nodes for branch in branches_of(node)}
     for _, body in bodies(gm):
         if id(body) not in branches:
@@ -53,7 +53,7 @@ def _not_rewritten(gm: GraphModule) -> list[Node]:
     for node in gm.graph.nodes:
         if node.op == "call_function":
             targets = written(node)
-            known = not targets or functional_form(node) is not None
+            known = not writes(node) or (bool(targets) and functional_form(node) is not None)
             links = [link for target in [*targets, *_written_by(node)] for link in storages.chain(target)]
             if not known or any(link.op.target not in INVERSES for link in links):
                 bad.append(node)

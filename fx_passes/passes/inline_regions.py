@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+import torch._higher_order_ops.foreach_map
+import torch._higher_order_ops.hints_wrap
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
@@ -21,6 +23,7 @@ BODY_ARGUMENT: Mapping[Any, int] = {
     hop.strict_mode: 0,  # (body, operands)
     hop.hints_wrapper: 0,  # (body, operands, kwargs, hints=…)
     hop.tag_activation_checkpoint: 0,  # (body, *operands)
+    hop.foreach_map: 0,  # (body, *operands)
 }
 """Position of the body among the arguments of each higher-order op that does nothing but run it."""
 
@@ -45,7 +48,7 @@ def inline_regions(gm: GraphModule, log: Log) -> bool:
 
 
 def splice(node: Node, body: GraphModule, operands: tuple[Any, ...]) -> None:
-    """Puts the nodes of `body` in the place of `node`, a call that returns the tuple of the body's results."""
+    """Puts the nodes of `body` in the place of `node`, a call that returns what the body does: a value or a tuple."""
     graph = node.graph
     _adopt_attributes(node.graph.owning_module, body)
     values: dict[Node, Any] = dict(zip(body.graph.find_nodes(op="placeholder"), operands, strict=True))
@@ -59,6 +62,8 @@ def splice(node: Node, body: GraphModule, operands: tuple[Any, ...]) -> None:
                     copy.meta[key] = node.meta[key]
             values[inner] = copy
     results: Any = map_arg(body.graph.output_node().args[0], lambda n: values[n])
+    if isinstance(results, Node):
+        node.replace_all_uses_with(results)
     for user in list(node.users):
         if user.target is operator.getitem:
             result = results[user.args[1]]

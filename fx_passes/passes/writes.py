@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -34,6 +34,20 @@ def written(node: Node) -> list[Node]:
         and argument.alias_info.is_write
         and isinstance(given.get(argument.name), Node)
     ]
+
+
+def writes(node: Node) -> bool:
+    """Whether a node writes at all: `_foreach_add_` does, to lists of tensors, of which `written` has none."""
+    return bool(written(node)) or any(
+        argument.alias_info is not None and argument.alias_info.is_write and isinstance(given, (list, tuple)) and given
+        for argument, given in _given(node)
+    )
+
+
+def _given(node: Node) -> Iterator[tuple[Any, Any]]:
+    if isinstance(node.target, torch._ops.OpOverload):
+        for argument, given in zip(node.target._schema.arguments, node.args, strict=False):
+            yield argument, given
 
 
 def functional_form(node: Node) -> FunctionalForm | None:
