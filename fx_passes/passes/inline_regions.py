@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-import torch._higher_order_ops.foreach_map
-import torch._higher_order_ops.hints_wrap
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
@@ -62,8 +60,9 @@ def splice(node: Node, body: GraphModule, operands: tuple[Any, ...]) -> None:
                     copy.meta[key] = node.meta[key]
             values[inner] = copy
     results: Any = map_arg(body.graph.output_node().args[0], lambda n: values[n])
-    if isinstance(results, Node):
-        node.replace_all_uses_with(results)
+    single: Any = results
+    if isinstance(single, Node):
+        node.replace_all_uses_with(single)
     for user in list(node.users):
         if user.target is operator.getitem:
             result = results[user.args[1]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -38,16 +38,13 @@ def written(node: Node) -> list[Node]:
 
 def writes(node: Node) -> bool:
     """Whether a node writes at all: `_foreach_add_` does, to lists of tensors, of which `written` has none."""
-    return bool(written(node)) or any(
+    if written(node):
+        return True
+    arguments = node.target._schema.arguments if isinstance(node.target, torch._ops.OpOverload) else ()
+    return any(
         argument.alias_info is not None and argument.alias_info.is_write and isinstance(given, (list, tuple)) and given
-        for argument, given in _given(node)
+        for argument, given in zip(arguments, node.args, strict=False)
     )
-
-
-def _given(node: Node) -> Iterator[tuple[Any, Any]]:
-    if isinstance(node.target, torch._ops.OpOverload):
-        for argument, given in zip(node.target._schema.arguments, node.args, strict=False):
-            yield argument, given
 
 
 def functional_form(node: Node) -> FunctionalForm | None:

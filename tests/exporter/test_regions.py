@@ -72,7 +72,7 @@ def raised(x: Tensor) -> Any:
 
 def in_place(x: Tensor) -> Any:
     parts = [x * 2, x * 3]
-    torch._foreach_add_(parts, 1.0)
+    torch.ops.aten._foreach_add_(parts, 1.0)
     return parts
 
 
@@ -81,7 +81,7 @@ def in_place(x: Tensor) -> Any:
     [
         (wider, "FXP3007", "out_dtype", "return out_dtype("),
         (raised, "FXP3007", "auto_functionalized_v2", "raise_by(y, 1.0)"),
-        (in_place, "FXP3001", "_foreach_add", "torch._foreach_add_(parts"),
+        (in_place, "FXP3001", "_foreach_add", "_foreach_add_(parts"),
     ],
 )
 def test_what_has_no_lowering_is_named_at_its_line(
