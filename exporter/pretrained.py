@@ -40,10 +40,11 @@ class Example:
     dims: Mapping[int, str] = field(default_factory=lambda: {0: "batch"})
 
 
-def load(folder: Path) -> Pretrained:
-    """The model of a folder, from its files alone: made without memory, or loaded if its weights are named otherwise.
+def load(folder: Path, *, in_memory: bool = False) -> Pretrained:
+    """The model of a folder, from its files alone: made without memory, unless its weights are named otherwise there.
 
-    Its cache is off. Raises PretrainedError or CheckpointError for a folder that has no such model.
+    With `in_memory` it is loaded in any case. Its cache is off. Raises PretrainedError or CheckpointError for a folder
+    that has no such model.
     """
     transformers = _transformers(folder)
     try:
@@ -60,7 +61,7 @@ def load(folder: Path) -> Pretrained:
     owner = owner_of(model)
     names = names_in(owner, checkpoint)
     inputs, dynamic = _example(model, config, folder)
-    if all(names.key_of(name, owner.others) for name, _ in model.named_parameters()):
+    if not in_memory and all(names.key_of(name, owner.others) for name, _ in model.named_parameters()):
         return Pretrained(model, inputs, dynamic, folder)
     loaded = kind.from_pretrained(folder, config=config, local_files_only=True, dtype=config.dtype)
     return Pretrained(loaded.eval(), inputs, dynamic)

@@ -190,7 +190,8 @@ def export_and_validate(request: Request, log: Log) -> str:
 
 def source_of(request: Request) -> Source:
     """The model with the inputs and the dynamic dims that were asked for."""
-    made = load_without_memory(request.source) if request.fake else load(request.source)
+    streamed = request.fake or Path(request.source).is_dir()  # a folder has its weights beside the model
+    made = load_without_memory(request.source) if streamed else load(request.source)
     return with_dynamic(with_inputs(made, request.input, request.inputs), request.dynamic)
 
 

@@ -42,13 +42,15 @@ def load(text: str) -> Source:
     if text.endswith(".pt2"):
         return load_program(Path(text))
     if Path(text).is_dir():
-        return load_folder(Path(text))
+        return load_folder(Path(text), in_memory=True)
     value, name = found(text, "NAME is a model, an nn.Module class or a function, or give a .pt2 file")
     return made_from(value, name, text)
 
 
 def load_without_memory(text: str) -> Source:
     """As `load`, with a model whose parameters have no memory. A .pt2 file has its weights in it, and is refused."""
+    if Path(text).is_dir():
+        return load_folder(Path(text), in_memory=False)
     if text.endswith(".pt2"):
         raise UsageError(f"--fake makes a model from code; '{text}' is a file that has its weights; leave --fake out.")
     from exporter.capture.fake import without_memory
@@ -81,7 +83,7 @@ def load_program(path: Path) -> Source:
     return Source(path.stem, program, None if args is None else tuple(args), kwargs)
 
 
-def load_folder(folder: Path) -> Source:
+def load_folder(folder: Path, *, in_memory: bool) -> Source:
     """A folder that transformers has saved, with example inputs where they can be told from its configuration."""
     from exporter.pretrained import CONFIG, PretrainedError, is_pretrained, load
     from exporter.weights import CheckpointError
@@ -89,7 +91,7 @@ def load_folder(folder: Path) -> Source:
     if not is_pretrained(folder):
         raise UsageError(f"'{folder}' is a folder without '{CONFIG}'; name a model as FILE.py:NAME.")
     try:
-        found = load(folder)
+        found = load(folder, in_memory=in_memory)
     except (PretrainedError, CheckpointError) as error:
         raise UsageError(str(error)) from error
     args = () if found.inputs else None

@@ -48,6 +48,8 @@ def test_a_model_in_bfloat16_is_validated_with_the_weights_of_its_folder(
     assert said.count("equal to PyTorch on cpu") == 1
     assert "int64 [batch, sequence]" in said
     assert Path("my-llama.onnx").is_file()
+    assert main(["validate", "my-llama.onnx", "--against", "my-llama"]) == 0
+    assert "equal to PyTorch on cpu" in capsys.readouterr().out
 
 
 def test_the_weights_are_those_of_the_folder(tmp_path: Path) -> None:
