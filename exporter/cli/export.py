@@ -220,10 +220,11 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
             return ""
         lines = [prediction_of(program.model, request.predict)] if request.predict else []
         validation = None
-        ready = with_weights_to_run(subject, program, log) if request.validate else None
+        spread = subject is not source
+        ready = with_weights_to_run(subject, program, log, spread=spread) if request.validate else None
         if ready is not None:
             told = repro_of(request.repro, request.output, request.provider, lines) if request.repro else ignore
-            searched = (request.bisect or request.repro is not None) and subject is source
+            searched = (request.bisect or request.repro is not None) and not spread
             validation = validation_of(
                 request.output,
                 subject,
@@ -237,8 +238,11 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
     return "\n".join([summary_of(program.model, files, validation, log), *lines])
 
 
-def with_weights_to_run(source: Source, program: OnnxProgram, log: Log) -> OnnxProgram | None:
-    """Gives the model and its program the weights of a checkpoint. None, with a finding, where memory is too short."""
+def with_weights_to_run(source: Source, program: OnnxProgram, log: Log, *, spread: bool) -> OnnxProgram | None:
+    """Gives the model and its program the weights of a checkpoint. None, with a finding, where that cannot be.
+
+    `spread` says that the model runs on several ranks, which have weights of their own.
+    """
     from exporter.capture.inference import unwrapped
     from exporter.cli.summary import size
     from exporter.weights import Stored
@@ -246,6 +250,10 @@ def with_weights_to_run(source: Source, program: OnnxProgram, log: Log) -> OnnxP
 
     if not any(isinstance(each, Stored) for each in program.program.sources.values()):
         return program
+    if spread:
+        reason = "the ranks run the model with their own weights, and the file has those of the checkpoint"
+        log.report(rules.VALIDATION_SKIPPED, reason=reason)
+        return None
     needed, free = memory_to_run(program.program), available_memory()
     if free is not None and needed > free:
         reason = f"running it needs {size(needed)} of memory for its weights, and {size(free)} are free"

@@ -44,11 +44,11 @@ def living(outcomes: Sequence[Outcome]) -> Sequence[Told]:
 
 
 def the_same(living: Sequence[Told], fault: str) -> tuple[str, list[str]]:
-    """What all living ranks were told of a fault, within ten seconds."""
+    """What all living ranks were told of a fault, within 30 seconds."""
     headlines, findings, seconds = zip(*(told[fault] for told in living), strict=True)
     assert len(set(headlines)) == 1, headlines
     assert findings[0] == findings[1]
-    assert max(seconds) < 10
+    assert max(seconds) < 30
     return headlines[0], findings[0]
 
 
@@ -105,5 +105,5 @@ def test_rank_0_may_die(tmp_path: Path) -> None:
     assert first.code == -signal.SIGKILL
     _, findings, seconds = second.result["leader_dying"]
     assert findings == [f"{rules.RANK_LOST.id} The export has lost 'rank 0'. It has ended its connection."]
-    assert seconds < 20
+    assert seconds < 30
     assert not (tmp_path / "dying.onnx").exists()

@@ -9,9 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+import torch
+from onnx import numpy_helper
 
 from diagnostics import rules
+from tests.distributed.models import Mlp
 from tests.distributed.spawn import free_port
 
 SOURCES = Path(__file__).with_name("sources.py")
@@ -78,6 +83,18 @@ def test_all_ranks_exit_as_rank_0_does(name: str, code: int, said: str, tmp_path
     assert [each.code for each in ended] == [code, code], "\n".join(each.err for each in ended)
     assert said in ended[0].out
     assert ended[1].out == ""
+
+
+@pytest.mark.slow
+def test_weights_of_a_checkpoint_are_not_those_that_the_ranks_run_with(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "weights.pt"
+    torch.save(Mlp().state_dict(), checkpoint)
+    ended = launch("sharded", tmp_path / "model.onnx", "--weights", str(checkpoint))
+    assert [each.code for each in ended] == [0, 0], ended[0].err
+    assert rules.VALIDATION_SKIPPED.id in ended[0].out
+    graph = onnx.load(tmp_path / "model.onnx").graph
+    written = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    np.testing.assert_array_equal(written["up.bias"], torch.load(checkpoint)["up.bias"].numpy())
 
 
 @pytest.mark.slow
