@@ -17,14 +17,16 @@ from rich.progress import Progress
 
 from tests.conformance import gradients
 from tests.conformance.pool import GRADIENTS, VALUES, run
-from tests.conformance.samples import SAMPLES, keys
+from tests.conformance.samples import OTHERS, SAMPLES, keys
 from tests.conformance.trial import EXPORTERS, LEFT_OUT, Outcome
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
     parser.add_argument("--exporter", choices=list(EXPORTERS), default="fxport")
-    parser.add_argument("--dtype", choices=[str(d).removeprefix("torch.") for d in SAMPLES], action="append")
+    parser.add_argument(
+        "--dtype", choices=[str(d).removeprefix("torch.") for d in (*SAMPLES, *OTHERS)], action="append"
+    )
     parser.add_argument("--op", action="append", help="only operators whose name begins so")
     parser.add_argument("--every", type=int, default=1, help="only every n-th operator")
     parser.add_argument("--gradients", action="store_true", help="vector-Jacobian products at float32 in their place")
@@ -35,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     console = Console()
     outcomes: list[Outcome] = []
     of, known = (GRADIENTS, gradients.keys) if options.gradients else (VALUES, keys)
-    for dtype in [torch.float32] if options.gradients else SAMPLES:
+    for dtype in [torch.float32] if options.gradients else (*SAMPLES, *(OTHERS if options.dtype else ())):
         name = str(dtype).removeprefix("torch.")
         if options.dtype and name not in options.dtype:
             continue
@@ -54,7 +56,7 @@ def _with_progress(
 ) -> list[Outcome]:
     outcomes = []
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(str(dtype), total=len(names) * (options.samples or SAMPLES[dtype]))
+        task = progress.add_task(str(dtype), total=len(names) * (options.samples or SAMPLES.get(dtype, 1)))
         for outcome in run(names, dtype, options.exporter, options.workers, of=of, count=options.samples):
             progress.advance(task)
             outcomes.append(outcome)

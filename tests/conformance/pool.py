@@ -24,9 +24,9 @@ def run(
 ) -> Iterator[Outcome]:
     """The outcomes of the samples of the named operators, or of their gradients, in the order in which they come.
 
-    `count` samples of each operator are taken; of 0 as many as `SAMPLES` says.
+    `count` samples of each operator are taken; of 0 as many as `SAMPLES` says, or one.
     """
-    count = count or SAMPLES[dtype]
+    count = count or SAMPLES.get(dtype, 1)
     shares = [list(names[start::workers]) for start in range(workers)]
     running = {share.outputs: share for share in (_Share(each, dtype, exporter, of, count) for each in shares if each)}
     while running:

@@ -17,6 +17,9 @@ from torch.utils import _pytree as pytree
 SAMPLES = {torch.float32: 3, torch.int64: 1, torch.bool: 1, torch.float16: 1, torch.complex64: 1}
 """How many samples of each dtype a whole run takes from every operator."""
 
+OTHERS = (torch.float64, torch.bfloat16, torch.int32, torch.int16, torch.int8, torch.uint8)
+"""Dtypes that no whole run takes, of which one sample is taken where they are asked for."""
+
 
 @dataclass(frozen=True)
 class Key:

@@ -39,7 +39,39 @@ def _by_frequency(grad: torch.Tensor, indices: torch.Tensor, bags: torch.Tensor,
     return aten.embedding_dense_backward(grad[bags], indices, 10, -1, True)
 
 
+def _attended(is_causal: bool, mask: list[Any] | None, keys: int = 4) -> tuple[Any, ...]:
+    """The operands of the derivative of attention, whose last two are what the forward op gave."""
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(2, 3, length, 8, generator=generator) for length in (4, keys, keys))
+    forward = aten._scaled_dot_product_flash_attention_for_cpu.default
+    given = None if mask is None else torch.tensor(mask)
+    out, logsumexp = forward(query, key, value, 0.0, is_causal, attn_mask=given)
+    return tuple(v(each.tolist()) for each in (query, key, value, out, logsumexp))
+
+
+MASK = [[0.0, -INF, 0.5, 1.0], [0.0, 0.0, -INF, 2.0], [-1.0, 0.0, 0.0, -INF], [0.25, 0.5, 0.75, 1.0]]
+HIDDEN = [*MASK[:3], [-INF] * 4]
+"""The last query sees nothing."""
+
 CASES = (
+    *(
+        OpCase(
+            aten._scaled_dot_product_flash_attention_for_cpu_backward.default,
+            f(2, 3, 4, 8),
+            *_attended(causal, mask),
+            0.0,
+            causal,
+            attn_mask=None if mask is None else v(mask),
+        )
+        for causal, mask in ((False, None), (True, None), (False, MASK), (False, HIDDEN))
+    ),
+    OpCase(
+        aten._scaled_dot_product_flash_attention_for_cpu_backward.default,
+        f(2, 3, 4, 8),
+        *_attended(True, None, keys=6),
+        0.0,
+        True,
+    ),
     *(OpCase(aten._cdist_backward.default, f(2, 3), v(X1), v(X2), p, v(_distances(p))) for p in ORDERS),
     OpCase(
         aten._cdist_backward.default, f(2, 4, 5), f(2, 4, 3), f(2, 5, 3), 2.0, f(2, 4, 5, low=0.5), dynamic="n,n,n,n"
