@@ -161,7 +161,7 @@ def attention(
     scores = query @ key.transpose(-2, -1) * factor
     if is_causal:
         scores = scores.masked_fill(torch.ones_like(scores[0, 0], dtype=torch.bool).tril().logical_not(), -torch.inf)
-    weights = scores.softmax(-1) if attn_mask is None else torch._safe_softmax(scores + attn_mask, -1)
+    weights = scores.softmax(-1) if attn_mask is None else aten._safe_softmax(scores + attn_mask, -1)
     by_weights = grad @ value.transpose(-2, -1)
     by_scores = weights * (by_weights - (grad * out).sum(-1, keepdim=True)) * factor
     return by_scores @ key, by_scores.transpose(-2, -1) @ query, weights.transpose(-2, -1) @ grad
