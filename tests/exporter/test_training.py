@@ -200,6 +200,34 @@ def test_what_cannot_be_trained_is_said(make: Callable[..., optim.Optimizer], ho
         export_training_step(model, make(list(model.parameters())), classify, batches(4)[0], **how)
 
 
+def in_groups(model: nn.Sequential) -> optim.Optimizer:
+    return optim.SGD([{"params": model[0].parameters(), "lr": 0.1}, {"params": model[2].parameters(), "lr": 0.02}])
+
+
+def test_a_schedule_of_learning_rates_is_fed(tmp_path: Path) -> None:
+    model, data = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4)), batches(16)[0]
+    optimizer = in_groups(model)
+    session = opened(export_training_step(model, optimizer, classify, data), tmp_path)
+    assert session.rates == pytest.approx({"lr/0": 0.1, "lr/1": 0.02})
+    schedule = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    for _ in range(4):
+        session.rates = {f"lr/{group}": float(rate) for group, rate in enumerate(schedule.get_last_lr())}
+        session.step(fed(("x", "y"), data))
+        optimizer.zero_grad()
+        classify(model, *data).backward()
+        optimizer.step()
+        schedule.step()
+    for name, parameter in model.named_parameters():
+        np.testing.assert_allclose(session.state()[f"param/{name}"], parameter.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_constant_learning_rates_are_no_inputs(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
+    optimizer = in_groups(model)
+    program = assert_teacher_forced(model, optimizer, classify, batches(16), tmp_path, steps=2, lr="constant")
+    assert not any(str(value.name).startswith("lr/") for value in program.model.graph.inputs)
+
+
 def test_masks_of_dropout_are_inputs(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.25), nn.Linear(16, 4), nn.Dropout(0.5))
     optimizer = optim.SGD(model.parameters(), lr=0.1)
