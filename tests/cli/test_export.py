@@ -13,7 +13,9 @@ import onnxruntime
 import pytest
 import torch
 
+import exporter
 from exporter.cli import export, main
+from exporter.cli.summary import parts
 
 Output = pytest.CaptureFixture[str]
 
@@ -218,3 +220,17 @@ def test_validate_a_file(folder: Path, capsys: Output) -> None:
     (folder / "garbage.onnx").write_bytes(b"\x00garbage")
     assert main(["validate", "garbage.onnx", "--against", "models.py:Adder", "--input", "x=2x3"]) == 2
     assert main(["validate", "missing.onnx", "--against", "models.py:Adder", "--input", "x=2x3"]) == 2
+
+
+def test_the_summary_tells_what_the_modules_became() -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.head = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU()), torch.nn.Linear(8, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.body(x))
+
+    program = exporter.export(Net(), (torch.ones(2, 3),))
+    assert list(parts(program.model)) == ["  modules  body 2 nodes, 128 B; head 1 node, 72 B"]
+    assert list(parts(exporter.export(torch.nn.Linear(3, 2), (torch.ones(2, 3),)).model)) == []
