@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
 
-from diagnostics import Log, Place, Rule, rules
+from diagnostics import Level, Log, Place, Rule, rules
 from diagnostics.source import place_of_exception
 from exporter.capture.guards import RefusalHidden
 from exporter.capture.places import place_of_module, place_of_return
@@ -161,15 +161,18 @@ TABLE: tuple[Failure, ...] = (
 """Read from the top; the first row that matches speaks. What matches none is CaptureFailed."""
 
 
-def report_failure(error: Exception, model: torch.nn.Module, log: Log) -> None:
-    """Reports why a capture failed, at the user's line, or at the model's `forward` where no line is known."""
+def report_failure(error: Exception, model: torch.nn.Module, log: Log, level: Level | None = None) -> None:
+    """Reports why a capture failed, at the user's line, or at the model's `forward` where no line is known.
+
+    `level` is another than the rule's, for what a later attempt overcame.
+    """
     place = place_of_exception(error) or place_of_module(model)
     for cause in _causes(error):
         for row in TABLE:
             if row.matches(cause, model):
-                log.report(row.rule, at=row.place(model) or place, **row.facts(cause))
+                log.report(row.rule, at=row.place(model) or place, level=level, **row.facts(cause))
                 return
-    log.report(rules.CAPTURE_FAILED, at=place, error=first_line(error))
+    log.report(rules.CAPTURE_FAILED, at=place, level=level, error=first_line(error))
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

@@ -17,7 +17,7 @@ from torch.export import ExportedProgram, _trace
 from torch.fx.experimental import _config as shape_config
 from torch.utils import _pytree as pytree
 
-from diagnostics import Log, rules
+from diagnostics import Level, Log, rules
 from diagnostics.source import place_of_exception
 from exporter.capture import program
 from exporter.capture.assignments import assigned_tensors, place_of_assignment
@@ -57,6 +57,8 @@ class Call:
     dynamic_shapes: Any
     changed: list[str] = field(default_factory=list)
     """Names of the attributes that `forward` was seen to change."""
+    overcome: list[Exception] = field(default_factory=list)
+    """Gets what a capture would have failed by, had its branches and loops not been kept."""
 
 
 Strategy = Callable[[Call], ExportedProgram]
@@ -240,7 +242,8 @@ def non_strict(call: Call) -> ExportedProgram:
         return keeping_loops(
             lambda: torch.export.export(
                 call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=False
-            )
+            ),
+            call.overcome,
         )
 
 
@@ -327,6 +330,8 @@ def _first_success(call: Call, guards: list[Guard], log: Log, only: str | None =
             for failed, error in failures:
                 place = place_of_exception(error)
                 log.report(rules.CAPTURE_FELL_BACK, at=place, strategy=name, failed=failed, error=first_line(error))
+            for error in call.overcome:
+                report_failure(error, call.model, log, Level.NOTE)
             return exported
     report_failure(failures[0][1], call.model, log)
     raise CaptureError(failures[0][1]) from failures[0][1]

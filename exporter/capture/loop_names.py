@@ -60,6 +60,10 @@ def _flow(body: Sequence[ast.stmt], bound: set[str]) -> tuple[set[str], set[str]
             exposed |= loaded(node.items) - bound
             inner = _flow(node.body, bound | stored(node.items))
             exposed, bound = exposed | inner[0], inner[1]
+        elif isinstance(node, ast.FunctionDef):
+            arguments = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+            exposed |= (_flow(node.body, bound | arguments)[0] | loaded([node.args])) - bound
+            bound |= {node.name}
         else:
             exposed |= (loaded([node]) | _added_to(node)) - bound
             bound |= stored([node])

@@ -21,6 +21,7 @@ import copy
 from collections.abc import Sequence
 from types import CodeType
 
+from exporter.capture.branch_rewriting import branches_at, branches_kept
 from exporter.capture.call_rewriting import calls_kept, comprehensions_as_loops
 from exporter.capture.loop_heads import STEPS, NoScanError, expression, header_of
 from exporter.capture.loop_names import loaded, read_after, read_first, stored
@@ -45,7 +46,7 @@ FORBIDDEN = (
 
 
 def rewritten(source: str, code: CodeType, lines: set[int], calls: bool = True) -> CodeType | None:
-    """The code of the function with its loops at these lines rewritten; None where none of them can be.
+    """The code of the function with its loops and branches at these lines rewritten; None where none of them can be.
 
     With `calls`, calls at these lines of functions such as `int` are those of `kept_calls`.
     """
@@ -58,6 +59,7 @@ def rewritten(source: str, code: CodeType, lines: set[int], calls: bool = True) 
         return None
     ast.increment_lineno(tree, code.co_firstlineno - 2)
     comprehensions_as_loops(function, lines)
+    branches = branches_at(function, lines)
     loops = [node for node in ast.walk(function) if isinstance(node, ast.For) and _is_at(node, lines)]
     replaced: dict[ast.For, list[ast.stmt]] = {}
     for number, loop in enumerate(loops):
@@ -67,7 +69,8 @@ def rewritten(source: str, code: CodeType, lines: set[int], calls: bool = True) 
             continue
     function.decorator_list = []
     _Replace(replaced).visit(function)
-    if not (calls and calls_kept(function, lines)) and not replaced:
+    changed = [bool(replaced), branches_kept(function, branches), calls and calls_kept(function, lines)]
+    if not any(changed):
         return None
     return _code_of(function, code)
 

@@ -19,14 +19,16 @@ from typing import TypeVar
 
 import torch
 from torch.fx.experimental.sym_node import SymNode
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from exporter.capture.loop_rewriting import rewritten
 
 T = TypeVar("T")
 
+_ROOM = str(Path(__file__).parent)
 _PYTORCH = str(Path(torch.__file__).parent)
 
-ATTEMPTS = 6
+ATTEMPTS = 8
 """Each attempt finds the loops that come after those already kept; few models have more than one kind."""
 
 
@@ -38,17 +40,19 @@ class Site:
     line: int
 
 
-def keeping_loops(attempt: Callable[[], T]) -> T:
+def keeping_loops(attempt: Callable[[], T], overcome: list[Exception]) -> T:
     """What the attempt gives with every loop over a dynamic size as a scan, as far as the loops allow.
 
     An attempt with such a loop that fails counts for nothing: what came before it stands, whether a result or an error.
+    `overcome` gets the errors of attempts that came before the one that went through.
     """
     lines: dict[CodeType, set[int]] = {}
     new: dict[CodeType, CodeType] = {}
     calls = True
     result, found = _noted(attempt)
+    errors = [result.error] if result.error is not None else []
     for _ in range(ATTEMPTS):
-        originals = {code: old for old, code in new.items()}
+        originals = _originals(new)
         for site in found:
             lines.setdefault(originals.get(site.code, site.code), set()).add(site.line)
         before, new = new, _rewritten(lines, calls)
@@ -56,15 +60,25 @@ def keeping_loops(attempt: Callable[[], T]) -> T:
             break
         with _swapped(new):
             better, found = _noted(attempt)
-        if better.error is not None and not calls:
-            break
-        if better.error is not None:
-            calls, new = False, before
+        if better.error is None:
+            result = better
             continue
-        result = better
+        if result.error is not None:
+            errors.append(better.error)
+        further = {(_originals(new).get(site.code, site.code), site.line) for site in found}
+        if result.error is not None and any(line not in lines.get(code, ()) for code, line in further):
+            continue  # it came farther than before
+        if not calls:
+            break
+        calls, new = False, before
     if result.error is not None:
         raise result.error
+    overcome += [error for error in errors if any(_asking(error))]
     return result.value  # type: ignore[return-value]  # without an error there is a value
+
+
+def _originals(new: dict[CodeType, CodeType]) -> dict[CodeType, CodeType]:
+    return {code: old for old, code in new.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +92,16 @@ def _noted(attempt: Callable[[], object]) -> tuple[_Outcome, set[Site]]:
         try:
             return _Outcome(attempt()), found
         except Exception as error:  # noqa: BLE001  # raised again above, unless another attempt did better
-            return _Outcome(error=error), found
+            return _Outcome(error=error), found | set(_asking(error))
+
+
+def _asking(error: BaseException | None) -> Iterator[Site]:
+    """The lines of the model that asked for a truth or a number that only data can tell, as `if x.any()` does."""
+    while error is not None and not isinstance(error, GuardOnDataDependentSymNode):
+        error = error.__cause__ or error.__context__
+    for frame, number in traceback.walk_tb(error.__traceback__ if error is not None else None):
+        if not frame.f_code.co_filename.startswith((_PYTORCH, _ROOM)):
+            yield Site(frame.f_code, number)
 
 
 @contextmanager

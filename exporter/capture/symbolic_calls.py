@@ -75,6 +75,13 @@ def _istft(
     return F.pad(whole, (-before, before + length - whole.shape[-1]))
 
 
+def _pad(x: Tensor, pad: Sequence[Any], mode: str = "constant", value: float | None = None) -> Any:
+    """PyTorch's own function takes no symbolic sizes for complex numbers."""
+    if not x.is_complex() or mode != "constant" or value or not _holds_sizes(pad):
+        return NotImplemented
+    return torch.view_as_complex(F.pad(torch.view_as_real(x), (0, 0, *pad)))
+
+
 def _as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     return torch._refs.tensor(data, dtype=dtype, device=device) if _holds_sizes(data) else NotImplemented
 
@@ -95,6 +102,7 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     torch.linspace: _linspace,
     F.affine_grid: _affine_grid,
     torch.affine_grid_generator: _affine_grid,
+    F.pad: _pad,
     torch.as_tensor: _as_tensor,
     Tensor.new_tensor: _new_tensor,
     torch.istft: _istft,

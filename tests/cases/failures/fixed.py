@@ -14,7 +14,6 @@ FIXES = {
     "branch on a float item": "Choose by torch.where.",
     "math on a tensor": "Use torch.sqrt.",
     "sorted tensors": "Use torch.sort.",
-    "length of what was selected": "Choose by torch.cond.",
     "rows that were selected": "Choose by torch.cond.",
     "numel of nonzero": "Choose by torch.cond.",
     "allclose": "Choose by torch.where.",
