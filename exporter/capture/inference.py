@@ -236,14 +236,15 @@ def non_strict(call: Call) -> ExportedProgram:
         attributes_watched(call.model, call.changed),
         needless_conversions_skipped(),
         packed_sequences_kept(),
-        refusals_kept(),
         SizesKept(),
     ):
-        return keeping_loops(
-            lambda: torch.export.export(
-                call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=False
-            ),
-            call.overcome,
+        return keeping_loops(partial(_exported, call), call.overcome)
+
+
+def _exported(call: Call) -> ExportedProgram:
+    with refusals_kept():
+        return torch.export.export(
+            call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=False
         )
 
 
