@@ -9,6 +9,7 @@ from ort_runner.device import DeviceSession, DeviceTensor
 from ort_runner.placement import Placed, placement
 from ort_runner.providers import PROVIDERS, Provider, resolve
 from ort_runner.samples import Samples, load_all, save_all
+from ort_runner.structure import restored
 from ort_runner.validate import SampleResult, Validation, validate
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "load_all",
     "placement",
     "resolve",
+    "restored",
     "save_all",
     "validate",
 ]

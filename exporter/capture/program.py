@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from diagnostics import Log, rules
 from exporter.capture.inputs import path_name
+from exporter.capture.nesting import structure_of
 from exporter.capture.places import place_of_module
 from exporter.capture.shapes import Request
 from exporter.options import Options
@@ -67,7 +68,18 @@ def from_exported(
     program = Program(gm, tuple(inputs), tuple(outputs), tensors_of(exported))
     wanted = {(request.input, request.axis): request.name for request in requests if request.name}
     replaced = _unified(program, wanted)
-    return replace(program, dim_names=_dim_names(program, wanted), ranges=_ranges(exported, replaced))
+    names, ranges = _dim_names(program, wanted), _ranges(exported, replaced)
+    return replace(program, dim_names=names, ranges=ranges, structure=_structure(exported, outputs))
+
+
+def _structure(exported: ExportedProgram, outputs: Sequence[Output]) -> str:
+    """How the results nest; nothing where the program does not say it."""
+    results: Any = exported.graph_module.graph.output_node().args[0]
+    spec = exported.call_spec.out_spec
+    count = sum(output.kind is not OutputKind.MUTATION for output in outputs)
+    if spec is None or spec.num_leaves != count:
+        return ""
+    return structure_of(_skeleton(spec), outputs, results)
 
 
 def tensors_of(exported: ExportedProgram) -> dict[str, torch.Tensor]:

@@ -32,6 +32,9 @@ IR_VERSIONS = ((25, 13), (24, 12), (23, 11), (21, 10), (19, 9), (0, 8))
 CONDITIONS = "fxport.conditions"
 """Model metadata: what the model asks of its dynamic sizes, in words, as a JSON list."""
 
+STRUCTURE = "fxport.structure"
+"""Metadata key: how the results nest, as JSON."""
+
 STATE = "fxport.state"
 """Model metadata: JSON object from each output that is the new value of an input to that input."""
 
@@ -81,6 +84,8 @@ class _Walk:
             model.metadata_props[CONDITIONS] = json.dumps([condition.words for condition in self.program.conditions])
         if self.program.state:
             model.metadata_props[STATE] = json.dumps(self.program.state)
+        if self.program.structure:
+            model.metadata_props[STRUCTURE] = self.program.structure
         return model
 
     # Nodes ---------------------------------------------------------------------------------------------------------
