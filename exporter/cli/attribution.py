@@ -246,7 +246,10 @@ class _Stages:
         others = [place for each in divergence.causes[1:] for place in (each.place,)]
         nearby = list(cause.nearby) if cause else []
         related = tuple(dict.fromkeys(place for place in (*nearby, *others) if cause and place != cause.place))
-        return Attribution(stage, shown.place if shown else None, related, divergence, reason=divergence.reason)
+        place = (
+            shown.place if shown and shown.place.path != str(path) else None
+        )  # the model of a stage is no file to show
+        return Attribution(stage, place, related, divergence, reason=divergence.reason)
 
     def _reference(self) -> Reference:
         from ort_runner import Samples

@@ -225,3 +225,16 @@ def test_a_prediction_is_told_and_an_unknown_provider_refused(net: Path, capsys:
     assert "predicted on cuda: " in capsys.readouterr().out
     assert main(["export", "net.py:net", "--predict", "cudo"]) == 2
     assert "Did you mean 'cuda'" in capsys.readouterr().err
+
+
+def test_layers_of_pytorchs_own_have_no_line_of_the_users(tmp_path: Path) -> None:
+    """Nothing is placed in a file of the search's own, which is gone afterwards."""
+    model, x, log = torch.nn.Sequential(torch.nn.GELU()), torch.randn(3, 4), Log()
+    options = Options(lowerings={aten.gelu.default: lambda op, x, **_: op.Gelu(x, approximate="tanh")})
+    program = export(model, (x,), options=options)
+    path = program.save(tmp_path / "model.onnx")[0]
+    validation_of(path, Source("model", model, (x,)), program, "cpu", log, isolate=False, options=options)
+    (found,) = log.findings
+    assert found.facts["cause"].startswith("lowering of aten.gelu.default")
+    assert found.place is not None
+    assert found.place.path == str(path)

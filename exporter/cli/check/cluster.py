@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +113,6 @@ def checked(task: Task) -> Sent:
 
 def imported() -> ModuleType:
     try:
-        import ray
+        return import_module("ray")
     except ImportError as error:
         raise UsageError("--executor ray needs Ray; install it with: python -m pip install 'fxport[ray]'.") from error
-    return ray
