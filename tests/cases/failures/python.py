@@ -144,17 +144,6 @@ class BranchesInside(nn.Module):
         return x
 
 
-class Packed(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.rnn = nn.LSTM(6, 5, batch_first=True)
-
-    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        out, _ = self.rnn(packed)
-        return nn.utils.rnn.pad_packed_sequence(out, batch_first=True)[0]
-
-
 class Backward(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x.clone().requires_grad_()
@@ -237,14 +226,6 @@ CASES = (
         "a scripted model", "script", "FXP1003", "«if bool(x.sum() > 0):»", lambda: torch.jit.script(Scripted()), (X,)
     ),
     FailureCase("a compiled part", "compile", "FXP1002", "if «x.prod() > 0»:", Compiled, (X,)),
-    FailureCase(
-        "packed sequences",
-        "packed sequence",
-        "FXP1002",
-        "out, _ = «self.rnn(packed)»",
-        Packed,
-        (torch.randn(2, 4, 6), torch.tensor([4, 2])),
-    ),
     FailureCase("backward in forward", "backward", "FXP1004", "«loss.backward()»", Backward, (X,)),
     FailureCase("address of the data", "data pointer", "FXP1003", "if «x.data_ptr()» % 64:", DataPointer, (X,)),
 )
