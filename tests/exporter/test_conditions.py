@@ -44,17 +44,20 @@ class Rows(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("model", "example", "other", "shapes"),
+    ("model", "example", "other", "shapes", "again"),
     [
-        (Patches(), (2, 3, 32, 32), (1, 3, 48, 40), {0: "batch", 2: "height", 3: "width"}),
-        (Half(), (2, 8), (3, 21), {0: "batch", 1: "time"}),
-        (Rows(), (4, 3), (6, 10), {0: "rows", 1: "columns"}),
+        (Patches(), (2, 3, 32, 32), (1, 3, 48, 40), {0: "batch", 2: "height", 3: "width"}, True),
+        (Half(), (2, 8), (3, 21), {0: "batch", 1: "time"}, False),
+        (Rows(), (4, 3), (6, 10), {0: "rows", 1: "columns"}, True),
     ],
 )
-def test_the_way_for_every_size_is_captured(model: nn.Module, example: Any, other: Any, shapes: Any) -> None:
+def test_the_way_for_every_size_is_captured(
+    model: nn.Module, example: Any, other: Any, shapes: Any, again: bool
+) -> None:
+    """At once, or `again`, at another size than the example's."""
     log = Log()
     program = export(model, (torch.randn(example),), dynamic_shapes=(shapes,), log=log)
-    assert "FXP1004" in {finding.rule.id for finding in log.findings}
+    assert ("FXP1004" in {finding.rule.id for finding in log.findings}) is again
     session = session_of(program)
     for sizes in (example, other):
         x = torch.randn(sizes)

@@ -16,7 +16,10 @@ from exporter.cli.source import Source, import_file
 from exporter.cli.validation import validation_of
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-OWN_TEST = {"FXP1015": "export_training_step reports it: tests/exporter"}
+OWN_TEST = {
+    "FXP1015": "export_training_step reports it: tests/exporter",
+    **dict.fromkeys(("FXP1020", "FXP1021", "FXP1022"), "it takes several ranks: tests/distributed"),
+}
 
 
 def example(rule: Rule) -> tuple[str, str]:
@@ -33,7 +36,8 @@ NOT_PYTHON = [rule for rule in rules.RULES.values() if example(rule)[0] != "pyth
 
 @pytest.mark.parametrize("rule", PYTHON, ids=lambda rule: rule.id)
 @pytest.mark.filterwarnings("ignore")  # PyTorch warns about what these models do, and the findings say it
-def test_the_example_raises_its_rule(rule: Rule, tmp_path: Path) -> None:
+def test_the_example_raises_its_rule(rule: Rule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     file = tmp_path / f"example_{rule.id.lower()}.py"
     file.write_text(f"import torch\n\n\n{example(rule)[1]}", encoding="utf-8")
     log = Log()
@@ -46,7 +50,7 @@ def test_the_example_raises_its_rule(rule: Rule, tmp_path: Path) -> None:
 
 def run(names: dict[str, Any], path: Path, log: Log) -> None:
     """Exports the example's `model` on its `args` and validates it, as far as it goes."""
-    options = {key: names[key] for key in ("dynamic_shapes", "lowerings", "input_names") if key in names}
+    options = {key: names[key] for key in ("dynamic_shapes", "lowerings", "input_names", "weights") if key in names}
     try:
         program = export(names["model"], names["args"], log=log, **options)
         program.save(path)
