@@ -116,7 +116,7 @@ def _expand(node: Node, rule: Callable[..., Any], keep: frozenset[Any]) -> bool:
 
 
 def _as_plain(arguments: Any) -> Any:
-    """Lists as Python's own: a rule may change those that FX holds, which are immutable."""
+    """Lists and tuples as Python's own: a rule may change the lists that FX holds, which are immutable."""
     if isinstance(arguments, tuple):
         return tuple(_as_plain(each) for each in arguments)
     if isinstance(arguments, dict):
@@ -164,7 +164,7 @@ def _trace(node: Node, rule: Callable[..., Any], keep: frozenset[Any]) -> GraphM
         args, kwargs = _as_plain(pytree.tree_unflatten(filled, spec))
         result = rule(*args, **kwargs)
         declined = result is NotImplemented
-        return target(*args, **kwargs) if declined else result
+        return target(*args, **kwargs) if declined else _as_plain(result)  # FX would record a named tuple as a call
 
     table = {op: rule for op, rule in _tables().items() if op not in keep}
     with fake_mode_of((inputs, node.meta["val"])), torch.no_grad():

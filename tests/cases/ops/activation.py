@@ -31,6 +31,7 @@ PLAIN = (
 """Activations of one tensor, at their default arguments."""
 
 CASES = (
+    OpCase(aten.log_sigmoid_forward.default, f(3, 4), results=1),
     *(OpCase(op.default, f(3, 4, low=-9, high=9), dtypes=SMALL, dynamic="n m") for op in PLAIN),
     *(OpCase(op.default, EDGES, dtypes=FLOATS[:2]) for op in PLAIN),
     OpCase(aten.relu.default, f(2, 3), dtypes=INTS[:2]),
