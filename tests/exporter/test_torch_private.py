@@ -1,0 +1,73 @@
+"""What the capture replaces in PyTorch, or calls of it, that no promise of PyTorch covers: a table for every version.
+
+A row that no longer holds names the version, and what has to be looked at again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Any
+
+import pytest
+import torch
+
+VALUE = None
+"""In the place of parameters: the attribute has to be there, and that is all."""
+
+RELIED_ON: Mapping[str, tuple[str, ...] | None] = {
+    "torch.export._trace:_export": ("mod", "args", "kwargs", "dynamic_shapes", "strict", "pre_dispatch"),
+    "torch.export.dynamic_shapes:_combine_args": ("f", "args", "kwargs"),
+    "torch.fx.experimental._config:backed_size_oblivious": VALUE,
+    "torch.fx.experimental.proxy_tensor:get_proxy_mode": (),
+    "torch.fx.experimental.symbolic_shapes:ShapeEnv._set_replacement": ("self", "a", "tgt", "msg"),
+    "torch.fx.proxy:TracerBase._filter_traceback_frames": VALUE,
+    "torch.nn.modules.transformer:_detect_is_causal_mask": ("mask", "is_causal", "size"),
+    "torch.nn.modules.rnn:RNNBase.check_forward_args": ("self", "input", "hidden", "batch_sizes"),
+    "torch.nn.modules.rnn:LSTM.check_forward_args": ("self", "input", "hidden", "batch_sizes"),
+    "torch.nn.utils.rnn:_VF._pack_padded_sequence": VALUE,
+    "torch.nn.utils.rnn:pad_packed_sequence": ("sequence", "batch_first", "padding_value", "total_length"),
+    "torch.utils._pytree:_get_node_type": ("tree",),
+    "torch.utils._pytree:SUPPORTED_NODES": VALUE,
+    "torch.utils.checkpoint:CheckpointFunction": VALUE,
+    "torch.utils.checkpoint:_checkpoint_without_reentrant_generator": VALUE,
+    "torch._decomp.decompositions:_rnn_helper": VALUE,
+    "torch._dynamo:OptimizedModule": VALUE,
+    "torch._functorch.eager_transforms:_jvp_with_argnums": ("func", "primals", "tangents", "argnums", "has_aux"),
+    "torch._functorch.eager_transforms:_slice_argnums": VALUE,
+    "torch._functorch.eager_transforms:_replace_args": VALUE,
+    "torch._higher_order_ops.associative_scan:associative_scan": ("combine_fn", "xs", "dim", "reverse", "combine_mode"),
+    "torch._higher_order_ops.flex_attention:math_attention": ("query", "key", "value", "score_mod", "block_mask"),
+    "torch._higher_order_ops.scan:scan": ("combine_fn", "init", "xs", "dim", "reverse"),
+    "torch._refs:tensor": ("data", "dtype", "device"),
+    "torch._subclasses.fake_tensor:FakeTensorMode": VALUE,
+}
+"""By "module:attribute": the parameters that are used, in their order among others."""
+
+
+def gap(name: str, parameters: tuple[str, ...] | None) -> str | None:
+    """What of a row does not hold in the PyTorch that is installed."""
+    module, _, attribute = name.partition(":")
+    try:
+        found: Any = attrgetter(attribute)(importlib.import_module(module))
+    except (ImportError, AttributeError) as error:
+        return f"torch {torch.__version__} has no {name}, which the capture uses: {error}"
+    if parameters is None:
+        return None
+    has = tuple(inspect.signature(found).parameters)
+    if tuple(each for each in has if each in parameters) == parameters:
+        return None
+    return f"{name} of torch {torch.__version__} takes {has}, but the capture uses it with {parameters}"
+
+
+@pytest.mark.parametrize("name", RELIED_ON)
+def test_torch_has_it(name: str) -> None:
+    assert gap(name, RELIED_ON[name]) is None
+
+
+def test_gaps_are_told() -> None:
+    assert "has no torch._refs:tensors" in str(gap("torch._refs:tensors", VALUE))
+    assert "has no torch._gone:f" in str(gap("torch._gone:f", ()))
+    assert "uses it with ('data', 'extra')" in str(gap("torch._refs:tensor", ("data", "extra")))
