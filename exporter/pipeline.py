@@ -18,7 +18,7 @@ from exporter.capture.caches import register_caches
 from exporter.capture.inference import CaptureError, unwrapped
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.keywords import in_order, known_signature, named_keywords
-from exporter.capture.shapes import from_dynamic_axes
+from exporter.capture.sizes.shapes import from_dynamic_axes
 from exporter.distributed import is_sharded
 from exporter.ir_passes import passes_of, run_ir_passes
 from exporter.lower import lower

@@ -21,7 +21,7 @@ from exporter.capture.inference import unwrapped
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.keywords import in_order
 from exporter.capture.places import place_of_module
-from exporter.capture.resizing import at_hard_sizes, resized
+from exporter.capture.sizes.resizing import at_hard_sizes, resized
 from exporter.lower.weights import has_no_values
 from exporter.pipeline import OnnxProgram
 from fx_passes.program import OutputKind, Program

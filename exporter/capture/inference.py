@@ -21,23 +21,23 @@ from diagnostics import Level, Log, rules
 from diagnostics.source import place_of_exception
 from exporter.capture import program
 from exporter.capture.assignments import assigned_tensors, place_of_assignment
-from exporter.capture.conditions import ROUNDINGS
 from exporter.capture.conversions import needless_conversions_skipped
 from exporter.capture.derivatives import forward_mode_by_reverse, gradients_recorded, require_seen_through
-from exporter.capture.dimensions import Comparison
 from exporter.capture.failures import first_line, report_failure
 from exporter.capture.fake import fake_weights
 from exporter.capture.frames import helpers_kept
 from exporter.capture.guards import Guard, RefusalHidden, recorded_guards, refusals_kept
 from exporter.capture.inputs import arguments_of, leaves_of
-from exporter.capture.loops import keeping_loops
 from exporter.capture.outside import attributes_watched, nothing_lost
 from exporter.capture.packed import packed_sequences_kept
 from exporter.capture.places import place_of_module
-from exporter.capture.rehearsal import same_results
-from exporter.capture.resizing import away, promised, takes
+from exporter.capture.rewriting.loops import keeping_loops
 from exporter.capture.scans import associative_scans_kept
-from exporter.capture.shapes import Request, axes_of, relaxed, requests_of
+from exporter.capture.sizes.conditions import ROUNDINGS
+from exporter.capture.sizes.dimensions import Comparison
+from exporter.capture.sizes.rehearsal import same_results
+from exporter.capture.sizes.resizing import away, promised, takes
+from exporter.capture.sizes.shapes import Request, axes_of, relaxed, requests_of
 from exporter.capture.structures import declared_results
 from exporter.capture.symbolic_calls import SizesKept
 from exporter.capture.whole_ops import whole_ops

@@ -18,7 +18,7 @@ from diagnostics import Log, rules
 from exporter.capture.inputs import path_name
 from exporter.capture.nesting import structure_of
 from exporter.capture.places import place_of_module
-from exporter.capture.shapes import Request
+from exporter.capture.sizes.shapes import Request
 from exporter.options import Options
 from fx_passes.program import Input, InputKind, Output, OutputKind, Program
 from fx_passes.sizes import size_of

@@ -39,7 +39,7 @@ def with_dynamic(source: Source, texts: Sequence[str]) -> Source:
     from torch.export import ExportedProgram
 
     from exporter.capture.inputs import arguments_of, leaves_of
-    from exporter.capture.shapes import ShapesError, axes_of
+    from exporter.capture.sizes.shapes import ShapesError, axes_of
 
     if not texts:
         return source

@@ -21,7 +21,7 @@ from exporter.cli.usage import UsageError
 
 if TYPE_CHECKING:
     from exporter.cli.edge import FailOn
-    from exporter.cli.export import Request
+    from exporter.cli.request import Request
     from exporter.cli.trial import Outcome
 
 LONGEST_TRIAL = 600  # seconds

@@ -130,7 +130,7 @@ def parts_of(text: str) -> Sequence[Any]:
 def exported(request: Request, parts: Sequence[Any], log: Log) -> TrainingProgram:
     """The step in memory. Raises Stop with its findings in the log, or UsageError for parts that do not fit."""
     from exporter import ExportError
-    from exporter.capture.shapes import ShapesError
+    from exporter.capture.sizes.shapes import ShapesError
     from exporter.options import DEFAULT_OPSET, Options
     from exporter.training import TrainingError, export_training_step
     from exporter.weights import CheckpointError

@@ -23,7 +23,7 @@ from unittest import mock
 from diagnostics import Finding, Log, Stop
 from diagnostics.fixes import suggested
 from exporter.cli.definition import definition_of
-from exporter.cli.export import Request, export_source, options_of, source_of
+from exporter.cli.request import Request, export_source, options_of, source_of
 from exporter.cli.source import Source
 from exporter.cli.usage import UsageError
 

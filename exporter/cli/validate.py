@@ -80,8 +80,8 @@ def compare(asked: Comparison, log: Log) -> str:
     import onnx_ir as ir
 
     from exporter import Options
-    from exporter.cli.export import exported, lowerings_of
     from exporter.cli.repro import repro_of
+    from exporter.cli.request import exported, lowerings_of
     from exporter.cli.summary import comparison_of
     from exporter.cli.validation import require_provider, validation_of
 

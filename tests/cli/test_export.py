@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import exporter
-from exporter.cli import export, main
+from exporter.cli import main, request
 from exporter.cli.summary import parts
 
 Output = pytest.CaptureFixture[str]
@@ -173,7 +173,7 @@ def test_a_fault_of_ours(folder: Path, capsys: Output, monkeypatch: pytest.Monke
     def fault(*_: object) -> None:
         raise AssertionError("planted")
 
-    monkeypatch.setattr(export, "exported", fault)
+    monkeypatch.setattr(request, "exported", fault)
     assert main(["export", "models.py:Adder", "--input", "x=2x3", "--sarif", "log.sarif"]) == 3
     assert "FXP9001" in capsys.readouterr().out
     assert json.loads(Path("log.sarif").read_text())["runs"][0]["invocations"][0]["executionSuccessful"] is False

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from diagnostics import rules
 from exporter import ExportError, export
-from exporter.capture.kept_calls import KEPT, NAMES, kept
+from exporter.capture.rewriting.kept_calls import KEPT, NAMES, kept
 from tests.running import assert_same, run_exported
 
 

@@ -11,7 +11,7 @@ import pytest
 from diagnostics import Log, Rule, Stop, rules
 from diagnostics.suppressions import by_comments
 from exporter import ExportError, export
-from exporter.capture.shapes import ShapesError
+from exporter.capture.sizes.shapes import ShapesError
 from exporter.cli.source import Source, import_file
 from exporter.cli.validation import validation_of
 

@@ -9,7 +9,7 @@ from torch.export import Dim
 
 from diagnostics import Log, rules
 from exporter import ExportError, export, reference
-from exporter.capture.resizing import at_hard_sizes
+from exporter.capture.sizes.resizing import at_hard_sizes
 
 
 class Nothing(nn.Module):

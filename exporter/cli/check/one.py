@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diagnostics import Log
-from exporter.cli.export import exported
+from exporter.cli.request import exported
 from exporter.cli.source import Source
 from exporter.cli.validation import Tolerances, require_provider, validation_of
 

@@ -20,8 +20,8 @@ from exporter.cli.check.items import Item
 from exporter.cli.check.one import Checked, check_one
 from exporter.cli.definition import definition_of
 from exporter.cli.dynamic import with_dynamic
-from exporter.cli.export import lowerings_of
 from exporter.cli.inputs import with_inputs
+from exporter.cli.request import lowerings_of
 from exporter.cli.source import Source, import_file, load, made_from, named, one_line
 from exporter.cli.usage import UsageError
 from exporter.cli.validation import Tolerances

@@ -11,9 +11,9 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from diagnostics import Place
-from exporter.capture.conditions import few_sizes, grid, test_of
 from exporter.capture.guards import Guard
-from exporter.capture.shapes import Request
+from exporter.capture.sizes.conditions import few_sizes, grid, test_of
+from exporter.capture.sizes.shapes import Request
 from fx_passes.graph import place_of
 from fx_passes.program import Program
 from fx_passes.sizes import sizes_of

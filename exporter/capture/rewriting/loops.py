@@ -21,11 +21,11 @@ import torch
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from exporter.capture.loop_rewriting import rewritten
+from exporter.capture.rewriting.loop_rewriting import rewritten
 
 T = TypeVar("T")
 
-_ROOM = str(Path(__file__).parent)
+_ROOM = str(Path(__file__).parent.parent)
 _PYTORCH = str(Path(torch.__file__).parent)
 
 ATTEMPTS = 8

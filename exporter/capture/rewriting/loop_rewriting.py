@@ -21,10 +21,10 @@ import copy
 from collections.abc import Sequence
 from types import CodeType
 
-from exporter.capture.branch_rewriting import branches_at, branches_kept
-from exporter.capture.call_rewriting import calls_kept, comprehensions_as_loops
-from exporter.capture.loop_heads import STEPS, NoScanError, expression, header_of
-from exporter.capture.loop_names import loaded, read_after, read_first, stored
+from exporter.capture.rewriting.branch_rewriting import branches_at, branches_kept
+from exporter.capture.rewriting.call_rewriting import calls_kept, comprehensions_as_loops
+from exporter.capture.rewriting.loop_heads import STEPS, NoScanError, expression, header_of
+from exporter.capture.rewriting.loop_names import loaded, read_after, read_first, stored
 
 FORBIDDEN = (
     ast.Break,
@@ -223,7 +223,7 @@ class _Rewriting:
         given = [name for name, _ in self.given]
         carried, last = _tuple(self.carried), [(self.name("last", i), name) for i, name in enumerate(self.last)]
         scaffold = ast.parse(
-            f"from exporter.capture import loop_steps as {STEPS}\n"
+            f"from exporter.capture.rewriting import loop_steps as {STEPS}\n"
             f"{turns} = {STEPS}.Turns.of()\n"
             f"if {turns}.symbolic:\n"
             f"    def {step}({self.index}, _carried, _rows):\n"

@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from exporter.capture.inputs import arguments_of, leaves_of
-from exporter.capture.shapes import Request
+from exporter.capture.sizes.shapes import Request
 from fx_passes.program import Program
 from fx_passes.sizes import Size, size_of, sizes_of
 

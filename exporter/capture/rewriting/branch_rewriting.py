@@ -14,8 +14,8 @@ import ast
 import copy
 from collections.abc import Iterator, Sequence
 
-from exporter.capture.loop_heads import NoScanError
-from exporter.capture.loop_names import read_after, read_first, stored
+from exporter.capture.rewriting.loop_heads import NoScanError
+from exporter.capture.rewriting.loop_names import read_after, read_first, stored
 
 MODULE = "_branch_steps"
 """The name of the module `branch_steps` in a rewritten function."""
@@ -87,7 +87,7 @@ def branches_kept(function: ast.FunctionDef, branches: Sequence[ast.If]) -> bool
         block[position:end] = new
         found = True
     if found:
-        load = ast.parse(f"from exporter.capture import branch_steps as {MODULE}").body[0]
+        load = ast.parse(f"from exporter.capture.rewriting import branch_steps as {MODULE}").body[0]
         function.body.insert(0, ast.copy_location(load, function.body[0]))
     return found
 

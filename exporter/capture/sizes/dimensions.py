@@ -10,10 +10,10 @@ import sympy
 import torch
 
 from diagnostics import Level, Log, Place, Rule, rules
-from exporter.capture.conditions import grid, sizes_to_try, test_of, text_of, words_for
 from exporter.capture.guards import Guard
-from exporter.capture.relied import SMALLEST, Relied, Symbol, sorted_conditions
-from exporter.capture.shapes import Request
+from exporter.capture.sizes.conditions import grid, sizes_to_try, test_of, text_of, words_for
+from exporter.capture.sizes.relied import SMALLEST, Relied, Symbol, sorted_conditions
+from exporter.capture.sizes.shapes import Request
 from exporter.options import Options
 from fx_passes.program import Condition, Program
 from fx_passes.sizes import Size, size_of, sizes_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from exporter.capture.kept_calls import MODULE, NAMES
-from exporter.capture.loop_names import SCOPES
+from exporter.capture.rewriting.kept_calls import MODULE, NAMES
+from exporter.capture.rewriting.loop_names import SCOPES
 
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)
 """Statements that run their expressions once."""
@@ -16,7 +16,7 @@ def calls_kept(function: ast.FunctionDef, lines: set[int]) -> bool:
     visitor = _Calls(lines)
     function.body = [visitor.visit(node) for node in function.body]
     if visitor.found:
-        load = ast.parse(f"from exporter.capture import kept_calls as {MODULE}").body[0]
+        load = ast.parse(f"from exporter.capture.rewriting import kept_calls as {MODULE}").body[0]
         function.body.insert(0, ast.copy_location(load, function.body[0]))
     return visitor.found
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
 
-from exporter.capture.loop_steps import Elements, Many
+from exporter.capture.rewriting.loop_steps import Elements, Many
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
 

@@ -1,0 +1,222 @@
+"""A command line of `fxport export` and the work that it asks for: load, export, save, validate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diagnostics import Log, Stop, rules
+from exporter.cli import ranks
+from exporter.cli.dynamic import with_dynamic
+from exporter.cli.inputs import with_inputs
+from exporter.cli.source import Source, import_dotted, load, load_without_memory, named, one_line, where_raised
+from exporter.cli.usage import UsageError
+
+if TYPE_CHECKING:
+    from exporter import OnnxProgram, Options
+
+
+class ExternalData(StrEnum):
+    """Where the weights go."""
+
+    AUTO = "auto"
+    YES = "yes"
+    NO = "no"
+
+
+EXTERNAL_DATA: Mapping[ExternalData, Any] = {
+    ExternalData.AUTO: "auto",
+    ExternalData.YES: True,
+    ExternalData.NO: False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One command line of `fxport export`, as it was typed."""
+
+    source: str
+    input: Sequence[str]
+    inputs: Path | None
+    dynamic: Sequence[str]
+    output: Path
+    opset: int | None
+    plugin: Sequence[str]
+    allow_specialization: bool
+    input_names: str | None
+    output_names: str | None
+    provider: str
+    validate: bool
+    bisect: bool
+    repro: Path | None
+    adversarial: bool
+    predict: str | None
+    dump: Path | None
+    external_data: ExternalData
+    weights: Path | None = None
+    fake: bool = False
+    weights_in_place: bool = False
+    rank_timeout: float = 60.0
+
+
+def export_and_validate(request: Request, log: Log) -> str:
+    """The whole run, a stage a line; returns the summary."""
+    from exporter.cli.prediction import require_table
+    from exporter.cli.validation import require_provider
+
+    require_provider(request.provider)
+    if request.predict is not None:
+        require_table(request.predict)
+    with log.stage("load"):
+        options, source = options_of(request), source_of(request)
+    return "" if ranks.is_left_to_rank_0(source) else export_source(request, source, options, log)
+
+
+def source_of(request: Request) -> Source:
+    """The model with the inputs and the dynamic dims that were asked for."""
+    streamed = request.fake or Path(request.source).is_dir()  # a folder has its weights beside the model
+    made = load_without_memory(request.source) if streamed else load(request.source)
+    return with_dynamic(with_inputs(made, request.input, request.inputs), request.dynamic)
+
+
+def export_source(request: Request, source: Source, options: Options, log: Log) -> str:
+    """All stages after the loading; returns the summary."""
+    from exporter import ExportError
+    from exporter.cli.prediction import prediction_of
+    from exporter.cli.repro import repro_of
+    from exporter.cli.summary import summary_of
+    from exporter.cli.validation import ignore, validation_of
+    from exporter.weights import CheckpointError
+
+    if options.weights is None and source.weights is not None:
+        options = replace(options, weights=source.weights)
+    program = exported(source, options, log)
+    try:
+        files = program.save(request.output, external_data=EXTERNAL_DATA[request.external_data])
+    except CheckpointError as error:
+        raise UsageError(f"--weights {error}") from error
+    except OSError as error:
+        raise UsageError(f"'{request.output}' cannot be written: {one_line(error)}; name another place.") from error
+    except ExportError as error:
+        raise Stop(log, "save") from error
+    with ranks.to_validate(program, source, log) if request.validate else nullcontext(source) as subject:
+        if subject is None or ranks.follows():
+            return ""
+        lines = [prediction_of(program.model, request.predict)] if request.predict else []
+        validation = None
+        spread = subject is not source
+        ready = with_weights_to_run(subject, program, log, spread=spread) if request.validate else None
+        if ready is not None:
+            told = repro_of(request.repro, request.output, request.provider, lines) if request.repro else ignore
+            searched = (request.bisect or request.repro is not None) and not spread
+            validation = validation_of(
+                request.output,
+                subject,
+                ready,
+                request.provider,
+                log,
+                options=options if searched else None,
+                told=told,
+                hard=request.adversarial,
+            )
+    return "\n".join([summary_of(program.model, files, validation, log), *lines])
+
+
+def with_weights_to_run(source: Source, program: OnnxProgram, log: Log, *, spread: bool) -> OnnxProgram | None:
+    """Gives the model and its program the weights of a checkpoint. None, with a finding, where that cannot be.
+
+    `spread` says that the model runs on several ranks, which have weights of their own.
+    """
+    from exporter.capture.inference import unwrapped
+    from exporter.cli.summary import size
+    from exporter.weights import Stored
+    from exporter.weights.fill import available_memory, fill, memory_to_run
+
+    if not any(isinstance(each, Stored) for each in program.program.sources.values()):
+        return program
+    if spread:
+        reason = "the ranks run the model with their own weights, and the file has those of the checkpoint"
+        log.report(rules.VALIDATION_SKIPPED, reason=reason)
+        return None
+    needed, free = memory_to_run(program.program), available_memory()
+    if free is not None and needed > free:
+        reason = f"running it needs {size(needed)} of memory for its weights, and {size(free)} are free"
+        log.report(rules.VALIDATION_SKIPPED, reason=reason)
+        return None
+    return replace(program, program=fill(unwrapped(source.model), program.program))
+
+
+def options_of(request: Request) -> Options:
+    """The exporter's options for the flags."""
+    from exporter.options import DEFAULT_OPSET, Options
+
+    try:
+        return Options(
+            opset=DEFAULT_OPSET if request.opset is None else request.opset,
+            lowerings=lowerings_of(request.plugin),
+            dump=request.dump,
+            allow_specialization=request.allow_specialization,
+            input_names=split(request.input_names),
+            output_names=split(request.output_names),
+            weights=request.weights,
+            weights_in_place=request.weights_in_place,
+            rank_timeout=request.rank_timeout,
+        )
+    except ValueError as error:
+        raise UsageError(f"--{error}; leave it out for {DEFAULT_OPSET}.") from error
+
+
+def split(names: str | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(name.strip() for name in names.split(","))
+
+
+def lowerings_of(plugins: Sequence[str]) -> dict[Any, Callable[..., Any]]:
+    """The `LOWERINGS` of all plugins, later ones over earlier ones."""
+    merged: dict[Any, Callable[..., Any]] = {}
+    for plugin in plugins:
+        table = named(import_dotted(plugin), "LOWERINGS", plugin)
+        if not isinstance(table, Mapping):
+            raise UsageError(
+                f"LOWERINGS of --plugin '{plugin}' is a {type(table).__name__}; make it a dict by ATen op."
+            )
+        merged |= table
+    return merged
+
+
+def exported(source: Source, options: Options, log: Log) -> OnnxProgram:
+    """The model in memory. Raises Stop with its findings in the log, or UsageError for inputs that do not fit."""
+    from exporter import ExportError, export
+    from exporter.capture.program import NamesError
+    from exporter.capture.sizes.shapes import ShapesError
+    from exporter.weights import CheckpointError
+
+    args, kwargs, shapes = source.args or (), dict(source.kwargs), source.dynamic_shapes
+    try:
+        return export(source.model, args, kwargs, dynamic_shapes=shapes, options=options, log=log)
+    except ExportError as error:
+        refuse_unfit(source)
+        raise Stop(log, "export") from error
+    except CheckpointError as error:
+        raise UsageError(f"--weights {error}") from error
+    except (NamesError, ShapesError) as error:
+        raise UsageError(f"'{source.name}': {error}.") from error
+
+
+def refuse_unfit(source: Source) -> None:
+    """Called when an export has failed: if the model does not run in PyTorch either, that is what to tell."""
+    from exporter.cli.validation import failure_in_eager
+
+    if ranks.holds_a_part(source):
+        return  # it runs on all ranks or on none
+    if any(tensor.is_meta for tensor in source.model.parameters()):
+        return  # made without memory, so that it never runs
+    error = failure_in_eager(source)
+    if error is not None:
+        raise UsageError(
+            f"'{source.name}' does not run in PyTorch with these inputs: {one_line(error)}{where_raised(error)}; "
+            "change the inputs (--input, --inputs) or the model."
+        ) from error
