@@ -58,6 +58,8 @@ def masked_scatter(op: Op, x: Value, mask: Value, source: Value) -> Value:
     ScatterND of as many elements of the source as there are places. Where the mask is the same all along the last axes,
     as a mask over tokens is, whole rows are written.
     """
+    if 0 in op.out.sizes:  # ONNX Runtime's ScatterND refuses it
+        return expanded(op, x, op.out.sizes)
     if op.out.rank == 0:
         whole = op.typed(op.Reshape(x, [1]), [1])
         return op.reshape(_masked_scatter(op, whole, op.reshape(mask, [1]), source, 1), [])

@@ -31,5 +31,6 @@ CASES = (
     OpCase(aten.masked_scatter.default, f(2, 3), b(1, 1), f(6)),
     OpCase(aten.masked_scatter.default, f(2, 3), b(), f(6)),
     OpCase(aten.masked_scatter.default, f(), b(), f(1)),
+    OpCase(aten.masked_scatter.default, f(0, 2, 1), b(1, 2, 1), f(1)),
     OpCase(aten.masked_scatter.default, f(3), v([False, False, False], torch.bool), f(0)),
 )
