@@ -184,9 +184,10 @@ class _Sum:
         batch = _each(it.batch)
         left = [it.left] if batch else _each(it.left)
         right = [it.right] if batch or len(it.right) > 1 else _each(it.right)
-        x = self._grouped(self._ordered(it.x, it.batch + it.left + it.summed), [*batch, *left, it.summed])
-        y = self._grouped(self._ordered(it.y, it.batch + it.summed + it.right), [*batch, it.summed, *right])
-        result = product_of(self.op, x, y)
+        rows, columns = [*batch, *left, it.summed], [*batch, it.summed, *right]
+        x = self._grouped(self._ordered(it.x, it.batch + it.left + it.summed), rows)
+        y = self._grouped(self._ordered(it.y, it.batch + it.summed + it.right), columns)
+        result = product_of(self.op, x, y, (len(rows), len(columns)))
         if any(len(group) != 1 for group in (*left, *right)):
             result = self.op.reshape(result, [self.sizes[label] for label in it.labels])
         return Term(result, it.labels)

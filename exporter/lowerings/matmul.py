@@ -101,14 +101,14 @@ def int_mm(op: Op, x: Value, mat2: Value) -> Value:
     return op.MatMulInteger(x, mat2)
 
 
-def product_of(op: Op, x: Value, other: Value) -> Value:
-    """The product, of small integers as INT32.
+def product_of(op: Op, x: Value, other: Value, ranks: tuple[int, int] | None = None) -> Value:
+    """The product, of small integers as INT32. `ranks` are those of the two, where their sizes are not known.
 
     A vector on the right is made a column: ONNX Runtime 1.31 multiplies a transposed matrix wrongly with a vector.
     """
-    matrix, vector = op.rank(x) > 1, op.rank(other) == 1
+    rank, other_rank = ranks or (op.rank(x), op.rank(other))
     x, other = widened(op, x), widened(op, other)
-    if matrix and vector:
+    if rank > 1 and other_rank == 1:
         return op.Squeeze(op.MatMul(x, op.Unsqueeze(other, [-1])), [-1])
     return op.MatMul(x, other)
 

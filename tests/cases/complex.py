@@ -185,6 +185,8 @@ MOVES = (
     row(aten.constant_pad_nd.default, f(3, 4), [1, 2], 1),
     row(aten.gather.default, f(3, 4), -1, i(3, 2, high=4)),
     row(aten.index_select.default, f(3, 4), -1, i(2, high=4)),
+    row(aten.copy.default, f(3, 4), f(4)),
+    row(aten.copy.default, f(3, 4), r(3, 4)),
     row(aten.repeat_interleave.self_int, f(3, 4), 2),
     row(aten.repeat_interleave.self_int, f(3, 4), 2, -1),
     row(aten.take.default, f(3, 4), i(5, high=12)),

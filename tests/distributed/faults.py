@@ -34,7 +34,9 @@ class Undecided(nn.Module):
         self.inner = nn.Linear(8, 8)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.inner(x) if x.sum() > 0 else x
+        while x.sum() > 0:
+            x = self.inner(x) - 1
+        return x
 
 
 def another_shape(folder: str) -> None:

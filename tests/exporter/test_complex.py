@@ -76,7 +76,7 @@ def test_complex_weights_buffers_inputs_and_outputs() -> None:
     program = export(model, inputs, dynamic_shapes=({0: "n"},))
     session = session_of(program)
     recorded = list(cases(model, inputs, None, program, Log()))
-    assert [case.label for case in recorded] == ["sample", "resized"]
+    assert [case.label for case in recorded] == ["sample", "resized", "later"]
     for case in recorded:
         found = session.run(list(case.outputs), case.inputs)
         for actual, expected in zip(found, case.outputs.values(), strict=True):
