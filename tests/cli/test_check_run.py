@@ -187,7 +187,14 @@ def test_ctrl_c_ends_all_and_shows_what_is_known(project: Path, first: subproces
     text = MANIFEST.replace("time_limit = 3\n", "time_limit = 500\n")
     (project / "long.toml").write_text(text)
     command = [sys.executable, "-m", "exporter.cli", "check", "--manifest", "long.toml", "--no-cache", "sound", "hang"]
-    with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command,
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a suite in the background ignores it
+    ) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("[1/2] sound: passed")
         until = time.monotonic() + 120

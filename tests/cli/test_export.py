@@ -197,7 +197,10 @@ def test_ctrl_c_is_reported_and_leaves_no_file(folder: Path) -> None:
     (folder / "slow.py").write_text(SLOW)
     arguments = ["export", "slow.py:Slow", "--input", "x=2", "--sarif", "log.sarif"]
     with subprocess.Popen(
-        [sys.executable, "-m", "exporter.cli", *arguments], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "exporter.cli", *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a suite in the background ignores it
     ) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "inside\n"
