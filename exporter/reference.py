@@ -20,6 +20,7 @@ from exporter.capture.float64 import wide_types, widened
 from exporter.capture.inference import unwrapped
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.keywords import in_order
+from exporter.capture.padded import as_padded, call_padded
 from exporter.capture.places import place_of_module
 from exporter.capture.sizes.resizing import at_hard_sizes, resized
 from exporter.lower.weights import has_no_values
@@ -69,7 +70,7 @@ def cases(
     ValidationSkipped. The model's state is afterwards what it was.
     """
     module = model.module() if isinstance(model, torch.export.ExportedProgram) else unwrapped(model)
-    call = (tuple(args), in_order(module, kwargs))
+    call = as_padded((tuple(args), in_order(module, kwargs)))
     random = any(finding.rule is rules.RANDOMNESS_CAPTURED for finding in exported.log.findings)
     yield _record("sample", module, call, exported.program, random=random)
     further: list[tuple[str, str, tuple[Any, Any]]] = []
@@ -146,13 +147,13 @@ def _called(module: torch.nn.Module, call: tuple[Any, Any]) -> tuple[Any, tuple[
     try:
         with torch.no_grad():
             args, kwargs = own = copied(call)
-            return module(*args, **kwargs), own
+            return call_padded(module, args, kwargs), own
     except RuntimeError as error:  # a forward that asks for gradients of its inputs without turning them on
         if "does not require grad" not in str(error):
             raise
     with torch.enable_grad():
         args, kwargs = own = copied(call)
-        return module(*args, **kwargs), own
+        return call_padded(module, args, kwargs), own
 
 
 def _run(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
@@ -223,6 +224,7 @@ def refed(
 ) -> tuple[Any, Any]:
     """The call with other values, by the names of the captured graph's inputs."""
     args, kwargs = call
+    args, kwargs = as_padded((args, kwargs))
     arguments = arguments_of(module, args, kwargs)
     names = {entry.path or entry.name: entry.name for entry in program.user_inputs}
     paths = [leaf.path for leaf in leaves_of(arguments)]

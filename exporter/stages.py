@@ -22,6 +22,7 @@ from exporter.capture.attention import masks_unread
 from exporter.capture.caches import register_caches
 from exporter.capture.inference import unwrapped
 from exporter.capture.keywords import in_order, named_keywords
+from exporter.capture.padded import call_padded
 from exporter.eager_values import first_foreign
 from exporter.intermediates import Intermediates, NodeFailed
 from exporter.ir_passes import pipeline as ir_pipeline
@@ -98,7 +99,7 @@ def _left_at(program: Program, call: Call, inputs: Named) -> Iterator[Place]:
     module = unwrapped(call.model)
     args, kwargs = refed(module, (call.args, in_order(module, call.kwargs)), program, inputs)
     with restored(module, program):
-        node = first_foreign(program, inputs, lambda: module(*args, **kwargs))
+        node = first_foreign(program, inputs, lambda: call_padded(module, args, kwargs))
     place = place_of(node) if node is not None else None
     if place is not None:
         yield place

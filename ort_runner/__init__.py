@@ -9,7 +9,7 @@ from ort_runner.device import DeviceSession, DeviceTensor
 from ort_runner.placement import Placed, placement
 from ort_runner.providers import PROVIDERS, Provider, resolve
 from ort_runner.samples import Samples, load_all, save_all
-from ort_runner.structure import restored
+from ort_runner.structure import flattened, restored
 from ort_runner.validate import SampleResult, Validation, validate
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Samples",
     "Validation",
     "compare",
+    "flattened",
     "latency",
     "latency_alone",
     "load_all",

@@ -1,17 +1,33 @@
-"""The structure that a model's results had in PyTorch, given back to the outputs of its ONNX form."""
+"""The structure that a model's arguments and results had in PyTorch, for the inputs and outputs of its ONNX form."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 STRUCTURE = "fxport.structure"
-"""Key of the model's metadata: how its results nest, with the names of its outputs at the leaves."""
+"""Key of the model's metadata: how arguments and results nest, with the names of inputs and outputs at the leaves."""
+
+Node = Mapping[str, Any]
 
 
 class NoStructure(ValueError):
-    """A model that does not say how its results nest."""
+    """A model that does not say how its arguments or results nest."""
+
+
+class OtherStructure(ValueError):
+    """Arguments that do not nest as those of the model. The text says where."""
+
+
+def flattened(arguments: Mapping[str, Any], metadata: Mapping[str, str]) -> dict[str, Any]:
+    """What to feed, by the names of the model's inputs, for arguments by the names of `forward`'s parameters.
+
+    Containers of other types than dicts, lists and tuples may be dicts of their fields, or objects that have them. What
+    was a constant when the model was exported may be left out. Raises OtherStructure where something is missing, too
+    much, or another constant, and NoStructure for metadata of another model.
+    """
+    return dict(_fed(_part("arguments", metadata), arguments, ""))
 
 
 def restored(outputs: Mapping[str, Any], metadata: Mapping[str, str]) -> Any:
@@ -21,12 +37,17 @@ def restored(outputs: Mapping[str, Any], metadata: Mapping[str, str]) -> Any:
     (dataclasses, named tuples, a library's own outputs) become dicts of their fields, since their classes may not be
     there. Raises NoStructure for metadata of another model, and KeyError for an output that is missing.
     """
-    if STRUCTURE not in metadata:
-        raise NoStructure(f"the metadata has no '{STRUCTURE}': export the model with fxport")
-    return _filled(json.loads(metadata[STRUCTURE]), outputs)
+    return _filled(_part("results", metadata), outputs)
 
 
-def _filled(node: Mapping[str, Any], outputs: Mapping[str, Any]) -> Any:
+def _part(name: str, metadata: Mapping[str, str]) -> Node:
+    held = json.loads(metadata.get(STRUCTURE, "{}"))
+    if name not in held:
+        raise NoStructure(f"the metadata '{STRUCTURE}' has no {name}: export the model with fxport")
+    return held[name]
+
+
+def _filled(node: Node, outputs: Mapping[str, Any]) -> Any:
     form = next(each for each in FORMS if each in node)
     return FORMS[form](node[form], outputs)
 
@@ -44,3 +65,41 @@ FORMS: Mapping[str, Callable[[Any, Mapping[str, Any]], Any]] = {
     "fields": _pairs,
 }
 """What a node of the structure stands for, by its form."""
+
+
+def _fed(node: Node, value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """(input, value) for each of them in what an argument holds."""
+    if "value" in node:
+        yield node["value"], value
+    elif "literal" in node:
+        if value != node["literal"]:
+            raise OtherStructure(f"'{path}' is {value!r}, but was exported as the constant {node['literal']!r}")
+    else:
+        for name, child, held in _children(node, value, path):
+            yield from _fed(child, held, _joined(path, name))
+
+
+def _children(node: Node, value: Any, path: str) -> Iterator[tuple[Any, Node, Any]]:
+    """(name, node, value) of what a container holds, without constants that are left out."""
+    items = node.get("list", node.get("tuple"))
+    if items is not None:
+        if not isinstance(value, (list, tuple)) or len(value) != len(items):
+            raise OtherStructure(f"'{path}' has to be a sequence of {len(items)}")
+        yield from ((number, *pair) for number, pair in enumerate(zip(items, value, strict=True)))
+        return
+    pairs = node.get("dict", node.get("fields", ()))
+    if isinstance(value, Mapping) and (unknown := value.keys() - {name for name, _ in pairs}):
+        raise OtherStructure(f"the model has no argument '{_joined(path, min(map(str, unknown)))}'")
+    for name, child in pairs:
+        if _has(value, name):
+            yield name, child, value[name] if isinstance(value, Mapping) else getattr(value, name)
+        elif "literal" not in child:
+            raise OtherStructure(f"the argument '{_joined(path, name)}' is missing")
+
+
+def _has(value: Any, name: Any) -> bool:
+    return name in value if isinstance(value, Mapping) else hasattr(value, str(name))
+
+
+def _joined(path: str, name: Any) -> str:
+    return f"{path}.{name}" if path else str(name)

@@ -30,6 +30,7 @@ from exporter.capture.guards import Guard, RefusalHidden, recorded_guards, refus
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.outside import attributes_watched, nothing_lost
 from exporter.capture.packed import packed_sequences_kept
+from exporter.capture.padded import as_padded, padded_calls
 from exporter.capture.places import place_of_module
 from exporter.capture.rewriting.loops import keeping_loops
 from exporter.capture.scans import associative_scans_kept
@@ -85,10 +86,11 @@ def capture(
     except TypeError as error:
         report_failure(error, module, log)
         raise CaptureError(error) from error
-    kwargs = {name: kwargs[name] for name in arguments if name in kwargs}  # PyTorch flattens them as they are written
-    axes = axes_of(module, args, kwargs, dynamic_shapes, options.input_names)
+    named = {name: kwargs[name] for name in arguments if name in kwargs}  # PyTorch flattens them as they are written
+    args, named = as_padded((args, named))
+    axes = axes_of(module, args, named, dynamic_shapes, options.input_names)
     requests = requests_of(arguments, axes)
-    call = Call(module, *distinct((args, kwargs)), requests, relaxed(arguments, axes))
+    call = Call(module, *distinct((args, named)), requests, relaxed(arguments, axes))
     paths = [leaf.path for leaf in leaves_of(arguments)]
     taken = _taken(call, paths, options, log, partial(_first_success, only=options.strategy))
     if taken.compared.lost and options.strategy is None and not options.allow_specialization:
@@ -233,6 +235,7 @@ def non_strict(call: Call) -> ExportedProgram:
         whole_ops(),
         associative_scans_kept(),
         declared_results(call.model),
+        padded_calls(call.model),
         attributes_watched(call.model, call.changed),
         needless_conversions_skipped(),
         packed_sequences_kept(),
@@ -259,6 +262,7 @@ def post_dispatch(call: Call) -> ExportedProgram:
     with (
         frozen(call.model),
         declared_results(call.model),
+        padded_calls(call.model),
         attributes_watched(call.model, call.changed),
         forward_mode_by_reverse(),
         refusals_kept(),

@@ -10,6 +10,7 @@ from typing import Any
 from torch.export.dynamic_shapes import _combine_args
 from torch.utils import _pytree as pytree
 
+from exporter.capture.padded import as_padded
 from exporter.capture.structures import register_dataclasses
 
 
@@ -30,10 +31,12 @@ Child = tuple[Any, Any]
 def arguments_of(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call under the names of forward's parameters, in their order.
 
-    What `**kwargs` collects stands under its own names; dataclasses become containers. Raises TypeError for a call
+    What `**kwargs` collects stands under its own names; dataclasses become containers, packed
+    sequences `Padded`. Raises TypeError for a call
     that does not fit.
     """
     register_dataclasses((args, dict(kwargs)))
+    args, kwargs = as_padded((args, dict(kwargs)))
     found = dict(_combine_args(model, args, dict(kwargs)))
     for parameter in inspect.signature(getattr(model, "forward", model)).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:

@@ -1,37 +1,59 @@
-"""How a model's results nest, as JSON: what gives them back their structure where there is no torch."""
+"""How a model's arguments and results nest, as JSON: what gives them their structure where there is no torch."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from exporter.capture.inputs import children, key_name
+from exporter.capture.padded import Padded
 from fx_passes.program import Output, OutputKind
 
 PLAIN = (bool, int, float, str, type(None))
 
+NAMES: Mapping[type, str] = {Padded: "torch.nn.utils.rnn.PackedSequence"}
+"""Containers of ours, by the names of those for which they stand."""
 
-def structure_of(skeleton: Any, outputs: Sequence[Output], results: Sequence[Any]) -> str:
-    """The JSON of a structure around placeholders; `results` are those of the graph, one for each of `outputs`.
+Structure = Mapping[str, Any]
+"""How values nest: one of `{"value": NAME}`, `{"literal": X}`, `{"list": [...]}`, `{"tuple": [...]}`,
+`{"dict": [[KEY, NODE], ...]}`, and `{"type": NAME, "fields": [[NAME, NODE], ...]}` for any other container."""
 
-    A node of it is one of `{"value": NAME}`, `{"literal": X}`, `{"list": [...]}`, `{"tuple": [...]}`,
-    `{"dict": [[KEY, NODE], ...]}`, and `{"type": NAME, "fields": [[NAME, NODE], ...]}` for any other container.
-    """
+
+def structure_of(arguments: Structure | None, results: Structure | None) -> str:
+    """The JSON for the model's metadata, without what is not known; an empty text where nothing is."""
+    known = {"arguments": arguments, "results": results}
+    given = {name: node for name, node in known.items() if node is not None}
+    return json.dumps(given) if given else ""
+
+
+def of_results(skeleton: Any, outputs: Sequence[Output], results: Sequence[Any]) -> Structure:
+    """How a structure around placeholders nests; `results` are those of the graph, one for each of `outputs`."""
     pairs = zip(outputs, results, strict=True)
-    leaves = iter([_leaf(output, result) for output, result in pairs if output.kind is not OutputKind.MUTATION])
-    return json.dumps(_node(skeleton, leaves))
+    leaves = [
+        {"value": output.name} if output.kind is OutputKind.USER else _literal(result)
+        for output, result in pairs
+        if output.kind is not OutputKind.MUTATION
+    ]
+    return _node(skeleton, iter(leaves))
 
 
-def _leaf(output: Output, result: Any) -> Any:
-    if output.kind is OutputKind.USER:
-        return {"value": output.name}
-    return {"literal": result if isinstance(result, PLAIN) else str(result)}
+def of_arguments(arguments: Mapping[str, Any], leaves: Sequence[tuple[str | None, Any]]) -> Structure:
+    """How the arguments of a call nest, by the names of parameters.
+
+    `leaves` has for each flattened value the name of the input that it is, or None and what it was in the example.
+    """
+    nodes = iter([{"value": name} if name is not None else _literal(value) for name, value in leaves])
+    return {"dict": [[name, _node(value, nodes)] for name, value in arguments.items()]}
 
 
-def _node(value: Any, leaves: Iterator[Any]) -> Any:
+def _literal(value: Any) -> Structure:
+    return {"literal": value if isinstance(value, PLAIN) else str(value)}
+
+
+def _node(value: Any, leaves: Iterator[Structure]) -> Structure:
     inner = None if isinstance(value, torch.Tensor) else children(value)
     if inner is None:
         return next(leaves)
@@ -40,5 +62,5 @@ def _node(value: Any, leaves: Iterator[Any]) -> Any:
         return {type(value).__name__: [node for _, _, node in nodes]}
     if isinstance(value, dict) and type(value).__module__ in ("builtins", "collections"):
         return {"dict": [[name if isinstance(name, PLAIN) else str(name), node] for name, _, node in nodes]}
-    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    kind = NAMES.get(type(value)) or f"{type(value).__module__}.{type(value).__qualname__}"
     return {"type": kind, "fields": [[key_name(key), node] for _, key, node in nodes]}

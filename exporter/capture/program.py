@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from diagnostics import Log, rules
 from exporter.capture.inputs import path_name
-from exporter.capture.nesting import structure_of
+from exporter.capture.nesting import Structure, of_arguments, of_results, structure_of
 from exporter.capture.places import place_of_module
 from exporter.capture.sizes.shapes import Request
 from exporter.options import Options
@@ -53,7 +53,10 @@ def from_exported(
     entries = list(zip(signature.input_specs, gm.graph.find_nodes(op="placeholder"), strict=True))
     names = _user_names([node.name for spec, node in entries if _is_fed(spec, node)], paths, options.input_names)
     inputs, dropped = [], []
+    fed: list[tuple[str | None, Any]] = []
     for spec, node in entries:
+        if spec.kind is ExportedInputKind.USER_INPUT:
+            fed.append((names.get(node.name), _baked(spec, node)))
         if isinstance(spec.arg, TensorArgument) and spec.kind in KINDS:
             name = names.get(node.name) or spec.target or node.name
             inputs.append(Input(KINDS[spec.kind], name, spec.target, paths.get(node.name)))
@@ -69,17 +72,28 @@ def from_exported(
     wanted = {(request.input, request.axis): request.name for request in requests if request.name}
     replaced = _unified(program, wanted)
     names, ranges = _dim_names(program, wanted), _ranges(exported, replaced)
-    return replace(program, dim_names=names, ranges=ranges, structure=_structure(exported, outputs))
+    structure = structure_of(_arguments(exported, fed), _results(exported, outputs))
+    return replace(program, dim_names=names, ranges=ranges, structure=structure)
 
 
-def _structure(exported: ExportedProgram, outputs: Sequence[Output]) -> str:
-    """How the results nest; nothing where the program does not say it."""
+def _arguments(exported: ExportedProgram, fed: Sequence[tuple[str | None, Any]]) -> Structure | None:
+    """How the arguments nest; None where the program does not say it."""
+    spec = exported.call_spec.in_spec
+    if spec is None or spec.num_leaves != len(fed):
+        return None
+    args, kwargs = _skeleton(spec)
+    names = _parameter_names(exported, len(args))
+    return of_arguments({**dict(zip(names, args, strict=True)), **kwargs}, fed)
+
+
+def _results(exported: ExportedProgram, outputs: Sequence[Output]) -> Structure | None:
+    """How the results nest; None where the program does not say it."""
     results: Any = exported.graph_module.graph.output_node().args[0]
     spec = exported.call_spec.out_spec
     count = sum(output.kind is not OutputKind.MUTATION for output in outputs)
     if spec is None or spec.num_leaves != count:
-        return ""
-    return structure_of(_skeleton(spec), outputs, results)
+        return None
+    return of_results(_skeleton(spec), outputs, results)
 
 
 def tensors_of(exported: ExportedProgram) -> dict[str, torch.Tensor]:
@@ -143,9 +157,14 @@ def _user_names(fed: Sequence[str], paths: Mapping[str, str], wanted: Sequence[s
     return dict(zip(fed, [*wanted, *(paths[n] for n in fed[len(wanted) :])], strict=True))
 
 
+def _baked(spec: InputSpec, node: torch.fx.Node) -> Any:
+    """What an argument that is no input of the graph was in the example."""
+    return getattr(spec.arg, "value", size_of(node.meta.get("val")))
+
+
 def _drop_constant(node: torch.fx.Node, spec: InputSpec, path: str, model: Any, log: Log) -> None:
     """A None, number or string among the inputs has become part of the graph; its placeholder has no use."""
-    value = getattr(spec.arg, "value", size_of(node.meta.get("val")))
+    value = _baked(spec, node)
     if value is not None:
         place = place_of_module(model) if isinstance(model, torch.nn.Module) else None
         log.report(rules.SCALAR_INPUT_BAKED, at=place, input=path, value=value)

@@ -33,7 +33,7 @@ CONDITIONS = "fxport.conditions"
 """Model metadata: what the model asks of its dynamic sizes, in words, as a JSON list."""
 
 STRUCTURE = "fxport.structure"
-"""Metadata key: how the results nest, as JSON."""
+"""Metadata key: how arguments and results nest, as JSON."""
 
 STATE = "fxport.state"
 """Model metadata: JSON object from each output that is the new value of an input to that input."""

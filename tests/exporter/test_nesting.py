@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from exporter import export
-from ort_runner import restored
-from ort_runner.structure import NoStructure
+from ort_runner import flattened, restored
+from ort_runner.structure import NoStructure, OtherStructure
 from tests.running import session_of
 
 Pair = namedtuple("Pair", ["left", "right"])
@@ -78,6 +79,54 @@ def same(got: Any, want: Any) -> None:
             same(each, other)
     else:
         assert got == want
+
+
+class Nested(nn.Module):
+    def forward(self, both: Both, parts: dict[str, Any], scale: float = 2.0, *, mask: Tensor | None = None) -> Any:
+        total = both.sum * scale + both.rest[0]
+        return total if mask is None else total * mask, parts["a"][1] - parts["b"]
+
+
+ARGUMENTS: dict[str, Any] = {
+    "both": Both(X, [X + 1, None]),
+    "parts": {"b": X * 3, "a": (X, X * 2)},
+    "mask": X % 2,
+}
+
+
+@pytest.fixture(scope="module")
+def nested() -> Any:
+    given = dict(ARGUMENTS)
+    return session_of(export(Nested().eval(), (given.pop("both"), given.pop("parts"), 2.0), given))
+
+
+def arrays(value: Any) -> Any:
+    return pytree.tree_map_only(Tensor, Tensor.numpy, value)
+
+
+def test_arguments_nest_as_they_did(nested: Any) -> None:
+    metadata = nested.get_modelmeta().custom_metadata_map
+    as_dict = {**ARGUMENTS, "both": {"sum": X, "rest": (X + 1, None)}}
+    for given in (ARGUMENTS, as_dict, {**as_dict, "scale": 2.0}):
+        fed = flattened(arrays(given), metadata)
+        names = [each.name for each in nested.get_outputs()]
+        outputs = dict(zip(names, nested.run(None, fed), strict=True))
+        same(restored(outputs, metadata), Nested()(**ARGUMENTS))
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"scale": 3.0}, "'scale' is 3.0, but was exported as the constant 2.0"),
+        ({"other": X}, "no argument 'other'"),
+        ({"parts": {"b": X}}, r"'parts\.a' is missing"),
+        ({"parts": {"b": X, "a": (X,)}}, r"'parts\.a' has to be a sequence of 2"),
+        ({"both": Both(X, [X, 1])}, r"'both\.rest\.1' is 1, but was exported as the constant None"),
+    ],
+)
+def test_other_arguments_are_refused(nested: Any, change: dict[str, Any], text: str) -> None:
+    with pytest.raises(OtherStructure, match=text):
+        flattened(ARGUMENTS | change, nested.get_modelmeta().custom_metadata_map)
 
 
 def test_models_of_others_have_none() -> None:

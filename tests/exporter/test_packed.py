@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from exporter import export
+import ort_runner
+from diagnostics import Level, Log
+from exporter import export, reference
 from tests.exporter.test_recurrent import CLASSES, check, made
+from tests.running import session_of
 
 AUTO = Dim.AUTO
 DYNAMIC = ({0: AUTO, 1: AUTO}, {0: AUTO})
@@ -92,3 +96,59 @@ def test_one_operator_for_each_layer() -> None:
     count = Counter(node.op_type for node in program.model.graph)
     assert count["GRU"] == 2
     assert not {"NonZero", "GatherND", "ScatterND", "Loop", "Scan"} & set(count)
+
+
+class Takes(nn.Module):
+    """Packed sequences go in and come out, also inside of other containers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.GRU(4, 6, bidirectional=True)
+
+    def forward(self, sequences: dict[str, PackedSequence], state: Tensor) -> dict[str, Any]:
+        steps, last = self.layer(sequences["first"], state)
+        return {"steps": steps, "last": [last, sequences["second"].data.sum(0)]}
+
+
+@pytest.mark.parametrize("enforce_sorted", [False, True])
+def test_as_inputs_and_outputs(enforce_sorted: bool, tmp_path: Path) -> None:
+    """Padded values and lengths, at the sizes of the example and at others."""
+    model = made(Takes)
+    (x, lengths), (y, others) = cases(False, enforce_sorted)[:2]
+    packed = {
+        "first": pack_padded_sequence(x, lengths, enforce_sorted=enforce_sorted),
+        "second": pack_padded_sequence(y, others, enforce_sorted=enforce_sorted),
+    }
+    call = (packed, torch.randn(2, len(lengths), 6))
+    shapes = {
+        "sequences": {name: {"values": {0: f"{name}_time", 1: name}, "lengths": {0: name}} for name in packed},
+        "state": {1: "first"},
+    }
+    log = Log()
+    program = export(model, call, dynamic_shapes=shapes, log=log)
+    program.save(tmp_path / "model.onnx")
+    recorded = list(reference.cases(model, call, {}, program, log))
+    assert [each.label for each in recorded] == ["sample", "resized"]
+    samples = [ort_runner.Samples(each.label, each.inputs, each.outputs, each.exact) for each in recorded]
+    for each in samples:
+        assert each.inputs["sequences.first.lengths"].max() == len(each.inputs["sequences.first.values"])
+    assert len(samples[0].inputs["sequences.first.values"]) != len(samples[1].inputs["sequences.first.values"])
+    ort_runner.validate(tmp_path / "model.onnx", samples, provider="cpu", log=log)
+    assert not [finding for finding in log.findings if finding.level is Level.ERROR]
+
+    session = session_of(program)
+    metadata = session.get_modelmeta().custom_metadata_map
+    values, lengths = pad_packed_sequence(packed["first"])
+    again, others = pad_packed_sequence(packed["second"])
+    arguments = {
+        "sequences": {
+            "first": {"values": values.numpy(), "lengths": lengths.numpy()},
+            "second": {"values": again.numpy(), "lengths": others.numpy()},
+        },
+        "state": call[1].numpy(),
+    }
+    got = session.run(None, ort_runner.flattened(arguments, metadata))
+    nested = ort_runner.restored(dict(zip([each.name for each in session.get_outputs()], got, strict=True)), metadata)
+    want, want_lengths = pad_packed_sequence(model(*call)["steps"])
+    torch.testing.assert_close(torch.from_numpy(nested["steps"]["values"]), want)
+    assert nested["steps"]["lengths"].tolist() == want_lengths.tolist()

@@ -10,6 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
 from exporter.capture.inputs import arguments_of, leaves_of
+from exporter.capture.padded import call_padded
 from fx_passes.program import InputKind, OutputKind, Program
 
 TOLERANCE = 1e-3
@@ -29,7 +30,7 @@ def same_results(module: torch.nn.Module, call: tuple[Any, Any], program: Progra
     with torch.no_grad():
         given = torch.fx.Interpreter(program.graph_module).run(*(_own(value) for value in values))
         args, kwargs = pytree.tree_map(_own, call)
-        wanted = pytree.tree_leaves(copy.deepcopy(module)(*args, **kwargs))
+        wanted = pytree.tree_leaves(call_padded(copy.deepcopy(module), args, kwargs))
     user = [
         value for value, output in zip(given, program.outputs, strict=True) if output.kind is not OutputKind.MUTATION
     ]

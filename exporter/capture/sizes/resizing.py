@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from exporter.capture.inputs import arguments_of, leaves_of
+from exporter.capture.padded import refitted
 from exporter.capture.sizes.shapes import Request
 from fx_passes.program import Program
 from fx_passes.sizes import Size, size_of, sizes_of
@@ -179,7 +180,7 @@ def _at(module: torch.nn.Module, call: tuple[Any, Any], fed: Fed, chosen: Known)
     arguments = arguments_of(module, args, kwargs)
     leaves, spec = pytree.tree_flatten((args, {name: kwargs[name] for name in arguments if name in kwargs}))
     fresh = [leaf if each is None else _resize(*each, chosen) for leaf, each in zip(leaves, fed, strict=True)]
-    return pytree.tree_unflatten(fresh, spec)
+    return refitted(pytree.tree_unflatten(fresh, spec))
 
 
 def _resize(tensor: Any, sizes: tuple[Size, ...], chosen: Mapping[sympy.Symbol, int]) -> Any:

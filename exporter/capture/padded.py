@@ -1,0 +1,106 @@
+"""Packed sequences as inputs and outputs of a model: padded values and lengths, which ONNX has types for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.nn.utils import rnn
+from torch.nn.utils.rnn import PackedSequence
+from torch.utils import _pytree as pytree
+
+from exporter.capture.forward import replaced_forward
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A PackedSequence as `pad_packed_sequence` gives it: values [time, batch, *], lengths [batch].
+
+    `in_order` tells whether the sequences stand longest first, and the PackedSequence has no order of its own.
+    """
+
+    values: Any
+    lengths: Any
+    in_order: bool
+
+
+def _keyed(padded: Padded) -> tuple[list[tuple[Any, Any]], bool]:  # torch's keys do not keep its own protocol
+    pairs = [(pytree.GetAttrKey(name), getattr(padded, name)) for name in ("values", "lengths")]
+    return pairs, padded.in_order
+
+
+def _from(children: Iterable[Any], in_order: Any) -> Padded:
+    values, lengths = children
+    return Padded(values, lengths, in_order)
+
+
+pytree.register_pytree_node(
+    Padded,
+    lambda padded: ([padded.values, padded.lengths], padded.in_order),
+    _from,
+    serialized_type_name="torch.nn.utils.rnn.PackedSequence",
+    flatten_with_keys_fn=_keyed,
+)
+
+
+def as_padded(tree: Any) -> Any:
+    """The same arguments or results with `Padded` in the place of each PackedSequence."""
+    return _replaced(tree, PackedSequence, _padded)
+
+
+def as_packed(tree: Any) -> Any:
+    """The same arguments or results with a PackedSequence in the place of each `Padded`."""
+    return _replaced(tree, Padded, _packed)
+
+
+def call_padded(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+    """What the module returns, where arguments and results hold `Padded`."""
+    return as_padded(module(*as_packed(args), **as_packed(kwargs)))
+
+
+@contextmanager
+def padded_calls(module: torch.nn.Module) -> Iterator[None]:
+    """While a model is captured, it takes and gives `Padded`."""
+    if isinstance(module, torch.jit.ScriptModule):
+        yield
+        return
+    inner = module.forward
+
+    @functools.wraps(inner)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return as_padded(inner(*as_packed(args), **as_packed(kwargs)))
+
+    with replaced_forward(module, forward):
+        yield
+
+
+def _replaced(tree: Any, kind: type, form: Any) -> Any:
+    """The tree as it is where nothing in it is of the kind: some containers are more than what they hold."""
+    leaves, spec = pytree.tree_flatten(tree, is_leaf=lambda each: isinstance(each, kind))
+    if not any(isinstance(leaf, kind) for leaf in leaves):
+        return tree
+    return pytree.tree_unflatten([form(leaf) if isinstance(leaf, kind) else leaf for leaf in leaves], spec)
+
+
+def _padded(packed: PackedSequence) -> Padded:
+    values, lengths = rnn.pad_packed_sequence(packed)
+    return Padded(values, lengths, packed.sorted_indices is None)
+
+
+def _packed(padded: Padded) -> PackedSequence:
+    return rnn.pack_padded_sequence(padded.values, padded.lengths, enforce_sorted=padded.in_order)
+
+
+def refitted(tree: Any) -> Any:
+    """The same call with lengths that fit the values, where both were resized on their own: the longest is all of the
+    time, and the longest stand first where they have to."""
+    return _replaced(tree, Padded, _refitted)
+
+
+def _refitted(padded: Padded) -> Padded:
+    lengths = (padded.lengths + len(padded.values) - padded.lengths.max()).clamp(min=1)
+    return replace(padded, lengths=lengths.sort(descending=True).values if padded.in_order else lengths)
