@@ -9,6 +9,7 @@ import torch
 from exporter.lower.builder import Op, Value
 from exporter.lower.registry import lowering
 from exporter.lower.symbols import Size
+from exporter.lowerings.conv_batch_products import output_by_products, output_is_served, places_of
 from exporter.lowerings.conv_products import by_products, convolved, transposed
 from exporter.lowerings.windows import batched, numbers, unbatched, unless
 
@@ -135,17 +136,24 @@ def _conv(
 ) -> Value:
     """Conv; `pads` are those before each spatial axis, then those after."""
     axes = op.rank(weight) - 2
+    steps, apart = numbers(stride, axes, "stride"), numbers(dilation, axes, "dilation")
+    many = batched(op, x, axes)
     if by_products(x, groups):
-        steps, apart = numbers(stride, axes, "stride"), numbers(dilation, axes, "dilation")
-        y = convolved(op, batched(op, x, axes), weight, bias, steps, pads, apart, groups)
+        y = convolved(op, many, weight, bias, steps, pads, apart, groups)
+        return unbatched(op, y, x, axes)
+    before = pads[:axes]
+    places = places_of(op.sizes(many)[2:], op.sizes(weight)[2:], steps, before, apart)
+    if before == pads[axes:] and output_is_served(op, many, weight, places, groups):
+        y = output_by_products(op, many, weight, places, steps, before, apart)
+        y = y if bias is None else op.Add(y, op.Unsqueeze(bias, [*range(1, axes + 1)]))
         return unbatched(op, y, x, axes)
     y = op.Conv(
-        batched(op, x, axes),
+        many,
         weight,
         *([bias] if bias is not None else []),
-        strides=unless(numbers(stride, axes, "stride"), 1),
+        strides=unless(steps, 1),
         pads=unless(pads, 0),
-        dilations=unless(numbers(dilation, axes, "dilation"), 1),
+        dilations=unless(apart, 1),
         group=groups if groups != 1 else None,
     )
     return unbatched(op, y, x, axes)

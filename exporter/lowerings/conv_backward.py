@@ -9,7 +9,12 @@ import torch
 from exporter.lower.builder import Op, Value
 from exporter.lower.registry import lowering
 from exporter.lower.symbols import Size, is_symbolic, plain
-from exporter.lowerings.conv_backward_products import input_by_products, of_few_places, weight_by_products
+from exporter.lowerings.conv_batch_products import (
+    input_by_products,
+    of_few_places,
+    weight_by_products,
+    weight_is_served,
+)
 from exporter.lowerings.windows import cropped, numbers, unless
 
 aten = torch.ops.aten
@@ -38,14 +43,13 @@ def convolution_backward(
     steps, gaps = numbers(stride, axes, "stride"), numbers(dilation, axes, "dilation")
     before = numbers(padding, axes, "padding")
     wide, narrow = (grad_output, x) if transposed else (x, grad_output)
-    few = of_few_places(op, wide, narrow, groups)
     by_input = by_weight = by_bias = None
-    if output_mask[0] and few and not transposed:
+    if output_mask[0] and not transposed and of_few_places(op, wide, narrow, groups):
         by_input = input_by_products(op, grad_output, x, weight, steps, before, gaps)
     elif output_mask[0]:
         to_input = _input_of_transposed if transposed else _input_of_plain
         by_input = to_input(op, grad_output, x, weight, steps, before, gaps, groups)
-    if output_mask[1] and few:
+    if output_mask[1] and weight_is_served(op, wide, narrow, groups):
         by_weight = weight_by_products(op, wide, narrow, weight, steps, before, gaps)
     elif output_mask[1]:
         by_weight = _weight(op, wide, narrow, weight, steps, before, gaps, groups)

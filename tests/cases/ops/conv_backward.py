@@ -45,8 +45,31 @@ FEW = (
 )
 """Outputs of so few places that products of matrices serve."""
 
+MANY = (
+    OpCase(
+        backward,
+        f(2, 4, 6, 7),
+        f(2, 16, 6, 7),
+        f(4, 16, 3, 3),
+        [4],
+        [1, 1],
+        [1, 1],
+        [1, 1],
+        False,
+        NONE,
+        1,
+        ALL,
+        dynamic="n 4 6 7, n 16 6 7",
+        tol={torch.float32: (1e-5, 5e-5)},
+        why="sums of hundreds of products, in another order",
+    ),
+    OpCase(backward, f(2, 4, 20), f(2, 17, 41), f(4, 17, 3), [4], [2], [1], [2], False, [0], 1, ALL),
+)
+"""Outputs of more places, where a product serves the gradient of the weight."""
+
 CASES = (
     *FEW,
+    *MANY,
     OpCase(
         backward, f(2, 4, 8), f(2, 3, 8), f(4, 3, 3), [4], [1], [1], [1], False, [0], 1, ALL, dynamic="n 4 l, n 3 l"
     ),
