@@ -178,28 +178,28 @@ OUTPUT_DRIFT = Rule(
     "OutputDrift",
     ERROR,
     "Output '{output}' differs from PyTorch on '{provider}'. Its error is {ratio:.3g} times its budget. "
-    "The worst difference is {worst:.3g}. Cause: {cause}.",
+    "The worst difference is {worst:.3g}. Seen with the inputs '{sample}'. Cause: {cause}.",
 )
 NON_FINITE_OUTPUT = Rule(
     "FXP5003",
     "NonFiniteOutput",
     ERROR,
     "Output '{output}' is NaN or infinite at other elements than in PyTorch on '{provider}'. "
-    "That is so for {count} elements. Cause: {cause}.",
+    "That is so for {count} elements. Seen with the inputs '{sample}'. Cause: {cause}.",
 )
 OUTPUT_SHAPE_MISMATCH = Rule(
     "FXP5004",
     "OutputShapeMismatch",
     ERROR,
     "Output '{output}' has another shape than in PyTorch. ONNX Runtime: '{shape}'; PyTorch: '{expected}'. "
-    "Cause: {cause}.",
+    "Seen with the inputs '{sample}'. Cause: {cause}.",
 )
 OUTPUT_TYPE_MISMATCH = Rule(
     "FXP5005",
     "OutputTypeMismatch",
     ERROR,
     "Output '{output}' has another type than in PyTorch. ONNX Runtime: '{type}'; PyTorch: '{expected}'. "
-    "Cause: {cause}.",
+    "Seen with the inputs '{sample}'. Cause: {cause}.",
 )
 
 DISTRIBUTION_DRIFT = Rule(
@@ -216,7 +216,12 @@ MODEL_REJECTED = Rule("FXP6001", "ModelRejected", ERROR, "The ONNX model is not 
 KERNEL_MISSING = Rule(
     "FXP6002", "KernelMissing", ERROR, "ONNX Runtime has no kernel for '{op}' on '{provider}'. It said: '{error}'."
 )
-RUNTIME_FAILED = Rule("FXP6003", "RuntimeFailed", ERROR, "ONNX Runtime failed to run the model. It said: '{error}'.")
+RUNTIME_FAILED = Rule(
+    "FXP6003",
+    "RuntimeFailed",
+    ERROR,
+    "ONNX Runtime failed to run the model. It said: '{error}'. Seen with the inputs '{sample}'.",
+)
 PROVIDER_FELL_BACK = Rule(
     "FXP6004", "ProviderFellBack", WARNING, "'{used}' ran in the place of '{provider}'. Reason: '{detail}'."
 )
@@ -237,7 +242,10 @@ EXTERNAL_DATA_MISSING = Rule(
     "FXP7002", "ExternalDataMissing", ERROR, "The weights in '{name}' cannot be read. Reason: '{reason}'."
 )
 CONTRACT_BROKEN = Rule(
-    "FXP7004", "ContractBroken", ERROR, "The model does not keep what was asked for '{name}'. Reason: '{detail}'."
+    "FXP7004",
+    "ContractBroken",
+    ERROR,
+    "The model does not keep what was asked for '{name}'. Reason: '{detail}'. Seen with the inputs '{sample}'.",
 )
 BUDGET_EXCEEDED = Rule(
     "FXP7005", "BudgetExceeded", ERROR, "'{name}' is over the budget. It is {value}; the budget is {limit}."

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from exporter.capture.keywords import in_order
 from exporter.capture.padded import as_padded, call_padded
 from exporter.capture.places import place_of_module
 from exporter.capture.sizes.resizing import at_hard_sizes, resized
+from exporter.capture.sizes.values import at_hard_values, at_other_values
 from exporter.lower.weights import has_no_values
 from exporter.pipeline import OnnxProgram
 from fx_passes.program import OutputKind, Program
@@ -36,6 +38,8 @@ DRAWS = 16
 LATER = "later"
 CALLS_BEFORE = 2
 """Calls of a model with a state before the one that is compared: after the first it may still be all zeros."""
+
+NONE_FURTHER: Mapping[str, tuple[tuple[Any, ...], Mapping[str, Any]]] = MappingProxyType({})
 
 COPIED_LIMIT = 256 * 1024 * 1024
 """Bytes of weights up to which a copy of the model in float64 is made, which holds them three times."""
@@ -61,35 +65,59 @@ def cases(
     log: Log,
     *,
     hard: bool = False,
+    label: str = "sample",
+    further: Mapping[str, tuple[tuple[Any, ...], Mapping[str, Any]]] = NONE_FURTHER,
 ) -> Iterator[Case]:
-    """Runs eager PyTorch on the example ("sample"), where sizes are dynamic, on another size of each ("resized"), and
-    where the model has a state that it changes, on the example after some calls ("later").
+    """Runs eager PyTorch on the example, which is called `label`; on the `further` calls, by their labels; where sizes
+    are dynamic, on another size of each ("resized"); where sizes depend on values, on other values ("other values");
+    and where the model has a state that it changes, on the example after some calls ("later").
 
     With `hard`, also at the smallest, the largest and a prime size, and on zeros, NaN and other values that kernels get
-    wrong, see `at_hard_sizes` and `adversarial`. Inputs that eager PyTorch itself refuses are reported as
-    ValidationSkipped. The model's state is afterwards what it was.
+    wrong, see `at_hard_sizes`, `at_hard_values` and `adversarial`. Inputs of ours that eager PyTorch refuses are
+    reported as ValidationSkipped, the user's as InputMismatch. The model's state is afterwards what it was.
     """
     module = model.module() if isinstance(model, torch.export.ExportedProgram) else unwrapped(model)
     call = as_padded((tuple(args), in_order(module, kwargs)))
     random = any(finding.rule is rules.RANDOMNESS_CAPTURED for finding in exported.log.findings)
-    yield _record("sample", module, call, exported.program, random=random)
-    further: list[tuple[str, str, tuple[Any, Any]]] = []
-    if (other := resized(module, call, exported.program)) is not None:
-        further.append(("resized", "at another size", other))
-    if hard:
-        further += [(label, f"at the {label} size", at) for label, at in at_hard_sizes(module, call, exported.program)]
-        further += [(label, f"on {label}", changed) for label, changed in adversarial(call)]
-    if _state_inputs(exported.program):
-        further.append((LATER, "after some calls", call))
-    for label, how, changed in further:
-        record = _record_later if label == LATER else _record
+    yield _record(label, module, call, exported.program, random=random)
+    for name, (others, named) in further.items():
         try:
-            case = record(label, module, changed, exported.program, random=random)
+            yield _record(name, module, (tuple(others), in_order(module, named)), exported.program, random=random)
+        except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is told
+            log.report(
+                rules.INPUT_MISMATCH, at=place_of_module(module), name=name, error=f"{_one_line(error)} with {name}"
+            )
+    for name, how, changed in _of_ours(module, call, exported.program, hard=hard):
+        record = _record_later if name == LATER else _record
+        try:
+            case = record(name, module, changed, exported.program, random=random)
         except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is the reason
-            reason = f"eager PyTorch fails {how}: {type(error).__name__}: {error}".splitlines()[0]
-            log.report(rules.VALIDATION_SKIPPED, at=place_of_module(module), name=label, reason=reason)
+            reason = f"eager PyTorch fails {how}: {_one_line(error)}"
+            log.report(rules.VALIDATION_SKIPPED, at=place_of_module(module), name=name, reason=reason)
             continue
         yield case
+
+
+def _of_ours(
+    module: torch.nn.Module, call: tuple[Any, Any], program: Program, *, hard: bool
+) -> Iterator[tuple[str, str, tuple[Any, Any]]]:
+    """(label, what it is in words, call) of what is tried besides the user's own calls."""
+    if (other := resized(module, call, program)) is not None:
+        yield "resized", "at another size", other
+    values = at_hard_values if hard else at_other_values
+    for label, changed in values(module, call, program):
+        yield label, f"on {label}", changed
+    if hard:
+        for label, changed in at_hard_sizes(module, call, program):
+            yield label, f"at the {label} size", changed
+        for label, changed in adversarial(call):
+            yield label, f"on {label}", changed
+    if _state_inputs(program):
+        yield LATER, "after some calls", call
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _record_later(
@@ -138,7 +166,13 @@ def _equal(one: np.ndarray, other: np.ndarray) -> bool:
 def fed(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> dict[str, torch.Tensor]:
     """What a call feeds the captured graph, by the names of its inputs; numbers as tensors without axes."""
     values = {leaf.path: leaf.value for leaf in leaves_of(arguments_of(module, *call))}
-    found = {entry.name: values[entry.path or entry.name] for entry in program.user_inputs}
+    found = {entry.name: values.get(entry.path or entry.name) for entry in program.user_inputs}
+    missing = [name for name, value in found.items() if value is None]
+    known = {entry.path or entry.name for entry in program.user_inputs}
+    other = [path for path, value in values.items() if isinstance(value, torch.Tensor) and path not in known]
+    if missing or other:
+        told = ", ".join(f"'{name}'" for name in (*missing, *other))
+        raise TypeError(f"these are other inputs than the model was captured with ({told})")
     return {name: torch.as_tensor(value) for name, value in found.items()}
 
 

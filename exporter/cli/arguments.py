@@ -27,9 +27,15 @@ Input = Annotated[
         "no dims), or a Python number: scale=1.5. Whole numbers are 0 and 1 where no range is given. Repeatable.",
     ),
 ]
-Inputs = Annotated[
-    Path | None,
-    typer.Option("--inputs", metavar="FILE", help="Example inputs: .npz, or .pt with a dict of tensors, by name."),
+INPUTS_HELP = "Example inputs: .npz, or .pt with a dict of tensors, by name."
+Inputs = Annotated[Path | None, typer.Option("--inputs", metavar="FILE", help=INPUTS_HELP)]
+SampleFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--inputs",
+        metavar="FILE",
+        help=f"{INPUTS_HELP} Repeatable: the model is captured with the first and validated with each.",
+    ),
 ]
 Dynamic = Annotated[
     list[str] | None,

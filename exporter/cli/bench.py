@@ -75,7 +75,7 @@ def bench(asked: Bench, log: Log) -> str:
     from ort_runner.failures import Failure
 
     with log.stage("load"):
-        source = with_inputs(load(asked.against), asked.input, asked.inputs)
+        source = with_inputs(load(asked.against), asked.input, [asked.inputs] if asked.inputs else [])
         fed = inputs_of(asked.path, source, asked.against)
     rows: dict[str, Latency | str] = {}
     with log.stage("onnxruntime"):

@@ -22,7 +22,7 @@ def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
     against: Annotated[str, typer.Option("--against", metavar="SOURCE", help="The model in PyTorch, as for export.")],
     input: arguments.Input = None,
-    inputs: arguments.Inputs = None,
+    inputs: arguments.SampleFiles = None,
     dynamic: arguments.Dynamic = None,
     provider: arguments.Provider = "auto",
     repro: arguments.Repro = None,
@@ -41,7 +41,7 @@ def command(
     told: list[Attribution] = []
     if repro is not None:
         require_folder(repro, "--repro")
-    given = input or (), inputs, dynamic or ()
+    given = input or (), inputs or (), dynamic or ()
     asked = Comparison(model, against, *given, provider, plugin or (), repro=repro, told=told.append)
 
     def work(log: Log) -> str:

@@ -18,7 +18,7 @@ from exporter.cli.usage import UsageError
 def command(
     source: arguments.Source,
     input: arguments.Input = None,
-    inputs: arguments.Inputs = None,
+    inputs: arguments.SampleFiles = None,
     dynamic: arguments.Dynamic = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="PATH", help="The ONNX file; NAME.onnx by default.")
@@ -72,7 +72,7 @@ def command(
     request = Request(
         source=source,
         input=input or (),
-        inputs=inputs,
+        inputs=inputs or (),
         dynamic=dynamic or (),
         output=output or Path(f"{short_name(source)}.onnx"),
         opset=opset,
@@ -98,10 +98,8 @@ def command(
     written = {"--output": request.output} | ({"--sarif": sarif} if sarif else {})
     for option, path in written.items():
         require_writable(path, option)
-    options = {"--inputs": inputs, "--weights": weights}
-    read = {"SOURCE": Path(source.rpartition(":")[0] or source)} | {
-        name: path for name, path in options.items() if path
-    }
+    read = {"SOURCE": Path(source.rpartition(":")[0] or source)} | {f"--inputs {path}": path for path in inputs or ()}
+    read |= {"--weights": weights} if weights else {}
     require_apart(read | written)
     for option, folder in {"--dump": dump, "--repro": repro}.items():
         if folder is not None:

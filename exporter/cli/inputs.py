@@ -151,11 +151,26 @@ def read_pt(path: Path) -> object:
 READERS = {".npz": read_npz, ".pt": read_pt}
 
 
-def with_inputs(source: Source, texts: Sequence[str], stored: Path | None) -> Source:
-    """The source with the inputs of the command line over its own, checked against the signature of `forward`."""
+def with_inputs(source: Source, texts: Sequence[str], stored: Sequence[Path]) -> Source:
+    """The source with the inputs of the command line over its own, checked against the signature of `forward`.
+
+    Of several files each is a sample, called by its path: the first is the example, the others are further calls.
+    """
+    if len({path.resolve() for path in stored}) < len(stored):
+        raise UsageError(f"--inputs names a file twice ({', '.join(map(str, stored))}); name each once.")
+    drawn, first = drawn_inputs(texts), stored_inputs(stored[0]) if stored else {}
+    example = with_sample(source, first | drawn)
+    if len(stored) < 2:
+        return example
+    others = {str(path): with_sample(source, stored_inputs(path) | drawn, str(path)) for path in stored[1:]}
+    further = {label: (other.args or (), other.kwargs) for label, other in others.items()}
+    return replace(example, label=str(stored[0]), further=further)
+
+
+def with_sample(source: Source, named: Mapping[str, object], file: str = "") -> Source:
+    """The source with inputs by name over its own. `file` is where they come from, to be told."""
     from torch.export import ExportedProgram
 
-    named = (stored_inputs(stored) if stored else {}) | drawn_inputs(texts)
     if isinstance(source.model, ExportedProgram):
         return with_program_inputs(source, named)
     signature = inspect.signature(source.model.forward)
@@ -171,7 +186,10 @@ def with_inputs(source: Source, texts: Sequence[str], stored: Path | None) -> So
     try:
         signature.bind(*args, **source.kwargs)
     except TypeError as error:
-        raise UsageError(f"The inputs do not fit forward{signature} of '{source.name}': {error}; {FORMS}.") from error
+        held = f" of '{file}'" if file else ""
+        raise UsageError(
+            f"The inputs{held} do not fit forward{signature} of '{source.name}': {error}; {FORMS}."
+        ) from error
     return replace(source, args=args)
 
 

@@ -41,7 +41,7 @@ class Request:
 
     source: str
     input: Sequence[str]
-    inputs: Path | None
+    inputs: Sequence[Path]
     dynamic: Sequence[str]
     output: Path
     opset: int | None

@@ -22,12 +22,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+Call = tuple[tuple[object, ...], Mapping[str, object]]
+"""Positional and keyword arguments."""
+
 MODEL = "a model, or a function that returns a model or (model, args[, kwargs[, dynamic_shapes]])"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What SOURCE names. `args` is None where it brings no example inputs."""
+    """What SOURCE names. `args` is None where it brings no example inputs.
+
+    `label` is what findings call the example, `further` holds other calls to validate with, by their labels.
+    """
 
     name: str
     model: nn.Module | ExportedProgram
@@ -35,6 +41,8 @@ class Source:
     kwargs: Mapping[str, object] = field(default_factory=dict)
     dynamic_shapes: Any = None  # the nested specification of torch.export, which has no type
     weights: Path | None = None  # a checkpoint that SOURCE brings, whose values the model is without
+    label: str = "sample"
+    further: Mapping[str, Call] = field(default_factory=dict)
 
 
 def load(text: str) -> Source:

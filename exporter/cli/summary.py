@@ -112,8 +112,9 @@ def verdict(validation: Validation | None) -> Iterable[str]:
         return
     equal = all(sample.passed for sample in validation.samples)
     yield f"{'equal to' if equal else 'NOT equal to'} PyTorch on {validation.provider}"
+    width = max(8, *(len(sample.label) for sample in validation.samples))
     for sample in validation.samples:
-        yield f"  {sample.label:<8} {'; '.join(_told(sample)) or 'nothing compared'}"
+        yield f"  {sample.label:<{width}} {'; '.join(_told(sample)) or 'nothing compared'}"
 
 
 def _told(sample: SampleResult) -> Iterable[str]:

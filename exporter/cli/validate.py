@@ -31,7 +31,7 @@ def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
     against: Annotated[str, typer.Option("--against", metavar="SOURCE", help="The model in PyTorch, as for export.")],
     input: arguments.Input = None,
-    inputs: arguments.Inputs = None,
+    inputs: arguments.SampleFiles = None,
     dynamic: arguments.Dynamic = None,
     provider: arguments.Provider = "auto",
     bisect: arguments.Bisect = True,
@@ -53,7 +53,7 @@ def command(
     if repro is not None:
         require_folder(repro, "--repro")
     asked = Comparison(
-        model, against, input or (), inputs, dynamic or (), provider, plugin or (), bisect, repro, adversarial
+        model, against, input or (), inputs or (), dynamic or (), provider, plugin or (), bisect, repro, adversarial
     )
     raise typer.Exit(run(lambda log: compare(asked, log), Report(against, format, sarif, fail_on)))
 
@@ -65,7 +65,7 @@ class Comparison:
     path: Path
     against: str
     input: Sequence[str]
-    inputs: Path | None
+    inputs: Sequence[Path]
     dynamic: Sequence[str]
     provider: str
     plugin: Sequence[str] = ()

@@ -85,7 +85,18 @@ def samples_of(source: Source, program: OnnxProgram, log: Log, *, hard: bool = F
     from ort_runner import Samples
 
     try:
-        cases = list(reference.cases(source.model, source.args or (), source.kwargs, program, log, hard=hard))
+        cases = list(
+            reference.cases(
+                source.model,
+                source.args or (),
+                source.kwargs,
+                program,
+                log,
+                hard=hard,
+                label=source.label,
+                further=source.further,
+            )
+        )
     except Exception:
         error = failure_in_eager(source)
         if error is None:

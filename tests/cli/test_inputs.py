@@ -79,7 +79,7 @@ def test_a_bad_input_is_one_line(text: str, said: str) -> None:
 
 
 def given(name: str, *texts: str, stored: Path | None = None) -> Source:
-    return with_inputs(load(f"models.py:{name}"), texts, stored)
+    return with_inputs(load(f"models.py:{name}"), texts, [stored] if stored else [])
 
 
 def kinds(values: Sequence[object]) -> list[object]:
@@ -200,8 +200,8 @@ def test_a_bad_dim_is_one_line(folder: Path, text: str, said: str) -> None:
 def test_an_exported_program_is_already_decided(folder: Path) -> None:
     torch.export.save(torch.export.export(torch.nn.Linear(4, 2), (torch.ones(2, 4),)), "linear.pt2")
     source = load("linear.pt2")
-    assert with_inputs(source, (), None) is source
+    assert with_inputs(source, (), ()) is source
     with pytest.raises(UsageError, match="already captured"):
-        with_inputs(source, ["input=2x4"], None)
+        with_inputs(source, ["input=2x4"], ())
     with pytest.raises(UsageError, match="already captured"):
         with_dynamic(source, ["input:0=batch"])

@@ -70,7 +70,15 @@ def log(model_file: str) -> Log:
         )
     stub = Fix("Paste a lowering.", applicability=Applicability.PLACEHOLDERS, code="def twist(op, x, n):\n    ...")
     log.report(rules.NO_ONNX_LOWERING, Place(model_file, 8), op="mylib.other.default", fixes=[stub])
-    log.report(rules.OUTPUT_DRIFT, output="y", provider="cpu", ratio=3.25, worst=float("nan"), cause="not looked for")
+    log.report(
+        rules.OUTPUT_DRIFT,
+        output="y",
+        provider="cpu",
+        ratio=3.25,
+        worst=float("nan"),
+        sample="sample",
+        cause="not looked for",
+    )
     return log
 
 

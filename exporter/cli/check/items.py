@@ -31,7 +31,7 @@ class Item:
     opset: int
     provider: str
     inputs: tuple[str, ...] = ()
-    samples: str | None = None
+    samples: tuple[str, ...] = ()
     dynamic: tuple[str, ...] = ()
     plugin: tuple[str, ...] = ()
     allow_specialization: bool = False
@@ -92,7 +92,7 @@ def tasks_of_model(model: Model, defaults: Choices) -> list[Task]:
             opset=opset,
             provider=provider,
             inputs=tuple(f"{name}={typed(value)}" for name, value in model.inputs.items()),
-            samples=model.samples,
+            samples=tuple(each(model.samples)) if model.samples else (),
             dynamic=tuple(f"{name}:{dims}" for name, dims in model.dynamic.items()),
             plugin=tuple(said(model.plugin, defaults.plugin, [])),
             allow_specialization=said(model.allow_specialization, defaults.allow_specialization, False),

@@ -87,8 +87,8 @@ class Model(Choices):
     """FILE.py:NAME, package.module:NAME, or a .pt2 file, as for `fxport export`."""
     inputs: dict[str, str | int | float | bool] = {}
     """Example inputs by argument: ids = "2x16:int64:0..999", image = "1x3x32x32", scale = 1.5."""
-    samples: str | None = None
-    """A file of example inputs: .npz, or .pt with a dict of tensors, by argument."""
+    samples: str | Annotated[list[str], Field(min_length=1)] | None = None
+    """Example inputs: .npz, or .pt with a dict of tensors, by argument; of several files, each is validated with."""
     dynamic: dict[str, str] = {}
     """Dims that may vary, by argument: ids = "0=batch,1=sequence"."""
     input_names: list[str] | None = None

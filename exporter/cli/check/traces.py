@@ -48,7 +48,7 @@ class Traces:
 
     def files(self, item: Item, written: Path) -> list[str]:
         """The user's files that the result depends on, sorted; none of the folder that the model is `written` to."""
-        named = [item.samples or "", item.source if item.source.endswith(".pt2") else ""]
+        named = [*item.samples, item.source if item.source.endswith(".pt2") else ""]
         modules = [getattr(module, "__file__", None) for _, module in self._imported()]
         found = {os.path.abspath(path) for path in (*named, *modules) if path} | self._opened
         found = {path for path in found if _counts(path)}

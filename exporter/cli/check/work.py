@@ -79,7 +79,7 @@ def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) 
             input_names=item.input_names,
             output_names=item.output_names,
         )
-        samples = Path(item.samples) if item.samples else None
+        samples = [Path(name) for name in item.samples]
         source = with_dynamic(with_inputs(loaded(item.source, modules), item.inputs, samples), item.dynamic)
     checked = check_one(
         source, options, path, item.provider, log, Tolerances(item.atol, item.rtol), isolate=False
