@@ -1,10 +1,12 @@
-"""What the user wants to hear: `--select`, `--ignore`, `--severity FXP5002=error` → levels for a Log."""
+"""What the user wants to hear: `--select`, `--ignore`, `--severity FXP5002=error` → levels of rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from diagnostics.model import Level
+from diagnostics.log import Revision
+from diagnostics.model import Finding, Level
 from diagnostics.rules import RULES
 
 # Of these stages an error means that there is no model: to hear less of it would not make one.
@@ -36,6 +38,16 @@ def levels(
                 _refuse_fatal(rule_id)
             found[rule_id] = Level(level)
     return found
+
+
+def by_levels(levels: Mapping[str, Level | None]) -> Revision:
+    """A revision of findings that were made without `levels`: those not wanted are left out."""
+
+    def revise(findings: Sequence[Finding]) -> Sequence[Finding]:
+        pairs = [(finding, levels.get(finding.rule.id, finding.level)) for finding in findings]
+        return [replace(finding, level=level) for finding, level in pairs if level is not None]
+
+    return revise
 
 
 def _matching(name: str) -> list[str]:

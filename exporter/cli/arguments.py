@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from exporter.cli.edge import FailOn, Format
-
 Source = Annotated[
     str,
     typer.Argument(
@@ -78,21 +76,3 @@ Weights = Annotated[
         help="A checkpoint with the weights: safetensors, an index of shards, torch.save, or a folder of them.",
     ),
 ]
-Sarif = Annotated[Path | None, typer.Option("--sarif", metavar="PATH", help="Write the findings as SARIF 2.1.0.")]
-FailOnLevel = Annotated[
-    FailOn, typer.Option("--fail-on", help="Exit with 1 for findings of this level and above; no model is always 1.")
-]
-Baseline = Annotated[
-    Path | None,
-    typer.Option("--baseline", metavar="OLD.sarif", help="An earlier log: findings are new, unchanged or absent."),
-]
-Select = Annotated[
-    list[str] | None,
-    typer.Option("--select", metavar="RULES", help="Only these rules, by id, name or beginning: FXP4. Repeatable."),
-]
-Ignore = Annotated[list[str] | None, typer.Option("--ignore", metavar="RULES", help="Not these rules. Repeatable.")]
-Severity = Annotated[
-    list[str] | None,
-    typer.Option("--severity", metavar="RULE=LEVEL", help="Another level for a rule: FXP4001=error. Repeatable."),
-]
-OutputFormat = Annotated[Format, typer.Option("--format", help="How the findings are printed.")]

@@ -11,7 +11,7 @@ import typer
 
 from diagnostics import Log
 from exporter.cli import arguments
-from exporter.cli.edge import FailOn, Format, Report, run
+from exporter.cli.edge import Report, run
 from exporter.cli.inputs import with_inputs
 from exporter.cli.source import Source, load, one_line, require_file
 from exporter.cli.summary import size
@@ -50,7 +50,7 @@ def command(
     require_file(model)
     require_provider(provider)
     asked = Bench(model, against, input or (), inputs, provider, runs, warmup, threads, compile)
-    raise typer.Exit(run(lambda log: bench(asked, log), Report(against, Format.TEXT, None, FailOn.ERROR)))
+    raise typer.Exit(run(lambda log: bench(asked, log), Report(against, run="bench")))
 
 
 @dataclass(frozen=True, slots=True)

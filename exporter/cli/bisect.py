@@ -11,13 +11,15 @@ import typer
 from diagnostics import Log
 from exporter.cli import arguments
 from exporter.cli.attribution import Attribution
-from exporter.cli.edge import FailOn, Format, Report, run
-from exporter.cli.output import require_folder, require_writable
+from exporter.cli.edge import run
+from exporter.cli.output import require_folder
+from exporter.cli.reporting import Reporting, reports
 from exporter.cli.source import require_file, shown
 from exporter.cli.summary import plural
 from exporter.cli.validate import Comparison, compare
 
 
+@reports()
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
     against: Annotated[str, typer.Option("--against", metavar="SOURCE", help="The model in PyTorch, as for export.")],
@@ -27,17 +29,13 @@ def command(
     provider: arguments.Provider = "auto",
     repro: arguments.Repro = None,
     plugin: arguments.Plugin = None,
-    sarif: arguments.Sarif = None,
-    fail_on: arguments.FailOnLevel = FailOn.ERROR,
-    format: arguments.OutputFormat = Format.TEXT,
+    reporting: Reporting = Reporting(),
 ) -> None:
     """Find the stage and the line that a difference from PyTorch comes from.
 
     Exit codes are those of `fxport export`.
     """
     require_file(model)
-    if sarif is not None:
-        require_writable(sarif, "--sarif")
     told: list[Attribution] = []
     if repro is not None:
         require_folder(repro, "--repro")
@@ -47,7 +45,7 @@ def command(
     def work(log: Log) -> str:
         return "\n".join([compare(asked, log), *(line for found in told for line in story(found))])
 
-    raise typer.Exit(run(work, Report(against, format, sarif, fail_on)))
+    raise typer.Exit(run(work, reporting.resolved("bisect", against)))
 
 
 def story(found: Attribution) -> Iterator[str]:

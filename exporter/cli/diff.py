@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from diagnostics import Log, Place, Rule, rules
-from exporter.cli import arguments
 from exporter.cli.check.facts import contract_of, operators_of
 from exporter.cli.check.lock import differing
-from exporter.cli.edge import FailOn, Format, Report, run
-from exporter.cli.output import require_writable
+from exporter.cli.edge import run
+from exporter.cli.reporting import Reporting, reports
 from exporter.cli.source import one_line, require_file
 from exporter.cli.summary import count_nodes, plural
 from exporter.cli.usage import UsageError
@@ -26,12 +25,11 @@ Change = tuple[Rule, Mapping[str, Any]]  # Any: facts are what a rule's message 
 Comparison = Callable[[Any, Any], Iterator[Change]]  # Any: ir.Model, which is imported on use
 
 
+@reports()
 def command(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="An ONNX file.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="Another.")],
-    sarif: arguments.Sarif = None,
-    fail_on: arguments.FailOnLevel = FailOn.ERROR,
-    format: arguments.OutputFormat = Format.TEXT,
+    reporting: Reporting = Reporting(),
 ) -> None:
     """Tell two ONNX files apart: interface, operators, weights.
 
@@ -40,9 +38,7 @@ def command(
     """
     for path in (old, new):
         require_file(path)
-    if sarif is not None:
-        require_writable(sarif, "--sarif")
-    raise typer.Exit(run(lambda log: compare(old, new, log), Report(str(new), format, sarif, fail_on)))
+    raise typer.Exit(run(lambda log: compare(old, new, log), reporting.resolved("diff", str(new))))
 
 
 def compare(old: Path, new: Path, log: Log) -> str:

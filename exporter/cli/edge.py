@@ -10,12 +10,14 @@ from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
 from diagnostics import BaselineState, Finding, Level, Log, Stop, rules
 from diagnostics.source import place_of_exception
 from exporter.cli.definition import definition_of
+from exporter.cli.faces import FACES, Format, write_reports
 from exporter.cli.policy import revisions_of
 from exporter.cli.progress import progress_of
 from exporter.cli.ranks import follows
@@ -34,11 +36,11 @@ class FailOn(StrEnum):
     NEVER = "never"
 
 
-class Format(StrEnum):
-    """The face in which the findings are printed."""
+class SarifProfile(StrEnum):
+    """For whom SARIF is written: the keys of `diagnostics.sarif.PROFILES`."""
 
-    TEXT = "text"
-    JSON = "json"
+    FULL = "full"
+    IDE = "ide"
     GITHUB = "github"
     GITLAB = "gitlab"
 
@@ -48,14 +50,18 @@ class Report:
     """Where and how a run is reported. `source` is SOURCE as typed: findings without a place are shown there.
 
     `levels` are those of rules by id, None for one that is not wanted; `baseline` the findings of an earlier run.
+    `run` is the subcommand, `profile` for whom SARIF is written, `folder` takes all faces that are files.
     """
 
     source: str
-    format: Format
-    sarif: Path | None
-    fail_on: FailOn
+    format: Format = Format.TEXT
+    sarif: Path | None = None
+    fail_on: FailOn = FailOn.ERROR
     levels: Mapping[str, Level | None] = field(default_factory=dict)
     baseline: Sequence[Finding] | None = None
+    run: str = "export"
+    profile: SarifProfile = SarifProfile.FULL
+    folder: Path | None = None
 
 
 def run(work: Callable[[Log], str], report: Report) -> int:
@@ -92,7 +98,7 @@ def run(work: Callable[[Log], str], report: Report) -> int:
     finally:
         if wanted and not follows():
             try:
-                write_sarif(log, report, started, failure)
+                write_files(log, report, started, failure)
             finally:
                 print_report(log, report.format, summary)
     return code
@@ -111,60 +117,32 @@ def at_least(finding: Finding, fail_on: FailOn) -> bool:
 
 
 def print_report(log: Log, form: Format, summary: str) -> None:
-    """Findings and summary to standard output; in JSON the log alone, so that it can be parsed."""
-    for text in (FACES[form](log), "" if form in (Format.JSON, Format.GITLAB) else summary):
+    """Findings and summary to standard output; of what programs read the log alone, so that it can be parsed."""
+    face = FACES[form]
+    for text in (face.render(log), summary if face.has_summary else ""):
         if text.strip():
             print(text.rstrip("\n"))
 
 
-def as_text(log: Log) -> str:
-    from diagnostics.text import render
-
-    return render(log, color=sys.stdout.isatty())
-
-
-def as_json(log: Log) -> str:
-    from diagnostics.json_log import render
-
-    return render(log)
-
-
-def as_github(log: Log) -> str:
-    from diagnostics.github import render
-
-    return render(log)
-
-
-def as_gitlab(log: Log) -> str:
-    from diagnostics.gitlab import render
-
-    return render(log)
-
-
-FACES: Mapping[Format, Callable[[Log], str]] = {
-    Format.TEXT: as_text,
-    Format.JSON: as_json,
-    Format.GITHUB: as_github,
-    Format.GITLAB: as_gitlab,
-}
-
-
-def write_sarif(log: Log, report: Report, started: datetime, failure: str | None) -> None:
-    """The SARIF file, if it was asked for."""
-    if report.sarif is None:
+def write_files(log: Log, report: Report, started: datetime, failure: str | None) -> None:
+    """The SARIF file and the folder of reports, as far as they were asked for. Raises UsageError."""
+    if report.sarif is None and report.folder is None:
         return
     from diagnostics import sarif
 
     about = sarif.About(
         model=report.source,
-        run="export",
+        run=report.run,
         command=sys.argv,
         failure=failure,
         started=started,
         ended=datetime.now(UTC),
         version=metadata.version("fxport"),
     )
+    place = definition_of(report.source)
+    document = sarif.as_text(sarif.to_sarif(log, profile=report.profile, default_place=place, about=about))
+    faces = {form: partial(face.render, log) for form, face in FACES.items() if face.file}
     try:
-        sarif.write_sarif(log, report.sarif, default_place=definition_of(report.source), about=about)
+        write_reports(document, faces, report.sarif, report.folder)
     except OSError as error:
-        raise UsageError(f"--sarif '{report.sarif}' cannot be written: {error}; name another place.") from error
+        raise UsageError(f"'{error.filename}' cannot be written: {error.strerror}; name another place.") from error

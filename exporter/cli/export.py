@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from exporter.cli import arguments, ranks
-from exporter.cli.edge import FailOn, Format, Report, run
+from exporter.cli.edge import run
 from exporter.cli.output import require_apart, require_folder, require_writable
-from exporter.cli.policy import baseline_of, levels_of
+from exporter.cli.reporting import Reporting, reports
 from exporter.cli.request import ExternalData, Request, export_and_validate
 from exporter.cli.usage import UsageError
 
 
+@reports()
 def command(
     source: arguments.Source,
     input: arguments.Input = None,
@@ -29,13 +30,6 @@ def command(
     repro: arguments.Repro = None,
     adversarial: arguments.Adversarial = False,
     predict: arguments.Predict = None,
-    sarif: arguments.Sarif = None,
-    fail_on: arguments.FailOnLevel = FailOn.ERROR,
-    format: arguments.OutputFormat = Format.TEXT,
-    baseline: arguments.Baseline = None,
-    select: arguments.Select = None,
-    ignore: arguments.Ignore = None,
-    severity: arguments.Severity = None,
     no_validate: Annotated[bool, typer.Option("--no-validate", help="Do not run the model.")] = False,
     dump: Annotated[Path | None, typer.Option("--dump", metavar="DIR", help="Write the graph after each pass.")] = None,
     external_data: Annotated[
@@ -64,6 +58,7 @@ def command(
     fix: Annotated[
         bool, typer.Option("--fix", help="Change the source where a fix was tried and found to help; show the changes.")
     ] = False,
+    reporting: Reporting = Reporting(),
 ) -> None:
     """Export a PyTorch model to ONNX and validate it in ONNX Runtime.
 
@@ -95,7 +90,7 @@ def command(
     )
     if weights_in_place and weights is None and not Path(source).is_dir():
         raise UsageError("--weights-in-place leaves the weights in a checkpoint; name it with --weights.")
-    written = {"--output": request.output} | ({"--sarif": sarif} if sarif else {})
+    written = {"--output": request.output} | ({"--sarif": reporting.sarif} if reporting.sarif else {})
     for option, path in written.items():
         require_writable(path, option)
     read = {"SOURCE": Path(source.rpartition(":")[0] or source)} | {f"--inputs {path}": path for path in inputs or ()}
@@ -104,12 +99,11 @@ def command(
     for option, folder in {"--dump": dump, "--repro": repro}.items():
         if folder is not None:
             require_folder(folder, option)
+    report = reporting.resolved("export", source)
     if fix:
         from exporter.cli.fix import fix_source
 
-        fix_source(request, fail_on)
-    levels = levels_of(select or (), ignore or (), severity or ())
-    report = Report(source, format, sarif, fail_on, levels, baseline_of(baseline))
+        fix_source(request, report.fail_on)
     raise typer.Exit(ranks.agreed(lambda: run(lambda log: export_and_validate(request, log), report)))
 
 

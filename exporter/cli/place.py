@@ -11,9 +11,9 @@ import typer
 
 from diagnostics import Log, Place, Stop, rules
 from exporter.cli import arguments
-from exporter.cli.edge import FailOn, Format, Report, run
-from exporter.cli.output import require_writable
+from exporter.cli.edge import run
 from exporter.cli.prediction import require_table
+from exporter.cli.reporting import Reporting, reports
 from exporter.cli.source import require_file
 from exporter.cli.summary import plural
 from exporter.cli.usage import UsageError
@@ -25,15 +25,14 @@ if TYPE_CHECKING:
 CPU = "cpu"
 
 
+@reports()
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
     provider: Annotated[
         str, typer.Option("--provider", help="The provider of ONNX Runtime; auto: CUDA or CPU.")
     ] = "auto",
     predict: arguments.Predict = None,
-    sarif: arguments.Sarif = None,
-    fail_on: arguments.FailOnLevel = FailOn.ERROR,
-    format: arguments.OutputFormat = Format.TEXT,
+    reporting: Reporting = Reporting(),
 ) -> None:
     """Tell which nodes of an ONNX model run on which provider.
 
@@ -44,13 +43,11 @@ def command(
     require_provider(provider)
     if predict is not None:
         require_table(predict)
-    if sarif is not None:
-        require_writable(sarif, "--sarif")
 
     def work(log: Log) -> str:
         return predicted_on(model, predict, log) if predict is not None else placed_on(model, provider, log)
 
-    raise typer.Exit(run(work, Report(str(model), format, sarif, fail_on)))
+    raise typer.Exit(run(work, reporting.resolved("place", str(model))))
 
 
 def placed_on(path: Path, provider: str, log: Log) -> str:

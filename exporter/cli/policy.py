@@ -25,8 +25,10 @@ def levels_of(select: Sequence[str], ignore: Sequence[str], severity: Sequence[s
         raise UsageError(f"{error}.") from error
 
 
-def baseline_of(path: Path | None) -> Sequence[Finding] | None:
-    """The findings of an earlier log. Raises UsageError for a file that is not one of fxport's."""
+def baseline_of(path: Path | None, named: str = "--baseline") -> Sequence[Finding] | None:
+    """The findings of an earlier log. Raises UsageError for a file that is not one of fxport's.
+
+    `named` is the option or the key that names it."""
     if path is None:
         return None
     from diagnostics.sarif import read_sarif
@@ -35,9 +37,9 @@ def baseline_of(path: Path | None) -> Sequence[Finding] | None:
     try:
         return read_sarif(path)
     except SarifError as error:
-        raise UsageError(f"--baseline {error}; name a log that `fxport export --sarif` wrote.") from error
+        raise UsageError(f"{named} {error}; name a log that `fxport export --sarif` wrote.") from error
     except OSError as error:
-        raise UsageError(f"--baseline '{path}' cannot be read: {error.strerror or error}.") from error
+        raise UsageError(f"{named} '{path}' cannot be read: {error.strerror or error}.") from error
 
 
 def revisions_of(file: str | None, baseline: Sequence[Finding] | None) -> Sequence[Revision]:

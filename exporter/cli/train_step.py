@@ -11,9 +11,10 @@ import typer
 
 from diagnostics import Log, Stop
 from exporter.cli import arguments
-from exporter.cli.edge import FailOn, Format, Report, run
+from exporter.cli.edge import run
 from exporter.cli.export import short_name
 from exporter.cli.output import require_apart, require_writable
+from exporter.cli.reporting import Reporting, reports
 from exporter.cli.source import Source, found, one_line, require_no_arguments, users_code
 from exporter.cli.usage import UsageError
 
@@ -49,6 +50,7 @@ class Request:
     weights: Path | None
 
 
+@reports()
 def command(
     source: TrainingSource,
     output: Annotated[
@@ -66,10 +68,8 @@ def command(
     ] = False,
     weights: arguments.Weights = None,
     provider: arguments.Provider = "auto",
-    sarif: arguments.Sarif = None,
-    fail_on: arguments.FailOnLevel = FailOn.ERROR,
-    format: arguments.OutputFormat = Format.TEXT,
     no_validate: Annotated[bool, typer.Option("--no-validate", help="Do not run the model.")] = False,
+    reporting: Reporting = Reporting(),
 ) -> None:
     """Export a training step to ONNX: forward, loss, backward and optimizer in one model, and its state beside it.
 
@@ -88,12 +88,12 @@ def command(
         validate=not no_validate,
         weights=weights,
     )
-    written = {"--output": request.output} | ({"--sarif": sarif} if sarif else {})
+    written = {"--output": request.output} | ({"--sarif": reporting.sarif} if reporting.sarif else {})
     for option, path in written.items():
         require_writable(path, option)
     read = {"SOURCE": Path(source.rpartition(":")[0] or source)} | ({"--weights": weights} if weights else {})
     require_apart(read | written)
-    raise typer.Exit(run(lambda log: export_and_validate(request, log), Report(source, format, sarif, fail_on)))
+    raise typer.Exit(run(lambda log: export_and_validate(request, log), reporting.resolved("train-step", source)))
 
 
 def export_and_validate(request: Request, log: Log) -> str:

@@ -13,9 +13,10 @@ from diagnostics import Log
 from exporter.cli import arguments
 from exporter.cli.attribution import Attribution
 from exporter.cli.dynamic import with_dynamic
-from exporter.cli.edge import FailOn, Format, Report, run
+from exporter.cli.edge import run
 from exporter.cli.inputs import with_inputs
-from exporter.cli.output import require_folder, require_writable
+from exporter.cli.output import require_folder
+from exporter.cli.reporting import Reporting, reports
 from exporter.cli.source import load, one_line, require_file
 from exporter.cli.usage import UsageError
 from exporter.cli.validation import ignore
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ort_runner import Samples
 
 
+@reports()
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
     against: Annotated[str, typer.Option("--against", metavar="SOURCE", help="The model in PyTorch, as for export.")],
@@ -38,9 +40,7 @@ def command(
     repro: arguments.Repro = None,
     adversarial: arguments.Adversarial = False,
     plugin: arguments.Plugin = None,
-    sarif: arguments.Sarif = None,
-    fail_on: arguments.FailOnLevel = FailOn.ERROR,
-    format: arguments.OutputFormat = Format.TEXT,
+    reporting: Reporting = Reporting(),
 ) -> None:
     """Compare an ONNX model with the PyTorch model that it came from.
 
@@ -48,14 +48,12 @@ def command(
     Exit codes are those of `fxport export`.
     """
     require_file(model)
-    if sarif is not None:
-        require_writable(sarif, "--sarif")
     if repro is not None:
         require_folder(repro, "--repro")
     asked = Comparison(
         model, against, input or (), inputs or (), dynamic or (), provider, plugin or (), bisect, repro, adversarial
     )
-    raise typer.Exit(run(lambda log: compare(asked, log), Report(against, format, sarif, fail_on)))
+    raise typer.Exit(run(lambda log: compare(asked, log), reporting.resolved("validate", against)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from diagnostics import Level, html
 from diagnostics.paths import write_whole
+from exporter.cli.faces import page
 from exporter.cli.output import require_writable
 from exporter.cli.source import require_file
 from exporter.cli.usage import UsageError
@@ -52,14 +52,5 @@ def page_of(log: Path, output: Path | None) -> Path:
         findings = read_sarif(log)
     except (ValueError, OSError) as error:
         raise UsageError(f"{error}; name a log that fxport wrote.") from error
-    errors = sum(finding.is_open and finding.level is Level.ERROR for finding in findings)
-    section = html.Section(
-        name=log.name,
-        verdict=f"{errors} error{'' if errors == 1 else 's'}" if errors else "no errors",
-        good=not errors,
-        cells={},
-        findings=findings,
-    )
-    summary = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
     target = output or Path(tempfile.mkdtemp(prefix="fxport-")) / f"{log.stem}.html"
-    return write_whole(target, html.render(f"fxport: {log.name}", summary, [section]))
+    return write_whole(target, page(f"fxport: {log.name}", log.name, findings))

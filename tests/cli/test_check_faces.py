@@ -18,10 +18,11 @@ from diagnostics import Finding, Log, Place, rules
 from exporter.cli.check.faces import REPORTS, as_html, as_json, as_junit, as_markdown
 from exporter.cli.check.facts import Facts, Sample
 from exporter.cli.check.items import Item, Task, Terms
-from exporter.cli.check.report import MOST_RUNS, document, write_reports
+from exporter.cli.check.report import MOST_RUNS, document, print_rows, write_files
 from exporter.cli.check.rows import Row, Verdict
 from exporter.cli.check.stages import stages_of
-from exporter.cli.edge import FailOn
+from exporter.cli.edge import FailOn, Report
+from exporter.cli.faces import FACES, SARIF_FILE, Format
 from tests.node import BROWSER, HEADLESS, needs_browser
 
 EVIL = "<img src=x onerror=alert(1)>&\"'</script>|`@you`"
@@ -125,9 +126,19 @@ def test_a_sarif_run_for_each_row_as_long_as_github_takes_them(rows: list[Row]) 
 
 
 def test_all_reports_are_written(rows: list[Row], tmp_path: Path) -> None:
-    write_reports(rows, tmp_path / "one.sarif", tmp_path / "out")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {*REPORTS, "report.sarif"}
+    write_files(rows, Report("", sarif=tmp_path / "one.sarif", folder=tmp_path / "out"))
+    files = {FACES[form].file for form in REPORTS} | {SARIF_FILE}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == files
     assert (tmp_path / "one.sarif").read_bytes() == (tmp_path / "out" / "report.sarif").read_bytes()
+
+
+def test_faces_that_know_of_rows_are_printed(rows: list[Row], capsys: pytest.CaptureFixture[str]) -> None:
+    for form in Format:
+        print_rows(rows, form)
+        printed = capsys.readouterr().out.rstrip("\n")
+        if form in (Format.MARKDOWN, Format.JUNIT, Format.HTML):
+            assert printed == REPORTS[form](rows).rstrip("\n")
+        assert all(("dead" in printed, "FXP9003" in printed)), form
 
 
 class Tags(HTMLParser):

@@ -18,6 +18,8 @@ from diagnostics import Log, Place, rules
 from diagnostics.text import render
 from exporter.cli.check.faces import REPORTS
 from exporter.cli.check.manifest import Choices, Manifest, Model
+from exporter.cli.faces import FACES, SARIF_FILE
+from exporter.cli.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
@@ -72,7 +74,8 @@ def test_the_actions_check_annotates_summarizes_and_goes_on(project: Path) -> No
     assert "::error file=" in done.stdout or "::error title=" in done.stdout
     outputs = dict(line.split("=", 1) for line in (project / "GITHUB_OUTPUT").read_text().splitlines())
     assert outputs["exit-code"] == "1"
-    assert {path.name for path in Path(outputs["report"]).iterdir()} == {*REPORTS, "report.sarif"}
+    files = {FACES[form].file for form in REPORTS} | {SARIF_FILE}
+    assert {path.name for path in Path(outputs["report"]).iterdir()} == files
     assert "1 passed, 1 not checked" in (project / "GITHUB_STEP_SUMMARY").read_text()
 
 
@@ -124,13 +127,14 @@ def test_the_page_explains_every_key_and_file() -> None:
     cells = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
     table = set(re.findall(r"`(\w+)`", "".join(cells)))
     assert keys <= table, keys - table
-    assert {*REPORTS, "report.sarif"} <= set(re.findall(r"`([\w.]+)`", PAGE))
+    assert {FACES[form].file for form in REPORTS} | {SARIF_FILE} <= set(re.findall(r"`([\w.]+)`", PAGE))
 
 
 def test_the_blocks_of_the_page_work() -> None:
     blocks = re.findall(r"^```(\w+)\n(.+?)^```", PAGE, re.M | re.S)
-    manifests = [Manifest.model_validate(tomllib.loads(text)) for kind, text in blocks if kind == "toml"]
-    assert [model.name for manifest in manifests for model in manifest.model] == ["encoder"]
+    manifest, project = [tomllib.loads(text) for kind, text in blocks if kind == "toml"]
+    assert [model.name for model in Manifest.model_validate(manifest).model] == ["encoder"]
+    assert Settings.model_validate(project["tool"]["fxport"]).model_fields_set == Settings.model_fields.keys()
     (steps,) = [yaml.safe_load(text)["steps"] for kind, text in blocks if kind == "yaml"]
     assert set(steps[-1]["with"]) <= set(ACTION["inputs"])
     (test,) = [text for kind, text in blocks if kind == "python"]

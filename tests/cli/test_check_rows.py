@@ -180,3 +180,13 @@ def test_files_that_the_manifest_names(cache: Cache) -> None:
     cache.put(item, made_of(cache, "models.py"))
     (cache.project / "weights.bin").write_text("weights.bim")
     assert cache.get(item) is None
+
+
+def test_levels_of_rules_are_the_users() -> None:
+    log = Log()
+    log.report(rules.STATE_MUTATED, name="calls", output="calls.updated")
+    log.report(rules.RANDOMNESS_CAPTURED, op="aten.rand.default")
+    levels = {rules.STATE_MUTATED.id: Level.ERROR, rules.RANDOMNESS_CAPTURED.id: None}
+    told = row(log).told(levels, FailOn.ERROR)
+    assert [(finding.rule, finding.level) for finding in told.findings] == [(rules.STATE_MUTATED, Level.ERROR)]
+    assert (row(log).verdict, told.verdict) == (Verdict.PASSED, Verdict.FAILED)

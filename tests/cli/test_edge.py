@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from diagnostics import Level, Log, Place, rules
-from exporter.cli.edge import FailOn, Format, Report, run
+from exporter.cli.edge import FailOn, Report, run
+from exporter.cli.faces import Format
 from exporter.cli.policy import baseline_of, levels_of
 from exporter.cli.usage import UsageError
 

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from exporter.cli import arguments
-from exporter.cli.edge import FailOn, Format
+from exporter.cli.reporting import Reporting, reports
 
 
 class Executor(StrEnum):
@@ -19,6 +18,7 @@ class Executor(StrEnum):
     RAY = "ray"
 
 
+@reports(without=("baseline",))  # its baseline is fxport.lock
 def command(
     models: Annotated[
         list[str] | None, typer.Argument(metavar="[MODEL]…", help="Models of the manifest, by name; all by default.")
@@ -46,13 +46,7 @@ def command(
         Path | None,
         typer.Option("-o", "--output", metavar="DIR", help="Models and cache; .fxport beside the manifest by default."),
     ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option("--report", metavar="DIR", help="Write report.html, .json and .sarif, junit.xml and summary.md."),
-    ] = None,
-    sarif: arguments.Sarif = None,
-    fail_on: arguments.FailOnLevel = FailOn.ERROR,
-    format: arguments.OutputFormat = Format.TEXT,
+    reporting: Reporting = Reporting(),
 ) -> None:
     """Check all models of a manifest: each exported and validated, in processes of their own.
 
@@ -72,9 +66,6 @@ def command(
         cached=not no_cache,
         update=update,
         output=output,
-        sarif=sarif,
-        report=report,
-        fail_on=fail_on,
-        format=format,
+        reporting=reporting,
     )
     raise typer.Exit(check(request))

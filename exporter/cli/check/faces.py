@@ -15,6 +15,7 @@ from exporter.cli.check.merge import log_of, merged
 from exporter.cli.check.rows import Row, Verdict
 from exporter.cli.check.stages import stages_of
 from exporter.cli.check.table import COLUMNS, counted
+from exporter.cli.faces import Format
 
 TITLE = "fxport check"
 VERSION = 1
@@ -125,11 +126,11 @@ def as_code_quality(rows: Sequence[Row]) -> str:
     return gitlab.render(log_of(merged([finding for row in rows for finding in row.findings])))
 
 
-REPORTS: Mapping[str, Callable[[Sequence[Row]], str]] = {
-    "report.html": as_html,
-    "report.json": as_json,
-    "junit.xml": as_junit,
-    "summary.md": as_markdown,
-    "codequality.json": as_code_quality,
+REPORTS: Mapping[Format, Callable[[Sequence[Row]], str]] = {
+    Format.HTML: as_html,
+    Format.JSON: as_json,
+    Format.JUNIT: as_junit,
+    Format.MARKDOWN: as_markdown,
+    Format.GITLAB: as_code_quality,
 }
-"""Files of `--report DIR`, beside `report.sarif`."""
+"""Faces that know of rows, for the files of `--report DIR`."""

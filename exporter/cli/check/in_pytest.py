@@ -19,7 +19,8 @@ from exporter.cli.check.merge import log_of
 from exporter.cli.check.pool import Outcome
 from exporter.cli.check.rows import EXPECTED, Row, Verdict, row_of
 from exporter.cli.check.work import result_of
-from exporter.cli.edge import FailOn
+from exporter.cli.edge import Report
+from exporter.cli.reporting import Reporting
 from exporter.cli.usage import UsageError
 from exporter.pytest_plugin import LOGS
 
@@ -35,19 +36,21 @@ class ManifestFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         try:
-            tasks = tasks_of(load(self.path))
+            manifest = load(self.path)
+            tasks = tasks_of(manifest)
+            report = Reporting().with_settings("check", "", manifest, self.path.parent)
         except UsageError as error:
             raise self.CollectError(str(error)) from error
         for task in tasks:
-            yield ManifestItem.from_parent(self, name=task.item.id, task=task)
+            yield ManifestItem.from_parent(self, name=task.item.id, task=task, report=report)
 
 
 class ManifestItem(pytest.Item):
     """One model at one opset on one provider. Time limits and bounds of memory are those of `fxport check` only."""
 
-    def __init__(self, *, task: Task, **given: Any) -> None:  # Any: pytest's own
+    def __init__(self, *, task: Task, report: Report, **given: Any) -> None:  # Any: pytest's own
         super().__init__(**given)
-        self.task = task
+        self.task, self.report = task, report
 
     def runtest(self) -> None:
         row = self.row()
@@ -65,7 +68,8 @@ class ManifestItem(pytest.Item):
         with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as made:
             patch.chdir(folder)
             result = result_of(self.task.item, Path(made) / "model.onnx", modules, lambda _: None)
-        return row_of(Outcome(self.task, result, None, time.perf_counter() - start), folder, FailOn.ERROR)
+        outcome = Outcome(self.task, result, None, time.perf_counter() - start)
+        return row_of(outcome, folder, self.report.fail_on).told(self.report.levels, self.report.fail_on)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # Any: pytest's own
         if isinstance(excinfo.value, ManifestFailed):

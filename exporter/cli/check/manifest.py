@@ -8,34 +8,24 @@ from __future__ import annotations
 
 import json
 import sys
-import tomllib
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError
+from pydantic import ByteSize, Field
 
 from diagnostics.rules import RULES
-from exporter.cli.check.toml_lines import Path as KeyPath
-from exporter.cli.check.toml_lines import line_of
+from exporter.cli.settings import Settings, refuse_unfit
+from exporter.cli.toml_lines import Path as KeyPath
+from exporter.cli.toml_tables import NAME, PYPROJECT, Keys, line_in, parsed, read, validated
 from exporter.cli.usage import UsageError, did_you_mean
 from exporter.options import MAX_OPSET, MIN_OPSET
-
-NAME, PYPROJECT = "fxport.toml", "pyproject.toml"
-TABLE = ("tool", "fxport")
-"""Where the manifest stands in pyproject.toml."""
 
 Opset = Annotated[int, Field(ge=MIN_OPSET, le=MAX_OPSET)]
 ProviderName = Literal["auto", "cpu", "cuda", "tensorrt"]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-
-
-class Keys(BaseModel):
-    """A table of the manifest: no key but these."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class Budget(Keys):
@@ -99,8 +89,8 @@ class Model(Choices):
     """Further files that the model is made from, as patterns: "weights/*.safetensors"."""
 
 
-class Manifest(Keys):
-    """What `fxport check` checks."""
+class Manifest(Settings):
+    """What `fxport check` checks, and how its findings are reported."""
 
     defaults: Choices = Choices()
     """Holds for each model that does not say otherwise."""
@@ -120,67 +110,11 @@ def find(folder: Path) -> Path:
 
 def load(path: Path) -> Manifest:
     """Reads and checks a manifest. Raises UsageError with a line for each mistake: file, line, what, what is right."""
-    data: Any = parsed(path)
-    base: KeyPath = ()
-    if path.name == PYPROJECT:
-        base, data = TABLE, data.get("tool", {}).get("fxport", {})
-    try:
-        manifest = Manifest.model_validate(data)
-    except ValidationError as error:
-        text = path.read_text(encoding="utf-8")
-        lines = sorted((line_of(text, base + where), what) for where, what in mistakes(error, data))
-        raise UsageError("\n".join(f"{path.name}:{line}: {what}" for line, what in lines)) from error
+    manifest = validated(Manifest, read(path), path, fields_at)
+    refuse_unfit(manifest, path)
     refuse_twins(manifest, path)
     refuse_unknown_rules(manifest, path)
     return manifest
-
-
-def parsed(path: Path) -> Mapping[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"'{path}' cannot be read: {error.strerror or error}; name another manifest.") from error
-    except ValueError as error:  # also text that is not UTF-8
-        raise UsageError(f"'{path}' is no TOML: {error}; correct it.") from error
-
-
-def mistakes(error: ValidationError, data: Any) -> Iterator[tuple[KeyPath, str]]:
-    """Where in the manifest, and a sentence, for each of pydantic's complaints; one for all alternatives of a type."""
-    unfit: dict[KeyPath, list[str]] = {}
-    for entry in error.errors():
-        where, key = in_manifest(entry["loc"], data), str(entry["loc"][-1])
-        if entry["type"] == "extra_forbidden":
-            yield where, f"unknown key '{key}'. {did_you_mean(key, fields_at(where[:-1]))}".rstrip()
-        elif entry["type"] == "missing":
-            yield where[:-1], f"'{key}' is missing."
-        else:
-            said = unfit.setdefault(where, [f"'{'.'.join(map(str, where))}' is {entry['input']!r}"])
-            said.append(entry["msg"].removeprefix("Input should be ").rstrip("."))
-    for where, (what, *wanted) in unfit.items():
-        if any(other != where and other[: len(where)] == where for other in unfit):
-            continue  # the part of it that does not fit is told
-        yield where, f"{what}; it should be {', or '.join(wanted)}."
-
-
-def in_manifest(loc: Sequence[int | str], data: Any) -> KeyPath:  # Any: whatever TOML holds
-    """The part of pydantic's location that is keys of the file; the rest names alternatives of a type."""
-    found: list[int | str] = []
-    for number, part in enumerate(loc):
-        if part in keys_of(data):
-            data = data[part]
-        elif isinstance(data, Mapping) and number == len(loc) - 1:
-            data = None  # the key that is missing
-        else:
-            continue
-        found.append(part)
-    return tuple(found)
-
-
-def keys_of(data: Any) -> Container[Any]:
-    """What a table or an array of the file can be asked for."""
-    if isinstance(data, Mapping):
-        return data
-    return range(len(data)) if isinstance(data, list) else ()
 
 
 TABLES: Mapping[str, type[Keys]] = {"defaults": Choices, "model": Model, "budget": Budget}
@@ -210,11 +144,6 @@ def refuse_unknown_rules(manifest: Manifest, path: Path) -> None:
                 line = line_in(path, (*where, "expect"))
                 text = f"{path.name}:{line}: there is no rule '{name}'. {did_you_mean(name, known)}"
                 raise UsageError(text.rstrip())
-
-
-def line_in(path: Path, where: KeyPath) -> int:
-    base = TABLE if path.name == PYPROJECT else ()
-    return line_of(path.read_text(encoding="utf-8"), base + where)
 
 
 def schema() -> str:

@@ -1,45 +1,55 @@
-"""The files that a check writes."""
+"""What a check prints and the files that it writes."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from diagnostics import sarif
-from diagnostics.paths import write_whole
 from exporter.cli.check.faces import REPORTS
 from exporter.cli.check.merge import log_of, merged
 from exporter.cli.check.rows import Row
+from exporter.cli.check.table import print_table
+from exporter.cli.edge import Report
+from exporter.cli.faces import FACES, Format, write_reports
 
+PRINTED_BY_ROW = (Format.MARKDOWN, Format.JUNIT, Format.HTML)
 MOST_RUNS = 20
 """Runs of one file that GitHub takes; it refuses a file with more."""
 
 
-def write_reports(rows: Sequence[Row], path: Path | None, folder: Path | None) -> None:
-    """The SARIF file, and the folder of all reports. Raises OSError where a file cannot be written."""
-    text = sarif.as_text(document(rows)) if path or folder else ""
-    if path is not None:
-        write_whole(path, text)
-    if folder is not None:
-        write_whole(folder / "report.sarif", text)
-        for name, face in REPORTS.items():
-            write_whole(folder / name, face(rows))
+def print_rows(rows: Sequence[Row], form: Format) -> None:
+    """To standard output. As text the findings and the table; as JSON and as annotations the findings alone."""
+    log = log_of(merged([finding for row in rows for finding in row.findings]))
+    text = REPORTS[form](rows) if form in PRINTED_BY_ROW else FACES[form].render(log)
+    if text := text.rstrip("\n"):
+        print(text)
+    if form is Format.TEXT:
+        print_table(rows)
 
 
-def document(rows: Sequence[Row]) -> Mapping[str, Any]:  # Any: JSON
+def write_files(rows: Sequence[Row], report: Report) -> None:
+    """The SARIF file and the folder of all reports, as asked for. Raises OSError where a file cannot be written."""
+    if report.sarif or report.folder:
+        text = sarif.as_text(document(rows, report.profile))
+        faces = {form: partial(face, rows) for form, face in REPORTS.items()}
+        write_reports(text, faces, report.sarif, report.folder)
+
+
+def document(rows: Sequence[Row], profile: str = "full") -> Mapping[str, Any]:  # Any: JSON
     """A SARIF log with a run for each row, so that GitHub keeps the models apart; one run where they are too many."""
     if len(rows) > MOST_RUNS or not rows:
-        return of_findings([finding for row in rows for finding in row.findings], "")
-    first, *others = (of_findings(row.findings, row.id, row) for row in rows)
+        return of_findings([finding for row in rows for finding in row.findings], "", profile)
+    first, *others = (of_findings(row.findings, row.id, profile, row) for row in rows)
     runs: list[Any] = [run for each in (first, *others) for run in each["runs"]]
     return {**first, "runs": runs}
 
 
-def of_findings(findings: Sequence[Any], name: str, row: Row | None = None) -> dict[str, Any]:
+def of_findings(findings: Sequence[Any], name: str, profile: str, row: Row | None = None) -> dict[str, Any]:
     about = sarif.About(model=name, run="check", command=sys.argv, version=metadata.version("fxport"))
     log = log_of(merged(findings))
     log.stages.extend(row.stages if row else ())
-    return sarif.to_sarif(log, default_place=row.place if row else None, about=about)
+    return sarif.to_sarif(log, profile=profile, default_place=row.place if row else None, about=about)

@@ -8,7 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from diagnostics import Finding, Log, Place, SuppressedBy, Suppression, rules
+from diagnostics import Finding, Level, Log, Place, SuppressedBy, Suppression, rules
+from diagnostics.policy import by_levels
 from diagnostics.rules import RULES
 from exporter.cli.check import facts
 from exporter.cli.check.facts import Facts
@@ -51,6 +52,10 @@ class Row:
     def judged(self, fail_on: FailOn) -> Row:
         """The row with the verdict that its findings call for."""
         return replace(self, verdict=verdict_of(self.findings, fail_on))
+
+    def told(self, levels: Mapping[str, Level | None], fail_on: FailOn) -> Row:
+        """The row as the user wants to hear of it: the levels of rules are theirs, None for one that is not wanted."""
+        return replace(self, findings=by_levels(levels)(self.findings)).judged(fail_on)
 
 
 def row_of(outcome: Outcome, folder: Path, fail_on: FailOn, *, cached: bool = False) -> Row:

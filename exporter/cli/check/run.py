@@ -18,11 +18,11 @@ from exporter.cli.check.items import Task, tasks_of
 from exporter.cli.check.manifest import find, load
 from exporter.cli.check.pool import Outcome, Pool, Stage
 from exporter.cli.check.progress import Progress
-from exporter.cli.check.report import write_reports
+from exporter.cli.check.report import print_rows, write_files
 from exporter.cli.check.rows import Row, Verdict, row_of
-from exporter.cli.check.table import print_rows
-from exporter.cli.edge import CLEAN, FAULT, FINDINGS, INTERRUPTED, FailOn, Format
-from exporter.cli.output import require_folder, require_writable
+from exporter.cli.edge import CLEAN, FAULT, FINDINGS, INTERRUPTED, FailOn
+from exporter.cli.output import require_folder
+from exporter.cli.reporting import Reporting
 from exporter.cli.summary import plural
 from exporter.cli.usage import UsageError
 
@@ -41,10 +41,7 @@ class Request:
     cached: bool
     update: bool
     output: Path | None
-    sarif: Path | None
-    report: Path | None
-    fail_on: FailOn
-    format: Format
+    reporting: Reporting
 
 
 def written_manifest(folder: Path) -> str:
@@ -58,13 +55,10 @@ def check(request: Request) -> int:
     manifest = request.manifest or find(Path.cwd())
     folder = manifest.resolve().parent
     models = load(manifest)
+    report = request.reporting.with_settings("check", "", models, folder)
     tasks = tasks_of(models, request.models)
     output = (request.output or folder / OUTPUT).resolve()
     require_folder(output, "--output")
-    if request.report is not None:
-        require_folder(request.report, "--report")
-    if request.sarif is not None:
-        require_writable(request.sarif, "--sarif")
     baseline = folder / lock.NAME
     held = lock.read(baseline)
     prepare(output)
@@ -73,7 +67,7 @@ def check(request: Request) -> int:
     code = None
     try:
         with Progress(len(tasks)) as progress:
-            for event in outcomes(tasks, folder, output, cache, request):
+            for event in outcomes(tasks, folder, output, cache, request, report.fail_on):
                 if isinstance(event, Stage):
                     progress.show(event)
                 else:
@@ -84,16 +78,17 @@ def check(request: Request) -> int:
         code = INTERRUPTED
     ordered = [rows[task.item.id] for task in tasks if task.item.id in rows]
     if not request.update:
-        ordered = [lock.compared(row, held, request.fail_on) for row in ordered]
-    print_rows(ordered, request.format)
+        ordered = [lock.compared(row, held, report.fail_on) for row in ordered]
+    told = [row.told(report.levels, report.fail_on) for row in ordered]
+    print_rows(told, report.format)
     try:
-        write_reports(ordered, request.sarif, request.report)
+        write_files(told, report)
         if request.update:
             known = [task.item.id for task in tasks_of(models)]
             lock.write(baseline, lock.updated(held, ordered, known))
     except OSError as error:
         raise UsageError(f"'{error.filename}' cannot be written: {error.strerror}; name another place.") from error
-    return exit_code(ordered) if code is None else code
+    return exit_code(told) if code is None else code
 
 
 def prepare(output: Path) -> None:
@@ -108,7 +103,7 @@ def prepare(output: Path) -> None:
 
 
 def outcomes(
-    tasks: Sequence[Task], folder: Path, output: Path, cache: Cache, request: Request
+    tasks: Sequence[Task], folder: Path, output: Path, cache: Cache, request: Request, fail_on: FailOn
 ) -> Iterator[Row | Stage]:
     """A row for each task: at once for what has not changed, then the others as they are done."""
     waiting = []
@@ -117,13 +112,13 @@ def outcomes(
         if held is None:
             waiting.append(task)
         else:
-            yield row_of(Outcome(task, held, None, held["seconds"]), folder, request.fail_on, cached=True)
+            yield row_of(Outcome(task, held, None, held["seconds"]), folder, fail_on, cached=True)
     with closing(run_by(request, waiting, folder, output)) as events:
         for event in events:
             if isinstance(event, Stage):
                 yield event
                 continue
-            row = row_of(event, folder, request.fail_on)
+            row = row_of(event, folder, fail_on)
             yield row
             if event.result is not None and row.verdict is not Verdict.NOT_CHECKED:
                 keep(cache, event)

@@ -1,4 +1,4 @@
-"""The rows on standard output: findings, then a table, then how many there are of each verdict."""
+"""The table of rows, and how many there are of each verdict."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from diagnostics import Log
-from exporter.cli.check.merge import log_of, merged
 from exporter.cli.check.rows import Row, Verdict
-from exporter.cli.edge import FACES, Format
 from exporter.cli.summary import size
 
 STYLES: Mapping[Verdict, str] = {
@@ -43,20 +40,6 @@ COLUMNS: Mapping[str, Callable[[Row], str]] = {
     "time": lambda row: "unchanged" if row.cached else f"{row.seconds:.1f} s",
 }
 NUMBERS = frozenset(("opset", "nodes", "size", "error", "latency", "time"))
-
-
-def print_rows(rows: Sequence[Row], form: Format) -> None:
-    """In JSON the findings alone, so that it can be parsed; as GitHub annotations without the table."""
-    log = shown_log(rows)
-    if text := FACES[form](log).rstrip("\n"):
-        print(text)
-    if form is Format.TEXT:
-        print_table(rows)
-
-
-def shown_log(rows: Sequence[Row]) -> Log:
-    """All findings, equal causes of several rows once."""
-    return log_of(merged([finding for row in rows for finding in row.findings]))
 
 
 def print_table(rows: Sequence[Row]) -> None:

@@ -1,0 +1,120 @@
+"""The options of all subcommands that report findings: one table, which `@reporter` puts into their signatures."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from diagnostics import Finding
+from exporter.cli.edge import FailOn, Report, SarifProfile
+from exporter.cli.faces import Format
+from exporter.cli.output import require_folder, require_writable
+from exporter.cli.policy import baseline_of, levels_of
+
+if TYPE_CHECKING:
+    from exporter.cli.settings import Settings
+
+Command = Callable[..., None]
+PARAMETER = "reporting"
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """How a run is reported, as it was typed; None where a key of the project's settings decides."""
+
+    format: Annotated[Format, typer.Option("--format", help="How the findings are printed.")] = Format.TEXT
+    sarif: Annotated[
+        Path | None, typer.Option("--sarif", metavar="PATH", help="Write the findings as SARIF 2.1.0.")
+    ] = None
+    sarif_profile: Annotated[
+        SarifProfile | None,
+        typer.Option("--sarif-profile", help="For whom SARIF is written; full, with all that is known, by default."),
+    ] = None
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="DIR", help="Write report.html, .json and .sarif, junit.xml and more there."),
+    ] = None
+    fail_on: Annotated[
+        FailOn | None,
+        typer.Option(
+            "--fail-on",
+            help="Exit with 1 for findings of this level and above, error by default; no model is always 1.",
+        ),
+    ] = None
+    baseline: Annotated[
+        Path | None,
+        typer.Option("--baseline", metavar="OLD.sarif", help="An earlier log: findings are new, unchanged or absent."),
+    ] = None
+    select: Annotated[
+        list[str] | None,
+        typer.Option("--select", metavar="RULES", help="Only these rules, by id, name or beginning: FXP4. Repeatable."),
+    ] = None
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", metavar="RULES", help="Not these rules. Repeatable.")
+    ] = None
+    severity: Annotated[
+        list[str] | None,
+        typer.Option("--severity", metavar="RULE=LEVEL", help="Another level for a rule: FXP4001=error. Repeatable."),
+    ] = None
+
+    def resolved(self, run: str, source: str) -> Report:
+        """With what the settings near SOURCE say; `run` is the subcommand. Raises UsageError, also for output paths."""
+        from exporter.cli.settings import settings_near
+
+        return self.with_settings(run, source, *settings_near(source))
+
+    def with_settings(self, run: str, source: str, settings: Settings, folder: Path) -> Report:
+        """As `resolved`, with settings whose paths are relative to `folder`."""
+        if self.sarif is not None:
+            require_writable(self.sarif, "--sarif")
+        if self.report is not None:
+            require_folder(self.report, "--report")
+        severity = [f"{rule}={level}" for rule, level in settings.severity.items()]
+        chosen = ((), ()) if self.select else (settings.select or (), settings.ignore or ())
+        typed = self.select or (), self.ignore or (), self.severity or ()
+        kept = None if settings.baseline is None else folder / settings.baseline
+        return Report(
+            source,
+            self.format,
+            self.sarif,
+            self.fail_on or settings.fail_on or FailOn.ERROR,
+            levels={**levels_of(*chosen, severity), **levels_of(*typed)},
+            baseline=baseline_of(self.baseline) if self.baseline else known_to(kept),
+            run=run,
+            profile=self.sarif_profile or settings.sarif_profile or SarifProfile.FULL,
+            folder=self.report,
+        )
+
+
+def known_to(kept: Path | None) -> Sequence[Finding] | None:
+    """The findings of the settings' baseline; none yet in one that is still to be written."""
+    return () if kept is not None and not kept.exists() else baseline_of(kept, "baseline")
+
+
+def reports(*, without: Collection[str] = ()) -> Callable[[Command], Command]:
+    """For a subcommand with a parameter `reporting`: on the command line, the options of Reporting stand for it."""
+    hints = get_type_hints(Reporting, include_extras=True)
+    options = [
+        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
+        for each in fields(Reporting)
+        if each.name not in without
+    ]
+
+    def with_options(command: Command) -> Command:
+        @wraps(command)
+        def with_reporting(**given: Any) -> None:  # Any: the values of all options
+            reporting = Reporting(**{option.name: given.pop(option.name) for option in options})
+            command(**given, **{PARAMETER: reporting})
+
+        own = inspect.signature(command, eval_str=True)
+        kept = [each for each in own.parameters.values() if each.name != PARAMETER]
+        with_reporting.__dict__["__signature__"] = own.replace(parameters=[*kept, *options])
+        return with_reporting
+
+    return with_options
