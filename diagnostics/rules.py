@@ -291,6 +291,12 @@ WEIGHTS_RENAMED = Rule(
     NOTE,
     "The checkpoint's names differ from the model's by a prefix. The model's '{name}' is '{key}' there.",
 )
+NUMERICS_CHANGED = Rule(
+    "FXP7016",
+    "NumericsChanged",
+    WARNING,
+    "Output '{output}' is not what it was on the same inputs. Difference: {detail}. Seen with the inputs '{sample}'.",
+)
 
 # 8: quality
 

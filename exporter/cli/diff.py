@@ -1,4 +1,4 @@
-"""`fxport diff OLD NEW`: two ONNX files told apart, by interface, operators and weights."""
+"""`fxport diff OLD NEW`: two ONNX files told apart, by interface, operators, weights and results."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from diagnostics import Log, Place, Rule, rules
+from exporter.cli import arguments
 from exporter.cli.check.facts import contract_of, operators_of
 from exporter.cli.check.lock import differing
 from exporter.cli.edge import run
 from exporter.cli.reporting import Reporting, reports
+from exporter.cli.results import Numerics, numerics_of
 from exporter.cli.source import one_line, require_file
 from exporter.cli.summary import count_nodes, plural
 from exporter.cli.usage import UsageError
+from exporter.cli.validation import require_provider
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -29,20 +32,32 @@ Comparison = Callable[[Any, Any], Iterator[Change]]  # Any: ir.Model, which is i
 def command(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="An ONNX file.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="Another.")],
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--inputs", metavar="FILE", help="Inputs to run both on: .npz or .pt, by the files' names. Repeatable."
+        ),
+    ] = None,
+    no_run: Annotated[bool, typer.Option("--no-run", help="Do not run the files.")] = False,
+    provider: arguments.Provider = "auto",
     reporting: Reporting = Reporting(),
 ) -> None:
-    """Tell two ONNX files apart: interface, operators, weights.
+    """Tell two ONNX files apart: interface, operators, weights, and what they compute from the same inputs.
 
-    A change of the interface is an error, other weights are a warning, other operators a note. Exit codes are those of
-    `fxport export`.
+    A change of the interface is an error, other weights or results are a warning, other operators a note. Without
+    --inputs both run on random ones. Exit codes are those of `fxport export`.
     """
     for path in (old, new):
         require_file(path)
-    raise typer.Exit(run(lambda log: compare(old, new, log), reporting.resolved("diff", str(new))))
+    require_provider(provider)
+    if no_run and inputs:
+        raise UsageError("--no-run leaves --inputs without a use; leave one of them out.")
+    ran = None if no_run else Numerics(old, new, inputs or (), provider)
+    raise typer.Exit(run(lambda log: compare(old, new, log, ran), reporting.resolved("diff", str(new))))
 
 
-def compare(old: Path, new: Path, log: Log) -> str:
-    """Report each difference; returns the summary."""
+def compare(old: Path, new: Path, log: Log, ran: Numerics | None = None) -> str:
+    """Report each difference, of results where both are `ran`; returns the summary."""
     before, after = loaded(old), loaded(new)
     place, counts = Place(str(new.resolve()), 1, 1), dict.fromkeys(COMPARISONS, 0)
     for what, comparison in COMPARISONS.items():
@@ -50,7 +65,8 @@ def compare(old: Path, new: Path, log: Log) -> str:
             log.report(rule, at=place, **facts)
             counts[what] += 1
     told = [f"{what}: {plural(count, 'difference') if count else 'equal'}" for what, count in counts.items()]
-    return "\n".join([*told, f"nodes: {count_nodes(before)} → {count_nodes(after)}"])
+    numerics = numerics_of(ran, place, log) if ran else []
+    return "\n".join([*told, *numerics, f"nodes: {count_nodes(before)} → {count_nodes(after)}"])
 
 
 def loaded(path: Path) -> ir.Model:

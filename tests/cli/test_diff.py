@@ -1,4 +1,4 @@
-"""`fxport diff`: interface, operators and weights of two files."""
+"""`fxport diff`: interface, operators, weights and results of two files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy
+import onnx.parser
 import pytest
 import torch
 from torch import nn
@@ -40,7 +42,8 @@ def test_equal_files(tmp_path: Path, capsys: Output) -> None:
     one, other = saved(tmp_path / "a.onnx", net()), saved(tmp_path / "b.onnx", net(), external=True)
     assert main(["diff", one, other]) == 0
     said = capsys.readouterr().out
-    assert all(f"{what}: equal" in said for what in ("interface", "operators", "weights"))
+    assert all(f"{what}: equal" in said for what in ("interface", "operators", "weights", "results"))
+    assert "generated  worst difference 0 in output" in said
 
 
 def test_another_interface_is_an_error(tmp_path: Path, capsys: Output) -> None:
@@ -64,12 +67,14 @@ def test_operators_are_notes_and_weights_are_warnings(tmp_path: Path, capsys: Ou
     found = findings(capsys)
     assert found.pop("The number of 'Relu' nodes has changed. It was 1; it is 0.") == "note"
     assert found.pop("The number of 'Tanh' nodes has changed. It was 0; it is 2.") == "note"
-    ((message, level),) = found.items()
-    assert (level, "in 12 of 12 values" in message) == ("warning", True)
+    (weights, weights_level), (results, results_level) = found.items()
+    assert (weights_level, "in 12 of 12 values" in weights) == ("warning", True)
+    assert (results_level, "'output' is not what it was on the same inputs" in results) == ("warning", True)
     assert main(["diff", one, other, "--fail-on", "warning"]) == 1
     said = capsys.readouterr().out
     assert said.count(rules.OPERATORS_CHANGED.id) == 2
-    assert "operators: 2 differences\nweights: 1 difference\nnodes: 2 → 3" in said
+    assert "operators: 2 differences\nweights: 1 difference\nresults: 1 difference\n" in said
+    assert "nodes: 2 → 3" in said
 
 
 class Renamed(nn.Module):
@@ -88,6 +93,76 @@ def test_a_weight_of_another_name_is_no_change_and_one_of_another_shape_is(tmp_p
     wide = saved(tmp_path / "c.onnx", net(width=5))
     assert main(["diff", one, wide]) == 1
     assert "FXP7009" in capsys.readouterr().out
+
+
+def test_results_on_given_inputs(tmp_path: Path, capsys: Output) -> None:
+    one = saved(tmp_path / "a.onnx", nn.LeakyReLU(0.1), dynamic=True)
+    other = saved(tmp_path / "b.onnx", nn.ReLU(), dynamic=True)
+    numpy.savez(tmp_path / "above.npz", input=numpy.ones((2, 3), numpy.float32))
+    torch.save({"input": torch.tensor([[1.0, -2.0, 1.0]])}, tmp_path / "below.pt")
+    above, below = (["--inputs", str(tmp_path / name)] for name in ("above.npz", "below.pt"))
+    log = tmp_path / "d.sarif"
+    assert main(["diff", one, other, *above, "--fail-on", "warning"]) == 0
+    assert main(["diff", one, other, *above, *below, "--fail-on", "warning", "--sarif", str(log)]) == 1
+    results = json.loads(log.read_text())["runs"][0]["results"]
+    (found,) = [each["message"]["text"] for each in results if each["ruleId"] == rules.NUMERICS_CHANGED.id]
+    assert "Difference: 0.2 at [0, 1], 1.34e+07 ulp" in found
+    assert f"Seen with the inputs '{tmp_path / 'below.pt'}'" in found
+    capsys.readouterr()
+    assert main(["diff", one, other, "--no-run"]) == 0
+    assert "results:" not in capsys.readouterr().out
+
+
+NEEDS_MORE = """<ir_version: 10, opset_import: ["" : 20]>
+agraph (float[2, 3] x, int64[1] index) => (float[1, 3] output) {
+    five = Constant<value = int64[1] {5}>() wide = Add(index, five) output = Gather<axis = 0>(x, wide)
+}
+"""
+
+
+class Outputs(nn.Module):
+    """The same name, another kind of result."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kinds = {"plain": x, "long": x.repeat(2, 1), "whole": x.round().to(torch.int64), "log": torch.log(x)}
+        return kinds[self.kind] if self.kind != "noise" else x + torch.rand_like(x)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("long", "its shape was [2, 3], it is [4, 3]"),
+        ("whole", "its type was float32, it is int64"),
+        ("log", "elements are NaN or infinite otherwise than they were"),
+    ],
+)
+def test_results_of_another_kind(tmp_path: Path, capsys: Output, kind: str, told: str) -> None:
+    one, other = saved(tmp_path / "a.onnx", Outputs("plain")), saved(tmp_path / "b.onnx", Outputs(kind))
+    assert main(["diff", one, other, "--fail-on", "warning"]) == 1
+    assert told in capsys.readouterr().out
+
+
+def test_random_results_are_not_judged(tmp_path: Path, capsys: Output) -> None:
+    one, other = (saved(tmp_path / name, Outputs("noise")) for name in ("a.onnx", "b.onnx"))
+    assert main(["diff", one, other, "--fail-on", "warning"]) == 0
+    assert "generated  nothing compared" in capsys.readouterr().out
+
+
+def test_files_that_do_not_run(tmp_path: Path, capsys: Output) -> None:
+    one = saved(tmp_path / "a.onnx", Outputs("plain"))
+    numpy.savez(tmp_path / "bad.npz", x=numpy.ones((2, 5), numpy.float32))
+    assert main(["diff", one, one, "--inputs", str(tmp_path / "bad.npz")]) == 2
+    assert "does not run on --inputs" in capsys.readouterr().err
+    other = tmp_path / "b.onnx"
+    onnx.save(onnx.parser.parse_model(NEEDS_MORE), other)
+    assert main(["diff", one, str(other)]) == 1  # for the interface
+    assert "the model fails now" in capsys.readouterr().out
+    assert main(["diff", str(other), one]) == 1
+    assert "results: not compared" in capsys.readouterr().out
 
 
 def test_usage(tmp_path: Path, capsys: Output) -> None:
