@@ -15,12 +15,13 @@ VERSION = 1
 
 
 def render(log: Log) -> str:
-    """All findings, suppressed ones too, with the times of the stages in seconds."""
+    """All findings, suppressed ones too, with the times of the stages and what the modules became."""
     document = {
         "version": VERSION,
         "worst": log.worst,
         "findings": [_finding(finding) for finding in log.findings],
         "stages": [{"name": name, "seconds": round(seconds, 6)} for name, seconds in log.stages],
+        "modules": [asdict(part) for part in log.parts],
     }
     return json.dumps(_strict(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from diagnostics import source
 from diagnostics.fixes import suggested
 from diagnostics.messages import plain, written
-from diagnostics.model import Finding, Fix, Level, Place, Rule, Step, Stop
+from diagnostics.model import Finding, Fix, Level, Part, Place, Rule, Step, Stop
 from diagnostics.paths import project_path
 
 MAX_RELATED = 10
@@ -58,7 +58,7 @@ class _Record:
 
 
 class Log:
-    """Collects findings and times stages.
+    """Collects findings and times stages; `parts` are what an export that succeeded made of the modules.
 
     `levels` overrides the level of rules by id; None means that the rule is not wanted (see `policy.levels`).
     `clock` returns seconds and is injected where the times must be the same in every run.
@@ -74,6 +74,7 @@ class Log:
     ) -> None:
         self.progress = progress
         self.stages: list[tuple[str, float]] = []
+        self.parts: Sequence[Part] = ()
         self._clock = clock
         self._levels = levels
         self._records: dict[str, _Record] = {}

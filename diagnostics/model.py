@@ -158,6 +158,15 @@ class Finding:
         return self.suppression is None and self.baseline is not BaselineState.ABSENT
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one module of a model became: nodes of the graph, and bytes of weights."""
+
+    name: str
+    nodes: int
+    bytes: int
+
+
 class Stop(Exception):
     """Ends a run after a stage in which errors were reported. The findings are in `log`."""
 

@@ -26,6 +26,7 @@ from exporter.lower.registry import extend
 from exporter.lowerings import LOWERINGS
 from exporter.notes import report_mutations, report_unknown_sizes
 from exporter.options import Options
+from exporter.parts import parts_of
 from exporter.save import save
 from exporter.ways import Way
 from exporter.weights import open_checkpoint
@@ -153,6 +154,7 @@ def _exported(
         with log.stage("finish"):
             onnx = run_ir_passes(onnx, passes_of(options), log, options.dump)
             way.finished(onnx)
+            log.parts = parts_of(onnx)
     except (Stop, CaptureError) as stop:
         raise ExportError(log, str(stop)) from stop
     return OnnxProgram(onnx, program, log, weights_in_place=options.weights_in_place)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from diagnostics import rules
+from diagnostics.escape import visible
 from diagnostics.log import Log
 from diagnostics.model import BaselineState, Finding, Level, Place, Rule
 from diagnostics.paths import quoted, root_for
@@ -120,8 +121,14 @@ def _invocation(log: Log, about: About) -> Any:
         tool_execution_notifications=[om.Notification(message=om.Message(text=about.failure), level="error")]
         if failed
         else None,
-        properties={"seconds": _seconds(log.stages)} if log.stages else None,
+        properties=_made(log) or None,
     )
+
+
+def _made(log: Log) -> Mapping[str, object]:
+    """Where the time went, and what the modules of the model became."""
+    modules = {visible(part.name): {"nodes": part.nodes, "bytes": part.bytes} for part in log.parts}
+    return ({"seconds": _seconds(log.stages)} if log.stages else {}) | ({"modules": modules} if modules else {})
 
 
 def _seconds(stages: Sequence[tuple[str, float]]) -> Mapping[str, float]:

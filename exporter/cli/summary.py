@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diagnostics import Log
+from diagnostics import Log, Part
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -30,32 +29,18 @@ def summary_of(model: ir.Model, files: Sequence[Path], validation: Validation | 
         *values("inputs ", [entry for entry in model.graph.inputs if not entry.is_initializer()]),
         *values("state  ", [entry for entry in model.graph.inputs if entry.is_initializer()]),
         *values("outputs", model.graph.outputs),
-        *parts(model),
+        *modules(log.parts),
         *verdict(validation),
         times(log),
     ]
     return "\n".join(lines)
 
 
-def parts(model: ir.Model) -> Iterable[str]:
-    """What the model's own modules became: nodes and bytes of weights, the largest first; nothing for a single one."""
-    import onnx_ir as ir
-
-    from exporter.lower.places import PlaceTable
-
-    table, nodes, weights = PlaceTable(model), Counter[str](), Counter[str]()
-    for body in (model.graph, *model.functions.values()):
-        for node in ir.traversal.RecursiveGraphIterator(body):
-            place = table.of(node)
-            nodes[(place.module or "").partition(".")[0] if place else ""] += 1
-    for name, value in model.graph.initializers.items():
-        owner, dot, _ = name.partition(".")
-        if dot and value.const_value is not None:
-            weights[owner] += value.const_value.nbytes
-    names = sorted({*nodes, *weights} - {""}, key=lambda name: (-weights[name], -nodes[name], name))
-    if len(names) > 1:
-        told = [f"{name} {plural(nodes[name], 'node')}, {size(weights[name])}" for name in names[:MOST_PARTS]]
-        more = [f"{len(names) - MOST_PARTS} more"] if len(names) > MOST_PARTS else []
+def modules(parts: Sequence[Part]) -> Iterable[str]:
+    """What the model's own modules became, the largest first; nothing for a single one."""
+    if len(parts) > 1:
+        told = [f"{part.name} {plural(part.nodes, 'node')}, {size(part.bytes)}" for part in parts[:MOST_PARTS]]
+        more = [f"{len(parts) - MOST_PARTS} more"] if len(parts) > MOST_PARTS else []
         yield f"  modules  {'; '.join([*told, *more])}"
 
 

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from exporter.ir_passes.patterns import fixed
 from exporter.lower.builder import SIZES
+from exporter.lower.weights import LazyWeight
 
 Arrangement = Callable[[ir.Node, Sequence[np.ndarray], tuple[int, ...]], np.ndarray]
 """(node, its operands, the sizes of its result) → its result."""
@@ -85,7 +86,7 @@ def _store(
         return ir.Tensor(np.ascontiguousarray(array), dtype=dtype, name=name)
 
     old = node.outputs[0]
-    lazy = ir.LazyTensor(read, dtype=dtype, shape=ir.Shape(sizes), name=name)
+    lazy = LazyWeight(read, dtype=dtype, shape=ir.Shape(sizes), name=name)
     fresh = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(sizes), const_value=lazy)
     fresh.meta[SIZES] = sizes
     old.replace_all_uses_with(fresh)

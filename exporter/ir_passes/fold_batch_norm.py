@@ -10,6 +10,7 @@ import onnx_ir as ir
 from exporter.ir_passes.patterns import fixed
 from exporter.lower.builder import SIZES
 from exporter.lower.places import remark
+from exporter.lower.weights import LazyWeight
 
 CHANNEL_AXIS = {"Conv": 0, "ConvTranspose": 1}
 """Where the output channels stand in the weight of each operator (of ConvTranspose, for one group)."""
@@ -107,7 +108,7 @@ def _lazy(
     sizes = tuple(int(size) for size in shape)  # type: ignore[arg-type]  # a weight's sizes are numbers
     while name in graph.initializers:
         name += "_"
-    tensor = ir.LazyTensor(
+    tensor = LazyWeight(
         lambda: ir.Tensor(compute().astype(dtype.numpy()), dtype=dtype, name=name),
         dtype=dtype,
         shape=ir.Shape(sizes),

@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from exporter.ir_passes.patterns import fixed
 from exporter.lower.builder import SIZES
+from exporter.lower.weights import LazyWeight
 
 
 class FoldTransposes(ir.passes.InPlacePass):
@@ -52,7 +53,7 @@ def _store_transposed(value: ir.Value, order: tuple[int, ...]) -> None:
     tensor = value.const_value
     assert tensor is not None
     sizes = [int(tensor.shape[axis]) for axis in order]  # type: ignore[arg-type]  # a weight's sizes are numbers
-    value.const_value = ir.LazyTensor(
+    value.const_value = LazyWeight(
         lambda: ir.Tensor(np.ascontiguousarray(tensor.numpy().transpose(order)), dtype=tensor.dtype, name=tensor.name),
         dtype=tensor.dtype,
         shape=ir.Shape(sizes),

@@ -20,7 +20,14 @@ class WeightlessError(Exception):
     """A weight that has no values, because the model was made without them."""
 
 
-class RegionTensor(ir.LazyTensor):
+class LazyWeight(ir.LazyTensor):
+    """A weight that is computed when it is read. In a dump it has its name, not the address of the function."""
+
+    def __repr__(self) -> str:
+        return f"{self._repr_base()}(name={self.name!r})"
+
+
+class RegionTensor(LazyWeight):
     """A weight that lies in a file as ONNX would have it: at `region`."""
 
     def __init__(self, name: str, dtype: ir.DataType, shape: ir.Shape, region: Region) -> None:
@@ -43,7 +50,7 @@ def initializer(name: str, tensor: torch.Tensor, source: WeightSource | None = N
     if isinstance(source, Stored) and source.region is not None and source.dtype == tensor.dtype and source.nbytes:
         lazy = RegionTensor(name, dtype, shape, source.region)
     else:
-        lazy = ir.LazyTensor(_reader(name, tensor, source), dtype=dtype, shape=shape, name=name)
+        lazy = LazyWeight(_reader(name, tensor, source), dtype=dtype, shape=shape, name=name)
     value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(sizes), const_value=lazy)
     value.meta[SIZES] = sizes
     return value

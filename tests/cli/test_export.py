@@ -15,7 +15,7 @@ import torch
 
 import exporter
 from exporter.cli import main, request
-from exporter.cli.summary import parts
+from exporter.cli.summary import modules
 
 Output = pytest.CaptureFixture[str]
 
@@ -234,6 +234,6 @@ def test_the_summary_tells_what_the_modules_became() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.head(self.body(x))
 
-    program = exporter.export(Net(), (torch.ones(2, 3),))
-    assert list(parts(program.model)) == ["  modules  body 2 nodes, 128 B; head 1 node, 72 B"]
-    assert list(parts(exporter.export(torch.nn.Linear(3, 2), (torch.ones(2, 3),)).model)) == []
+    net = exporter.export(Net(), (torch.ones(2, 3),))
+    assert list(modules(net.log.parts)) == ["  modules  body 2 nodes, 128 B; head 1 node, 72 B"]
+    assert list(modules(exporter.export(torch.nn.Linear(3, 2), (torch.ones(2, 3),)).log.parts)) == []

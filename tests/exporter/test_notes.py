@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from torch import nn
 
 from diagnostics import Finding, Log, text
 from diagnostics.sarif import About, as_text, to_sarif
-from exporter import ExportError, export
+from exporter import ExportError, Options, export
 from exporter.ways import Way
 from tests.cases.failures import CASES, FailureCase
 from tests.diagnostics.sarif_checks import breaches, strict, validator
@@ -81,6 +83,18 @@ def test_every_assumption_is_told_at_its_line_in_few_bytes() -> None:
     assert len(text.render(log).encode()) < LARGEST
 
 
+def test_a_log_tells_where_the_time_and_the_bytes_are_and_what_became_what() -> None:
+    model = Everything().eval()
+    written, log = sarif_of(lambda log: export(model, (torch.ones(1, 3, 6, 6),), log=log))
+    (run,) = strict(written)["runs"]
+    told = run["invocations"][0]["properties"]
+    assert list(told["seconds"]) == ["capture", "normalize", "lower", "finish"]
+    held = {name: sum(each.nbytes for each in part.parameters()) for name, part in model.named_children()}
+    assert {name: part["bytes"] for name, part in told["modules"].items()} == held | {"conv": 448}, "the norm is folded"
+    assert all(part["nodes"] > 0 for part in told["modules"].values())
+    assert [part.bytes for part in log.parts] == sorted((part.bytes for part in log.parts), reverse=True)
+
+
 @pytest.mark.parametrize("name", ["if on a value", "eigenvalues", "size bounded by a table", "mutated input"])
 @pytest.mark.filterwarnings("ignore")  # PyTorch warns about what these models do, and the findings say it
 def test_the_same_run_gives_the_same_bytes(name: str) -> None:
@@ -90,6 +104,35 @@ def test_the_same_run_gives_the_same_bytes(name: str) -> None:
     document = strict(one)
     assert [error.message for error in validator().iter_errors(document)] == []
     assert list(breaches(document)) == []
+
+
+class Everything(nn.Module):
+    """Weights that passes transpose, fold and read late, and a body of control flow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x).flatten(2).transpose(1, 2)
+        y, _ = self.attention(y, y, y, need_weights=False)
+        return self.head(torch.cond(y.sum() > 0, lambda y: y + 1, lambda y: -y, (y,)))
+
+
+def dumped(model: nn.Module, folder: Path) -> dict[str, str]:
+    log = Log(clock=ticking())
+    export(model, (torch.ones(1, 3, 6, 6),), options=Options(dump=folder), log=log)
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_same_run_dumps_the_same_bytes(tmp_path: Path) -> None:
+    model = Everything().eval()
+    one, two = (dumped(model, tmp_path / name) for name in "ab")
+    assert one == two
+    assert {name.partition(".")[2] for name in one} == {"fx.py", "onnx.txt"}
+    assert not [name for name, text in one.items() if re.search(r"\b0x[0-9a-f]+", text)]
 
 
 def exported(case: FailureCase, log: Log) -> Any:
