@@ -18,7 +18,10 @@ from fx_passes.sizes import size_of
 CAPTURED = "fxport_captured"
 """Key of `node.meta`: the name in the captured graph of the node that this one was made from."""
 
-PROVENANCE = ("stack_trace", "nn_module_stack", "torch_fn", "from_node", "custom", CAPTURED)
+PART = "fxport_part"
+"""Key of `node.meta`, and of an annotation of torch.fx.traceback: which part of a training step a node is of."""
+
+PROVENANCE = ("stack_trace", "nn_module_stack", "torch_fn", "from_node", "custom", CAPTURED, PART)
 """Keys of `node.meta` that say where a node came from; whoever makes a node copies them."""
 
 ORIGIN = "fxport_origin"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from exporter import OnnxProgram, Options
     from exporter.cli.source import Source
+    from fx_passes.program import Program
     from ort_runner import Samples
     from ort_runner.bisect import Divergence, Reference, Suspect
     from ort_runner.trials import Runtime
@@ -44,7 +45,7 @@ class Attribution:
 
     `divergence` is the bisection of the first model that is wrong; None if the graph is wrong before there is one.
     `optimize` says whether ONNX Runtime's graph optimizations were on; `samples` is what shows the difference, under
-    the names of the file.
+    the names of the file. `part` is that of a training step: forward, backward or optimizer.
     """
 
     stage: str | None
@@ -55,12 +56,17 @@ class Attribution:
     reason: str = ""
     optimize: bool = False
     samples: Samples | None = None
+    part: str = ""
 
     @property
     def text(self) -> str:
         """The origin in some words, for a message."""
         if self.stage is None:
             return f"cannot be told, because {self.reason}"
+        return f"{self.part}, {self._origin}" if self.part else self._origin
+
+    @property
+    def _origin(self) -> str:
         cause = self.divergence.cause if self.divergence else None
         if cause is None:
             return f"{self.stage}{f', but {self.reason}' if self.reason else ''}"
@@ -115,7 +121,19 @@ def attribute(subject: Subject, case: Samples, samples: Samples) -> Attribution:
     """
     if any(finding.rule is rules.RANDOMNESS_CAPTURED for finding in subject.program.log.findings):
         return Attribution(None, reason="the model draws random numbers", samples=samples)
-    return replace(_Stages(subject, case, samples).run(), samples=samples)
+    return _in_a_step(replace(_Stages(subject, case, samples).run(), samples=samples), subject.program.program)
+
+
+def _in_a_step(found: Attribution, program: Program) -> Attribution:
+    """With the part of the training step, if it is one, and the line that the part has for the node."""
+    from exporter.training.blame import blamed
+
+    cause = found.divergence.cause if found.divergence else None
+    name = cause.mark.fx_node if cause else found.place.node if found.place else None
+    blame = blamed(program, name) if name else None
+    if blame is None:
+        return found
+    return replace(found, part=blame.text, place=found.place or blame.place)
 
 
 class _Stages:

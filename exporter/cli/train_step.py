@@ -20,6 +20,7 @@ from exporter.cli.usage import UsageError
 
 if TYPE_CHECKING:
     from exporter.training import TrainingProgram
+    from ort_runner import Validation
 
 PARTS = "(model, optimizer, loss_fn, batch[, dynamic_shapes])"
 
@@ -99,7 +100,7 @@ def command(
 def export_and_validate(request: Request, log: Log) -> str:
     """The whole run; returns the summary. A model of several steps is not run: its step is that of a single one."""
     from exporter.cli.summary import summary_of
-    from exporter.cli.validation import require_provider, validation_of
+    from exporter.cli.validation import require_provider
 
     require_provider(request.provider)
     with log.stage("load"):
@@ -109,10 +110,18 @@ def export_and_validate(request: Request, log: Log) -> str:
         files = program.save(request.output)
     except OSError as error:
         raise UsageError(f"'{request.output}' cannot be written: {one_line(error)}; name another place.") from error
-    source = Source(short_name(request.source), program.step, program.call)
     run_it = request.validate and request.steps == 1
-    validation = validation_of(request.output, source, program, request.provider, log) if run_it else None
+    name = short_name(request.source)
+    validation = validated(request.output, name, program, request.provider, log) if run_it else None
     return summary_of(program.model, files, validation, log)
+
+
+def validated(path: Path, name: str, program: TrainingProgram, provider: str, log: Log) -> Validation | None:
+    """The step in ONNX Runtime against eager PyTorch's; a difference is blamed on a part of the step and a line."""
+    from exporter.cli.validation import validation_of
+
+    source = Source(name, program.step, program.call, dynamic_shapes=program.dynamic_shapes)
+    return validation_of(path, source, program, provider, log, options=program.options)
 
 
 def parts_of(text: str) -> Sequence[Any]:

@@ -50,7 +50,11 @@ def _served(x: Value, groups: Size, sizes: Sequence[Size]) -> bool:
 
 
 def places_of(
-    sizes: Sequence[Size], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+    sizes: Sequence[Size],
+    kernel: Sequence[Size],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
 ) -> list[Size]:
     """The spatial sizes of a convolution's output."""
     return [

@@ -15,19 +15,18 @@ import torch
 from torch.export import Dim
 from torch.optim import Optimizer
 
-from diagnostics import Log, Place, Stop, rules
+from diagnostics import Log, Stop, rules
 from exporter.capture.places import place_of_module
 from exporter.options import Options
 from exporter.pipeline import ExportError, OnnxProgram, export
 from exporter.training import step as parts_of
+from exporter.training.blame import reads_of
 from exporter.training.loop import repeated
 from exporter.training.optimizers import OptimizerError
 from exporter.training.resume import resumed
 from exporter.training.seeded import RecordedRandom
 from exporter.training.step import Parts, Settings, TrainingError, TrainingStep, batch_names, state_of
 from exporter.weights import Checkpoint, open_checkpoint
-from fx_passes.graph import place_of
-from fx_passes.program import Program
 
 METADATA = "fxport.training"
 """Key of the model's metadata: what `ort_runner.train` needs to run the step again and again."""
@@ -37,11 +36,16 @@ STATE_SUFFIX = ".state.safetensors"
 
 @dataclass(frozen=True)
 class TrainingProgram(OnnxProgram):
-    """An exported step. `state` has the values that training begins with, by the names of the model's inputs."""
+    """An exported step. `state` has the values that training begins with, by the names of the model's inputs.
+
+    `step`, `call`, `dynamic_shapes` and `options` are what was exported, and how.
+    """
 
     state: Mapping[str, torch.Tensor]
     step: TrainingStep
     call: tuple[Any, ...]
+    dynamic_shapes: Any
+    options: Options
 
     def save(self, path: str | os.PathLike[str], external_data: Literal["auto"] | bool = "auto") -> list[Path]:
         """Writes the model, and its state beside it as `<name>.state.safetensors`. Returns the files written."""
@@ -128,13 +132,8 @@ def export_training_step(
         *([parts_of.SEED] if seed is not None else []),
         *(f"{parts_of.MASK}/{number}" for number in range(len(masks))),
     ]
-    program = export(
-        step,
-        call,
-        dynamic_shapes=shapes or None,
-        options=replace(options, input_names=tuple(inputs), strategy="post-dispatch"),
-        log=log,
-    )
+    options = replace(options, input_names=tuple(inputs), strategy="post-dispatch")
+    program = export(step, call, dynamic_shapes=shapes or None, options=options, log=log)
     _report_unused(step, settings, program)
     produced = [value.name for value in program.model.graph.outputs]
     description = {
@@ -145,7 +144,7 @@ def export_training_step(
     }
     program.model.metadata_props[METADATA] = json.dumps(description)
     finished = program.model if steps == 1 else repeated(program.model, description["state"], steps)
-    return TrainingProgram(finished, program.program, program.log, state, step, call)
+    return TrainingProgram(finished, program.program, program.log, state, step, call, shapes or None, options)
 
 
 def _resumed(state: dict[str, torch.Tensor], parts: Parts, checkpoint: Checkpoint, log: Log) -> dict[str, torch.Tensor]:
@@ -180,28 +179,12 @@ def _report_unused(step: TrainingStep, settings: Settings, program: OnnxProgram)
     if settings.allow_unused or not step.unused:
         return
     (parts,) = step.parts
-    reads = _reads(program.program)
+    reads = reads_of(program.program)
     for name in step.unused:
         owner, _, _ = name.rpartition(".")
         at = reads.get(f"{parts_of.PARAMETER}/{name}") or place_of_module(parts.model, owner)
         program.log.report(rules.GRADIENT_MISSING, at=at, name=name)
     raise ExportError(program.log, f"{len(step.unused)} parameters get no gradient, the first is '{step.unused[0]}'")
-
-
-def _reads(program: Program) -> dict[str, Place]:
-    """Where the captured graph first reads each of its inputs, as far as it is known."""
-    nodes = [node for node in program.graph_module.graph.nodes if node.op == "placeholder"]
-    found: dict[str, Place] = {}
-    for node, each in zip(nodes, program.inputs, strict=True):
-        reading, seen = [node], {node}
-        for reader in reading:  # grows while it is walked: what has no place of its own hands its value on
-            if reader is not node and (place := place_of(reader)) is not None:
-                found[each.name] = place
-                break
-            fresh = [user for user in reader.users if user not in seen]
-            seen.update(fresh)
-            reading.extend(fresh)
-    return found
 
 
 def _masks_of(step: TrainingStep, call: tuple[Any, ...]) -> list[torch.Tensor]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch.func import functional_call
+from torch.fx.traceback import annotate
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
@@ -19,9 +20,13 @@ from exporter.capture.autograd import checkpoints_kept_whole, dropout_between_la
 from exporter.training.hooks import accumulated, stand_in
 from exporter.training.optimizers import State, initial_state, stepped
 from exporter.training.seeded import GivenRandom, SeededRandom
+from fx_passes.graph import PART
 
 PARAMETER, BUFFER, OPTIMIZER, BATCH, RATE, GRADIENT, NEW = "param", "buffer", "opt", "batch", "lr", "grad", "new"
 """First parts of names: `param/<fqn>`, `buffer/<fqn>`, `opt/<fqn>/<key>`, `batch/<argument>`, `lr/<group>`, …"""
+
+FORWARD, BACKWARD, UPDATE = "forward", "backward", "optimizer"
+"""Parts of a step, which every node of its graph is of one of."""
 
 SEED, MASK = "seed", "mask"
 LOSS = "loss"
@@ -96,7 +101,7 @@ class TrainingStep(torch.nn.Module):
         with GivenRandom(masks) if masks else SeededRandom(seed) if seed is not None else nullcontext():
             loss, extras, gradients = self._gradients(parameters, buffers, batch)
         results = {LOSS: loss, **extras}
-        with torch.no_grad():
+        with torch.no_grad(), annotate({PART: UPDATE}):
             gradients = self._clipped(gradients, results)
             if GRADIENT in self.settings.outputs:
                 results |= {f"{GRADIENT}/{name}": value for name, value in gradients.items()}
@@ -176,11 +181,12 @@ class _Differentiated(torch.nn.Module):
             checkpoints_kept_whole(self.model) as run_again,
             self.context(),
         ):
-            with sdpa_kernel(SDPBackend.MATH):
+            with sdpa_kernel(SDPBackend.MATH), annotate({PART: FORWARD}):
                 loss, extras = _split(self.loss_fn(self.model, *batch))
             scaled = loss if self.share == 1 else loss * self.share
-            found = torch.autograd.grad(scaled, list(wanted.values()), allow_unused=True)
-            run_again()
+            with annotate({PART: BACKWARD}):
+                found = torch.autograd.grad(scaled, list(wanted.values()), allow_unused=True)
+                run_again()
         return loss, extras, dict(zip(wanted, found, strict=True))
 
 
