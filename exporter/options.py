@@ -25,6 +25,7 @@ class Options:
     capture to try, a name in `exporter.capture.inference.STRATEGIES`; by default they are tried in order. `weights`: a
     checkpoint from which the weights are taken, by name, in the place of the model's own. `weights_in_place`: those
     that lie in its files as ONNX would have them stay there, and the model refers to them.
+    `functions`: repeated calls of a region of `torch.compiler.nested_compile_region` become calls of one function.
     `rank_timeout`: seconds for which one rank of a sharded model waits for another that is expected to answer.
     """
 
@@ -38,6 +39,7 @@ class Options:
     strategy: str | None = None
     weights: Path | None = None
     weights_in_place: bool = False
+    functions: bool = True
     rank_timeout: float = 60.0
 
     def __post_init__(self) -> None:

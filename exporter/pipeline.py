@@ -152,7 +152,7 @@ def _exported(
             onnx = lower(program, table, options, log)
             report_unknown_sizes(onnx, program, log)
         with log.stage("finish"):
-            onnx = run_ir_passes(onnx, passes_of(options), log, options.dump)
+            onnx = run_ir_passes(onnx, passes_of(options), log, options.dump, functions=options.functions)
             way.finished(onnx)
             log.parts = parts_of(onnx)
     except (Stop, CaptureError) as stop:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -38,13 +38,22 @@ def providers() -> tuple[str, ...]:
 
 def predicted(model: ir.Model, provider: str) -> Prediction:
     """The prediction for a model's own nodes and those in bodies. An operator that ONNX defines by others is taken to
-    be expanded; nodes outside ai.onnx, and those that only hold bodies, are not counted."""
+    be expanded; nodes outside ai.onnx, and those that only hold bodies, are not counted.
+    A function counts at each call."""
     opset, places = model.opset_imports[""], PlaceTable(model)
-    every = ir.traversal.RecursiveGraphIterator(model.graph)
+    every = (node for call in _called(model, model.graph) for node in ir.traversal.RecursiveGraphIterator(call))
     nodes = [node for node in every if not node.domain and node.op_type not in BODIES]
     lost = [node for node in nodes if not _runs(node, opset, provider)]
     elsewhere = tuple((node.op_type, places.of(node)) for node in lost)
     return Prediction(provider, len(nodes), elsewhere, _copies(nodes, set(lost)))
+
+
+def _called(model: ir.Model, graph: ir.Graph | ir.Function) -> Iterator[ir.Graph | ir.Function]:
+    """A graph, and the functions of the model as often as it calls them."""
+    yield graph
+    for node in ir.traversal.RecursiveGraphIterator(graph):
+        if (function := model.functions.get(node.op_identifier())) is not None:
+            yield from _called(model, function)
 
 
 def _copies(nodes: Sequence[ir.Node], lost: set[ir.Node]) -> int:

@@ -32,6 +32,7 @@ from exporter.capture.outside import attributes_watched, nothing_lost
 from exporter.capture.packed import packed_sequences_kept
 from exporter.capture.padded import as_padded, padded_calls
 from exporter.capture.places import place_of_module
+from exporter.capture.regions import regions_noted
 from exporter.capture.rewriting.loops import keeping_loops
 from exporter.capture.scans import associative_scans_kept
 from exporter.capture.sizes.conditions import ROUNDINGS
@@ -239,6 +240,7 @@ def non_strict(call: Call) -> ExportedProgram:
         attributes_watched(call.model, call.changed),
         needless_conversions_skipped(),
         packed_sequences_kept(),
+        regions_noted(),
         SizesKept(),
     ):
         return keeping_loops(partial(_exported, call), call.overcome)
@@ -265,6 +267,7 @@ def post_dispatch(call: Call) -> ExportedProgram:
         padded_calls(call.model),
         attributes_watched(call.model, call.changed),
         forward_mode_by_reverse(),
+        regions_noted(),
         refusals_kept(),
         SizesKept(),
     ):

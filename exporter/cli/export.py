@@ -42,6 +42,9 @@ def command(
     weights_in_place: Annotated[
         bool, typer.Option("--weights-in-place", help="Refer to weights in the files of --weights, without a copy.")
     ] = False,
+    no_functions: Annotated[
+        bool, typer.Option("--no-functions", help="Repeated regions are nodes of the graph, not calls of a function.")
+    ] = False,
     rank_timeout: Annotated[
         float, typer.Option("--rank-timeout", metavar="S", help="Under torchrun: how long one rank waits for another.")
     ] = 60.0,
@@ -86,6 +89,7 @@ def command(
         weights=weights,
         fake=fake,
         weights_in_place=weights_in_place,
+        functions=not no_functions,
         rank_timeout=rank_timeout,
     )
     if weights_in_place and weights is None and not Path(source).is_dir():

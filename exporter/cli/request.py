@@ -60,6 +60,7 @@ class Request:
     weights: Path | None = None
     fake: bool = False
     weights_in_place: bool = False
+    functions: bool = True
     rank_timeout: float = 60.0
 
 
@@ -164,6 +165,7 @@ def options_of(request: Request) -> Options:
             output_names=split(request.output_names),
             weights=request.weights,
             weights_in_place=request.weights_in_place,
+            functions=request.functions,
             rank_timeout=request.rank_timeout,
         )
     except ValueError as error:

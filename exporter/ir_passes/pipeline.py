@@ -19,6 +19,7 @@ from exporter.ir_passes.fold_transposes import FoldTransposes
 from exporter.ir_passes.fuse_rotary import FuseRotary
 from exporter.ir_passes.insert_casts import InsertCasts
 from exporter.ir_passes.merge_heads import MergeHeads
+from exporter.ir_passes.outline_regions import OutlineRegions
 from exporter.ir_passes.share_equal_nodes import ShareEqualNodes
 from exporter.ir_passes.unflatten_products import UnflattenProducts
 from exporter.options import Options
@@ -50,14 +51,20 @@ def passes_of(options: Options) -> tuple[ir.passes.PassBase, ...]:
 
 
 def run_ir_passes(
-    model: ir.Model, passes: Sequence[ir.passes.PassBase], log: Log, dump: Path | None = None
+    model: ir.Model,
+    passes: Sequence[ir.passes.PassBase],
+    log: Log,
+    dump: Path | None = None,
+    *,
+    functions: bool = False,
 ) -> ir.Model:
-    """Runs the passes in order and checks the result.
+    """Runs the passes in order and checks the result. With `functions`, repeated regions become functions.
 
     With `dump`, each result is written as text to `<dump>/4-finish/<number>-<pass>.onnx.txt`.
     """
     kernels = (InsertCasts(log), CastsBeforeTransposes())  # last: fewer nodes to look at; the second after new casts
-    for number, each in enumerate((*passes, *kernels)):
+    last = (OutlineRegions(),) if functions else ()  # behind all, also a user's: those see each call's own nodes
+    for number, each in enumerate((*passes, *kernels, *last)):
         result = each(model)
         model = result.model
         if dump is not None and result.modified:
@@ -67,6 +74,6 @@ def run_ir_passes(
 
 
 def write_dump(model: ir.Model, path: Path) -> None:
-    """Writes the graph as text, one node a line with its types."""
+    """Writes the graph and the functions as text, one node a line with its types."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(str(model.graph), encoding="utf-8")
+    path.write_text("\n".join(map(str, (model.graph, *model.functions.values()))), encoding="utf-8")

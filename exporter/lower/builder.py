@@ -22,6 +22,9 @@ Scalar = bool | int | float | sympy.Expr
 PLACE = "fxport.place"
 """Node metadata: index of the node's line in the model's table of places."""
 
+REGION = "fxport.region"
+"""Node metadata, in memory only: the calls of regions that the node is inside of, outermost first."""
+
 SIZES = "fxport.sizes"
 """Value metadata, in memory only: its sizes as numbers and expressions."""
 
@@ -36,6 +39,15 @@ class TensorType:
     @property
     def rank(self) -> int:
         return len(self.sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionCall:
+    """One call of a region that may become a function: its name, the call's number, and the place of the call."""
+
+    name: str
+    number: int
+    place: int | None
 
 
 class Scope:
@@ -68,7 +80,7 @@ class Op:
     def __init__(
         self,
         opset: int,
-        inline: Callable[[Any, Sequence[Any]], list[Value]] | None = None,
+        inline: Callable[[Any, Sequence[Any], str | None], list[Value]] | None = None,
         dim_name: Callable[[Size], int | str] = str,
     ) -> None:
         self.opset = opset
@@ -78,6 +90,7 @@ class Op:
         self.domains: dict[str, int] = {"": opset}
         self.outs: tuple[TensorType, ...] = ()
         self.place: int | None = None
+        self.regions: tuple[RegionCall, ...] = ()
         self.customs: list[tuple[str, str]] = []
         self.prefix = ""
         self._inline = inline
@@ -141,6 +154,8 @@ class Op:
         )
         if self.place is not None:
             node.metadata_props[PLACE] = str(self.place)
+        if self.regions:
+            node.meta[REGION] = self.regions
         self.scope.nodes.append(node)
         return node
 
@@ -297,11 +312,14 @@ class Op:
             value.dtype = dtype
         return value
 
-    def inline(self, gm: Any, operands: Sequence[Any]) -> list[Value]:
-        """The results of a control-flow body, its nodes written here; operands stand for its placeholders."""
+    def inline(self, gm: Any, operands: Sequence[Any], region: str | None = None) -> list[Value]:
+        """The results of a control-flow body, its nodes written here; operands stand for its placeholders.
+
+        With `region`, they are one call of a region of that name.
+        """
         if self._inline is None:
             raise RuntimeError("this Op was made without a way to lower bodies")
-        return self._inline(gm, operands)
+        return self._inline(gm, operands, region)
 
     def body(self, gm: Any, operands: Sequence[Any]) -> ir.Graph:
         """The graph of a control-flow body without inputs of its own."""

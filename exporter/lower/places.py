@@ -9,6 +9,7 @@ import onnx_ir as ir
 from torch.fx import Node
 
 from diagnostics import Place
+from diagnostics.source import place_of_trace
 from exporter.lower.builder import PLACE
 from fx_passes.graph import place_of
 
@@ -58,8 +59,14 @@ class Places:
         self._rows: dict[tuple[str | None, int | None, str | None, str], int] = {}
 
     def index(self, node: Node) -> int:
-        place = place_of(node)
-        row = (place.path, place.line, place.module, node.name) if place else (None, None, None, node.name)
+        return self._row(place_of(node), node.name)
+
+    def of_trace(self, trace: str) -> int:
+        """The index of the user's line that a stack trace leads to."""
+        return self._row(place_of_trace(trace), "")
+
+    def _row(self, place: Place | None, name: str) -> int:
+        row = (place.path, place.line, place.module, name) if place else (None, None, None, name)
         return self._rows.setdefault(row, len(self._rows))
 
     def as_json(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import onnx_ir as ir
@@ -13,7 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from diagnostics import Log, rules
-from exporter.lower.builder import SIZES, Op, Scope, TensorType
+from exporter.lower.builder import SIZES, Op, RegionCall, Scope, TensorType
 from exporter.lower.dtypes import UnsupportedDtype, onnx_dtype
 from exporter.lower.interface import declare_inputs, declare_outputs, opaque, types_of, weight
 from exporter.lower.names import DimNames
@@ -24,6 +25,7 @@ from fx_passes.decompose import REFUSED
 from fx_passes.graph import ORIGIN, place_of
 from fx_passes.passes.complex_to_real import NO_REAL_FORM
 from fx_passes.program import Program
+from fx_passes.regions import Call, region_of
 from fx_passes.sizes import size_of, sizes_of
 
 IR_VERSIONS = ((25, 13), (24, 12), (23, 11), (21, 10), (19, 9), (0, 8))
@@ -64,6 +66,8 @@ class _Walk:
         self.op = Op(options.opset, self._inline, DimNames(program.dim_names).name)
         self.places = Places()
         self.gm = program.graph_module
+        self.regions: tuple[RegionCall, ...] = ()
+        self.calls = count()
 
     def run(self) -> ir.Model:
         inputs, values = declare_inputs(self.program, self.op, self.log)
@@ -125,6 +129,7 @@ class _Walk:
             )
             return self._opaque_like(node, fake)
         self.op.place = self.places.index(node)
+        self.op.regions = (*self.regions, *(self._region(call) for call in region_of(node)))
         self.op.prefix = node.name
         checked = self._apply(node, fake, values)
         if checked is None:
@@ -251,7 +256,10 @@ class _Walk:
 
     # Bodies ----------------------------------------------------------------------------------------------------
 
-    def _inline(self, gm: GraphModule, operands: Sequence[Any]) -> list[ir.Value]:
+    def _region(self, call: Call) -> RegionCall:
+        return RegionCall(call.name, call.number, self.places.of_trace(call.trace))
+
+    def _inline(self, gm: GraphModule, operands: Sequence[Any], region: str | None = None) -> list[ir.Value]:
         """Lowers a body's nodes into the current scope, with operands for its placeholders.
 
         A number that is a symbol of the body's own goes in as a value, since another call of the body gives it another
@@ -265,6 +273,9 @@ class _Walk:
         }
         outer, bindings = self.op.scope, self.op.symbols.snapshot()
         place, prefix, outs = self.op.place, self.op.prefix, self.op.outs
+        regions, self.regions = (self.regions, self.op.regions), self.op.regions
+        if region is not None:
+            self.regions = (*self.regions, RegionCall(region, next(self.calls), place))
         try:
             self._rebind({symbol: given[node] for node, symbol in symbols.items() if symbol is not None})
             values = {node: operand if symbols[node] is None else symbols[node] for node, operand in given.items()}
@@ -275,6 +286,7 @@ class _Walk:
             self.op.scope = outer
             self.op.symbols.restore(bindings)
             self.op.place, self.op.prefix, self.op.outs = place, prefix, outs
+            self.regions, self.op.regions = regions
 
     def _rebind(self, symbols: Mapping[sympy.Symbol, ir.Value]) -> None:
         if symbols:

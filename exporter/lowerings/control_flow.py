@@ -97,5 +97,5 @@ def map_impl(op: Op, body_fn: GraphModule, xs: Sequence[Value], pos_args: Sequen
 
 @lowering(hop.invoke_subgraph)
 def invoke_subgraph(op: Op, subgraph: GraphModule, identifier: Any, *operands: Operand) -> Sequence[Value]:
-    """The nodes of the subgraph, written here."""
-    return op.inline(subgraph, operands)
+    """The nodes of the subgraph, written here; those of several calls may become one function in the end."""
+    return op.inline(subgraph, operands, region=str(identifier))
