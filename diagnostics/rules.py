@@ -24,7 +24,7 @@ DATA_DEPENDENT_CONTROL_FLOW = Rule(
     "FXP1002",
     "DataDependentControlFlow",
     ERROR,
-    "The path through the program depends on the value of a tensor. Reason: '{detail}'.",
+    "The path through the program depends on the value of a tensor. Detail: '{detail}'.",
 )
 UNSUPPORTED_PYTHON_CONSTRUCT = Rule(
     "FXP1003",
@@ -98,6 +98,13 @@ PLACEMENT_UNSUPPORTED = Rule(
     "PlacementUnsupported",
     ERROR,
     "The parts that the ranks hold of '{name}' do not make it whole. Its placement is '{layout}'.",
+)
+
+MODEL_FAILS = Rule(
+    "FXP1023",
+    "ModelFails",
+    ERROR,
+    "'{name}' does not run in PyTorch with these inputs. It raises '{error}'.",
 )
 
 # 2: shapes

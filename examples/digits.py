@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from exporter.training import export_training_step, load_into
+from exporter import export_training_step, load_into
 from exporter.training.seeded import SeededRandom
 from ort_runner.train import TrainingSession
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from exporter.lower.registry import Unsupported, lowering
     from exporter.options import Options
     from exporter.pipeline import ExportError, OnnxProgram, export
+    from exporter.training import TrainingError, TrainingProgram, export_training_step, load_into
 
 __all__ = [
     "Example",
@@ -18,10 +19,14 @@ __all__ = [
     "OnnxProgram",
     "Op",
     "Options",
+    "TrainingError",
+    "TrainingProgram",
     "Unsupported",
     "decode_step",
     "encode",
     "export",
+    "export_training_step",
+    "load_into",
     "lowering",
     "prefill",
 ]
@@ -32,10 +37,14 @@ _HOMES = {
     "OnnxProgram": "exporter.pipeline",
     "Op": "exporter.lower.builder",
     "Options": "exporter.options",
+    "TrainingError": "exporter.training",
+    "TrainingProgram": "exporter.training",
     "Unsupported": "exporter.lower.registry",
     "decode_step": "exporter.decode",
     "encode": "exporter.decode",
     "export": "exporter.pipeline",
+    "export_training_step": "exporter.training",
+    "load_into": "exporter.training",
     "lowering": "exporter.lower.registry",
     "prefill": "exporter.decode",
 }

@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import onnx_ir as ir
+import torch
 
-from diagnostics import Log, Stop, rules
+from diagnostics import Level, Log, Stop, rules
+from diagnostics.text import render
+from exporter.calls import checked_args, checked_kwargs, checked_model
 from exporter.capture import capture
 from exporter.capture.attention import masks_unread
 from exporter.capture.caches import register_caches
+from exporter.capture.eager import report_failure_in_eager
 from exporter.capture.inference import CaptureError, unwrapped
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.keywords import in_order, known_signature, named_keywords
@@ -37,10 +41,14 @@ from fx_passes.program import WeightSource
 
 
 class ExportError(Exception):
-    """The model could not be exported. `log` has every finding, at its place in the user's source."""
+    """The model could not be exported. `log` has every finding, at its place in the user's source.
 
-    def __init__(self, log: Log, text: str) -> None:
-        super().__init__(text)
+    The text is that of the errors among them, as the command line prints them; `reason` stands in where there is none.
+    """
+
+    def __init__(self, log: Log, reason: str) -> None:
+        errors = render(log, least=Level.ERROR).rstrip()
+        super().__init__(f"the model cannot be exported\n\n{errors}" if errors else reason)
         self.log = log
 
 
@@ -71,7 +79,7 @@ class OnnxProgram:
 
 def export(
     model: Any,
-    args: tuple[Any, ...] = (),
+    args: Sequence[Any] | torch.Tensor = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
@@ -87,10 +95,11 @@ def export(
     """Exports a PyTorch model to ONNX.
 
     `model` is an nn.Module, also one wrapped by DistributedDataParallel, or an ExportedProgram; `args` and `kwargs`
-    are one example call. `dynamic_shapes` takes every form that torch.export takes, and plain strings as names of
-    dimensions; `dynamic_axes`, `input_names` and `output_names` are as in torch.onnx.export. `weights` is a checkpoint
-    whose tensors take the place of the model's, which may then be without memory. Further keyword arguments are
-    entries of `options`.
+    are one example call; a lone tensor stands for the only argument. `dynamic_shapes` takes every form that
+    torch.export takes, and plain strings as names of dimensions; `dynamic_axes`, `input_names`, `output_names` and
+    `opset_version` are as in torch.onnx.export. `lowerings` are a user's own, by ATen overload. `weights` is a
+    checkpoint whose tensors take the place of the model's, which may then be without memory. All other choices are
+    `options`, which the four before it also hold. The file is written by `save` of the result.
 
     A model that several ranks hold (FSDP, tensor parallelism) is exported by all of them together: each calls `export`
     and `save`, rank 0 captures and writes; see docs/distributed.md.
@@ -100,10 +109,11 @@ def export(
     """
     log = log or Log()
     options = _merged(options, input_names, output_names, opset_version, lowerings, weights)
+    model = checked_model(model)
     flow = partial(
         _exported,
-        args=args,
-        kwargs=kwargs,
+        args=checked_args(args),
+        kwargs=checked_kwargs(kwargs),
         dynamic_shapes=dynamic_shapes,
         dynamic_axes=dynamic_axes,
         options=options,
@@ -121,7 +131,7 @@ def _exported(
     sources: Mapping[str, WeightSource],
     *,
     args: tuple[Any, ...],
-    kwargs: Mapping[str, Any] | None,
+    kwargs: Mapping[str, Any],
     dynamic_shapes: Any,
     dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None,
     options: Options,
@@ -156,7 +166,8 @@ def _exported(
             way.finished(onnx)
             log.parts = parts_of(onnx)
     except (Stop, CaptureError) as stop:
-        raise ExportError(log, str(stop)) from stop
+        report_failure_in_eager(unwrapped(model), args, kwargs, log)
+        raise ExportError(log, str(stop)) from None  # PyTorch's own words, page after page, are in its context
     return OnnxProgram(onnx, program, log, weights_in_place=options.weights_in_place)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -17,11 +16,12 @@ from diagnostics import Log, rules
 from exporter.adversarial import adversarial
 from exporter.arrays import Arrays, as_array, as_value
 from exporter.capture.attention import no_fast_path
+from exporter.capture.eager import called, restored
 from exporter.capture.float64 import wide_types, widened
 from exporter.capture.inference import unwrapped
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.keywords import in_order
-from exporter.capture.padded import as_padded, call_padded
+from exporter.capture.padded import as_padded
 from exporter.capture.places import place_of_module
 from exporter.capture.sizes.resizing import at_hard_sizes, resized
 from exporter.capture.sizes.values import at_hard_values, at_other_values
@@ -124,9 +124,9 @@ def _record_later(
     label: str, module: torch.nn.Module, call: tuple[Any, Any], program: Program, *, random: bool
 ) -> Case:
     """The call once more, after `CALLS_BEFORE` calls of it: the state that they led to is fed as inputs."""
-    with restored(module, program):
+    with restored(module, changed_by(program)):
         for _ in range(CALLS_BEFORE):
-            _called(module, call)
+            called(module, call)
         state = {name: _state(module, target).detach().clone() for name, target in _state_inputs(program).items()}
         case = _record(label, module, call, program, random=random)
     return replace(case, inputs=case.inputs | {name: as_array(value) for name, value in state.items()})
@@ -134,7 +134,7 @@ def _record_later(
 
 def _state_inputs(program: Program) -> dict[str, str]:
     """The inputs that stand for a state which the model changes, with where the model holds it."""
-    changed = _changed(program)
+    changed = changed_by(program)
     return {
         entry.name: entry.target for entry in program.inputs if entry.target is not None and entry.target in changed
     }
@@ -176,24 +176,10 @@ def fed(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> dic
     return {name: torch.as_tensor(value) for name, value in found.items()}
 
 
-def _called(module: torch.nn.Module, call: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
-    """What the module returns for copies of the inputs, and the copies, to which it may have written."""
-    try:
-        with torch.no_grad():
-            args, kwargs = own = copied(call)
-            return call_padded(module, args, kwargs), own
-    except RuntimeError as error:  # a forward that asks for gradients of its inputs without turning them on
-        if "does not require grad" not in str(error):
-            raise
-    with torch.enable_grad():
-        args, kwargs = own = copied(call)
-        return call_padded(module, args, kwargs), own
-
-
 def _run(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
     """The outputs of one eager run on copies of the inputs, also the new values of what the model changes."""
-    with no_fast_path(), restored(module, program):
-        result, own = _called(module, call)
+    with no_fast_path(), restored(module, changed_by(program)):
+        result, own = called(module, call)
         leaves = iter(pytree.tree_leaves(result))
         after = fed(module, own, program)
         outputs: Arrays = {}
@@ -269,27 +255,6 @@ def refed(
     return pytree.tree_unflatten(fresh, spec)
 
 
-def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:
-    """The same call with tensors of its own, since a model may write to its inputs."""
-    return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), call)
-
-
-def _changed(program: Program) -> set[str | None]:
+def changed_by(program: Program) -> set[str | None]:
     """The buffers and inputs that the model writes to."""
     return {output.updates for output in program.outputs if output.kind is OutputKind.MUTATION}
-
-
-@contextmanager
-def restored(module: torch.nn.Module, program: Program) -> Iterator[None]:
-    """Puts the buffers and parameters that the captured model writes to back as they were."""
-    wanted = _changed(program)
-    state = (*module.named_buffers(), *module.named_parameters())
-    held = {name: tensor for name, tensor in state if name in wanted}
-    before = {name: tensor.detach().clone() for name, tensor in held.items()}
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for name, value in before.items():
-                owner, _, attribute = name.rpartition(".")
-                setattr(module.get_submodule(owner), attribute, held[name].copy_(value))

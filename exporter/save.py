@@ -47,6 +47,8 @@ def save(
     not in the model's folder or below it.
     """
     target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder '{target.parent}' for '{target.name}'; make it first")
     kept = in_place(model, target) if weights_in_place else {}
     copied = weight_bytes(model) - sum(tensor.nbytes for tensor in kept.values())
     external = copied > SINGLE_FILE_LIMIT if external_data == "auto" else external_data

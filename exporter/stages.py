@@ -20,6 +20,7 @@ from exporter.arrays import Arrays
 from exporter.capture import capture
 from exporter.capture.attention import masks_unread
 from exporter.capture.caches import register_caches
+from exporter.capture.eager import restored
 from exporter.capture.inference import unwrapped
 from exporter.capture.keywords import in_order, named_keywords
 from exporter.capture.padded import call_padded
@@ -31,7 +32,7 @@ from exporter.lower import lower
 from exporter.lower.registry import extend
 from exporter.lowerings import LOWERINGS
 from exporter.options import Options
-from exporter.reference import refed, restored
+from exporter.reference import changed_by, refed
 from fx_passes import Program, normalize
 from fx_passes.graph import place_of
 
@@ -98,7 +99,7 @@ def _left_at(program: Program, call: Call, inputs: Named) -> Iterator[Place]:
     """Where the captured graph left the model: the place of the first node that gives what the model never computes."""
     module = unwrapped(call.model)
     args, kwargs = refed(module, (call.args, in_order(module, call.kwargs)), program, inputs)
-    with restored(module, program):
+    with restored(module, changed_by(program)):
         node = first_foreign(program, inputs, lambda: call_padded(module, args, kwargs))
     place = place_of(node) if node is not None else None
     if place is not None:

@@ -50,7 +50,7 @@ def _user_error(*types: UserErrorType) -> Matches:
 def _calls_scripted(error: BaseException, model: torch.nn.Module) -> bool:
     """Tracing hands a ScriptModule its own `self` as one argument too many."""
     scripted = any(isinstance(module, torch.jit.ScriptModule) for module in model.modules())
-    return scripted and re.search(r"ScriptModule|positional arguments? but", str(error)) is not None
+    return scripted and re.search(r"Script(Module|Method)|positional arguments? but", str(error)) is not None
 
 
 def _unfit_call(error: BaseException, _: torch.nn.Module) -> bool:
@@ -107,6 +107,7 @@ def _unregistered(where: str) -> Callable[[BaseException], Facts]:
 
 LOADED = "it loads tensors while it runs; load them in __init__, or before the export"
 ASKED = "Python asks here for a value that is known only when the model runs"
+KEPT = "it is a part of the ONNX model, which decides when it runs"
 HIDDEN = f"{ASKED}, and an except clause hides it"
 UNTRACED = "PyTorch cannot run '{op}' without values; sparse and nested tensors, for one, it cannot capture"
 SCRIPTED = "it calls TorchScript; give it the nn.Module that was scripted, and leave torch.jit.script out"
@@ -161,18 +162,21 @@ TABLE: tuple[Failure, ...] = (
 """Read from the top; the first row that matches speaks. What matches none is CaptureFailed."""
 
 
-def report_failure(error: Exception, model: torch.nn.Module, log: Log, level: Level | None = None) -> None:
-    """Reports why a capture failed, at the user's line, or at the model's `forward` where no line is known.
-
-    `level` is another than the rule's, for what a later attempt overcame.
-    """
+def report_failure(error: Exception, model: torch.nn.Module, log: Log) -> None:
+    """Reports why a capture failed, at the user's line, or at the model's `forward` where no line is known."""
     place = place_of_exception(error) or place_of_module(model)
     for cause in _causes(error):
         for row in TABLE:
             if row.matches(cause, model):
-                log.report(row.rule, at=row.place(model) or place, level=level, **row.facts(cause))
+                log.report(row.rule, at=row.place(model) or place, **row.facts(cause))
                 return
-    log.report(rules.CAPTURE_FAILED, at=place, level=level, error=first_line(error))
+    log.report(rules.CAPTURE_FAILED, at=place, error=first_line(error))
+
+
+def report_overcome(error: Exception, model: torch.nn.Module, log: Log) -> None:
+    """Notes the branch, or the number, that would have ended the capture by this error, had it not been kept."""
+    place = place_of_exception(error) or place_of_module(model)
+    log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.NOTE, detail=KEPT, error=first_line(error))
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

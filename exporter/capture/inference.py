@@ -17,13 +17,13 @@ from torch.export import ExportedProgram, _trace
 from torch.fx.experimental import _config as shape_config
 from torch.utils import _pytree as pytree
 
-from diagnostics import Level, Log, rules
+from diagnostics import Log, rules
 from diagnostics.source import place_of_exception
 from exporter.capture import program
 from exporter.capture.assignments import assigned_tensors, place_of_assignment
 from exporter.capture.conversions import needless_conversions_skipped
 from exporter.capture.derivatives import forward_mode_by_reverse, gradients_recorded, require_seen_through
-from exporter.capture.failures import first_line, report_failure
+from exporter.capture.failures import first_line, report_failure, report_overcome
 from exporter.capture.fake import fake_weights
 from exporter.capture.frames import helpers_kept
 from exporter.capture.guards import Guard, RefusalHidden, recorded_guards, refusals_kept
@@ -84,7 +84,7 @@ def capture(
     module, kwargs = unwrapped(model), kwargs or {}
     try:
         arguments = arguments_of(module, args, kwargs)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # a call that does not fit, and a forward without a signature
         report_failure(error, module, log)
         raise CaptureError(error) from error
     named = {name: kwargs[name] for name in arguments if name in kwargs}  # PyTorch flattens them as they are written
@@ -339,7 +339,7 @@ def _first_success(call: Call, guards: list[Guard], log: Log, only: str | None =
                 place = place_of_exception(error)
                 log.report(rules.CAPTURE_FELL_BACK, at=place, strategy=name, failed=failed, error=first_line(error))
             for error in call.overcome:
-                report_failure(error, call.model, log, Level.NOTE)
+                report_overcome(error, call.model, log)
             return exported
     report_failure(failures[0][1], call.model, log)
     raise CaptureError(failures[0][1]) from failures[0][1]

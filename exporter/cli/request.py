@@ -13,7 +13,7 @@ from diagnostics import Log, Stop, rules
 from exporter.cli import ranks
 from exporter.cli.dynamic import with_dynamic
 from exporter.cli.inputs import with_inputs
-from exporter.cli.source import Source, import_dotted, load, load_without_memory, named, one_line, where_raised
+from exporter.cli.source import Source, import_dotted, load, load_without_memory, named, one_line, shown
 from exporter.cli.usage import UsageError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
 
     if options.weights is None and source.weights is not None:
         options = replace(options, weights=source.weights)
-    program = exported(source, options, log)
+    program = exported(source, options, log, typed=bool(request.input or request.inputs))
     try:
         files = program.save(request.output, external_data=EXTERNAL_DATA[request.external_data])
     except CheckpointError as error:
@@ -189,8 +189,11 @@ def lowerings_of(plugins: Sequence[str]) -> dict[Any, Callable[..., Any]]:
     return merged
 
 
-def exported(source: Source, options: Options, log: Log) -> OnnxProgram:
-    """The model in memory. Raises Stop with its findings in the log, or UsageError for inputs that do not fit."""
+def exported(source: Source, options: Options, log: Log, *, typed: bool = False) -> OnnxProgram:
+    """The model in memory. Raises Stop with its findings in the log, or UsageError for names and sizes that do not fit.
+
+    `typed` says that the inputs are from the command line: those that the model cannot take are a UsageError too.
+    """
     from exporter import ExportError, export
     from exporter.capture.program import NamesError
     from exporter.capture.sizes.shapes import ShapesError
@@ -200,25 +203,11 @@ def exported(source: Source, options: Options, log: Log) -> OnnxProgram:
     try:
         return export(source.model, args, kwargs, dynamic_shapes=shapes, options=options, log=log)
     except ExportError as error:
-        refuse_unfit(source)
+        if typed and (unfit := next((each for each in log.findings if each.rule is rules.MODEL_FAILS), None)):
+            at = f" at {shown(unfit.place.path)}:{unfit.place.line}" if unfit.place else ""
+            raise UsageError(f"{unfit.message.rstrip('.')}{at}; change --input, --inputs or the model.") from error
         raise Stop(log, "export") from error
     except CheckpointError as error:
         raise UsageError(f"--weights {error}") from error
     except (NamesError, ShapesError) as error:
         raise UsageError(f"'{source.name}': {error}.") from error
-
-
-def refuse_unfit(source: Source) -> None:
-    """Called when an export has failed: if the model does not run in PyTorch either, that is what to tell."""
-    from exporter.cli.validation import failure_in_eager
-
-    if ranks.holds_a_part(source):
-        return  # it runs on all ranks or on none
-    if any(tensor.is_meta for tensor in source.model.parameters()):
-        return  # made without memory, so that it never runs
-    error = failure_in_eager(source)
-    if error is not None:
-        raise UsageError(
-            f"'{source.name}' does not run in PyTorch with these inputs: {one_line(error)}{where_raised(error)}; "
-            "change the inputs (--input, --inputs) or the model."
-        ) from error

@@ -91,7 +91,7 @@ def compare(asked: Comparison, log: Log) -> str:
     with log.stage("load"):
         source = with_dynamic(with_inputs(load(asked.against), asked.input, asked.inputs), asked.dynamic)
         options = Options(lowerings=lowerings_of(asked.plugin))
-    program = exported(source, options, log)
+    program = exported(source, options, log, typed=bool(asked.input or asked.inputs))
 
     def as_in_the_file(samples: Samples) -> Samples:
         return renamed(samples, model, asked.against)

@@ -82,13 +82,15 @@ def validation_of(
 def samples_of(source: Source, program: OnnxProgram, log: Log, *, hard: bool = False) -> list[Samples]:
     """The runs of eager PyTorch. Where the model does not run there, that is a finding and there are none."""
     from exporter import reference
+    from exporter.capture.eager import failure_in_eager
     from ort_runner import Samples
 
+    args = source.args or ()
     try:
         cases = list(
             reference.cases(
                 source.model,
-                source.args or (),
+                args,
                 source.kwargs,
                 program,
                 log,
@@ -98,26 +100,10 @@ def samples_of(source: Source, program: OnnxProgram, log: Log, *, hard: bool = F
             )
         )
     except Exception:
-        error = failure_in_eager(source)
+        error = failure_in_eager(source.model, args, source.kwargs)
         if error is None:
             raise
         reason = f"eager PyTorch raises {one_line(error)}"
         log.report(rules.VALIDATION_SKIPPED, at=place_of_exception(error), reason=reason)
         return []
     return [Samples(case.label, case.inputs, case.outputs, case.exact, case.draws) for case in cases]
-
-
-def failure_in_eager(source: Source) -> Exception | None:
-    """What the model raises in eager PyTorch. Asked only when something has failed: a run costs time, and may
-    change the model's buffers."""
-    import torch
-    from torch import nn
-
-    if not isinstance(source.model, nn.Module):
-        return None
-    try:
-        with torch.no_grad():
-            source.model(*(source.args or ()), **source.kwargs)
-    except Exception as error:  # noqa: BLE001 - the user's code raises what it likes
-        return error
-    return None

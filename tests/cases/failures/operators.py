@@ -264,10 +264,10 @@ CASES = (
     FailureCase("mixed types", "promotion", "FXP4001", "(«1.0 - mask») * x", Masked, (X,)),
     FailureCase("mixed tensors", "promotion", "FXP4001", "return «x * counts»", MixedTensors, (X,)),
     FailureCase("a quantized part", "quantized", "FXP1002", "q = «self.quantize(x)»", QuantizedLinear, (X,)),
-    FailureCase("shapes that do not fit", "shape mismatch", "FXP1001", "return «z @ y»", WrongShapes, (X, X)),
-    FailureCase("types that do not fit", "type mismatch", "FXP3004", "return «self.linear(y)»", WrongDtypes, (X,)),
+    FailureCase("shapes that do not fit", "shape mismatch", "FXP1023", "return «z @ y»", WrongShapes, (X, X)),
+    FailureCase("types that do not fit", "type mismatch", "FXP1023", "return «self.linear(y)»", WrongDtypes, (X,)),
     FailureCase(
-        "a layer of another width", "shape mismatch", "FXP1001", "return «self.linear(x)».relu()", WrongLayer, (X,)
+        "a layer of another width", "shape mismatch", "FXP1023", "return «self.linear(x)».relu()", WrongLayer, (X,)
     ),
     FailureCase("a buffer without memory", "device", "FXP7014", "return «x * self.scale»", NoMemory, (X,)),
 )

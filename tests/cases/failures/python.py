@@ -209,15 +209,15 @@ CASES = (
     FailureCase(
         "an exception of the model's own",
         "exception",
-        "FXP1001",
+        "FXP1023",
         "«raise ValueError(x.shape[-1])»",
         Raises,
         (X,),
     ),
     FailureCase(
-        "endless recursion", "recursion", "FXP1001", "return «self.deeper(x + 1)»", Recursive, (X,), exact=False
+        "endless recursion", "recursion", "FXP1023", "return «self.deeper(x + 1)»", Recursive, (X,), exact=False
     ),
-    FailureCase("a part that is missing", "exception", "FXP1001", "return «self.head»(x)", Missing, (X,)),
+    FailureCase("a part that is missing", "exception", "FXP1023", "return «self.head»(x)", Missing, (X,)),
     FailureCase(
         "a thread", "thread", "FXP1003", "«def forward(self, x: torch.Tensor) -> Any:  # in a thread»", Threaded, (X,)
     ),

@@ -1,0 +1,89 @@
+"""One call of the model in eager PyTorch, which leaves the model and its inputs as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from diagnostics import Log, rules
+from diagnostics.source import place_of_exception
+from exporter.capture.failures import first_line
+from exporter.capture.padded import call_padded
+from exporter.capture.places import place_of_module
+from exporter.lower.weights import has_no_values
+
+UNEXPLAINED = (rules.CAPTURE_FAILED, rules.LOWERING_RAISED)
+"""They repeat what an exception said, which may be the model's own fault."""
+
+
+def called(module: torch.nn.Module, call: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+    """What the module returns for copies of the inputs, and the copies, to which it may have written."""
+    try:
+        with torch.no_grad():
+            args, kwargs = own = copied(call)
+            return call_padded(module, args, kwargs), own
+    except RuntimeError as error:  # a forward that asks for gradients of its inputs without turning them on
+        if "does not require grad" not in str(error):
+            raise
+    with torch.enable_grad():
+        args, kwargs = own = copied(call)
+        return call_padded(module, args, kwargs), own
+
+
+def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The same call with tensors of its own, since a model may write to its inputs."""
+    return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), call)
+
+
+@contextmanager
+def restored(module: torch.nn.Module, names: Collection[str | None]) -> Iterator[None]:
+    """Puts the buffers and parameters of these names back as they were."""
+    state = (*module.named_buffers(), *module.named_parameters())
+    held = {name: tensor for name, tensor in state if name in names}
+    before = {name: tensor.detach().clone() for name, tensor in held.items()}
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, value in before.items():
+                owner, _, attribute = name.rpartition(".")
+                setattr(module.get_submodule(owner), attribute, held[name].copy_(value))
+
+
+def failure_in_eager(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:
+    """What a model raises in eager PyTorch; None for one that runs.
+
+    An ExportedProgram has run when it was captured, and a model without values never does: None for them, too.
+    """
+    if not isinstance(module, torch.nn.Module):
+        return None
+    held = (*module.parameters(), *module.buffers(), *pytree.tree_leaves((args, kwargs)))
+    if any(isinstance(tensor, torch.Tensor) and has_no_values(tensor) for tensor in held):
+        return None
+    try:
+        with restored(module, {name for name, _ in module.named_buffers()}):
+            called(module, (args, kwargs))
+    except Exception as error:  # noqa: BLE001  # the user's code raises what it likes
+        return error
+    return None
+
+
+def report_failure_in_eager(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], log: Log) -> str | None:
+    """Asked when an export has failed: if the model does not run in PyTorch either, that alone is what to tell.
+
+    Returns the message; the errors that the export has reported are gone from the log's findings. Where one of them
+    tells its cause, the model is not run.
+    """
+    if not any(finding.rule in UNEXPLAINED for finding in log.findings):
+        return None
+    error = failure_in_eager(module, args, kwargs)
+    if error is None:
+        return None
+    place = place_of_exception(error) or place_of_module(module)
+    raised = f"{type(error).__name__}: {first_line(error)}"
+    told = log.report(rules.MODEL_FAILS, at=place, name=type(module).__name__, error=raised)
+    log.revise(lambda found: [each for each in found if each.rule is rules.MODEL_FAILS or each.level is not told.level])

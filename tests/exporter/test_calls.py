@@ -1,0 +1,93 @@
+"""What `export` is handed: calls as people write them, and models that do not run in PyTorch themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from diagnostics import Level, rules
+from exporter import ExportError, export
+from exporter.calls import checked_args, checked_kwargs, checked_model
+
+X = torch.ones(2, 4)
+
+
+class Counting(nn.Module):
+    """Writes to its buffer, then fails."""
+
+    calls: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+        self.linear = nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return self.linear(x)
+
+
+@pytest.mark.parametrize("args", [X, [X], (X,)])
+def test_arguments(args: Any) -> None:
+    assert [value.name for value in export(nn.Linear(4, 2), args).model.graph.inputs] == ["input"]
+
+
+@pytest.mark.parametrize(
+    ("check", "given", "said"),
+    [
+        (checked_model, nn.Linear, "the class 'Linear'; give an instance"),
+        (checked_model, torch.relu, "call it in the forward of an nn.Module"),
+        (checked_model, "model.pt", "is a str; give an nn.Module"),
+        (checked_args, {"x": X}, "export(model, (), {'name': value})"),
+        (checked_args, 3, "the tuple of positional arguments"),
+        (checked_kwargs, "model.onnx", "export(model, args).save('model.onnx')"),
+        (checked_kwargs, Path("model.onnx"), "export(model, args).save('model.onnx')"),
+        (checked_kwargs, [X], "a dict by the names of forward's arguments"),
+    ],
+)
+def test_what_is_no_call_says_what_to_give(check: Any, given: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=None) as caught:
+        check(given)
+    assert said in str(caught.value)
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no folder '.*deep' for 'model.onnx'"):
+        export(nn.Linear(4, 2), X).save(tmp_path / "deep" / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+# Fake tensors let the second pass, and its lowering does not.
+@pytest.mark.parametrize(
+    ("wrong", "raised"),
+    [(X, "shapes cannot be multiplied"), (torch.ones(2, 3, dtype=torch.int64), "must have the same dtype")],
+)
+def test_a_model_that_fails_in_pytorch_is_one_finding_at_its_line(wrong: torch.Tensor, raised: str) -> None:
+    model = Counting()
+    with pytest.raises(ExportError) as caught:
+        export(model, (wrong,))
+    (finding,) = (each for each in caught.value.log.findings if each.level is Level.ERROR)
+    assert finding.rule is rules.MODEL_FAILS
+    assert raised in finding.message
+    assert finding.place is not None
+    assert "self.linear(x)" in (finding.place.snippet or "")
+    assert model.calls == 0
+
+
+def test_the_text_of_the_exception_is_that_of_its_errors() -> None:
+    with pytest.raises(ExportError) as caught:
+        export(Counting(), X)
+    text = str(caught.value)
+    assert text.startswith("the model cannot be exported\n\nerror[FXP1023]")
+    assert "return self.linear(x)" in text
+    assert text.endswith("1 error")
+
+
+def test_a_traced_module_says_what_to_give() -> None:
+    with pytest.raises(ExportError) as caught:
+        export(torch.jit.trace(nn.Linear(4, 2), X), X)
+    assert "leave torch.jit.script out" in str(caught.value)
