@@ -79,6 +79,8 @@ class Pool:
         finally:
             for worker in self.workers:
                 worker.end()
+            for thread in threads:  # each may wait for the end of a process, which shall not outlive the run
+                thread.join(PATIENCE)
 
 
 class Worker:
