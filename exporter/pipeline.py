@@ -141,18 +141,19 @@ def _exported(
     checkpoint = None if options.weights is None else open_checkpoint(options.weights)
     table = extend(LOWERINGS, options.lowerings)
     register_caches()
+    model = unwrapped(model)
     way = Way(log, options.dump)
     try:
-        with known_signature(unwrapped(model), args):
-            kwargs = in_order(unwrapped(model), kwargs)
-            with log.stage("capture"), named_keywords(unwrapped(model), kwargs), masks_unread():
+        with known_signature(model, args):
+            kwargs = in_order(model, kwargs)
+            with log.stage("capture"), named_keywords(model, kwargs), masks_unread():
                 if dynamic_axes and dynamic_shapes is None:
                     dynamic_shapes = _shapes_of_axes(model, args, kwargs, dynamic_axes, options)
                 program = capture(model, args, kwargs, dynamic_shapes, options, log)
                 way.captured(program.graph_module)
         if checkpoint is not None:
             with log.stage("weights"):
-                program = with_weights(program, owner_of(unwrapped(model)), checkpoint, log)
+                program = with_weights(program, owner_of(model), checkpoint, log)
         program = replace(program, sources={**sources, **program.sources})
         with log.stage("normalize"):
             program = normalize(program, table.keys(), log, options.dump)
@@ -193,5 +194,5 @@ def _merged(
 def _shapes_of_axes(
     model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_axes: Mapping[str, Any], options: Options
 ) -> Any:
-    leaves = leaves_of(arguments_of(unwrapped(model), args, kwargs))
+    leaves = leaves_of(arguments_of(model, args, kwargs))
     return from_dynamic_axes(leaves, options.input_names, dynamic_axes, options.output_names or ())

@@ -74,7 +74,8 @@ def guilty_fx_stage(call: Call, options: Options, inputs: Named, want: Arrays, d
     """
     log = Log()
     register_caches()
-    with named_keywords(unwrapped(call.model), call.kwargs), masks_unread():
+    call = replace(call, model=unwrapped(call.model))
+    with named_keywords(call.model, call.kwargs), masks_unread():
         program = capture(call.model, call.args, call.kwargs, call.dynamic_shapes, options, log)
     if _is_wrong(program, inputs, want, differs):
         return FxStage("capture", tuple(_left_at(program, call, inputs)))
@@ -97,7 +98,7 @@ def guilty_fx_stage(call: Call, options: Options, inputs: Named, want: Arrays, d
 
 def _left_at(program: Program, call: Call, inputs: Named) -> Iterator[Place]:
     """Where the captured graph left the model: the place of the first node that gives what the model never computes."""
-    module = unwrapped(call.model)
+    module = call.model
     args, kwargs = refed(module, (call.args, in_order(module, call.kwargs)), program, inputs)
     with restored(module, changed_by(program)):
         node = first_foreign(program, inputs, lambda: call_padded(module, args, kwargs))

@@ -43,6 +43,7 @@ from exporter.capture.sizes.shapes import Request, axes_of, relaxed, requests_of
 from exporter.capture.structures import declared_results
 from exporter.capture.symbolic_calls import SizesKept
 from exporter.capture.whole_ops import whole_ops
+from exporter.distributed import wrapped_by
 from exporter.options import Options
 from fx_passes.passes.functionalize import unsupported
 from fx_passes.program import Program
@@ -188,15 +189,17 @@ def functional(exported: ExportedProgram) -> ExportedProgram:
 
 
 def unwrapped(model: Any) -> torch.nn.Module:
-    """The module inside wrappers that change how a model is trained or compiled, but not what it computes."""
-    wrappers = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
-    while True:
-        if isinstance(model, wrappers):
-            model = model.module
-        elif isinstance(model, torch._dynamo.OptimizedModule):
-            model = model._orig_mod
-        else:
-            return model
+    """The module inside wrappers that change how a model is trained or compiled, but not what it computes.
+
+    Where a wrapper stands further inside, or has hooks, it is a new module without any, with the model's own tensors.
+    """
+    while (attribute := wrapped_by(model)) is not None and not (model._forward_hooks or model._forward_pre_hooks):
+        model = getattr(model, attribute)
+    if not isinstance(model, torch.nn.Module) or all(wrapped_by(module) is None for module in model.modules()):
+        return model
+    from exporter.distributed.skeleton import skeleton_of
+
+    return skeleton_of(model).module
 
 
 def distinct(call: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -20,6 +20,23 @@ def is_sharded(model: Any) -> bool:
     if any(isinstance(module, _wrappers()) for module in model.modules()):
         return True
     return any(isinstance(tensor, kinds) for tensor in (*model.parameters(), *model.buffers()))
+
+
+def wrapped_by(module: Any) -> str | None:
+    """The attribute with the module that a wrapper stands around, of data parallelism, torch.compile or checkpoints.
+
+    None for a module that is no such wrapper. Each process holds the whole of what they wrap.
+    """
+    return next((attribute for kind, attribute in _whole().items() if isinstance(module, kind)), None)
+
+
+def _whole() -> Mapping[type, str]:
+    checkpoints = sys.modules.get("torch.distributed.algorithms._checkpoint.checkpoint_wrapper")
+    return {
+        torch.nn.DataParallel: "module",
+        torch.nn.parallel.DistributedDataParallel: "module",
+        torch._dynamo.OptimizedModule: "_orig_mod",
+    } | ({checkpoints.ActivationWrapper: "_checkpoint_wrapped_module"} if checkpoints is not None else {})
 
 
 def _kinds() -> Iterator[type]:

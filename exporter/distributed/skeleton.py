@@ -11,23 +11,14 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import ActivationWrapper
 from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from torch.distributed.fsdp._fully_shard._fsdp_state import _get_module_fsdp_state
 from torch.distributed.tensor import DTensor
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from exporter.distributed import wrapped_by
 from exporter.distributed.casts import cast_inputs, cast_output
 from exporter.distributed.holdings import Holding, of_dtensor, of_flat
-
-INNER: Mapping[type[torch.nn.Module], str] = {
-    torch.nn.DataParallel: "module",
-    torch.nn.parallel.DistributedDataParallel: "module",
-    torch._dynamo.OptimizedModule: "_orig_mod",
-    FullyShardedDataParallel: "_fsdp_wrapped_module",
-    ActivationWrapper: "_checkpoint_wrapped_module",
-}
-"""Wrappers that are modules of their own, and the attribute with the module they wrap."""
 
 THEIRS = ("torch.distributed.", "torch.nn.parallel.")
 """Where the functions live that wrappers hook into a model, and the classes that they mix into its classes."""
@@ -108,9 +99,10 @@ class _Copy:
         """The copy of a module. `root` is the outermost FSDP1 wrapper around it."""
         if id(module) in self.modules:
             return self.modules[id(module)]
-        attribute = next((name for kind, name in INNER.items() if isinstance(module, kind)), None)
+        is_flat = isinstance(module, FullyShardedDataParallel)
+        attribute = "_fsdp_wrapped_module" if is_flat else wrapped_by(module)
         if attribute is not None:
-            outermost = isinstance(module, FullyShardedDataParallel) and root is None
+            outermost = is_flat and root is None
             plain = self._module(getattr(module, attribute), module if outermost else root)  # type: ignore[arg-type]
             self.modules[id(module)] = plain
             _wrap_hooks(plain, module, _casts_of_wrapper(module, outermost))
