@@ -118,6 +118,8 @@ def fake_mode_of(values: Any) -> Iterator[None]:
     if mode is None:
         yield
     else:
+        if mode.shape_env is not None:  # PyTorch would look here for the symbols that its last trace has left open
+            mode.shape_env.pending_fresh_unbacked_symbols.clear()
         with mode:
             yield
 

@@ -28,6 +28,7 @@ from exporter.capture.fake import fake_weights
 from exporter.capture.frames import helpers_kept
 from exporter.capture.guards import Guard, RefusalHidden, recorded_guards, refusals_kept
 from exporter.capture.inputs import arguments_of, leaves_of
+from exporter.capture.masks import masks_left_out
 from exporter.capture.outside import attributes_watched, nothing_lost
 from exporter.capture.packed import packed_sequences_kept
 from exporter.capture.padded import as_padded, padded_calls
@@ -244,6 +245,7 @@ def non_strict(call: Call) -> ExportedProgram:
         needless_conversions_skipped(),
         packed_sequences_kept(),
         regions_noted(),
+        masks_left_out(),
         SizesKept(),
     ):
         return keeping_loops(partial(_exported, call), call.overcome)
@@ -292,7 +294,7 @@ def recording(call: Call) -> ExportedProgram:
 
 def strict(call: Call) -> ExportedProgram:
     """torch.export with Dynamo, which understands some Python that plain tracing does not."""
-    with frozen(call.model), whole_ops(), associative_scans_kept():
+    with frozen(call.model), whole_ops(), associative_scans_kept(), masks_left_out():
         return torch.export.export(
             call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=True
         )

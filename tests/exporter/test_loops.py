@@ -96,7 +96,30 @@ class Iterated(nn.Module):
 
 X = torch.arange(24.0).reshape(2, 3, 4).sin()
 LONG = torch.arange(80.0).reshape(4, 5, 4).cos()
+
+
+class Pooling(nn.Module):
+    """A mean over as many steps of each row as another tensor tells, and the rows read behind a slice."""
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        means, first = [], []
+        for i, length in enumerate(lengths):
+            means.append(x[i, :length].std(dim=0))
+            first.append(x[:2, :][:, 0] + x[:2, 0] * length)
+        for t in range(x.shape[1]):
+            first.append(x[:2, t, 1:3].sum(-1, keepdim=True) + x[:2, t])
+        return torch.stack(means), torch.stack(first)
+
+
+LENGTHS = torch.tensor([3, 2]), torch.tensor([2, 5, 3, 4])
+
 CASES = {
+    "pooling": (
+        Pooling,
+        (X, LENGTHS[0]),
+        (LONG, LENGTHS[1]),
+        {"x": {0: "b", 1: "t"}, "lengths": {0: "b"}},
+    ),
     "recurrent": (Recurrent, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
     "writing": (Writing, (X, X[..., 0]), (LONG, LONG[..., 0]), {"x": {0: "b", 1: "t"}, "y": {0: "b", 1: "t"}}),
     "backwards": (Backwards, (X,), (LONG,), {"x": {0: "t", 1: "b"}}),

@@ -174,7 +174,7 @@ class _Rewriting:
         if len(node.targets) != 1 or not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Name):
             raise NoScanError
         held = target.value.id
-        index = self.marked(target.slice)
+        index = self.marked(_elements(target.slice))
         if index is None or held in self.bound or self.uses(held) != 1:
             raise NoScanError
         name = self.name("out", len(self.given))
@@ -197,9 +197,8 @@ class _Rewriting:
     def name(self, kind: str, number: int | None = None) -> str:
         return f"_loop_{self.number}_{kind}" + ("" if number is None else f"_{number}")
 
-    def marked(self, index: ast.expr) -> ast.expr | None:
+    def marked(self, elements: Sequence[ast.expr]) -> ast.expr | None:
         """The index as a tuple with INDEX in the place of the loop's variable; None where that is not all it is."""
-        elements = index.elts if isinstance(index, ast.Tuple) else [index]
         places = [i for i, each in enumerate(elements) if self.is_turn(each)]
         others = [each for i, each in enumerate(elements) if i not in places]
         if len(places) != 1 or not all(_is_plain(each) for each in others):
@@ -272,18 +271,35 @@ class _Rows(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         of = self.rewriting
-        index = of.marked(node.slice) if isinstance(node.ctx, ast.Load) and _is_path(node.value) else None
+        elements = _elements(node.slice)
+        index = of.marked(self.outer(elements)) if isinstance(node.ctx, ast.Load) and _is_path(node.value) else None
         if index is None or loaded([node.value]) & (of.bound | {of.index}):
             return self.generic_visit(node)
         name = of.name("row", len(of.rows))
         of.rows.append((copy.deepcopy(node.value), index))
-        elements = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         rest = [each for each in elements if not of.is_turn(each) or of.is_window(each)]
-        rest = [ast.Constant(None) if of.is_window(each) else each for each in rest]
+        rest = [ast.Constant(None) if of.is_window(each) else self.visit(each) for each in rest]
         row = ast.copy_location(ast.Name(name, ast.Load()), node)
         if not rest:
             return row
         return ast.copy_location(ast.Subscript(row, ast.Tuple(rest, ast.Load()), ast.Load()), node)
+
+    def outer(self, elements: list[ast.expr]) -> list[ast.expr]:
+        """The index without what a turn does to the row that it has read: `x[i, :n]` is `x[i][:n]`.
+
+        After an ellipsis the axis of the loop's variable is counted from the end, and all of the index is needed.
+        """
+        turn = next((i for i, each in enumerate(elements) if self.rewriting.is_turn(each)), len(elements))
+        counted = any(isinstance(each, ast.Constant) and each.value is ... for each in elements[:turn])
+        return elements if counted else [*map(_uncut, elements[:turn]), *elements[turn : turn + 1]]
+
+
+def _elements(index: ast.expr) -> list[ast.expr]:
+    return index.elts if isinstance(index, ast.Tuple) else [index]
+
+
+def _uncut(element: ast.expr) -> ast.expr:
+    return ast.Slice() if isinstance(element, ast.Slice) else element
 
 
 def _is_stored(node: ast.AST) -> bool:

@@ -114,7 +114,7 @@ def noted_sizes() -> Iterator[set[Site]]:
         for frame, number in traceback.walk_stack(sys._getframe(2)):
             if frame.f_code.co_filename == __file__:  # who asked for the attempt is no part of the model
                 break
-            if not frame.f_code.co_filename.startswith(_PYTORCH):
+            if not frame.f_code.co_filename.startswith((_PYTORCH, _ROOM)):
                 found.add(Site(frame.f_code, number))
 
     def guard_int(self: SymNode, file: str, line: int) -> int:

@@ -1,0 +1,60 @@
+"""Masks of transformers that would hide nothing: a plain run makes none, and neither does a capture."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from exporter import export
+from tests.running import assert_same, run_session, session_of
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+
+SMALL = {
+    "vocab_size": 50,
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "initializer_range": 0.5,
+}
+SIZES = {0: "batch", 1: "sequence"}
+
+
+def test_text_model_that_attends_to_both_sides() -> None:
+    torch.manual_seed(0)
+    config = transformers.GemmaConfig(
+        **SMALL, head_dim=8, num_key_value_heads=1, use_bidirectional_attention=True, use_cache=False
+    )
+    model = transformers.GemmaModel(config).eval()
+    program = export(model, (torch.arange(8).reshape(2, 4),), dynamic_shapes=(SIZES,))
+    ids = torch.randint(0, 50, (3, 6))
+    with torch.no_grad():
+        expected = model(ids).last_hidden_state
+    assert_same(run_session(session_of(program), program, (ids,)), (expected,))
+
+
+def test_encoder_without_padding() -> None:
+    model = transformers.BertModel(transformers.BertConfig(**SMALL), add_pooling_layer=False).eval()
+    program = export(model, (torch.arange(8).reshape(2, 4),), dynamic_shapes=(SIZES,))
+    assert not [node for node in program.model.graph if node.op_type in ("Where", "And")]
+
+
+def test_positions_of_two_texts_in_a_row() -> None:
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(**SMALL, num_key_value_heads=1, use_cache=False)
+    model = transformers.LlamaModel(config).eval()
+    ids, positions = torch.randint(0, 50, (1, 6)), torch.tensor([[0, 1, 2, 3, 0, 1]])
+    kwargs = {"input_ids": ids, "position_ids": positions}
+    program = export(model, (), kwargs, dynamic_shapes={"input_ids": {1: "n"}, "position_ids": {1: "n"}})
+    ids, positions = torch.randint(0, 50, (1, 5)), torch.tensor([[0, 1, 0, 1, 2]])
+    with torch.no_grad():
+        expected = model(ids, position_ids=positions).last_hidden_state
+    assert_same(run_session(session_of(program), program, (ids, positions)), (expected,))
+
+
+def test_functions_are_as_they_were() -> None:
+    module = transformers.masking_utils
+    before = module._ignore_causal_mask_sdpa, module._ignore_bidirectional_mask_sdpa
+    test_encoder_without_padding()
+    assert (module._ignore_causal_mask_sdpa, module._ignore_bidirectional_mask_sdpa) == before
