@@ -11,6 +11,8 @@ from torch import SymFloat, SymInt, Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from exporter.capture.sizes.held import HELD
+
 
 class SizesKept(TorchFunctionMode):
     """While it is active, the functions of REWRITES take sizes without making constants of them."""
@@ -99,6 +101,7 @@ def _holds_sizes(data: Any) -> bool:
 
 
 REWRITES: Mapping[Any, Callable[..., Any]] = {
+    **HELD,
     torch.linspace: _linspace,
     F.affine_grid: _affine_grid,
     torch.affine_grid_generator: _affine_grid,

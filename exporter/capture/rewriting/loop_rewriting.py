@@ -277,8 +277,8 @@ class _Rows(ast.NodeTransformer):
             return self.generic_visit(node)
         name = of.name("row", len(of.rows))
         of.rows.append((copy.deepcopy(node.value), index))
-        rest = [each for each in elements if not of.is_turn(each) or of.is_window(each)]
-        rest = [ast.Constant(None) if of.is_window(each) else self.visit(each) for each in rest]
+        kept = [each for each in elements if not of.is_turn(each) or of.is_window(each)]
+        rest: list[ast.expr] = [ast.Constant(None) if of.is_window(each) else self.visit(each) for each in kept]
         row = ast.copy_location(ast.Name(name, ast.Load()), node)
         if not rest:
             return row
