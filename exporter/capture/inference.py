@@ -41,6 +41,7 @@ from exporter.capture.sizes.dimensions import Comparison
 from exporter.capture.sizes.rehearsal import same_results
 from exporter.capture.sizes.resizing import away, promised, takes
 from exporter.capture.sizes.shapes import Request, axes_of, relaxed, requests_of
+from exporter.capture.sizes.shortening import sizes_shortened
 from exporter.capture.structures import declared_results
 from exporter.capture.symbolic_calls import SizesKept
 from exporter.capture.whole_ops import whole_ops
@@ -246,6 +247,7 @@ def non_strict(call: Call) -> ExportedProgram:
         packed_sequences_kept(),
         regions_noted(),
         masks_left_out(),
+        sizes_shortened(),
         SizesKept(),
     ):
         return keeping_loops(partial(_exported, call), call.overcome)
@@ -274,6 +276,7 @@ def post_dispatch(call: Call) -> ExportedProgram:
         forward_mode_by_reverse(),
         regions_noted(),
         refusals_kept(),
+        sizes_shortened(),
         SizesKept(),
     ):
         return _trace._export(

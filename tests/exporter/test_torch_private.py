@@ -22,6 +22,8 @@ RELIED_ON: Mapping[str, tuple[str, ...] | None] = {
     "torch.export.dynamic_shapes:_combine_args": ("f", "args", "kwargs"),
     "torch.fx.experimental._config:backed_size_oblivious": VALUE,
     "torch.fx.experimental.proxy_tensor:get_proxy_mode": (),
+    "torch.fx.experimental.sym_node:SymNode.__init__": ("self", "expr", "shape_env", "pytype", "hint"),
+    "torch.fx.experimental.sym_node:SymNode._int_floordiv": ("self", "other"),
     "torch.fx.experimental.symbolic_shapes:ShapeEnv._set_replacement": ("self", "a", "tgt", "msg"),
     "torch.autograd:_get_sequence_nr": VALUE,
     "torch.fx.proxy:TracerBase._filter_traceback_frames": VALUE,

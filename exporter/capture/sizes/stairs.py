@@ -1,0 +1,221 @@
+"""Whole-number functions of one size, made of sums and roundings, in their shortest form.
+
+A network that pads, strides and windows nests its sizes: `((h + 1)//2 + 6)//7 …`. Every such function climbs like
+stairs: `f(n + period) = f(n) + rise` for all n. One period of its values therefore tells all of it, and with that
+whether it is a plain `m*((a*n + c)//d) + e`, or never negative. Nothing here is a guess from samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import sympy
+from torch.utils._sympy.functions import (
+    CeilToInt,
+    CleanDiv,
+    FloorDiv,
+    FloorToInt,
+    IntTrueDiv,
+    Max,
+    Min,
+    Mod,
+    PythonMod,
+    TruncToInt,
+)
+
+LONGEST = 1 << 14
+"""Longer periods are left alone."""
+
+LARGEST = 1 << 31
+"""So are larger constants: the values are 64-bit integers."""
+
+MODULI = (Mod, PythonMod)
+DIVISIONS = (FloorDiv, CleanDiv)
+TO_INT = (CeilToInt, FloorToInt, TruncToInt)
+ROUNDED = (*MODULI, *DIVISIONS, *TO_INT)
+EXTREMES = (Max, Min)
+
+
+class NotStairs(Exception):
+    """The expression is no function of this kind, or its period is too long."""
+
+
+@dataclass(frozen=True)
+class Stairs:
+    """The values at 0, 1, … of one period, and by how much the next period lies higher."""
+
+    values: np.ndarray
+    rise: int
+
+    def over(self, times: int) -> Stairs:
+        """The same function, seen over so many periods."""
+        if len(self.values) * times > LONGEST:
+            raise NotStairs
+        parts = [self.values + i * self.rise for i in range(times)]
+        return Stairs(np.concatenate(parts), self.rise * times)
+
+    def __add__(self, other: Stairs) -> Stairs:
+        period = math.lcm(len(self.values), len(other.values))
+        a, b = (each.over(period // len(each.values)) for each in (self, other))
+        return Stairs(a.values + b.values, a.rise + b.rise)
+
+    def times(self, factor: int) -> Stairs:
+        return Stairs(self.values * factor, self.rise * factor)
+
+    def divided(self, divisor: int) -> Stairs:
+        """Python's `//` by a positive number."""
+        whole = self.over(divisor // math.gcd(divisor, self.rise))
+        return Stairs(whole.values // divisor, whole.rise // divisor)
+
+    @property
+    def never_negative(self) -> bool:
+        return self.rise >= 0 and bool((self.values >= 0).all())
+
+    def formula(self, n: sympy.Symbol) -> sympy.Expr | None:
+        """The function as `m*((a*n + c)//d) + e`, with a > 0 and c as near to 0 as it can be; None if it is none."""
+        start, period = int(self.values[0]), len(self.values)
+        steps = np.diff(self.values, append=start + self.rise)
+        height = int(np.gcd.reduce(steps))
+        if height == 0:
+            return sympy.Integer(start)
+        if self.rise == 0:
+            return None
+        height = height if self.rise > 0 else -height
+        slope = Fraction(self.rise // height, period)
+        a, d = slope.numerator, slope.denominator
+        above = d * ((self.values - start) // height) - a * np.arange(period)
+        lowest, highest = int(above.max()), int(above.min()) + d - 1
+        if lowest > highest:
+            return None
+        c = (lowest + d // 2) % d - d // 2
+        quotient: Any = FloorDiv(a * n + c, d)
+        return height * (quotient + (lowest - c) // d) + start
+
+
+def stairs_of(expr: Any) -> Stairs:
+    """An expression over one symbol as stairs. Raises NotStairs."""
+    if isinstance(expr, sympy.Integer):
+        return Stairs(np.array([_small(expr)], np.int64), 0)
+    if isinstance(expr, sympy.Symbol):
+        return Stairs(np.zeros(1, np.int64), 1)
+    row = ROWS.get(type(expr))
+    if row is None:
+        raise NotStairs
+    return row(expr)
+
+
+def _small(number: Any) -> int:
+    if not isinstance(number, sympy.Integer) or abs(number) > LARGEST:
+        raise NotStairs
+    return int(number)
+
+
+def _sum(expr: Any) -> Stairs:
+    return reduce(Stairs.__add__, map(stairs_of, expr.args))
+
+
+def _multiple(expr: Any) -> Stairs:
+    factor, rest = expr.as_coeff_Mul()
+    if rest.is_Mul:
+        raise NotStairs
+    return stairs_of(rest).times(_small(factor))
+
+
+def _floor(expr: Any) -> Stairs:
+    base, divisor = expr.args
+    if _small(divisor) <= 0:
+        raise NotStairs
+    return stairs_of(base).divided(int(divisor))
+
+
+def _modulo(expr: Any) -> Stairs:
+    base, divisor = expr.args
+    return stairs_of(base) + _floor(expr).times(-_small(divisor))
+
+
+def _rounded(expr: Any) -> Stairs:
+    """A rounded quotient of integers: exact, as one that is no integer is far from any at these magnitudes."""
+    (quotient,) = expr.args
+    if not isinstance(quotient, IntTrueDiv):
+        raise NotStairs
+    base, divisor = stairs_of(quotient.args[0]), _small(quotient.args[1])
+    if divisor <= 0 or (isinstance(expr, TruncToInt) and not base.never_negative):
+        raise NotStairs
+    return base.times(-1).divided(divisor).times(-1) if isinstance(expr, CeilToInt) else base.divided(divisor)
+
+
+ROWS: Mapping[type, Callable[[Any], Stairs]] = {
+    sympy.Add: _sum,
+    sympy.Mul: _multiple,
+    **dict.fromkeys(DIVISIONS, _floor),
+    **dict.fromkeys(MODULI, _modulo),
+    **dict.fromkeys(TO_INT, _rounded),
+}
+
+
+def shortened(expr: Any) -> Any:
+    """An expression of sizes with what is nested in it resolved, as far as it is stairs; else as it was."""
+    if not isinstance(expr, sympy.Expr) or not _is_nested(expr):
+        return expr
+    return _plain(expr.xreplace({each: _extreme(each) for each in expr.atoms(*EXTREMES)}))
+
+
+def _is_nested(expr: Any) -> bool:
+    """Whether something rounded is rounded again, compared for the larger or smaller one, or added to another."""
+    rounded = expr.atoms(*ROUNDED, *EXTREMES)
+    if len(rounded) > 1 and expr.is_Add and len(expr.free_symbols) == 1:
+        return True
+    return any(each.has(*ROUNDED) for outer in rounded for each in outer.args)
+
+
+def _formula(expr: Any) -> Any:
+    if len(expr.free_symbols) != 1:
+        return None
+    (symbol,) = expr.free_symbols
+    try:
+        return stairs_of(expr).formula(symbol)
+    except NotStairs:
+        return None
+
+
+def _plain(expr: Any) -> Any:
+    """As one formula, or as a sum of them."""
+    short = _formula(expr)
+    if short is not None:
+        return short
+    terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(expr)]
+    return sympy.Add(*(factor * _resolved(atom) for factor, atom in terms))
+
+
+def _resolved(atom: Any) -> Any:
+    """One term. A remainder is what the quotient leaves, and cancels with what it is added to."""
+    if isinstance(atom, MODULI):
+        base, divisor = _plain(atom.args[0]), atom.args[1]
+        return sympy.expand(base - divisor * _plain(FloorDiv(sympy.expand(base), divisor)))
+    short = _formula(atom) if isinstance(atom, ROUNDED) else None
+    return atom if short is None else short
+
+
+def _extreme(expr: Any) -> Any:
+    """A maximum or minimum without what is never the largest, or the smallest."""
+    kept: list[Any] = list(expr.args)
+    sign = 1 if isinstance(expr, Max) else -1
+    for each in expr.args:
+        if any(other is not each and _never_below(sign * (other - each)) for other in kept):
+            kept.remove(each)
+    return type(expr)(*kept)
+
+
+def _never_below(difference: Any) -> bool:
+    if len(difference.free_symbols) > 1:
+        return False
+    try:
+        return stairs_of(sympy.expand(difference)).never_negative
+    except NotStairs:
+        return False
