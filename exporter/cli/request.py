@@ -91,15 +91,12 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
     from exporter.cli.repro import repro_of
     from exporter.cli.summary import summary_of
     from exporter.cli.validation import ignore, validation_of
-    from exporter.weights import CheckpointError
 
     if options.weights is None and source.weights is not None:
         options = replace(options, weights=source.weights)
     program = exported(source, options, log, typed=bool(request.input or request.inputs))
     try:
-        files = program.save(request.output, external_data=EXTERNAL_DATA[request.external_data])
-    except CheckpointError as error:
-        raise UsageError(f"--weights {error}") from error
+        files = saved(program, request.output, EXTERNAL_DATA[request.external_data])
     except OSError as error:
         raise UsageError(f"'{request.output}' cannot be written: {one_line(error)}; name another place.") from error
     except ExportError as error:
@@ -125,6 +122,16 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
                 hard=request.adversarial,
             )
     return "\n".join([summary_of(program.model, files, validation, log), *lines])
+
+
+def saved(program: OnnxProgram, path: Path, external_data: Any = "auto") -> Sequence[Path]:
+    """Writes the model; returns its files. Raises UsageError for a checkpoint that cannot be read, and OSError."""
+    from exporter.weights import CheckpointError
+
+    try:
+        return program.save(path, external_data=external_data)
+    except CheckpointError as error:
+        raise UsageError(f"--weights {error}") from error
 
 
 def with_weights_to_run(source: Source, program: OnnxProgram, log: Log, *, spread: bool) -> OnnxProgram | None:

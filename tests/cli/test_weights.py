@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy
 import onnxruntime
 import pytest
 import safetensors.torch
 import torch
 
+from diagnostics import rules
+from diagnostics.sarif.read import findings_of
 from exporter.cli import main
+from exporter.cli.check.items import Item
+from exporter.cli.check.traces import Traces
+from exporter.cli.check.work import result_of
 
 Output = pytest.CaptureFixture[str]
 
@@ -128,3 +134,27 @@ def test_weights_in_place(
     assert main(["export", "fake.py:model", "--fake", *arguments]) == 2
     assert "write the model beside the checkpoint" in capsys.readouterr().err
     assert not list((folder / "out").iterdir())
+
+
+@pytest.mark.parametrize("fake", [True, False])
+def test_a_manifest_names_a_checkpoint(folder: Path, wanted: torch.nn.Module, fake: bool) -> None:
+    source = "fake.py:model" if fake else "real.py:model"
+    item = Item("m", "m", source, 23, "cpu", weights="w.safetensors", fake=fake, adversarial=True)
+    path = folder / "out" / "m.onnx"
+    path.parent.mkdir()
+    traces = Traces()
+    with traces:
+        result = result_of(item, path, {}, lambda stage: None)
+    assert str(folder / "w.safetensors") in traces.files(item, path)
+    samples = result["facts"]["samples"]
+    assert [sample["label"] for sample in samples][:3] == ["sample", "resized", "smallest"]
+    assert all(sample["passed"] for sample in samples)
+    (out,) = onnxruntime.InferenceSession(path).run(None, {"input": numpy.ones((3, 4), numpy.float32)})
+    numpy.testing.assert_allclose(numpy.asarray(out), wanted(torch.ones(3, 4)).detach().numpy(), rtol=1e-5)
+
+
+def test_a_checkpoint_that_is_not_there_is_one_line(folder: Path, wanted: torch.nn.Module) -> None:
+    item = Item("m", "m", "real.py:model", 23, "cpu", weights="none.pt")
+    (finding,) = findings_of(result_of(item, folder / "m.onnx", {}, lambda stage: None)["sarif"])
+    assert finding.rule == rules.NOT_CHECKED
+    assert "none.pt" in finding.message

@@ -35,6 +35,9 @@ class Item:
     dynamic: tuple[str, ...] = ()
     plugin: tuple[str, ...] = ()
     allow_specialization: bool = False
+    adversarial: bool = False
+    weights: str | None = None
+    fake: bool = False
     input_names: tuple[str, ...] | None = None
     output_names: tuple[str, ...] | None = None
     atol: float | None = None
@@ -96,6 +99,9 @@ def tasks_of_model(model: Model, defaults: Choices) -> list[Task]:
             dynamic=tuple(f"{name}:{dims}" for name, dims in model.dynamic.items()),
             plugin=tuple(said(model.plugin, defaults.plugin, [])),
             allow_specialization=said(model.allow_specialization, defaults.allow_specialization, False),
+            adversarial=said(model.adversarial, defaults.adversarial, False),
+            weights=model.weights,
+            fake=model.fake,
             input_names=tuple(model.input_names) if model.input_names else None,
             output_names=tuple(model.output_names) if model.output_names else None,
             atol=said(model.atol, defaults.atol, None),

@@ -52,6 +52,8 @@ class Choices(Keys):
     """Modules with `LOWERINGS` of your own."""
     allow_specialization: bool | None = None
     """A dynamic dim that became a constant is only a warning."""
+    adversarial: bool | None = None
+    """Also validate at hard sizes and on zeros, denormal and large numbers, NaN."""
     atol: NotNegative | None = None
     """Absolute tolerance; with rtol, it replaces the error budget."""
     rtol: NotNegative | None = None
@@ -74,13 +76,17 @@ class Model(Choices):
     name: ModelName
     """What reports call the model, and what `fxport check NAME` chooses it by."""
     source: Annotated[str, Field(min_length=1)]
-    """FILE.py:NAME, package.module:NAME, or a .pt2 file, as for `fxport export`."""
+    """FILE.py:NAME, package.module:NAME, a .pt2 file, or a folder of transformers, as for `fxport export`."""
     inputs: dict[str, str | int | float | bool] = {}
     """Example inputs by argument: ids = "2x16:int64:0..999", image = "1x3x32x32", scale = 1.5."""
     samples: str | Annotated[list[str], Field(min_length=1)] | None = None
     """Example inputs: .npz, or .pt with a dict of tensors, by argument; of several files, each is validated with."""
     dynamic: dict[str, str] = {}
     """Dims that may vary, by argument: ids = "0=batch,1=sequence"."""
+    weights: str | None = None
+    """A checkpoint with the weights: safetensors, an index of shards, torch.save, or a folder of them."""
+    fake: bool = False
+    """Make the model without memory for its weights; `weights` has them."""
     input_names: list[str] | None = None
     """Names of the flattened inputs."""
     output_names: list[str] | None = None

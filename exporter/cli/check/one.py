@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diagnostics import Log
-from exporter.cli.request import exported
+from exporter.cli.request import exported, saved, with_weights_to_run
 from exporter.cli.source import Source
 from exporter.cli.validation import Tolerances, require_provider, validation_of
 
@@ -41,13 +41,16 @@ def check_one(
     tolerances: Tolerances = Tolerances(),
     *,
     isolate: bool = True,
+    hard: bool = False,
 ) -> Checked:
     """Raises Stop where there is no model, its findings in the log; UsageError for inputs that make no sense, OSError
-    where `path` cannot be written. `isolate` runs ONNX Runtime in a process of its own."""
+    where `path` cannot be written. `isolate` runs ONNX Runtime in a process of its own; `hard` also tries hard values.
+    """
     require_provider(provider)
     program = exported(source, options, log)
-    files = program.save(path)
-    validation = validation_of(
-        path, source, program, provider, log, tolerances=tolerances, isolate=isolate, options=options
+    files = saved(program, path)
+    ready = with_weights_to_run(source, program, log, spread=False)
+    validation = ready and validation_of(
+        path, source, ready, provider, log, tolerances=tolerances, isolate=isolate, options=options, hard=hard
     )
     return Checked(path, files, program, validation, log)

@@ -48,7 +48,7 @@ class Traces:
 
     def files(self, item: Item, written: Path) -> list[str]:
         """The user's files that the result depends on, sorted; none of the folder that the model is `written` to."""
-        named = [*item.samples, item.source if item.source.endswith(".pt2") else ""]
+        named = [*item.samples, item.source if item.source.endswith(".pt2") else "", *_checkpoint(item.weights)]
         modules = [getattr(module, "__file__", None) for _, module in self._imported()]
         found = {os.path.abspath(path) for path in (*named, *modules) if path} | self._opened
         found = {path for path in found if _counts(path)}
@@ -63,6 +63,13 @@ class Traces:
 
     def _imported(self) -> list[tuple[str, object]]:
         return [(name, module) for name, module in list(sys.modules.items()) if name not in self._modules]
+
+
+def _checkpoint(weights: str | None) -> list[str]:
+    """The files of a checkpoint."""
+    if weights is None or not os.path.isdir(weights):
+        return [weights or ""]
+    return [str(path) for path in Path(weights).iterdir()]
 
 
 def _beside(found: set[str]) -> Iterator[Path]:

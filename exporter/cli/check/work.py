@@ -22,7 +22,7 @@ from exporter.cli.definition import definition_of
 from exporter.cli.dynamic import with_dynamic
 from exporter.cli.inputs import with_inputs
 from exporter.cli.request import lowerings_of
-from exporter.cli.source import Source, import_file, load, made_from, named, one_line
+from exporter.cli.source import Source, import_file, load, load_without_memory, made_from, named, one_line
 from exporter.cli.usage import UsageError
 from exporter.cli.validation import Tolerances
 
@@ -76,13 +76,21 @@ def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) 
             opset=item.opset,
             lowerings=lowerings_of(item.plugin),
             allow_specialization=item.allow_specialization,
+            weights=Path(item.weights) if item.weights else None,
             input_names=item.input_names,
             output_names=item.output_names,
         )
         samples = [Path(name) for name in item.samples]
-        source = with_dynamic(with_inputs(loaded(item.source, modules), item.inputs, samples), item.dynamic)
+        source = with_dynamic(with_inputs(loaded(item, modules), item.inputs, samples), item.dynamic)
     checked = check_one(
-        source, options, path, item.provider, log, Tolerances(item.atol, item.rtol), isolate=False
+        source,
+        options,
+        path,
+        item.provider,
+        log,
+        Tolerances(item.atol, item.rtol),
+        isolate=False,
+        hard=item.adversarial,
     )  # this process is one of its own already
     latency = eager = None
     if item.runs and checked.validation and checked.validation.passed:
@@ -91,8 +99,11 @@ def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) 
     return facts_of(checked, latency, eager)
 
 
-def loaded(text: str, modules: dict[Path, ModuleType]) -> Source:
+def loaded(item: Item, modules: dict[Path, ModuleType]) -> Source:
     """The model that SOURCE names; a file that this process has imported is not run again."""
+    text = item.source
+    if item.fake:
+        return load_without_memory(text)
     where, _, name = text.rpartition(":")
     if not where.endswith(".py") or not name:
         return load(text)
