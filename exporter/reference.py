@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -87,33 +88,50 @@ def cases(
             log.report(
                 rules.INPUT_MISMATCH, at=place_of_module(module), name=name, error=f"{_one_line(error)} with {name}"
             )
-    for name, how, changed in _of_ours(module, call, exported.program, hard=hard):
+    for name, how, tries in _of_ours(module, call, exported.program, hard=hard):
         record = _record_later if name == LATER else _record
         try:
-            case = record(name, module, changed, exported.program, random=random)
+            case = _first(tries, partial(record, name, module, program=exported.program, random=random))
         except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is the reason
             reason = f"eager PyTorch fails {how}: {_one_line(error)}"
             log.report(rules.VALIDATION_SKIPPED, at=place_of_module(module), name=name, reason=reason)
             continue
-        yield case
+        if case is not None:
+            yield case
+
+
+def _first(tries: Iterable[tuple[Any, Any]], record: Callable[..., Case]) -> Case | None:
+    """The run of the first call that the model takes; the error of the first call if it takes none."""
+    failures: list[Exception] = []
+    for call in tries:
+        try:
+            return record(call=call)
+        except Exception as error:  # noqa: BLE001  # the model's own code; raised below
+            failures.append(error)
+    if failures:
+        raise failures[0]
+    return None
 
 
 def _of_ours(
     module: torch.nn.Module, call: tuple[Any, Any], program: Program, *, hard: bool
-) -> Iterator[tuple[str, str, tuple[Any, Any]]]:
-    """(label, what it is in words, call) of what is tried besides the user's own calls."""
-    if (other := resized(module, call, program)) is not None:
-        yield "resized", "at another size", other
+) -> Iterator[tuple[str, str, Iterable[tuple[Any, Any]]]]:
+    """(label, what it is in words, calls) of what is tried besides the user's own calls.
+
+    The first of the calls that the model takes will do.
+    """
+    resizings = (resized(module, call, program, plain=plain) for plain in (False, True))
+    yield "resized", "at another size", (other for other in resizings if other is not None)
     values = at_hard_values if hard else at_other_values
     for label, changed in values(module, call, program):
-        yield label, f"on {label}", changed
+        yield label, f"on {label}", (changed,)
     if hard:
         for label, changed in at_hard_sizes(module, call, program):
-            yield label, f"at the {label} size", changed
+            yield label, f"at the {label} size", (changed,)
         for label, changed in adversarial(call):
-            yield label, f"on {label}", changed
+            yield label, f"on {label}", (changed,)
     if _state_inputs(program):
-        yield LATER, "after some calls", call
+        yield LATER, "after some calls", (call,)
 
 
 def _one_line(error: Exception) -> str:

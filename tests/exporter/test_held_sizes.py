@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -14,7 +16,7 @@ class Chunks(nn.Module):
     """The number of chunks by `torch.div`, counted on in tensors, and read as sizes."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        count = torch.div(x.size(1), 4, rounding_mode="trunc")
+        count: Any = torch.div(x.size(1), 4, rounding_mode="trunc")
         sums = x.view(x.size(0), count, 4, x.size(2)).sum(2)
         return sums, x.new_zeros((count + 1, 2 * count - 1)), count.reshape(1)
 

@@ -78,6 +78,32 @@ class Doubled(nn.Module):
         return x * 2, y + 1
 
 
+class Pictures(nn.Module):
+    """Puts one row of features in the place of each id 98; there must be as many of the one as of the other."""
+
+    def forward(self, ids: Tensor, marks: Tensor, features: Tensor) -> Tensor:
+        where = ids == 98
+        if not torch.compiler.is_exporting() and int(where.sum()) != features.shape[0] * features.shape[1]:
+            raise ValueError("features and ids do not match")
+        embedded = nn.functional.one_hot(ids, 99).float()
+        return embedded.masked_scatter(where.unsqueeze(-1), features.reshape(-1, 99)) + marks.unsqueeze(-1)
+
+
+def test_ids_that_stand_for_something_are_not_appended() -> None:
+    ids = torch.tensor([[7, 98, 98, 31], [12, 98, 98, 64]])
+    marks = (ids == 98).long()
+    features = torch.randn(2, 2, 99)
+    shapes = ({0: "batch", 1: "sequence"}, {0: "batch", 1: "sequence"}, {0: "batch"})
+    program = export(Pictures(), (ids, marks, features), dynamic_shapes=shapes)
+    log = Log()
+    first, second = reference.cases(Pictures(), (ids, marks, features), None, program, log)
+    assert (first.label, second.label) == ("sample", "resized")
+    assert second.inputs["ids"].shape == (4, 8)
+    assert (second.inputs["ids"] == 98).sum() == 8
+    assert not second.inputs["marks"][:, 4:].any()
+    assert not log.findings
+
+
 def test_hard_sizes() -> None:
     """The smallest, a prime, the largest, each as far as the bounds let it be; 1 also where PyTorch traced from 2."""
     call = ((torch.randn(6, 2), torch.randn(5, 3)), {})

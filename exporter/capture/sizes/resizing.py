@@ -36,17 +36,20 @@ Fed = list[tuple[Any, tuple[Size, ...]] | None]
 """For each leaf of a call: its value with the sizes that the captured graph knows it by; None if it is not an input."""
 
 
-def resized(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> tuple[Any, Any] | None:
+def resized(
+    module: torch.nn.Module, call: tuple[Any, Any], program: Program, *, plain: bool = False
+) -> tuple[Any, Any] | None:
     """The call with another size for every dynamic dimension; None where the captured graph holds for no other.
 
     Tensors are repeated or cut along the axis, so that masks and positions stay what they may be. Ids become others of
     the same range and fractions shrink a little at each repetition: equal ones would make the order of a sort, and with
-    it which of them a top-k picks, a matter of chance.
+    it which of them a top-k picks, a matter of chance. With `plain`, what is appended to a row repeats no id or mark
+    that the row has several times: these may stand for the parts of an image, of which there are no more.
     """
     fed = _fed(module, call, program, {})
     known = _known(fed)
     chosen = _chosen(known, program, other_size)
-    return None if chosen == known else _at(module, call, fed, chosen)
+    return None if chosen == known else _at(module, call, fed, chosen, plain=plain)
 
 
 def at_hard_sizes(
@@ -175,18 +178,21 @@ HARD_SIZES: Mapping[str, Wanted] = {"smallest": _smallest, "prime": _prime, "lar
 """By label, the size to take for each dynamic dimension."""
 
 
-def _at(module: torch.nn.Module, call: tuple[Any, Any], fed: Fed, chosen: Known) -> tuple[Any, Any]:
+def _at(
+    module: torch.nn.Module, call: tuple[Any, Any], fed: Fed, chosen: Known, *, plain: bool = False
+) -> tuple[Any, Any]:
     args, kwargs = call
     arguments = arguments_of(module, args, kwargs)
     leaves, spec = pytree.tree_flatten((args, {name: kwargs[name] for name in arguments if name in kwargs}))
-    fresh = [leaf if each is None else _resize(*each, chosen) for leaf, each in zip(leaves, fed, strict=True)]
+    fresh = [leaf if each is None else _resize(*each, chosen, plain) for leaf, each in zip(leaves, fed, strict=True)]
     return refitted(pytree.tree_unflatten(fresh, spec))
 
 
-def _resize(tensor: Any, sizes: tuple[Size, ...], chosen: Mapping[sympy.Symbol, int]) -> Any:
+def _resize(tensor: Any, sizes: tuple[Size, ...], chosen: Mapping[sympy.Symbol, int], plain: bool) -> Any:
     if not isinstance(tensor, torch.Tensor):
         return int(sizes[0].subs(chosen)) if isinstance(sizes[0], sympy.Expr) else tensor  # type: ignore[arg-type]
     example, copy = tensor, torch.zeros(tensor.shape, dtype=torch.int64, device=tensor.device)
+    appended = copy > 0
     for axis, size in enumerate(sizes):
         if isinstance(size, sympy.Expr):
             wanted = int(size.subs(chosen))  # type: ignore[arg-type]  # every symbol of an input has a number here
@@ -194,8 +200,10 @@ def _resize(tensor: Any, sizes: tuple[Size, ...], chosen: Mapping[sympy.Symbol, 
             turn, index = index // max(tensor.shape[axis], 1), index % max(tensor.shape[axis], 1)
             shape = [-1 if i == axis else 1 for i in range(tensor.dim())]
             copy = copy.index_select(axis, index) * (wanted + 1) + turn.reshape(shape)
+            appended = appended.index_select(axis, index) | ((turn > 0).reshape(shape) & bool(axis))
             tensor = _shrunk(tensor.index_select(axis, index), axis, turn)
-    return _renumbered(tensor, example, copy)
+    tensor = _renumbered(tensor, example, copy)
+    return _made_plain(tensor, example, appended) if plain else tensor
 
 
 def _renumbered(tensor: torch.Tensor, example: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:
@@ -219,6 +227,19 @@ def _renumbered(tensor: torch.Tensor, example: torch.Tensor, copy: torch.Tensor)
     rank = torch.searchsorted(once, tensor.clamp(max=int(once[-1])))
     fresh = others.to(tensor.dtype)[(rank + copy * len(once)) % len(others)]
     return torch.where((copy > 0) & torch.isin(tensor, once), fresh, tensor)
+
+
+def _made_plain(tensor: torch.Tensor, example: torch.Tensor, appended: torch.Tensor) -> torch.Tensor:
+    """What is `appended` with other ids for those that the example has several times; marks become the commonest."""
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool or example.dim() != 2:
+        return tensor
+    values, counts = example.unique(return_counts=True)
+    once = values[counts == 1]
+    several = appended & ~torch.isin(tensor, once)
+    if len(values) < 3 or not len(once):
+        return torch.where(several, values[counts.argmax()], tensor)
+    places = torch.arange(tensor.numel(), device=tensor.device).reshape(tensor.shape)
+    return torch.where(several, once[places % len(once)], tensor)
 
 
 def _shrunk(tensor: torch.Tensor, axis: int, turn: torch.Tensor) -> torch.Tensor:
