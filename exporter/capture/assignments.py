@@ -39,6 +39,17 @@ def assigned_tensors() -> Iterator[list[str]]:
         yield found
 
 
+def is_made_anew(root: torch.nn.Module, path: str) -> bool:
+    """Whether a hook of torch.nn.utils computes the attribute before each forward: weight norm, spectral norm, pruning.
+
+    Then its value of the last call is of no use to the next one.
+    """
+    owner, _, attribute = path.rpartition(".")
+    hooks = root.get_submodule(owner)._forward_pre_hooks.values()
+    own = [hook for hook in hooks if type(hook).__module__.startswith("torch.nn.utils.")]
+    return any(attribute in (getattr(hook, "name", None), getattr(hook, "_tensor_name", None)) for hook in own)
+
+
 def place_of_assignment(root: torch.nn.Module, path: str) -> Place | None:
     """The last line of the owner's `forward` that assigns the attribute, or that `forward` itself."""
     owner, _, attribute = path.rpartition(".")

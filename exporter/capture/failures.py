@@ -111,6 +111,8 @@ KEPT = "it is a part of the ONNX model, which decides when it runs"
 HIDDEN = f"{ASKED}, and an except clause hides it"
 UNTRACED = "PyTorch cannot run '{op}' without values; sparse and nested tensors, for one, it cannot capture"
 SCRIPTED = "it calls TorchScript; give it the nn.Module that was scripted, and leave torch.jit.script out"
+LAZY = "a lazy layer has no weights yet; call the model once before the export"
+PACKED = "it holds packed quantized weights, which cannot be traced; export the float model, and quantize the ONNX file"
 LEAKED = "a tensor of the capture came from where it cannot be followed: another thread, or a value kept from before"
 
 TABLE: tuple[Failure, ...] = (
@@ -120,6 +122,8 @@ TABLE: tuple[Failure, ...] = (
     Failure(_is(GuardOnDataDependentSymNode), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(ASKED)),
     Failure(_says(TypeError, r"unhashable type: .*Sym"), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(ASKED)),
     Failure(_says(Exception, r"UntypedStorage"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(LOADED)),
+    Failure(_says(ValueError, r"uninitialized parameter"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(LAZY)),
+    Failure(_says(Exception, r"__obj_flatten__|PackedParams"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(PACKED)),
     Failure(_is_of_torch, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _untraced),
     Failure(_is(DataDependentOutputException, DynamicOutputShapeException), rules.DATA_DEPENDENT_CONTROL_FLOW, _detail),
     Failure(

@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 from diagnostics import Log, rules
 from diagnostics.source import place_of_exception
 from exporter.capture import program
-from exporter.capture.assignments import assigned_tensors, place_of_assignment
+from exporter.capture.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from exporter.capture.conversions import needless_conversions_skipped
 from exporter.capture.derivatives import forward_mode_by_reverse, gradients_recorded, require_seen_through
 from exporter.capture.failures import first_line, report_failure, report_overcome
@@ -129,7 +129,8 @@ def _taken(call: Call, paths: Sequence[str], options: Options, log: Log, attempt
     with recorded_guards() as guards, assigned_tensors() as assigned, state as changed, fakes, frames, _quiet():
         exported = attempt(replace(call, changed=changed), guards, log)
     for path in sorted(set(assigned)):  # PyTorch names them in no order
-        told.report(rules.STATE_LOST, at=place_of_assignment(call.model, path), name=path)
+        if not is_made_anew(call.model, path):
+            told.report(rules.STATE_LOST, at=place_of_assignment(call.model, path), name=path)
     captured = program.from_exported(exported, paths, call.requests, call.model, options, told)
     return Taken(captured, Comparison(captured, call.requests, guards), told)
 

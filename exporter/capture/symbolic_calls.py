@@ -11,6 +11,7 @@ from torch import SymFloat, SymInt, Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from exporter.capture.indexed_writes import write_at
 from exporter.capture.sizes.held import HELD
 
 
@@ -108,7 +109,8 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     F.pad: _pad,
     torch.as_tensor: _as_tensor,
     Tensor.new_tensor: _new_tensor,
+    Tensor.__setitem__: write_at,
     torch.istft: _istft,
     Tensor.istft: _istft,
 }
-"""Each answers NotImplemented where PyTorch's own function serves: without a symbolic size."""
+"""Each answers NotImplemented where PyTorch's own function serves: without a symbolic size, or a place in a tensor."""

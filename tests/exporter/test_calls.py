@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.prune import l1_unstructured
 
 from diagnostics import Level, rules
 from exporter import ExportError, export
@@ -91,3 +92,18 @@ def test_a_traced_module_says_what_to_give() -> None:
     with pytest.raises(ExportError) as caught:
         export(torch.jit.trace(nn.Linear(4, 2), X), X)
     assert "leave torch.jit.script out" in str(caught.value)
+
+
+def test_a_lazy_layer_says_what_to_do() -> None:
+    with pytest.raises(ExportError) as caught:
+        export(nn.Sequential(nn.LazyLinear(2)), X)
+    assert "call the model once before the export" in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize(
+    "prepare", [nn.utils.weight_norm, nn.utils.spectral_norm, lambda layer: l1_unstructured(layer, "weight", 0.5)]
+)
+def test_what_a_hook_computes_anew_is_no_lost_state(prepare: Any) -> None:
+    model = nn.Sequential(prepare(nn.Linear(4, 4))).eval()
+    assert not export(model, X).log.findings

@@ -1,0 +1,117 @@
+"""Writes and reads at a place that a tensor says, as caches with a position have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.running import assert_same, run_exported
+
+Write = Callable[[Tensor, Tensor, Tensor], None]
+
+
+class Written(nn.Module):
+    """A copy of its input, with something written into it."""
+
+    def __init__(self, write: Write) -> None:
+        super().__init__()
+        self.write = write
+
+    def forward(self, x: Tensor, place: Tensor, value: Tensor) -> Tensor:
+        x = x.clone()
+        self.write(x, place, value)
+        return x
+
+
+def row(x: Tensor, place: Tensor, value: Tensor) -> None:
+    x[place] = value
+
+
+def column(x: Tensor, place: Tensor, value: Tensor) -> None:
+    x[:, place] = value
+
+
+def last(x: Tensor, place: Tensor, value: Tensor) -> None:
+    x[..., place] = value
+
+
+def corner(x: Tensor, place: Tensor, value: Tensor) -> None:
+    x[0, place, 1:] = value[1:]
+
+
+def twice(x: Tensor, place: Tensor, value: Tensor) -> None:
+    x[None, place, :, place] = value
+
+
+def number(x: Tensor, place: Tensor, value: Tensor) -> None:
+    x[:, place] = 2
+
+
+def added(x: Tensor, place: Tensor, value: Tensor) -> None:
+    x[:, place] += value
+
+
+def with_an_axis_more(x: Tensor, place: Tensor, value: Tensor) -> None:
+    x[:, place] = value.expand(1, 4, 4)
+
+
+def item(x: Tensor, place: Tensor, value: Tensor) -> None:
+    x[:, place.item()] = value
+
+
+def whole_number(x: Tensor, place: Tensor, value: Tensor) -> None:
+    x[:, int(place)] = value
+
+
+def through_a_view(x: Tensor, place: Tensor, value: Tensor) -> None:
+    x[:, place].add_(value)
+
+
+WRITES: tuple[Write, ...] = (
+    row,
+    column,
+    last,
+    corner,
+    twice,
+    number,
+    added,
+    with_an_axis_more,
+    item,
+    whole_number,
+    through_a_view,
+)
+
+
+@pytest.mark.parametrize("write", WRITES, ids=lambda each: each.__name__)
+def test_a_write_at_a_place(write: Write) -> None:
+    model = Written(write)
+    places = (0, 3) if write is whole_number or write is item else (0, 3, -1)
+    calls: list[tuple[Any, ...]] = [(torch.randn(4, 4, 4), torch.tensor(place), torch.randn(4)) for place in places]
+    for call, result in zip(calls, run_exported(model, calls), strict=True):
+        assert_same(result, (model(*call),))
+
+
+class Cache(nn.Module):
+    """Counts its own steps."""
+
+    keys: Tensor
+    steps: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(2, 8, 4))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, key: Tensor) -> Tensor:
+        self.keys[:, self.steps] = key
+        self.steps += 1
+        return self.keys.sum(-1)
+
+
+def test_a_cache_that_counts_its_steps() -> None:
+    (result,) = run_exported(Cache(), [(torch.ones(2, 4),)])
+    assert_same(result[:1], (Cache()(torch.ones(2, 4)),))
