@@ -60,7 +60,7 @@ def with_an_axis_more(x: Tensor, place: Tensor, value: Tensor) -> None:
 
 
 def item(x: Tensor, place: Tensor, value: Tensor) -> None:
-    x[:, place.item()] = value
+    x[:, place.item()] = value  # type: ignore[index]  # the stub knows no symbolic number
 
 
 def whole_number(x: Tensor, place: Tensor, value: Tensor) -> None:
