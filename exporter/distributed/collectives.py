@@ -5,7 +5,7 @@ Each node has the ranks that take part as its attribute `ranks`: numbers in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from torch._C._distributed_c10d import _resolve_process_group
 from exporter.arrays import as_array, as_value
 from exporter.lower.builder import Op, Value
 from exporter.lower.registry import Unsupported
+from exporter.lower.symbols import Size, is_symbolic
 
 c10d = torch.ops._c10d_functional
 
@@ -54,7 +55,14 @@ def lowerings(domain: str) -> Mapping[Any, Callable[..., Any]]:
     def broadcast(op: Op, x: Value, source: int, group: str) -> Any:
         return node(op, "Broadcast", x, group, source=source)
 
+    def all_to_all(op: Op, x: Value, received: Sequence[Size], sent: Sequence[Size], group: str) -> Any:
+        if any(is_symbolic(rows) for rows in (*received, *sent)):
+            raise Unsupported("an exchange whose rows are of dynamic number has no node; give it rows of fixed number")
+        splits = {"output_splits": list(map(int, received)), "input_splits": list(map(int, sent))}
+        return node(op, "AllToAll", x, group, **splits)
+
     return {
+        c10d.all_to_all_single.default: all_to_all,
         c10d.all_reduce.default: all_reduce,
         c10d.all_gather_into_tensor.default: all_gather,
         c10d.reduce_scatter_tensor.default: reduce_scatter,
@@ -95,6 +103,13 @@ def _reduce_scatter(x: torch.Tensor, attributes: Mapping[str, Any], group: Any) 
     return whole.chunk(len(attributes["ranks"]))[list(attributes["ranks"]).index(dist.get_rank())]
 
 
+def _all_to_all(x: torch.Tensor, attributes: Mapping[str, Any], group: Any) -> torch.Tensor:
+    received, sent = list(attributes["output_splits"]), list(attributes["input_splits"])
+    y = x.new_empty([sum(received), *x.shape[1:]])
+    dist.all_to_all_single(y, x, received, sent, group)
+    return y
+
+
 def _broadcast(x: torch.Tensor, attributes: Mapping[str, Any], group: Any) -> torch.Tensor:
     dist.broadcast(x, attributes["source"], group)
     return x
@@ -105,6 +120,7 @@ _CARRIED: Mapping[str, Callable[[torch.Tensor, Mapping[str, Any], Any], torch.Te
     "AllGather": _all_gather,
     "ReduceScatter": _reduce_scatter,
     "Broadcast": _broadcast,
+    "AllToAll": _all_to_all,
 }
 
 _made: dict[tuple[Any, tuple[int, ...]], Any] = {}

@@ -109,7 +109,7 @@ def trained(folder: str) -> float:
 
 def llama_of_transformers(folder: str) -> float:
     """FSDP2: the prompt and a step with its cache."""
-    model, ids = _llama()
+    model, ids = llama()
     for layer in model.model.layers:
         fully_shard(layer)
     fully_shard(model)
@@ -121,16 +121,21 @@ def llama_of_transformers(folder: str) -> float:
 
 def llama_in_parallel(folder: str) -> float:
     """Tensor parallelism by a plan."""
-    model, ids = _llama()
+    model, ids = llama()
+    eager = model(ids, use_cache=False).logits
+    return _prompt(folder, "parallel", in_parallel(model), ids, eager)
+
+
+def in_parallel(model: Any) -> Any:
+    """The Llama spread over all ranks."""
     styles = {f"model.layers.*.self_attn.{name}_proj": ColwiseParallel() for name in "qkv"}
     styles |= {f"model.layers.*.mlp.{name}_proj": ColwiseParallel() for name in ("gate", "up")}
     styles |= {f"model.layers.*.{name}_proj": RowwiseParallel() for name in ("self_attn.o", "mlp.down")}
-    eager = model(ids, use_cache=False).logits
-    parallelize_module(model, init_device_mesh("cpu", (dist.get_world_size(),)), styles)
-    return _prompt(folder, "parallel", model, ids, eager)
+    return parallelize_module(model, init_device_mesh("cpu", (dist.get_world_size(),)), styles)
 
 
-def _llama() -> tuple[Any, torch.Tensor]:
+def llama() -> tuple[Any, torch.Tensor]:
+    """A small Llama of transformers with tied embeddings, and a prompt."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(

@@ -28,6 +28,24 @@ def test_two_ranks_generate_what_one_process_does(tmp_path: Path) -> None:
     assert names == {f"rank{rank}.onnx{suffix}" for rank in (0, 1) for suffix in ("", ".data")}
 
 
+def test_two_ranks_generate_with_their_parts_of_the_cache(tmp_path: Path) -> None:
+    for outcome in spawn("tests.distributed.tokens", "generated_with_cache", 2, str(tmp_path), limit=300):
+        assert outcome.code == 0, outcome.output
+        mine, eager, worst, keys = outcome.result
+        assert mine == eager
+        assert len(mine) == 6 + COUNT
+        assert worst < 2e-5
+        assert keys == [1, 1, 6 + COUNT - 1, 8]  # one of the two heads
+
+
+def test_collectives_of_one_s_own(tmp_path: Path) -> None:
+    for outcome in spawn("tests.distributed.tokens", "exchanged", 2, str(tmp_path)):
+        assert outcome.code == 0, outcome.output
+        kinds, worst = outcome.result
+        assert kinds == ["AllGather", "AllReduce", "AllToAll", "Broadcast", "ReduceScatter"]
+        assert worst < 1e-6
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """y = allreduce(x + 1) * x, and z = allreduce(y) - x."""
