@@ -43,12 +43,13 @@ from fx_passes.program import WeightSource
 class ExportError(Exception):
     """The model could not be exported. `log` has every finding, at its place in the user's source.
 
-    The text is that of the errors among them, as the command line prints them; `reason` stands in where there is none.
+    The text is that of the errors among them, as the command line prints them, under a headline; `reason` stands in
+    where there is none.
     """
 
-    def __init__(self, log: Log, reason: str) -> None:
+    def __init__(self, log: Log, reason: str, headline: str = "the model cannot be exported") -> None:
         errors = render(log, least=Level.ERROR).rstrip()
-        super().__init__(f"the model cannot be exported\n\n{errors}" if errors else reason)
+        super().__init__(f"{headline}\n\n{errors}" if errors else reason)
         self.log = log
 
 

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("diagnostics", "fx_passes", "exporter", "ort_runner")
-ATTIC = ("exporter.cli", "exporter.pytest_plugin")
+ATTIC = ("exporter.cli", "exporter.pytest_plugin", "exporter.validated")
 MAX_LINES = 400
 
 # What a room may import of ours (itself always included). The attic is a room of its own above all others.

@@ -1,0 +1,58 @@
+"""`export_and_validate`: the command line's work in Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from diagnostics import rules
+from exporter import ExportError, Options
+from exporter.validated import export_and_validate
+
+X = torch.randn(3, 4)
+
+
+def wrong_relu(op: Any, x: Any) -> Any:
+    """relu(Tensor self) -> Tensor"""
+    return op.Abs(x)
+
+
+class Chosen(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.linalg.eigvals(x[:3, :3]).real
+
+
+def test_a_sound_model_is_compared_at_two_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    checked = export_and_validate(nn.Linear(4, 2), X, path=path, dynamic_shapes=({0: "batch"},), provider="cpu")
+    assert checked.files == [path]
+    assert checked.validation is not None
+    assert checked.validation.passed
+    assert [sample.label for sample in checked.validation.samples] == ["sample", "resized"]
+
+
+def test_a_wrong_model_raises_and_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    options = Options(lowerings={torch.ops.aten.relu.default: wrong_relu})
+    with pytest.raises(ExportError, match="is not what PyTorch gives") as caught:
+        export_and_validate(nn.Sequential(nn.ReLU()), X, path=path, provider="cpu", options=options)
+    assert "lowering of aten.relu.default" in str(caught.value)
+    assert path.exists()
+
+
+def test_what_cannot_be_exported_raises_its_findings(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="the model cannot be exported") as caught:
+        export_and_validate(Chosen(), X, path=tmp_path / "model.onnx", provider="cpu")
+    assert [finding.rule for finding in caught.value.log.findings] == [rules.NO_ONNX_LOWERING]
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_makes_no_sense(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'gpu' is unknown"):
+        export_and_validate(nn.ReLU(), X, path=tmp_path / "model.onnx", provider="gpu")
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        export_and_validate(nn.ReLU(), X, path=tmp_path / "no" / "model.onnx", provider="cpu")
