@@ -26,6 +26,7 @@ class Options:
     checkpoint from which the weights are taken, by name, in the place of the model's own. `weights_in_place`: those
     that lie in its files as ONNX would have them stay there, and the model refers to them.
     `functions`: repeated calls of a region of `torch.compiler.nested_compile_region` become calls of one function.
+    `custom_ops`: an operator of a library for which there is no lowering becomes a node of its own domain.
     `rank_timeout`: seconds for which one rank of a sharded model waits for another that is expected to answer.
     """
 
@@ -40,6 +41,7 @@ class Options:
     weights: Path | None = None
     weights_in_place: bool = False
     functions: bool = True
+    custom_ops: bool = False
     rank_timeout: float = 60.0
 
     def __post_init__(self) -> None:

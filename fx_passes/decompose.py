@@ -14,6 +14,8 @@ from typing import Any, cast
 
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
+from torch._higher_order_ops.auto_functionalize import auto_functionalized_v2_dense
+from torch._higher_order_ops.out_dtype import out_dtype_fallback
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -24,7 +26,12 @@ from diagnostics import Log
 from fx_passes.base import write_dump
 from fx_passes.decompositions import RULES
 from fx_passes.graph import ORIGIN, PROVENANCE, bodies, fake_mode_of
+from fx_passes.passes.custom_writes import called_op
 from fx_passes.passes.functionalize import functionalize, unsupported
+from fx_passes.python_ops import python_of, python_ops
+from fx_passes.regions import Call, note_region
+
+hop = torch.ops.higher_order
 
 REFUSED = "fxport_refused"
 """Key of `node.meta`: why PyTorch's decomposition of the node failed."""
@@ -51,9 +58,11 @@ def _decompose(gm: GraphModule, keep: frozenset[Any], only: Callable[[Node], boo
     for _, body in bodies(gm):
         _decompose(body, keep, only)
     changed = False
+    for node in gm.graph.find_nodes(op="call_function", target=hop.auto_functionalized_v2):
+        changed |= _expand(node, auto_functionalized_v2_dense, keep)  # first: it leaves a custom op's call on copies
     for node in list(gm.graph.nodes):
-        if node.op == "call_function" and node.target not in keep and _holds_tensors(node) and only(node):
-            rule = decomposition_of(node.target)
+        if node.op == "call_function" and called_op(node) not in keep and _holds_tensors(node) and only(node):
+            rule = decomposition_of(node.target) or python_of(node)
             if rule is not None:
                 changed |= _expand(node, rule, keep)
     if changed:
@@ -75,6 +84,8 @@ def _tables() -> Mapping[Any, Callable[..., Any]]:
 
 def decomposition_of(target: Any) -> Callable[..., Any] | None:
     """The decomposition of an op: our own, from PyTorch's tables, or its composite implementation; None if none is."""
+    if target is hop.out_dtype:
+        return out_dtype_fallback
     if not isinstance(target, OpOverload):
         return None
     if str(target) in RULES:
@@ -99,7 +110,8 @@ def _expand(node: Node, rule: Callable[..., Any], keep: frozenset[Any]) -> bool:
     sources = [leaf for leaf in leaves if isinstance(leaf, Node)]
     values: dict[Node, Any] = dict(zip(inner.graph.find_nodes(op="placeholder"), sources, strict=True))
     graph = node.graph
-    origin = node.meta.get(ORIGIN, node.target)
+    origin = node.meta.get(ORIGIN, called_op(node))
+    region = _region_of(node)
     with graph.inserting_before(node):
         for each in inner.graph.nodes:
             if each.op == "get_attr":
@@ -109,10 +121,20 @@ def _expand(node: Node, rule: Callable[..., Any], keep: frozenset[Any]) -> bool:
                 copy.meta = {key: node.meta[key] for key in PROVENANCE if key in node.meta}
                 copy.meta["val"] = each.meta.get("val")
                 copy.meta[ORIGIN] = origin
+                if region is not None:
+                    note_region(copy, region)
                 values[each] = copy
     result = map_arg(inner.graph.output_node().args[0], lambda n: values[n])
     _replace_by(node, result)
     return True
+
+
+def _region_of(node: Node) -> Call | None:
+    """A call of a custom operator is one of a region of its name, which becomes a function of its own domain."""
+    if python_of(node) is None:
+        return None
+    number = list(node.graph.nodes).index(node)
+    return Call(called_op(node)._schema.name, number, node.meta.get("stack_trace") or "")
 
 
 def _as_plain(arguments: Any) -> Any:
@@ -166,7 +188,7 @@ def _trace(node: Node, rule: Callable[..., Any], keep: frozenset[Any]) -> GraphM
         declined = result is NotImplemented
         return target(*args, **kwargs) if declined else _as_plain(result)  # FX would record a named tuple as a call
 
-    table = {op: rule for op, rule in _tables().items() if op not in keep}
+    table = {**{op: rule for op, rule in _tables().items() if op not in keep}, **python_ops(keep)}
     with fake_mode_of((inputs, node.meta["val"])), torch.no_grad():
         inner = make_fx(run, decomposition_table=table, tracing_mode="real", _allow_non_fake_inputs=True)(*inputs)
     if declined or unsupported(inner):

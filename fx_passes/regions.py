@@ -19,6 +19,11 @@ class Call:
     trace: str
 
 
+def note_region(node: Node, call: Call) -> None:
+    """The node is inside of this call, which is inside of those known."""
+    node.meta["custom"] = {**(node.meta.get("custom") or {}), REGION: (*region_of(node), call)}
+
+
 def region_of(node: Node) -> tuple[Call, ...]:
     """The calls of regions that a node is inside of, outermost first; none for most nodes."""
     return (node.meta.get("custom") or {}).get(REGION, ())

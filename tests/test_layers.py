@@ -37,7 +37,13 @@ FORBIDDEN_LIBRARIES = {
 SARIF_MODULE = "diagnostics/sarif/objects.py"
 
 # Rooms of private torch API. Elsewhere a private name must be one of PRIVATE_ALLOWED.
-PRIVATE_ROOMS = ("exporter/capture/", "exporter/distributed/", "fx_passes/decompose.py", "fx_passes/trace.py")
+PRIVATE_ROOMS = (
+    "exporter/capture/",
+    "exporter/distributed/",
+    "fx_passes/decompose.py",
+    "fx_passes/python_ops.py",
+    "fx_passes/trace.py",
+)
 PRIVATE_ALLOWED = {
     "torch._ops.OpOverload": "the type of an ATen target; torch has no public name for it",
     "torch._ops.OpOverloadPacket": "the type of `torch.ops.aten.add`; torch has no public name for it",

@@ -45,6 +45,9 @@ def command(
     no_functions: Annotated[
         bool, typer.Option("--no-functions", help="Repeated regions are nodes of the graph, not calls of a function.")
     ] = False,
+    custom_ops: Annotated[
+        bool, typer.Option("--custom-ops", help="Operators of your own without a lowering: nodes of their own domain.")
+    ] = False,
     rank_timeout: Annotated[
         float, typer.Option("--rank-timeout", metavar="S", help="Under torchrun: how long one rank waits for another.")
     ] = 60.0,
@@ -90,6 +93,7 @@ def command(
         fake=fake,
         weights_in_place=weights_in_place,
         functions=not no_functions,
+        custom_ops=custom_ops,
         rank_timeout=rank_timeout,
     )
     if weights_in_place and weights is None and not Path(source).is_dir():

@@ -61,6 +61,7 @@ class Request:
     fake: bool = False
     weights_in_place: bool = False
     functions: bool = True
+    custom_ops: bool = False
     rank_timeout: float = 60.0
 
 
@@ -173,6 +174,7 @@ def options_of(request: Request) -> Options:
             weights=request.weights,
             weights_in_place=request.weights_in_place,
             functions=request.functions,
+            custom_ops=request.custom_ops,
             rank_timeout=request.rank_timeout,
         )
     except ValueError as error:

@@ -12,7 +12,9 @@ from exporter.ir_passes.equal_regions import Reader, escaping, is_convex, nested
 from exporter.lower.builder import PLACE, REGION, RegionCall
 
 DOMAIN = "fxport.regions"
-"""Domain of the functions. They are part of the model: no runtime has to know them."""
+"""Domain of the functions. They are part of the model: no runtime has to know them.
+
+A custom operator that was written in Python has its own domain, so that a runtime that knows it may run it itself."""
 
 LARGEST = 1024
 """Bytes of a constant that stands in a function itself, if it is the same in every call."""
@@ -72,7 +74,10 @@ def _seen(node: ir.Node, through: dict[ir.Node, set[Path]]) -> set[Path]:
 
 
 def _repeated(graph: ir.Graph, level: int) -> Iterator[list[Nodes]]:
-    """The nodes of calls inside of `level - 1` others, two or more calls of which the same is left."""
+    """The nodes of calls inside of `level - 1` others, two or more calls of which the same is left.
+
+    One is enough of a custom operator.
+    """
     calls = defaultdict[str, dict[Path, list[ir.Node]]](dict)
     holders: dict[ir.Node, ir.Node] = {}
     for node in graph:
@@ -89,13 +94,13 @@ def _repeated(graph: ir.Graph, level: int) -> Iterator[list[Nodes]]:
             own = [node for node in nodes if node not in away]
             if own and is_convex(order, own):
                 alike[Reader().form_of(own)].append(own)
-        yield from (same for same in alike.values() if len(same) > 1)
+        yield from (same for same in alike.values() if len(same) > 1 or _is_operator(same[0], level))
 
 
 def _outline(model: ir.Model, calls: Sequence[Nodes], level: int) -> None:
     """One function of the first call's nodes, and a node for each call in the places of all of them."""
     graph, first = model.graph, calls[0]
-    name = _unused(model, region_of(first[0])[level - 1].name)
+    domain, name = _unused(model, region_of(first[0])[level - 1].name)
     used = sorted({place for nodes in calls for place in escaping(nodes)})
     reads = list(zip(*map(reads_of, calls), strict=True))
     constants = {number for number, values in enumerate(reads) if _is_constant(values)}
@@ -103,7 +108,7 @@ def _outline(model: ir.Model, calls: Sequence[Nodes], level: int) -> None:
     for nodes in calls:
         inputs = [value for number, value in enumerate(reads_of(nodes)) if number not in constants]
         results = [nodes[number].outputs[index] for number, index in used]
-        graph.insert_after(nodes[-1], _call(graph, name, level, nodes, inputs, results))
+        graph.insert_after(nodes[-1], _call(graph, (domain, name), level, nodes, inputs, results))
     for nodes in calls[1:]:
         _forget_differences(first, nodes)
         _discard(graph, nodes)
@@ -124,15 +129,22 @@ def _outline(model: ir.Model, calls: Sequence[Nodes], level: int) -> None:
         value = reads[number][0]
         if not value.uses() and not value.is_graph_output():
             graph.initializers.pop(value.name)
-    function = ir.Function(DOMAIN, name, graph=body, attributes=[])
+    function = ir.Function(domain, name, graph=body, attributes=[])
     model.functions[function.identifier()] = function
-    graph.opset_imports[DOMAIN] = 1
+    graph.opset_imports[domain] = 1
 
 
-def _unused(model: ir.Model, name: str) -> str:
-    """The name of the region, numbered where there is a function of that name."""
-    taken = {function.name for function in model.functions.values()}
-    return next(each for number in count() if (each := f"{name}_{number}" if number else name) not in taken)
+def _is_operator(nodes: Nodes, level: int) -> bool:
+    return "::" in region_of(nodes[0])[level - 1].name
+
+
+def _unused(model: ir.Model, region: str) -> tuple[str, str]:
+    """Domain and name of a function for a region, numbered where there is one of that name."""
+    domain, _, name = region.rpartition("::")
+    domain = domain or DOMAIN
+    taken = {function.name for function in model.functions.values() if function.domain == domain}
+    free = (f"{name}_{number}" if number else name for number in count())
+    return domain, next(each for each in free if each not in taken)
 
 
 def _is_constant(values: Sequence[ir.Value]) -> bool:
@@ -183,7 +195,12 @@ def _discard(graph: ir.Graph, nodes: Nodes) -> None:
 
 
 def _call(
-    graph: ir.Graph, name: str, level: int, nodes: Nodes, inputs: Sequence[ir.Value], results: Sequence[ir.Value]
+    graph: ir.Graph,
+    function: tuple[str, str],
+    level: int,
+    nodes: Nodes,
+    inputs: Sequence[ir.Value],
+    results: Sequence[ir.Value],
 ) -> ir.Node:
     """The node of a call. What uses the results outside uses those of the node from here on."""
     path, own = region_of(nodes[0]), set(nested(nodes))
@@ -196,7 +213,7 @@ def _call(
         for position, value in enumerate(graph.outputs):
             if value is old:
                 graph.outputs[position] = new
-    call = ir.Node(DOMAIN, name, inputs, outputs=outputs, name=f"{name}/{path[level - 1].number}")
+    call = ir.Node(*function, inputs, outputs=outputs, name=f"{function[1]}/{path[level - 1].number}")
     call.meta[REGION] = path[: level - 1]
     if (place := path[level - 1].place) is not None:
         call.metadata_props[PLACE] = str(place)

@@ -18,12 +18,14 @@ from exporter.lower.builder import SIZES, Op, RegionCall, Scope, TensorType
 from exporter.lower.dtypes import UnsupportedDtype, onnx_dtype
 from exporter.lower.interface import declare_inputs, declare_outputs, opaque, types_of, weight
 from exporter.lower.names import DimNames
+from exporter.lower.own_domain import in_own_domain
 from exporter.lower.places import TABLE, Places, mark
 from exporter.lower.registry import IGNORED, Lowering, Unsupported
 from exporter.options import Options
 from fx_passes.decompose import REFUSED
 from fx_passes.graph import ORIGIN, place_of
 from fx_passes.passes.complex_to_real import NO_REAL_FORM
+from fx_passes.passes.custom_writes import called_op
 from fx_passes.program import Program
 from fx_passes.regions import Call, region_of
 from fx_passes.sizes import size_of, sizes_of
@@ -66,6 +68,7 @@ class _Walk:
         self.op = Op(options.opset, self._inline, DimNames(program.dim_names).name)
         self.places = Places()
         self.gm = program.graph_module
+        self.custom_ops = options.custom_ops
         self.regions: tuple[RegionCall, ...] = ()
         self.calls = count()
 
@@ -153,14 +156,15 @@ class _Walk:
         """What the node's lowering gave, seen to be right; None if there is none or it failed: the log says why."""
         name = target_name(node.target)
         origin = node.meta.get(ORIGIN)
-        found = None if NO_REAL_FORM in node.meta else self.table.get(node.target)
+        found = None if NO_REAL_FORM in node.meta else self.table.get(called_op(node))
+        if found is None and self.custom_ops:
+            found = in_own_domain(called_op(node))
         if found is None:
-            rule = rules.HIGHER_ORDER_OP_UNSUPPORTED if _is_higher_order(node.target) else rules.NO_ONNX_LOWERING
-            called = target_name(origin) if origin is not None else name  # what the user wrote, and can lower whole
+            rule = rules.HIGHER_ORDER_OP_UNSUPPORTED if _is_higher_order(called_op(node)) else rules.NO_ONNX_LOWERING
+            called = target_name(origin or called_op(node))  # what the user wrote, and can lower whole
             reason = {"decomposition": node.meta[REFUSED]} if REFUSED in node.meta else {}
-            self.log.report(
-                rule, at=place_of(node), op=called, missing=name, **_signature(origin or node.target), **reason
-            )
+            signature = _signature(origin or called_op(node))
+            self.log.report(rule, at=place_of(node), op=called, missing=name, **signature, **reason)
             return None
         if self.op.opset < found.since:
             self.log.report(rules.OPSET_TOO_LOW, at=place_of(node), op=name, needed=found.since, opset=self.op.opset)
@@ -168,7 +172,7 @@ class _Walk:
         try:
             _made(node, values)
             args, kwargs = self._arguments(node, values)
-            result = self._checked(fake, found(self.op, *args, **kwargs))
+            result = self._checked(fake, _with_nothing(fake, found(self.op, *args, **kwargs)))
             self._report_customs(node, name)
             return result
         except Unsupported as refusal:
@@ -187,9 +191,11 @@ class _Walk:
         """Arguments as lowerings take them: in the schema's order, without those about storage."""
         args = [self._argument(argument, values) for argument in node.args]
         kwargs = {name: self._argument(argument, values) for name, argument in node.kwargs.items()}
-        if not isinstance(node.target, torch._ops.OpOverload):
+        target = called_op(node)
+        if not isinstance(target, torch._ops.OpOverload):
             return args, kwargs
-        schema = node.target._schema.arguments
+        args = args if target is node.target else []
+        schema = target._schema.arguments
         given = dict(zip((a.name for a in schema), args, strict=False)) | kwargs
         positional = [a for a in schema if not a.kwarg_only and a.name not in IGNORED]
         last = max((i for i, a in enumerate(positional) if a.name in given), default=-1)
@@ -294,6 +300,13 @@ class _Walk:
         for symbol, value in symbols.items():
             self.op.symbols.sources.pop(symbol, None)
             self.op.symbols.bind_scalar(value, symbol)
+
+
+def _with_nothing(fake: Any, result: Any) -> Any:
+    """The results of a lowering in the places of their fake values, which has None for an op that returns nothing."""
+    if not isinstance(fake, (tuple, list)) or len(fake) < 2 or fake[0] is not None:
+        return result
+    return (None, *(result if isinstance(result, (tuple, list)) else (result,)))
 
 
 def target_name(target: Any) -> str:

@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from fx_passes.graph import call, size_nodes
 from fx_passes.passes import norm_writes
+from fx_passes.passes.custom_writes import custom_write, is_custom_write
 from fx_passes.sizes import same_sizes
 
 aten = torch.ops.aten
@@ -53,7 +54,9 @@ def functional_form(node: Node) -> FunctionalForm | None:
         return IMPLICIT[node.target][1]
     if node.target in FORMS:
         return FORMS[node.target]
-    return _same_name if functional_overload(node.target) is not None else None
+    if functional_overload(node.target) is not None:
+        return _same_name
+    return custom_write if is_custom_write(node.target) else None
 
 
 @cache
