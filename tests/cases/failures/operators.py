@@ -84,10 +84,12 @@ class SparseInput(nn.Module):
         return torch.sparse.mm(x, y)
 
 
-class OutDtype(nn.Module):
+ASM = "neg.f32 $0, $1;"
+
+
+class Assembly(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = x.to(torch.int8)
-        return torch.ops.higher_order.out_dtype(torch.ops.aten.mm.default, torch.int32, y, y)
+        return torch.ops.higher_order.inline_asm_elementwise(x, asm_str=ASM, constraints="=f,f", dtype=torch.float32)
 
 
 class UnlikeBranches(nn.Module):
@@ -241,8 +243,9 @@ CASES = (
         "higher-order op",
         "higher order",
         "FXP3007",
-        "return «torch.ops.higher_order.out_dtype(torch.ops.aten.mm.default, torch.int32, y, y)»",
-        OutDtype,
+        "return «torch.ops.higher_order.inline_asm_elementwise("
+        'x, asm_str=ASM, constraints="=f,f", dtype=torch.float32)»',
+        Assembly,
         (torch.ones(3, 3),),
     ),
     FailureCase(
