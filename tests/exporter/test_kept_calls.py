@@ -100,15 +100,17 @@ def test_sizes_stay_dynamic(function: Callable[[Tensor], Tensor]) -> None:
 
 VALUES = {
     len: [2, 3], list: [3], tuple: [3], np.prod: [2, 3], torch.unbind: torch.arange(3.0), torch.LongTensor: [3],
-    torch.IntTensor: [3], torch.FloatTensor: [3.0], torch.Tensor: [3.0],
+    torch.IntTensor: [3], torch.FloatTensor: [3.0], torch.Tensor: [3.0], torch.split: torch.arange(3.0),
 }  # fmt: skip
+FURTHER = {torch.split: (2,)}
+"""Further arguments of functions that need some."""
 
 
 @pytest.mark.parametrize("function", KEPT, ids=lambda each: each.__name__)
 def test_plain_values_are_as_ever(function: Callable[..., object]) -> None:
     assert function.__name__ in NAMES
-    value = VALUES.get(function, 3)
-    got, wanted = kept(function)(value), function(value)
+    arguments = (VALUES.get(function, 3), *FURTHER.get(function, ()))
+    got, wanted = kept(function)(*arguments), function(*arguments)
     assert type(got) is type(wanted)
     assert str(got) == str(wanted)
 

@@ -111,6 +111,20 @@ class Pooling(nn.Module):
         return torch.stack(means), torch.stack(first)
 
 
+class Parts(nn.Module):
+    """Parts of sizes that a tensor tells, each brought into another form, joined again; and a list of its numbers."""
+
+    def forward(self, x: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        lengths = counts.sum(-1)
+        rows = [part.reshape(-1, 2) for part in x.split(lengths.tolist())]
+        whole = torch.split(x, lengths.tolist(), dim=0)
+        sums = []
+        for first, second in counts.tolist():
+            sums.append(x[0] * first + second)
+        return torch.cat(rows), torch.cat(whole, 0), torch.stack(sums)
+
+
+COUNTS = torch.tensor([[1, 0], [0, 1]]), torch.tensor([[1, 1], [0, 1], [1, 0]])
 LENGTHS = torch.tensor([3, 2]), torch.tensor([2, 5, 3, 4])
 
 CASES = {
@@ -120,6 +134,7 @@ CASES = {
         (LONG, LENGTHS[1]),
         {"x": {0: "b", 1: "t"}, "lengths": {0: "b"}},
     ),
+    "parts": (Parts, (X, COUNTS[0]), (LONG[:, :3], COUNTS[1]), {"x": {0: "n"}, "counts": {0: "b"}}),
     "recurrent": (Recurrent, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
     "writing": (Writing, (X, X[..., 0]), (LONG, LONG[..., 0]), {"x": {0: "b", 1: "t"}, "y": {0: "b", 1: "t"}}),
     "backwards": (Backwards, (X,), (LONG,), {"x": {0: "t", 1: "b"}}),
@@ -143,6 +158,19 @@ def test_function_is_as_it_was() -> None:
     code = Recurrent.forward.__code__
     export(Recurrent().eval(), (X,), dynamic_shapes={"x": {1: "t"}})
     assert Recurrent.forward.__code__ is code
+
+
+class Numbered(nn.Module):
+    """A loop over parts whose turns differ in more than the part: no capture may take one for all."""
+
+    def forward(self, x: Tensor, counts: Tensor) -> Tensor:
+        return torch.cat([part.reshape(-1, 2) * i for i, part in enumerate(x.split(counts.tolist()))])
+
+
+def test_parts_that_are_counted_are_refused() -> None:
+    with pytest.raises(ExportError) as caught:
+        export(Numbered(), (X[..., 0], torch.tensor([1, 1])), dynamic_shapes={"x": {0: "n"}, "counts": {0: "b"}})
+    assert rules.DIMENSION_SPECIALIZED in {finding.rule for finding in caught.value.log.findings}
 
 
 class Counting(nn.Module):

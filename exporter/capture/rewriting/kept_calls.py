@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
 
-from exporter.capture.rewriting.loop_steps import Elements, Many
+from exporter.capture.rewriting.loop_steps import Elements, Many, Ragged, held
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
 
@@ -27,7 +27,8 @@ def kept(function: Any) -> Any:
     """What to call in the place of a function: one that also takes dynamic sizes, or the function itself."""
     owner = getattr(function, "__self__", None)
     if isinstance(owner, Tensor):
-        return functools.partial(_unbound, owner) if function.__name__ == "unbind" else function
+        method = METHODS.get(function.__name__)
+        return function if method is None else functools.partial(method, owner)
     try:
         return KEPT.get(function, function)
     except TypeError:  # what cannot be a key is in no table
@@ -70,6 +71,17 @@ def _elements(kind: Callable[..., Any]) -> Callable[..., Any]:
 
 def _unbound(x: Tensor, dim: int = 0) -> Any:
     return Elements([Many(x.movedim(dim, 0))]) if isinstance(x.shape[dim], SymInt) else x.unbind(dim)
+
+
+def _listed(x: Tensor) -> Any:
+    return Elements([Many(x)]) if x.dim() and isinstance(x.shape[0], SymInt) else x.tolist()
+
+
+def _split(x: Tensor, split_size: Any, dim: int = 0) -> Any:
+    """A list of sizes of which there is a dynamic number gives as many parts."""
+    if not isinstance(split_size, Elements):
+        return x.split(split_size, dim)
+    return Elements([Many(Ragged(x, dim, held(split_size).shape[0]))])
 
 
 def _function(function: Callable[..., Any], symbolic: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -118,6 +130,7 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     list: _elements(list),
     tuple: _elements(tuple),
     torch.unbind: _unbound,
+    torch.split: _split,
     math.sqrt: _function(math.sqrt, _sqrt),
     math.log: _log,
     math.log2: _function(math.log2, lambda value: _log(value, 2)),
@@ -134,5 +147,8 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
 }
 """What else to call, by the function that the model calls."""
 
-NAMES = frozenset({*(each.__name__ for each in KEPT), "unbind"})
+METHODS: Mapping[str, Callable[..., Any]] = {"unbind": _unbound, "tolist": _listed, "split": _split}
+"""What else to call, by the name of a tensor's method."""
+
+NAMES = frozenset({*(each.__name__ for each in KEPT), *METHODS})
 """The names under which the functions of the table are called, mostly."""

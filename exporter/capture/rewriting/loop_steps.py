@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
@@ -57,6 +58,9 @@ class Turns:
 
 def size(value: Any, axis: int) -> Any:
     """The number of elements along an axis, symbolic where it is; of anything that is no tensor, its length."""
+    value = held(value)
+    if isinstance(value, Ragged):
+        return value.count
     return value.shape[axis] if isinstance(value, Tensor) else len(value)
 
 
@@ -65,6 +69,8 @@ def scanned(step: Step, turns: Turns, carried: Any, rows: Sequence[Tensor]) -> t
 
     `rows` have the turns as their first axis, and so has what comes back.
     """
+    if any(isinstance(each, Ragged) for each in rows):
+        return _each(step, carried, rows)
     if not all(isinstance(leaf, Tensor) for leaf in pytree.tree_leaves(carried)):
         raise LoopError("a loop over a dynamic size that carries something other than tensors")
     start, stop = turns.bounds
@@ -81,6 +87,16 @@ def scanned(step: Step, turns: Turns, carried: Any, rows: Sequence[Tensor]) -> t
     return final, given
 
 
+def _each(step: Step, carried: Any, rows: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """One turn for all parts of a tensor, which have different sizes: it does the same to each, and no more than that."""
+    if carried or not all(isinstance(each, Ragged) for each in rows):
+        raise LoopError("a loop over parts of different sizes that does more than to change each of them")
+    _, given = step(INDEX, (), rows)  # type: ignore[arg-type]  # a turn that counts fails by it
+    if not all(isinstance(each, Ragged) for each in given):
+        raise LoopError("a loop over parts of different sizes that gives something other than such parts")
+    return (), list(given)
+
+
 def _owned(tree: Any) -> Any:
     """Copies, since what a scan carries may alias nothing."""
     return pytree.tree_map_only(Tensor, lambda x: x.clone(memory_format=torch.contiguous_format), tree)
@@ -88,6 +104,9 @@ def _owned(tree: Any) -> Any:
 
 def rows(value: Any, index: Index, turns: Turns) -> Tensor:
     """What `value[index]` reads, turn after turn, before the rest of the index: the read axis comes first."""
+    value = held(value)
+    if isinstance(value, Ragged) and index == (INDEX,) and turns.step == 1:
+        return value  # type: ignore[return-value]  # all of it, for `scanned`
     if not isinstance(value, Tensor):
         raise LoopError("a loop over a dynamic size that reads something other than tensors")
     axis = _axis(value.dim(), index)
@@ -131,13 +150,13 @@ def _axis(rank: int, index: Index, none: int = 0) -> int:
 
 
 class Many:
-    """The elements that a loop appended to a list, as one tensor with the turns as its first axis.
+    """The elements that a loop appended to a list, as one tensor with the turns as its first axis, or as a Ragged.
 
     It stands in the list as one element. `torch.stack` and `torch.cat` of such a list do what they would do with all
     elements; whatever else is done with it ends the attempt.
     """
 
-    def __init__(self, stacked: Tensor) -> None:
+    def __init__(self, stacked: Any) -> None:
         self.stacked = stacked
 
     @classmethod
@@ -158,9 +177,42 @@ class Elements(list[Many]):
     __hash__ = None  # type: ignore[assignment]  # as that of a list
 
 
+def held(value: Any) -> Any:
+    """What a list of as many elements as a dynamic size has was made of; other values as they are."""
+    return list.__getitem__(value, 0).stacked if isinstance(value, Elements) else value
+
+
+class Ragged:
+    """The parts of a tensor along an axis, of sizes that only data tells. What it can do is the same for each part."""
+
+    def __init__(self, whole: Tensor, axis: int, count: Any) -> None:
+        self.whole, self.axis, self.count = whole, axis % whole.dim(), count
+
+    @property
+    def shape(self) -> list[Any]:
+        return [UNKNOWN if axis == self.axis else each for axis, each in enumerate(self.whole.shape)]
+
+    def reshape(self, *sizes: Any) -> Ragged:
+        """`(-1, *rest)`, where each step along the axis is a whole number of new rows."""
+        first, *rest = sizes[0] if isinstance(sizes[0], (list, tuple)) else sizes
+        if self.axis or type(first) is not int or first != -1 or UNKNOWN in rest:
+            raise LoopError("parts of different sizes in another form")
+        if not statically_known_true(math.prod(self.whole.shape[1:]) % math.prod(rest) == 0):
+            raise LoopError("parts of different sizes in rows of which there may be fractions")
+        return Ragged(self.whole.reshape(-1, *rest), 0, self.count)
+
+    view = reshape
+
+
+UNKNOWN = object()
+"""Stands for the size of a part."""
+
+
 def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
     """`torch.stack` of a list with a Many in it."""
     tensors = list.copy(tensors) if isinstance(tensors, list) else tensors
+    if any(isinstance(each, Many) and isinstance(each.stacked, Ragged) for each in tensors):
+        raise LoopError("a stack of parts of different sizes")
     rank = max(each.stacked.dim() if isinstance(each, Many) else each.dim() + 1 for each in tensors)
     whole = [each.stacked if isinstance(each, Many) else each.unsqueeze(0) for each in tensors]
     return (whole[0] if len(whole) == 1 else torch.cat(whole)).movedim(0, dim % rank)
@@ -173,7 +225,11 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
     return whole[0] if len(whole) == 1 else torch.cat(whole, dim)
 
 
-def _merged(stacked: Tensor, dim: int) -> Tensor:
+def _merged(stacked: Tensor | Ragged, dim: int) -> Tensor:
+    if isinstance(stacked, Ragged):
+        if dim % stacked.whole.dim() != stacked.axis:
+            raise LoopError("parts of different sizes joined along another axis")
+        return stacked.whole
     axis = dim % (stacked.dim() - 1)
     return stacked.movedim(0, axis).flatten(axis, axis + 1)
 
