@@ -122,8 +122,27 @@ def counted(x: Tensor) -> Tensor:
     return total
 
 
-def test_elements_are_not_gone_through_in_silence() -> None:
-    """A loop over the list of a dynamic number of rows is never taken for one turn."""
+def test_elements_are_gone_through_one_by_one() -> None:
+    calls = [(torch.ones(3, 4),), (torch.ones(5, 4),)]
+    for call, result in zip(calls, run_exported(Call(counted), calls, dynamic_shapes={"x": {0: "b"}}), strict=True):
+        assert_same(result, (counted(*call),))
+
+
+def appended(x: Tensor) -> Tensor:
+    total, rows = torch.zeros(()), list(x)
+    rows.append(x[0])
+    for row in rows:
+        total = total + row.sum()
+    return total
+
+
+def counted_by_sum(x: Tensor) -> Tensor:
+    return x.sum() + sum(1 for _ in list(x))
+
+
+@pytest.mark.parametrize("function", [appended, counted_by_sum], ids=lambda each: each.__name__)
+def test_elements_are_not_gone_through_in_silence(function: Callable[[Tensor], Tensor]) -> None:
+    """A loop over the list of a dynamic number of rows, and of one more, is never taken for one over the rows."""
     with pytest.raises(ExportError) as caught:
-        export(Call(counted), (torch.ones(3, 4),), dynamic_shapes={"x": {0: "b"}})
+        export(Call(function), (torch.ones(3, 4),), dynamic_shapes={"x": {0: "b"}})
     assert [finding.rule for finding in caught.value.log.findings] == [rules.DIMENSION_SPECIALIZED]

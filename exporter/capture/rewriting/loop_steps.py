@@ -88,7 +88,7 @@ def scanned(step: Step, turns: Turns, carried: Any, rows: Sequence[Tensor]) -> t
 
 
 def _each(step: Step, carried: Any, rows: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """One turn for all parts of a tensor, which have different sizes: it does the same to each, and no more than that."""
+    """One turn for all parts of a tensor, which have different sizes: it does the same to each, and only that."""
     if carried or not all(isinstance(each, Ragged) for each in rows):
         raise LoopError("a loop over parts of different sizes that does more than to change each of them")
     _, given = step(INDEX, (), rows)  # type: ignore[arg-type]  # a turn that counts fails by it
@@ -179,7 +179,11 @@ class Elements(list[Many]):
 
 def held(value: Any) -> Any:
     """What a list of as many elements as a dynamic size has was made of; other values as they are."""
-    return list.__getitem__(value, 0).stacked if isinstance(value, Elements) else value
+    if not isinstance(value, Elements):
+        return value
+    if list.__len__(value) != 1:
+        raise LoopError("a list of as many elements as a dynamic size has, and more")
+    return list.__getitem__(value, 0).stacked
 
 
 class Ragged:
