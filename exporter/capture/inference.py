@@ -43,7 +43,7 @@ from exporter.capture.sizes.resizing import away, promised, takes
 from exporter.capture.sizes.shapes import Request, axes_of, relaxed, requests_of
 from exporter.capture.sizes.shortening import sizes_shortened
 from exporter.capture.structures import declared_results
-from exporter.capture.symbolic_calls import SizesKept
+from exporter.capture.symbolic_calls import CallsKept
 from exporter.capture.whole_ops import whole_ops
 from exporter.distributed import wrapped_by
 from exporter.options import Options
@@ -249,7 +249,7 @@ def non_strict(call: Call) -> ExportedProgram:
         regions_noted(),
         masks_left_out(),
         sizes_shortened(),
-        SizesKept(),
+        CallsKept(),
     ):
         return keeping_loops(partial(_exported, call), call.overcome)
 
@@ -278,7 +278,7 @@ def post_dispatch(call: Call) -> ExportedProgram:
         regions_noted(),
         refusals_kept(),
         sizes_shortened(),
-        SizesKept(),
+        CallsKept(),
     ):
         return _trace._export(
             call.model,

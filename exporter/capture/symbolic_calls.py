@@ -11,12 +11,13 @@ from torch import SymFloat, SymInt, Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from exporter.capture import data_calls
 from exporter.capture.indexed_writes import write_at
 from exporter.capture.sizes.held import HELD
 
 
-class SizesKept(TorchFunctionMode):
-    """While it is active, the functions of REWRITES take sizes without making constants of them."""
+class CallsKept(TorchFunctionMode):
+    """While it is active, the functions of REWRITES make no constants of sizes, nor those of `data_calls` of data."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         rewrite = REWRITES.get(func)
@@ -103,6 +104,7 @@ def _holds_sizes(data: Any) -> bool:
 
 REWRITES: Mapping[Any, Callable[..., Any]] = {
     **HELD,
+    **data_calls.REWRITES,
     torch.linspace: _linspace,
     F.affine_grid: _affine_grid,
     torch.affine_grid_generator: _affine_grid,

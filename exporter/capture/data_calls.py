@@ -1,0 +1,68 @@
+"""Calls that look at the data to answer or to refuse: they are written in others that a graph can hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def _allclose(first: Tensor, second: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """A truth value that only a run of the model knows."""
+    return torch.isclose(first, second, rtol, atol, equal_nan).all().item()
+
+
+def _equal(first: Tensor, second: Tensor) -> Any:
+    """Tensors of other sizes are not equal, whatever they hold."""
+    return first.shape == second.shape and (first == second).all().item()
+
+
+def _is_nonzero(x: Tensor) -> Any:
+    return (x != 0).item()
+
+
+def _gaussian_nll_loss(
+    mean: Tensor,
+    target: Tensor,
+    var: Any,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Any:
+    """0.5 (log var + (mean - target)² / var), without a look at whether a variance is negative: a graph raises nothing.
+
+    A variance for each row is one for all of its elements.
+    """
+    if not isinstance(var, Tensor) or reduction not in REDUCED:
+        return NotImplemented
+    if var.shape != mean.shape:
+        if mean.shape[:-1] == var.shape:
+            var = var.unsqueeze(-1)
+        elif mean.dim() != var.dim() or sum(b for a, b in zip(mean.shape, var.shape, strict=True) if a != b) != 1:
+            raise ValueError("var is of incorrect size")
+    var = var.clone()
+    with torch.no_grad():  # its gradient passes what is clamped
+        var.clamp_(min=eps)
+    loss = 0.5 * (torch.log(var) + (mean - target) ** 2 / var)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return REDUCED[reduction](loss)
+
+
+REDUCED: Mapping[str, Callable[[Tensor], Tensor]] = {"none": lambda loss: loss, "mean": torch.mean, "sum": torch.sum}
+
+
+REWRITES: Mapping[Any, Callable[..., Any]] = {
+    torch.allclose: _allclose,
+    Tensor.allclose: _allclose,
+    torch.equal: _equal,
+    Tensor.equal: _equal,
+    torch.is_nonzero: _is_nonzero,
+    Tensor.is_nonzero: _is_nonzero,
+    F.gaussian_nll_loss: _gaussian_nll_loss,
+}
+"""Each answers NotImplemented where PyTorch's own function serves."""

@@ -1,0 +1,53 @@
+"""Rows for exporter/capture/data_calls.py."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tests.cases.ops import ALL, FLOATS, Draw, OpCase, f, v
+
+NAN = float("nan")
+
+
+def _agrees(x: Tensor, y: Tensor, **options: object) -> Tensor:
+    if x.allclose(y, **options):  # type: ignore[arg-type]  # its tolerances
+        return x + 1
+    return y * 2
+
+
+def _same(x: Tensor, y: Tensor) -> Tensor:
+    return x + y if x.equal(y) else x - y
+
+
+def _first_counts(x: Tensor) -> Tensor:
+    return x + 1 if torch.is_nonzero(x[0]) else x - 1
+
+
+CASES = (
+    OpCase(torch.allclose, f(2, 3), f(2, 3), dtypes=ALL, dynamic="n 3,n 3"),
+    OpCase(torch.allclose, v([1.0, NAN]), v([1.0, NAN]), vary={"equal_nan": (False, True)}),
+    OpCase(torch.allclose, v([[1.0, 2.0]]), v([1.05, 2.05]), vary={"rtol": (1e-5, 0.1), "atol": (0.0, 0.1)}),
+    OpCase(_agrees, f(2, 3), f(2, 3), rtol=0.5, atol=0.5, dynamic="n 3,n 3"),
+    OpCase(_agrees, v([1.0, 2.0]), v([1.0, 2.0])),
+    OpCase(torch.equal, f(2, 3), f(2, 3), dtypes=ALL),
+    OpCase(torch.equal, v([1.0, 2.0]), v([1.0, 2.0]), dtypes=ALL, dynamic="n,n"),
+    OpCase(_same, f(2, 3), f(1, 3)),
+    OpCase(torch.equal, v([1.0, NAN]), v([1.0, NAN])),
+    OpCase(_same, v([1.0, 2.0]), v([1.0, 2.0]), dynamic="n,n"),
+    OpCase(_same, v([1.0, 2.0]), v([1.0, 3.0])),
+    OpCase(_first_counts, v([0.0, 2.0]), dtypes=FLOATS),
+    OpCase(_first_counts, v([NAN, 2.0])),
+    *(
+        OpCase(
+            F.gaussian_nll_loss,
+            f(2, 3),
+            f(2, 3),
+            Draw(shape, low=0.0, high=2.0),
+            vary={"full": (False, True), "reduction": ("none", "mean", "sum")},
+            eps=0.5,
+            dtypes=FLOATS,
+            dynamic="n 3,n 3,n" + " 1" * (len(shape) - 1) if shape != (2, 3) else "n 3,n 3,n 3",
+        )
+        for shape in ((2, 3), (2, 1), (2,))
+    ),
+)
