@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fx_passes.decompositions.synonyms import narrow
+
 
 def _allclose(first: Tensor, second: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """A truth value that only a run of the model knows."""
@@ -53,6 +55,36 @@ def _gaussian_nll_loss(
     return REDUCED[reduction](loss)
 
 
+def _one_hot(x: Tensor, num_classes: int = -1) -> Any:
+    """Without a number of classes there are as many as the largest index asks for."""
+    if num_classes != -1 or not x.numel():
+        return NotImplemented
+    classes = torch.arange(x.max().item() + 1, device=x.device)
+    return (x.unsqueeze(-1) == classes).to(torch.int64)
+
+
+def _lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """By the pseudoinverse, whose solution is the shortest where the matrix lacks rank, as LAPACK's is.
+
+    The drivers "gelsd" and "gelss" give residuals for matrices of full rank only, which is another shape otherwise.
+    """
+    if driver not in {None, "gelsy", "gels"}:
+        return NotImplemented
+    columns = b.unsqueeze(-1) if b.dim() == 1 or b.shape == a.shape[:-1] else b
+    solution = torch.linalg.pinv(a, rtol=rcond) @ columns
+    nothing = solution.new_empty(0)
+    rank, residuals = torch.linalg.matrix_rank(a, rtol=rcond), nothing
+    if driver == "gels":
+        rank = nothing.to(torch.int64)
+        residuals = (a @ solution - columns).square().sum(-2) if a.shape[-2] > a.shape[-1] else nothing
+    solution = solution if columns is b else solution.squeeze(-1)
+    return torch.return_types.linalg_lstsq((solution, residuals, rank, nothing))
+
+
+def _narrow(x: Tensor, dim: int, start: Any, length: int) -> Any:
+    return narrow(x, dim, start, length) if isinstance(start, Tensor) else NotImplemented
+
+
 REDUCED: Mapping[str, Callable[[Tensor], Tensor]] = {"none": lambda loss: loss, "mean": torch.mean, "sum": torch.sum}
 
 
@@ -63,6 +95,10 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     Tensor.equal: _equal,
     torch.is_nonzero: _is_nonzero,
     Tensor.is_nonzero: _is_nonzero,
+    torch.narrow: _narrow,
+    Tensor.narrow: _narrow,
+    F.one_hot: _one_hot,
+    torch.linalg.lstsq: _lstsq,
     F.gaussian_nll_loss: _gaussian_nll_loss,
 }
 """Each answers NotImplemented where PyTorch's own function serves."""

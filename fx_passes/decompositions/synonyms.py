@@ -102,9 +102,16 @@ def reduced(target: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return reduce
 
 
+def narrow(x: Tensor, dim: int, start: Tensor, length: int) -> Tensor:
+    """From a place on that only the data tells; a negative one counts from the end."""
+    places = start.to(torch.int64) + torch.arange(length, device=x.device)
+    return x.index_select(dim, torch.where(start < 0, places + x.shape[dim], places))
+
+
 RULES: Mapping[str, Callable[..., Any]] = {
     "aten._is_all_true.default": torch.all,
     "aten._is_any_true.default": torch.any,
+    "aten.narrow.Tensor": narrow,
     "aten._add_relu.Tensor": add_relu,
     "aten._add_relu.Scalar": add_relu,
     "aten._trilinear.default": trilinear,

@@ -241,6 +241,7 @@ ROWS: Mapping[Any, Row] = {
     aten.imag.default: _imag,
     aten.view_as_real.default: _view_as_real,
     aten.view_as_complex.default: _view_as_complex,
+    aten.view_as_complex_copy.default: _view_as_complex,
     aten.view.dtype: _view_dtype,
     aten.complex.default: _complex,
     aten.polar.default: _polar,

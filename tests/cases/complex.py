@@ -82,6 +82,7 @@ ARITHMETIC = (
     row(aten.logical_not.default, v([1j, 0, 3])),
     *(row(op, SPECIAL) for op in (aten.isnan.default, aten.isinf.default, aten.isfinite.default, aten.isreal.default)),
     row(aten.view_as_complex.default, r(3, 2)),
+    row(aten.view_as_complex_copy.default, r(3, 2)),
     row(aten.view.dtype, f(3), R),
     row(aten.view.dtype, r(3, 4), torch.complex64),
     row(aten.complex.default, r(3), r(3)),

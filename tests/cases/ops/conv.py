@@ -11,7 +11,7 @@ DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 CASES = (
     OpCase(
         aten.conv1d.default,
-        f(2, 3, 9),
+        f(2, 3, 29),
         f(4, 3, 3),
         f(4),
         vary={"stride": ([1], [2]), "padding": ([0], [2]), "dilation": ([1], [2])},
@@ -19,7 +19,7 @@ CASES = (
         dynamic="n 3 l",
     ),
     OpCase(aten.conv1d.default, f(3, 9), f(4, 3, 3), None, dynamic="3 l"),  # no batch, no bias
-    OpCase(aten.conv1d.padding, f(2, 3, 9), f(4, 3, 4), None, [1], "same", [2], dynamic="n 3 l"),  # 3 before, 3 after
+    OpCase(aten.conv1d.padding, f(2, 3, 29), f(4, 3, 4), None, [1], "same", [2], dynamic="n 3 l"),  # 3 before, 3 after
     OpCase(
         aten.conv2d.default,
         f(2, 4, 7, 8),

@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.cases.ops import BOOL, FLOATS, Draw, OpCase, f, i
+from tests.cases.ops import BOOL, FLOATS, Draw, OpCase, f, i, v
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -17,6 +17,8 @@ def _product(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tens
 CASES = (
     OpCase(aten._is_all_true.default, f(2, 3), dtypes=BOOL, dynamic="n 3"),
     OpCase(aten._is_any_true.default, f(2, 3), dtypes=BOOL),
+    OpCase(aten.narrow.Tensor, f(5, 3), 0, v(1, torch.int64), 2, dynamic="n 3"),
+    OpCase(aten.narrow.Tensor, f(2, 5), -1, v(-4, torch.int32), 2, dynamic="n 5"),
     OpCase(aten._add_relu.Tensor, f(2, 3), f(3), vary={"alpha": (1, 2.5)}),
     OpCase(aten._trilinear.default, f(5, 2), f(4, 2, 3), f(5, 3), [1, 3], [0], [1, 2], [2, 3], dynamic="n 2,,n 3"),
     OpCase(aten._trilinear.default, f(2, 3), f(2, 3), f(2, 3), [], [], [], []),
