@@ -81,6 +81,18 @@ def span_of_test(text: str, line: int) -> tuple[int, int] | None:
     return None
 
 
+def span_of_choice(text: str, line: int, columns: tuple[int, int]) -> tuple[int, int] | None:
+    """The condition of the `a if condition else b` that fills these columns of a line, as `span_of_call`."""
+    code = text.split("\n")[line - 1]
+    for node, _ in _expressions(text).get(line, ()):
+        if isinstance(node, ast.IfExp) and node.end_lineno == line:
+            ends = (node.col_offset, node.end_col_offset or 0), (node.test.col_offset, node.test.end_col_offset or 0)
+            (whole, test) = ((utf16_column(code, first), utf16_column(code, last)) for first, last in ends)
+            if whole == columns:
+                return test
+    return None
+
+
 def last_return(text: str, line: int) -> int | None:
     """The line of the last `return` in the function that begins on `line`, decorators included; None without one."""
     return _last(text, line, lambda each: isinstance(each, ast.Return))
@@ -189,6 +201,8 @@ def _named(tree: ast.AST) -> Iterator[Located]:
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt):
             yield node, _STATEMENT
+        if isinstance(node, ast.IfExp):
+            yield node, frozenset()
         if isinstance(node, ast.Call):
             if name := _called(node.func):
                 yield node, frozenset((name.strip("_"),))

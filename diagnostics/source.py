@@ -14,7 +14,16 @@ from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 
-from diagnostics.calls import cut, scope_of, span_of_call, span_of_statement, span_of_test, utf16_column, utf16_length
+from diagnostics.calls import (
+    cut,
+    scope_of,
+    span_of_call,
+    span_of_choice,
+    span_of_statement,
+    span_of_test,
+    utf16_column,
+    utf16_length,
+)
 from diagnostics.model import Frame, Place
 
 # Line 2 of a frame is the source as it was at capture; carets of Python 3.11's and later traces are not matched by it.
@@ -84,9 +93,11 @@ def marked(place: Place, span: Span | None) -> Place:
     if text is None or first is None or last is None or line != place.line:  # an expression may have begun above
         return place
     columns = (utf16_column(text, first), utf16_column(text, last))
+    whole = "".join(lines_of(place.path))
     if end_line != line:  # a jump has the place of the whole statement
-        test = span_of_test("".join(lines_of(place.path)), place.line)
-        columns = test or (columns[0], utf16_length(text.rstrip()))
+        columns = span_of_test(whole, place.line) or (columns[0], utf16_length(text.rstrip()))
+    else:  # or of the whole expression
+        columns = span_of_choice(whole, place.line, columns) or columns
     return replace(place, column=columns[0] + 1, end_column=columns[1] + 1, snippet=place.snippet or text.strip())
 
 

@@ -78,7 +78,8 @@ def _lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | No
         rank = nothing.to(torch.int64)
         residuals = (a @ solution - columns).square().sum(-2) if a.shape[-2] > a.shape[-1] else nothing
     solution = solution if columns is b else solution.squeeze(-1)
-    return torch.return_types.linalg_lstsq((solution, residuals, rank, nothing))
+    named: Any = torch.return_types.linalg_lstsq  # type: ignore[attr-defined]  # made in C++
+    return named((solution, residuals, rank, nothing))
 
 
 def _narrow(x: Tensor, dim: int, start: Any, length: int) -> Any:
