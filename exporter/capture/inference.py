@@ -23,6 +23,7 @@ from exporter.capture import program
 from exporter.capture.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from exporter.capture.conversions import needless_conversions_skipped
 from exporter.capture.derivatives import forward_mode_by_reverse, gradients_recorded, require_seen_through
+from exporter.capture.distributions import parameters_unchecked
 from exporter.capture.failures import first_line, report_failure, report_overcome
 from exporter.capture.fake import fake_weights
 from exporter.capture.frames import helpers_kept
@@ -248,6 +249,7 @@ def non_strict(call: Call) -> ExportedProgram:
         packed_sequences_kept(),
         regions_noted(),
         masks_left_out(),
+        parameters_unchecked(),
         sizes_shortened(),
         CallsKept(),
     ):
@@ -275,6 +277,7 @@ def post_dispatch(call: Call) -> ExportedProgram:
         padded_calls(call.model),
         attributes_watched(call.model, call.changed),
         forward_mode_by_reverse(),
+        parameters_unchecked(),
         regions_noted(),
         refusals_kept(),
         sizes_shortened(),
@@ -298,7 +301,7 @@ def recording(call: Call) -> ExportedProgram:
 
 def strict(call: Call) -> ExportedProgram:
     """torch.export with Dynamo, which understands some Python that plain tracing does not."""
-    with frozen(call.model), whole_ops(), associative_scans_kept(), masks_left_out():
+    with frozen(call.model), whole_ops(), associative_scans_kept(), masks_left_out(), parameters_unchecked():
         return torch.export.export(
             call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=True
         )
