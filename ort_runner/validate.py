@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -42,8 +42,8 @@ class Origin:
     related: tuple[Place, ...] = ()
 
 
-Explain = Callable[[Samples], Origin]
-"""Called with a sample on which an output is not PyTorch's."""
+Explain = Callable[[Samples, Collection[str]], Mapping[str, Origin]]
+"""Called with a sample and the outputs of it that are not PyTorch's; gives the origin for each of them."""
 
 UNSOUGHT = Origin("not looked for")
 
@@ -199,12 +199,13 @@ class _Work:
             sums = allowance(self._file, opened.inputs, samples.inputs)
             run = run_of(samples, outputs, opened, atol=atol, rtol=rtol, sums=sums, draws=draws) if sums else run
         reports = [report for check in VALIDATIONS for report in check(run)]
-        lost = any(rule in LOCATABLE for rule, _ in reports)
-        origin = self._explain(samples) if lost and self._explain else UNSOUGHT
+        lost = dict.fromkeys(str(facts["output"]) for rule, facts in reports if rule in LOCATABLE)
+        origins = self._explain(samples, lost) if lost and self._explain else {}
         for rule, facts in reports:
             name = str(facts.get("output", facts.get("name", "")))
             place, related = self._file.place_of_value(name), ()
             if rule in LOCATABLE:
+                origin = origins.get(name, UNSOUGHT)
                 facts = {**facts, "cause": origin.text}
                 place, related = origin.place or place, origin.related
             self.say(rule, {**facts, "sample": samples.label}, place, related)

@@ -92,26 +92,39 @@ def explainer(
     adapt: Callable[[Samples], Samples],
     told: Callable[[Attribution], None],
 ) -> Explain:
-    """Finds the origin of a difference, once: that of the first sample for which it can be told stands for all.
+    """Finds the origin of a difference, once for each output: that of the first sample for which it can be told.
 
     `cases` have the names of the program, and `adapt` gives them those of the file.
     """
     from ort_runner.validate import Origin
 
-    found: list[Origin] = []
+    found: dict[str, Origin] = {}
 
-    def explain(samples: Samples) -> Origin:
-        if not any(origin.place for origin in found):
+    def explain(samples: Samples, outputs: Collection[str]) -> Mapping[str, Origin]:
+        wanted = [name for name in outputs if name not in found or found[name].place is None]
+        if wanted:
             case = next(each for each in cases if each.label == samples.label)
+            adapted = adapt(case)
+            names = dict(zip(adapted.outputs, case.outputs, strict=True))
             try:
-                attribution = attribute(subject, case, adapt(case))
+                attribution = attribute(subject, only(case, [names[name] for name in wanted]), only(adapted, wanted))
                 told(attribution)
-                found.append(Origin(attribution.text, attribution.place, attribution.related))
+                origin = Origin(attribution.text, attribution.place, attribution.related)
             except Exception as error:  # noqa: BLE001 - it runs the user's graph and parts of models; the finding tells
-                found.append(Origin(f"cannot be told, because the search failed: {one_line(error)}"))
-        return found[-1]
+                origin = Origin(f"cannot be told, because the search failed: {one_line(error)}")
+            found.update(dict.fromkeys(wanted, origin))
+        return {name: found[name] for name in outputs}
 
     return explain
+
+
+def only(samples: Samples, outputs: Collection[str]) -> Samples:
+    """The samples with these of their outputs."""
+
+    def kept(arrays: Mapping[str, np.ndarray] | None) -> dict[str, np.ndarray] | None:
+        return None if arrays is None else {name: array for name, array in arrays.items() if name in outputs}
+
+    return replace(samples, outputs=kept(samples.outputs), exact=kept(samples.exact), draws=kept(samples.draws))
 
 
 def attribute(subject: Subject, case: Samples, samples: Samples) -> Attribution:

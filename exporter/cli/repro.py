@@ -18,14 +18,18 @@ if TYPE_CHECKING:
 def repro_of(folder: Path, path: Path, provider: str, lines: list[str]) -> Callable[[Attribution], None]:
     """Writes the smallest model that shows a difference, and adds to `lines` what became of it.
 
-    That is the operation that brings the difference, with PyTorch's operands; the whole file where there is none.
+    That is the operation that brings the difference, with PyTorch's operands; the whole file where there is none. Of
+    several differences it is the first for which there is such a model.
     """
+    written: list[Path] = []
 
     def write(found: Attribution) -> None:
         from ort_runner.failures import Failure
         from ort_runner.repro import write_repro
         from ort_runner.trials import Runtime
 
+        if written:
+            return
         assert found.samples is not None  # they are what was searched with
         part = found.divergence.part if found.divergence else None
         runtime = Runtime(provider, found.optimize if part is not None else True)
@@ -38,6 +42,7 @@ def repro_of(folder: Path, path: Path, provider: str, lines: list[str]) -> Calla
         if made is None:
             lines.append("repro: not written, because what is left of the model gives what PyTorch gives")
         else:
+            written.append(folder)
             lines.append(f"repro: {plural(made.nodes, 'node')} in {folder}, seen to fail with {made.rule.id}")
 
     return write

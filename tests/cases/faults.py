@@ -21,6 +21,7 @@ from exporter.lower.builder import SIZES
 from exporter.lower.registry import registered
 from exporter.lowerings import LOWERINGS
 from fx_passes.base import FxPass
+from tests.cases.fault_models import decoder, numbers, reader
 from tests.cases.models import Example, ids
 
 aten = torch.ops.aten
@@ -92,7 +93,14 @@ def llama() -> Example:
     return Example(LlamaForCausalLM(config), (ids(2, 7),))
 
 
-MODELS: Mapping[str, Callable[[], Example]] = {"cnn": convolutions, "bert": bert, "llama": llama}
+MODELS: Mapping[str, Callable[[], Example]] = {
+    "cnn": convolutions,
+    "bert": bert,
+    "llama": llama,
+    "decoder": decoder,
+    "reader": reader,
+    "numbers": numbers,
+}
 
 
 def build(name: str, seed: int = 0) -> Example:
@@ -298,6 +306,10 @@ def retarget(target: Any) -> Callable[[torch.fx.Node], None]:
 
 def set_float(name: str, value: float) -> Callable[[ir.Node], None]:
     return lambda node: node.attributes.__setitem__(name, ir.AttrFloat32(name, value))
+
+
+def set_int(name: str, value: int) -> Callable[[ir.Node], None]:
+    return lambda node: node.attributes.__setitem__(name, ir.AttrInt64(name, value))
 
 
 def set_string(name: str, value: str) -> Callable[[ir.Node], None]:

@@ -185,9 +185,37 @@ def test_what_cannot_be_told_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(attribution, "attribute", failing)
     subject = Subject(tmp_path / "x.onnx", source, program, Options(), "cpu")
-    origin = attribution.explainer(subject, [case], lambda each: each, lambda found: None)(case)
+    origin = attribution.explainer(subject, [case], lambda each: each, lambda found: None)(case, ["output"])["output"]
     assert origin.text == "cannot be told, because the search failed: RuntimeError: no luck"
     assert origin.place is None
+
+
+class TwoResults(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        below = torch.relu(x)
+        above = torch.exp(x)
+        return below, above
+
+
+def test_each_output_has_a_cause_of_its_own(tmp_path: Path) -> None:
+    """One goes wrong below zero, the other above one: they are not seen with the same inputs."""
+
+    def leaky(op: Any, x: Any) -> Any:
+        return op.LeakyRelu(x, alpha=0.5)
+
+    def cut(op: Any, x: Any) -> Any:
+        return op.Exp(op.Min(x, op.const(1.0, like=x)))
+
+    model, below, above = TwoResults(), torch.full((2, 3), -1.0), torch.full((2, 3), 2.0)
+    options = Options(lowerings={torch.ops.aten.relu.default: leaky, torch.ops.aten.exp.default: cut})
+    program, log = export(model, (below,), options=options), Log()
+    path = program.save(tmp_path / "two.onnx")[0]
+    source = Source("two", model, (below,), label="below", further={"above": ((above,), {})})
+    validation_of(path, source, program, "cpu", log, isolate=False, options=options)
+    found = {finding.facts["output"]: (finding.facts["sample"], finding.facts["cause"]) for finding in log.findings}
+    assert {output: sample for output, (sample, _) in found.items()} == {"output.0": "below", "output.1": "above"}
+    assert "lowering of aten.relu.default" in str(found["output.0"][1])
+    assert "lowering of aten.exp.default" in str(found["output.1"][1])
 
 
 def test_a_repro_shows_the_failure_by_itself(net: Path, capsys: Output) -> None:

@@ -22,9 +22,11 @@ from exporter.lower.places import PlaceTable
 from fx_passes import pipeline
 from fx_passes.graph import place_of
 from ort_runner.validate import LOCATABLE
-from tests.cases.faults import FAULTS, MODELS, Fault, InFxPass, InLowering, InOnnxPass, build
+from tests.cases import faults, layer_faults
+from tests.cases.faults import MODELS, Fault, InFxPass, InLowering, InOnnxPass, build
 from tests.cases.models import Example, calls, modules, transformers
 
+FAULTS = (*faults.FAULTS, *layer_faults.FAULTS)
 SAMPLE = tuple(fault for number, fault in enumerate(FAULTS) if number % 6 == 0)
 SEEDS = (0, 1, 2)
 
