@@ -52,6 +52,8 @@ _WRITTEN_AS: Mapping[str, tuple[str, ...]] = {
 }
 _NAMESPACES = ("linalg_", "fft_", "special_")  # `torch.linalg.eigvals` is aten.linalg_eigvals
 _STATEMENT = frozenset(("<statement>",))  # no operator is called so
+TELLING = frozenset(("print", "debug", "info", "warn", "warning", "error", "exception", "critical", "log", "write"))
+"""Functions whose arguments are for people to read."""
 Located = tuple[ast.expr | ast.stmt, frozenset[str]]
 
 
@@ -73,11 +75,14 @@ def span_of_statement(text: str, line: int) -> tuple[int, int] | None:
 
 
 def span_of_test(text: str, line: int) -> tuple[int, int] | None:
-    """The condition of the `if`, `while` or `assert` that begins on `line`, as `span_of_call`."""
+    """What the `if`, `while`, `assert` or `for` that begins on `line` asks for, as `span_of_call`."""
     for node, _ in _expressions(text).get(line, ()):
-        if isinstance(node, (ast.If, ast.While, ast.Assert)) and node.lineno == line == node.test.end_lineno:
+        if not isinstance(node, (ast.If, ast.While, ast.Assert, ast.For)):
+            continue
+        asked = node.iter if isinstance(node, ast.For) else node.test
+        if node.lineno == line == asked.end_lineno:
             code = text.split("\n")[line - 1]
-            return utf16_column(code, node.test.col_offset), utf16_column(code, node.test.end_col_offset or 0)
+            return utf16_column(code, asked.col_offset), utf16_column(code, asked.end_col_offset or 0)
     return None
 
 
@@ -93,17 +98,36 @@ def span_of_choice(text: str, line: int, columns: tuple[int, int]) -> tuple[int,
     return None
 
 
+def only_tells(text: str, line: int) -> bool:
+    """Whether the statement on `line` prints, logs, raises or asserts: nothing else depends on its text."""
+    here = [node for node, names in _expressions(text).get(line, ()) if names is _STATEMENT]
+    return any(
+        isinstance(node, (ast.Raise, ast.Assert))
+        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and tells(node.value))
+        for node in here
+    )
+
+
+def tells(call: ast.Call) -> bool:
+    """Whether a call is for people to read: `print(...)`, `log.info(...)`."""
+    return _called(call.func) in TELLING
+
+
 def last_return(text: str, line: int) -> int | None:
     """The line of the last `return` in the function that begins on `line`, decorators included; None without one."""
     return _last(text, line, lambda each: isinstance(each, ast.Return))
 
 
 def last_assignment(text: str, line: int, attribute: str) -> int | None:
-    """The line of the last `….attribute = …` in the function that begins on `line`; None without one."""
+    """The line of the last `….attribute = …` in the function that begins on `line`; None without one.
+
+    An entry of the attribute, `….attribute[key] = …`, is as good.
+    """
 
     def assigns(each: ast.stmt) -> bool:
         targets = each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)]
-        return any(isinstance(target, ast.Attribute) and target.attr == attribute for target in targets)
+        owners = [target.value if isinstance(target, ast.Subscript) else target for target in targets]
+        return any(isinstance(owner, ast.Attribute) and owner.attr == attribute for owner in owners)
 
     return _last(text, line, assigns)
 

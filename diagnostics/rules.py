@@ -106,6 +106,12 @@ MODEL_FAILS = Rule(
     ERROR,
     "'{name}' does not run in PyTorch with these inputs. It raises '{error}'.",
 )
+VALUE_MADE_TEXT = Rule(
+    "FXP1024",
+    "ValueMadeText",
+    WARNING,
+    "A value that only a run knows is made text here, so the model keeps the name of a symbol.",
+)
 
 # 2: shapes
 

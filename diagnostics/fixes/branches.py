@@ -35,8 +35,8 @@ def branches(site: Site) -> Iterator[Fix]:
 
 def _ways(site: Site) -> Iterator[Fix]:
     node = site.expression
-    if node is None:
-        return
+    if node is None or any(isinstance(each, ast.NamedExpr) for each in ast.walk(node)):
+        return  # the branches may read the name that the condition gives
     for outer in (node, *site.around(node)):
         if isinstance(outer, ast.IfExp) and _within(outer.test, node):
             yield from _ternary(site, outer)

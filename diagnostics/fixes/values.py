@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from diagnostics.calls import tells
 from diagnostics.fixes.site import Site, fix
 from diagnostics.model import Applicability, Edit, Fix
 
@@ -71,7 +72,7 @@ def outside_export(site: Site) -> Iterator[Fix]:
     if isinstance(statement, ast.Assert):
         test = f"{IN_EXPORT} or {site.operand(statement.test)}"
         yield fix("Leave the assertion out of the graph.", site.replaced(statement.test, test))
-    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and _only_tells(statement.value):
+    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and tells(statement.value):
         edits = (Edit(site.path, statement.lineno, 1, statement.lineno, 1, _guard(site, statement)),)
         yield fix("Leave the output out of the graph.", *edits, _deeper(site, statement))
     elif (
@@ -82,30 +83,47 @@ def outside_export(site: Site) -> Iterator[Fix]:
 
 
 def in_words(site: Site) -> Iterator[Fix]:
-    """What to do where no edit of ours helps: one sentence for each thing that Python does with values."""
+    """What to do where no edit of ours helps: one sentence for each thing that Python does with values.
+
+    Keys of WORDS are names of functions and of `ast` nodes."""
     node = site.expression
+    inner: ast.AST | None = None
     for outer in (node, *site.around(node)) if node is not None else ():
         if isinstance(outer, ast.While):
             yield fix("Write the loop with torch.while_loop, whose condition is a tensor.")
             return
-        name = site.code(outer.func).rpartition(".")[2] if isinstance(outer, ast.Call) else ""
+        name = site.code(outer.func).rpartition(".")[2] if isinstance(outer, ast.Call) else _asking(outer, inner)
         if name in WORDS:
             yield fix(WORDS[name])
             return
+        inner = outer
 
 
+def _asking(node: ast.AST, inner: ast.AST | None) -> str:
+    """The kind of a node that asks for the value of its part `inner`; "" for one that only holds it."""
+    if isinstance(node, ast.For):
+        return "For" if node.iter is inner else ""
+    if isinstance(node, ast.Subscript):
+        return "Subscript" if inner in (None, node.slice) else ""
+    return type(node).__name__
+
+
+CHOSEN = "A list of which values choose the length has no place in a graph: choose by a mask, `x[mask]`."
 WORDS: Mapping[str, str] = {
+    "comprehension": CHOSEN,
+    "list": CHOSEN,
+    "filter": CHOSEN,
+    "set": "Use torch.unique.",
+    "max": "Use torch.max, or torch.argmax for an index: `rows[scores.argmax()]`.",
+    "min": "Use torch.min, or torch.argmin for an index: `rows[scores.argmin()]`.",
+    "For": "Compute on the whole tensor by a mask, `torch.where(mask, a, b)`, in the place of a turn for each value.",
+    "Subscript": "Compute all of them and choose: `torch.stack([part(x) for part in parts])[index]`.",
     "range": "Count in the graph with torch.while_loop, or give the number of turns as a Python number.",
     "int": "Keep the number a tensor, or give it to forward as a Python number that is the same in every run.",
     "float": "Keep the number a tensor: arithmetic works on it as on a float.",
     "sorted": "Use torch.sort.",
     "len": "A size that depends on values has no Python number: use a mask of fixed size, or torch.cond on x.any().",
 }
-
-
-def _only_tells(call: ast.Call) -> bool:
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    return name in {"print", "debug", "info", "warning", "error", "log", "write"}
 
 
 def _guard(site: Site, statement: ast.stmt) -> str:

@@ -19,6 +19,9 @@ from exporter.capture.places import place_of_module
 ASSIGNED = re.compile(r"The tensor attributes? (.+?) (?:was|were) assigned during export")
 """How PyTorch warns of them; the names begin with `self.`, which is the model."""
 
+NAME = re.compile(r"\bself((?:\.\w+)+)")
+"""An attribute; what PyTorch writes behind it, `[key]`, may hold anything."""
+
 
 @contextmanager
 def assigned_tensors() -> Iterator[list[str]]:
@@ -32,7 +35,7 @@ def assigned_tensors() -> Iterator[list[str]]:
             if match is None:
                 shown(message, *where, **more)
             else:
-                found.extend(name.removeprefix("self.") for name in match[1].split(", "))
+                found.extend(name.removeprefix(".") for name in NAME.findall(match[1]))
 
         warnings.showwarning = collect
         warnings.filterwarnings("always", ASSIGNED.pattern, UserWarning)

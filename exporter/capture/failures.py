@@ -127,7 +127,7 @@ TABLE: tuple[Failure, ...] = (
     Failure(_is_of_torch, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _untraced),
     Failure(_is(DataDependentOutputException, DynamicOutputShapeException), rules.DATA_DEPENDENT_CONTROL_FLOW, _detail),
     Failure(
-        _says(RuntimeError, r"(?i)data-dependent|Cannot call .*\.item|Boolean value of Tensor"),
+        _says(RuntimeError, r"(?i)data-dependent|Cannot call .*\.item|calling \.item\(\) on|Boolean value of Tensor"),
         rules.DATA_DEPENDENT_CONTROL_FLOW,
         _detail,
     ),

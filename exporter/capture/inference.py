@@ -17,7 +17,7 @@ from torch.export import ExportedProgram, _trace
 from torch.fx.experimental import _config as shape_config
 from torch.utils import _pytree as pytree
 
-from diagnostics import Log, rules
+from diagnostics import Log, Place, rules
 from diagnostics.source import place_of_exception
 from exporter.capture import program
 from exporter.capture.assignments import assigned_tensors, is_made_anew, place_of_assignment
@@ -45,6 +45,7 @@ from exporter.capture.sizes.shapes import Request, axes_of, relaxed, requests_of
 from exporter.capture.sizes.shortening import sizes_shortened
 from exporter.capture.structures import declared_results
 from exporter.capture.symbolic_calls import CallsKept
+from exporter.capture.texts import texts_noted
 from exporter.capture.whole_ops import whole_ops
 from exporter.distributed import wrapped_by
 from exporter.options import Options
@@ -63,6 +64,8 @@ class Call:
     dynamic_shapes: Any
     changed: list[str] = field(default_factory=list)
     """Names of the attributes that `forward` was seen to change."""
+    texts: list[Place] = field(default_factory=list)
+    """Where `forward` was seen to write values as text."""
     overcome: list[Exception] = field(default_factory=list)
     """Gets what a capture would have failed by, had its branches and loops not been kept."""
 
@@ -127,11 +130,14 @@ def _taken(call: Call, paths: Sequence[str], options: Options, log: Log, attempt
     told = Log()
     fakes, frames = fake_weights(call.model), helpers_kept()
     state = nothing_lost(call.model, told)
+    texts: list[Place] = []
     with recorded_guards() as guards, assigned_tensors() as assigned, state as changed, fakes, frames, _quiet():
-        exported = attempt(replace(call, changed=changed), guards, log)
+        exported = attempt(replace(call, changed=changed, texts=texts), guards, log)
     for path in sorted(set(assigned)):  # PyTorch names them in no order
         if not is_made_anew(call.model, path):
             told.report(rules.STATE_LOST, at=place_of_assignment(call.model, path), name=path)
+    for place in texts:
+        told.report(rules.VALUE_MADE_TEXT, at=place)
     captured = program.from_exported(exported, paths, call.requests, call.model, options, told)
     return Taken(captured, Comparison(captured, call.requests, guards), told)
 
@@ -245,6 +251,7 @@ def non_strict(call: Call) -> ExportedProgram:
         declared_results(call.model),
         padded_calls(call.model),
         attributes_watched(call.model, call.changed),
+        texts_noted(call.texts),
         needless_conversions_skipped(),
         packed_sequences_kept(),
         regions_noted(),
@@ -276,6 +283,7 @@ def post_dispatch(call: Call) -> ExportedProgram:
         declared_results(call.model),
         padded_calls(call.model),
         attributes_watched(call.model, call.changed),
+        texts_noted(call.texts),
         forward_mode_by_reverse(),
         parameters_unchecked(),
         regions_noted(),

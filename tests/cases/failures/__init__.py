@@ -1,6 +1,6 @@
 """Models that cannot be exported as asked, or are changed by it: each with the rule and the exact place."""
 
-from tests.cases.failures import operators, outside, python, shapes, state, values
+from tests.cases.failures import operators, outside, python, shapes, state, values, written
 from tests.cases.failures.case import FailureCase
 
 CASES: tuple[FailureCase, ...] = (
@@ -10,4 +10,5 @@ CASES: tuple[FailureCase, ...] = (
     *shapes.CASES,
     *state.CASES,
     *outside.CASES,
+    *written.CASES,
 )

@@ -28,9 +28,14 @@ class FailureCase:
     exact: bool = True
     """False where it is chance which part of the line is reached; the line itself is asked for all the same."""
 
+    written_in: str | None = None
+    """The file that must be named, where it is not the model's."""
+
     @property
     def file(self) -> str:
-        """The file that must be named: the one in which the model is written."""
+        """The file that must be named: as a rule the one in which the model is written."""
+        if self.written_in is not None:
+            return self.written_in
         found = inspect.getsourcefile(self.model)
         assert found is not None
         return found

@@ -38,4 +38,11 @@ FIXES = {
     "mutated part of an input": "Write to a copy of 'x'.",
     "mutated by a layer": "Write to a copy of 'x'.",
     "number among the inputs": "Give the number as a tensor.",
+    "in a lambda": "Choose by torch.where.",
+    "in a function of autograd": "Choose by torch.where.",
+    "in a reduction": "Choose by torch.where.",
+    "a forward bound later": "Choose by torch.where.",
+    "a call over several lines": "Use torch.floor.",
+    "a chained comparison": "Choose by torch.where.",
+    "any of the rows": "Choose by torch.where.",
 }

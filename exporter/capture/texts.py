@@ -1,0 +1,44 @@
+"""Values that become text while a model is captured: `f"{n}"` gives the name of a symbol, in every run of the model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._subclasses import FakeTensor
+
+from diagnostics import Place
+from diagnostics.calls import only_tells
+from diagnostics.source import USER, kind_of, lines_of, place_of_stack
+
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool, FakeTensor)
+
+
+@contextmanager
+def texts_noted(places: list[Place]) -> Iterator[None]:
+    """Adds the lines on which the user's code writes such a value as text, if the capture succeeds.
+
+    A line that prints, logs or raises is none: the model does not depend on its text.
+    """
+    found: list[Place] = []
+    with ExitStack() as patches:
+        for kind in SYMBOLIC:
+            patches.enter_context(mock.patch.object(kind, "__repr__", _noting(kind.__repr__, found)))
+        yield
+    places += found
+
+
+def _noting(written: Callable[[Any], str], found: list[Place]) -> Callable[[Any], str]:  # Any: each of SYMBOLIC
+    def text(self: Any) -> str:
+        caller = sys._getframe(1)
+        path, line = caller.f_code.co_filename, caller.f_lineno
+        if kind_of(path) == USER and not only_tells("".join(lines_of(path)), line):
+            place = place_of_stack([(caller, line)])
+            found.extend([place] if place else [])
+        return written(self)
+
+    return text
