@@ -26,6 +26,14 @@ _TORCH = Path(torch.__file__).parent
 _ASKING = (str(_TORCH / "__init__.py"), str(_TORCH / "fx" / "experimental"), __file__)
 """Where PyTorch turns a symbolic number into a Python one; who called from there wanted to know."""
 
+_ABOUT_LAYOUT = (
+    (str(_TORCH / "_prims_common" / "__init__.py"), "check_contiguous_sizes_strides"),
+    (str(_TORCH / "_prims_common" / "__init__.py"), "_is_non_overlapping_and_dense_or_false"),
+    (str(_TORCH / "fx" / "passes" / "shape_prop.py"), "_extract_tensor_metadata"),
+    (str(_TORCH / "_subclasses" / "fake_tensor.py"), "_get_output_tensor_from_cache_entry"),
+)
+"""Who asks only how a tensor lies in memory: whether it has to be copied, and never what is computed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Guard:
@@ -38,6 +46,8 @@ class Guard:
     """The user's Python code asked, or a library's; else an op did, to choose among ways to the same result."""
     counted: bool
     """It comes from making a Python number of a size, as `range(n)` and `int(n)` do."""
+    about_layout: bool
+    """It says how a tensor lies in memory: the captured graph may hold a copy more or less, and no other result."""
 
     @property
     def now(self) -> Any:
@@ -63,14 +73,14 @@ def recorded_guards() -> Iterator[list[Guard]]:
     log_guard, evaluate = ShapeEnv._log_guard, ShapeEnv.evaluate_expr
 
     def logged(self: ShapeEnv, prefix: str, guard: Any, forcing_spec: bool) -> None:
-        found.append(Guard(guard, self, _running(), *_question()))
+        found.append(Guard(guard, self, _running(), *_question(), _about_layout()))
         log_guard(self, prefix, guard, forcing_spec)
 
     def evaluated(self: ShapeEnv, orig_expr: sympy.Basic, *args: Any, **options: Any) -> Any:
         answer = evaluate(self, orig_expr, *args, **options)
         by_user, counted = _question()
         if orig_expr.free_symbols and by_user:
-            found.append(Guard(_answered(orig_expr, answer), self, _running(), True, counted))
+            found.append(Guard(_answered(orig_expr, answer), self, _running(), True, counted, False))
         return answer
 
     ShapeEnv._log_guard = logged  # type: ignore[method-assign]  # put back below
@@ -131,13 +141,24 @@ def _answered(question: Any, answer: Any) -> sympy.Basic:
     return sympy.Eq(question, answer)
 
 
-def _question() -> tuple[bool, bool]:
-    """Who turned a symbolic number into a Python one, and how: `Guard.by_user` and `Guard.counted`."""
-    frame: Any = sys._getframe(2)
+def _about_layout() -> bool:
+    frame, _ = _asker()
+    return frame is not None and (frame.f_code.co_filename, frame.f_code.co_name) in _ABOUT_LAYOUT
+
+
+def _asker() -> tuple[Any, bool]:
+    """The frame that turned a symbolic number into a Python one, and whether it made a number of it."""
+    frame: Any = sys._getframe(3)
     counted = False
     while frame is not None and frame.f_code.co_filename.startswith(_ASKING):
         counted |= frame.f_code.co_name in ("guard_int", "guard_float")
         frame = frame.f_back
+    return frame, counted
+
+
+def _question() -> tuple[bool, bool]:
+    """Who turned a symbolic number into a Python one, and how: `Guard.by_user` and `Guard.counted`."""
+    frame, counted = _asker()
     if frame is None:
         return False, counted
     if TracingContext.try_get() is not None and (stack := TracingContext.extract_stack()):  # Dynamo reads the bytecode

@@ -63,12 +63,14 @@ def functional_form(node: Node) -> FunctionalForm | None:
 def functional_overload(target: Any) -> torch._ops.OpOverload | None:
     """`aten.add_.Tensor` → `aten.add.Tensor`: the name without its underscore, with arguments of the same types.
 
-    Mostly it has the same overload name, too; that of `pow_.Scalar` is `pow.Tensor_Scalar`.
+    Mostly it has the same overload name, too; that of `pow_.Scalar` is `pow.Tensor_Scalar`. Python's `&=` is
+    `aten.__iand__`, beside `aten.__and__`.
     """
     if not isinstance(target, torch._ops.OpOverload) or target in RESHAPING:
         return None
     namespace, name = target._schema.name.split("::")
-    packet = getattr(getattr(torch.ops, namespace), name.removesuffix("_"), None) if name.endswith("_") else None
+    plain = f"__{name[3:]}" if name.startswith("__i") else name.removesuffix("_")
+    packet = getattr(getattr(torch.ops, namespace), plain, None) if plain != name else None
     if packet is None:
         return None
     names = [name for name in packet.overloads() if _types(getattr(packet, name)) == _types(target)]

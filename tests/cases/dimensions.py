@@ -43,6 +43,7 @@ from tests.cases.sized_models import (
     Times,
     Together,
     Upsampled,
+    WholeWindows,
     Windows,
 )
 
@@ -214,6 +215,9 @@ CASES: Mapping[str, DimensionCase] = {
         Roots, (t(2, 16),), ({0: "n", 1: "m"},), ((NARROWED, "'one of 1, 4, 9, 16, ...'", "reshape"),), ("x.0", "x.1")
     ),
     "adaptive pooling": DimensionCase(Pooled, (t(2, 3, 8, 8),), ({2: "h", 3: "w"},), (), ("x.0", "x.1", "x.2", "x.3")),
+    "cut back to what it was": DimensionCase(
+        WholeWindows, (t(2, 8, 16, 3),), ({1: "h", 2: "w"},), (), ("x.0", "x.1", "x.2", "x.3")
+    ),
     "a size twice another, by interpolation": DimensionCase(
         Upsampled,
         (t(2, 3, 4), t(2, 3, 8)),

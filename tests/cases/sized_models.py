@@ -234,3 +234,12 @@ class Upsampled(nn.Module):
     def forward(self, x: Tensor, skip: Tensor) -> Tensor:
         grown = F.interpolate(x, scale_factor=2, mode="nearest")
         return grown + skip
+
+
+class WholeWindows(nn.Module):
+    """Pads to a multiple of 8 and cuts that off again; what is cut off nothing needs no copy."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        height, width = x.shape[1:3]
+        x = F.pad(x, (0, 0, 0, -width % 8, 0, -height % 8)).relu()
+        return x[:, :height, :width].contiguous() * 2

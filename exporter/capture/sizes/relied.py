@@ -86,7 +86,7 @@ def _alone(relied: Relied, owner: Mapping[Symbol, Request]) -> Relied | None:
 
 
 def _of_guards(guards: Sequence[Guard]) -> Iterator[Relied]:
-    for guard in guards:
+    for guard in (each for each in guards if not each.about_layout):
         condition = guard.now
         for part in condition.args if isinstance(condition, sympy.And) else (condition,):
             if isinstance(part, sympy.Basic) and part.free_symbols and not free_unbacked_symbols(part):
