@@ -21,6 +21,7 @@ from exporter.ir_passes.insert_casts import InsertCasts
 from exporter.ir_passes.merge_heads import MergeHeads
 from exporter.ir_passes.outline_regions import OutlineRegions
 from exporter.ir_passes.share_equal_nodes import ShareEqualNodes
+from exporter.ir_passes.store_four_bits import StoreFourBits
 from exporter.ir_passes.unflatten_products import UnflattenProducts
 from exporter.options import Options
 
@@ -35,10 +36,11 @@ FINISH: tuple[ir.passes.PassBase, ...] = (
     FoldBatchNorm(),  # after DropIdentities: the normalization must follow its convolution directly
     FoldTransposes(),  # after the search for equal nodes: a weight used by several equal Transposes has only one now
     FoldArrangements(),  # likewise, and after transposes: it takes weights that serve one node
+    StoreFourBits(),  # after those that store weights in another order
     RemoveUnusedNodesPass(),  # last: what the others left behind
 )
 
-REWRITE_WEIGHTS = (FoldBatchNorm, FoldTransposes, FoldArrangements)
+REWRITE_WEIGHTS = (FoldBatchNorm, FoldTransposes, FoldArrangements, StoreFourBits)
 """What gives weights other values or another order: left out where they are to stay in the files they are in."""
 
 

@@ -31,6 +31,10 @@ RANGES: tuple[D, ...] = (D.INT4, D.UINT4, D.INT8, D.UINT8, D.INT16, D.UINT16)
 """What fake quantization may quantize to, the smallest first."""
 
 
+DECLARED = "fxport.declared"
+"""Value metadata, in memory only: the range that a model says the quantized numbers lie in, on what is made of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
     """The numbers that values are rounded to: `(q - zero) * scale` for q from `low` to `high` of type `dtype`.
@@ -99,7 +103,10 @@ def dequantize(op: Op, q: Value, grid: Grid, dtype: D) -> Value:
             y = op.Sub(y, op.cast(_spread(op, q, grid.zero, grid), D.FLOAT))
         return op.cast(_joined(op, op.Mul(y, _spread(op, q, grid.scale, grid)), q, grid), dtype)
     zero = None if grid.zero is None else op.cast(grid.zero, grid.dtype)
-    return op.cast(op.DequantizeLinear(q, grid.scale, zero, **grid.attributes), dtype)
+    y = op.DequantizeLinear(q, grid.scale, zero, **grid.attributes)
+    if isinstance(grid.low, int) and isinstance(grid.high, int):
+        y.meta[DECLARED] = (grid.low, grid.high)
+    return op.cast(y, dtype)
 
 
 def _spread(op: Op, x: Value, parameter: Value, grid: Grid) -> Value:
