@@ -20,6 +20,7 @@ from exporter.capture.nesting import Structure, of_arguments, of_results, struct
 from exporter.capture.places import place_of_module
 from exporter.capture.sizes.shapes import Request
 from exporter.options import Options
+from fx_passes.graph import bodies
 from fx_passes.program import Input, InputKind, Output, OutputKind, Program
 from fx_passes.sizes import size_of
 
@@ -49,6 +50,7 @@ def from_exported(
     """
     signature = exported.graph_signature
     gm = exported.graph_module
+    _take_names(gm)
     paths = _input_paths(exported, known)
     entries = list(zip(signature.input_specs, gm.graph.find_nodes(op="placeholder"), strict=True))
     names = _user_names([node.name for spec, node in entries if _is_fed(spec, node)], paths, options.input_names)
@@ -74,6 +76,13 @@ def from_exported(
     names, ranges = _dim_names(program, wanted), _ranges(exported, replaced)
     structure = structure_of(_arguments(exported, fed), _results(exported, outputs))
     return replace(program, dim_names=names, ranges=ranges, structure=structure)
+
+
+def _take_names(gm: torch.fx.GraphModule) -> None:
+    """PyTorch renames the nodes of bodies; their graphs must know these names as taken before a pass makes nodes."""
+    gm.graph._graph_namespace._used_names.update(node.name for node in gm.graph.nodes)
+    for _, body in bodies(gm):
+        _take_names(body)
 
 
 def _arguments(exported: ExportedProgram, fed: Sequence[tuple[str | None, Any]]) -> Structure | None:

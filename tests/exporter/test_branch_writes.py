@@ -79,6 +79,20 @@ def nested(model: Counts, x: Tensor) -> Tensor:
     return torch.cond(x.sum() > 0, more, lambda a: a - model.count, (x,)) + model.count
 
 
+def named_as_outside(model: Counts, x: Tensor) -> Tensor:
+    """PyTorch names the operands of the second condition's branches as what they are given: `getitem`."""
+    first = torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a.cos() * 1.0, (x,))
+
+    def halved(a: Tensor) -> Tensor:
+        model.total[:, 1:3].mul_(0.5)
+        return a.sin() + x
+
+    def inner(a: Tensor) -> Tensor:
+        return torch.cond(a.sum() > -5, halved, lambda b: b.sort(-1).values * 1.0, (a,)) * 1.0
+
+    return torch.cond(first.sum() > 1, halved, inner, (first,))
+
+
 def an_input(model: Counts, x: Tensor) -> Tensor:
     def more(a: Tensor) -> Tensor:
         a.mul_(2)
@@ -87,7 +101,7 @@ def an_input(model: Counts, x: Tensor) -> Tensor:
     return torch.cond(x.sum() > 0, more, lambda a: a - 1, (x,)) + x
 
 
-@pytest.mark.parametrize("function", [one_branch, either_branch, before_and_after, nested, an_input])
+@pytest.mark.parametrize("function", [one_branch, either_branch, before_and_after, nested, named_as_outside, an_input])
 def test_as_in_eager(function: Function) -> None:
     torch.manual_seed(0)
     model = Counts(function).eval()

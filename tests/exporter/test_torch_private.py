@@ -27,6 +27,7 @@ RELIED_ON: Mapping[str, tuple[str, ...] | None] = {
     "torch.fx.experimental.symbolic_shapes:ShapeEnv._set_replacement": ("self", "a", "tgt", "msg"),
     "torch.autograd:_get_sequence_nr": VALUE,
     "torch.fx.proxy:TracerBase._filter_traceback_frames": VALUE,
+    "torch.fx.graph:_Namespace.create_name": ("self", "candidate"),
     "torch.fx.proxy:TracerBase.create_node": VALUE,
     "torch.fx.traceback:get_current_meta": (),
     "torch._C:_current_autograd_node": VALUE,

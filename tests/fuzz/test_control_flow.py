@@ -13,8 +13,9 @@ from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 
+from exporter import export
 from tests.conftest import LONG
-from tests.running import assert_same, run_exported
+from tests.running import assert_same, run_session, session_of
 
 Tree = tuple[Any, ...]
 DEPTH, PROGRAMS, MANY = 3, 30, 1000
@@ -27,8 +28,29 @@ POINTWISE: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "clip": lambda model, a: torch.where(a > 0.5, a.cos(), a + 0.25),
     "literal": lambda model, a: a * torch.tensor([0.5, 1.0, -1.0, 0.25]),
     "in place": lambda model, a: a.clone().mul_(0.5).add_(model.shift),
+    "a part in place": lambda model, a: _with_part(a),
+    "custom op that writes": lambda model, a: _raised(a),
+    "sort": lambda model, a: a.sort(-1).values,
+    "attribute": lambda model, a: a * model.scales["half"] + model.offset,
 }
 """From [4] or [n, 4] to the same sizes; values stay small."""
+
+
+@torch.library.custom_op("fxport_fuzz::raise_by", mutates_args=("x",))
+def raise_by(x: Tensor, by: float) -> None:
+    x.add_(by)
+
+
+def _raised(a: Tensor) -> Tensor:
+    b = a * 0.5
+    raise_by(b, 0.25)
+    return b
+
+
+def _with_part(a: Tensor) -> Tensor:
+    b = a.clone()
+    b[..., 1:3].mul_(0.5).add_(0.25)
+    return b
 
 
 def trees(depth: int) -> st.SearchStrategy[Tree]:
@@ -39,10 +61,11 @@ def trees(depth: int) -> st.SearchStrategy[Tree]:
     return st.one_of(
         leaf,
         st.tuples(st.just("then"), inner, inner),
-        st.tuples(st.just("cond"), st.booleans(), inner, inner),
-        st.tuples(st.just("while"), st.integers(0, 3), inner),
+        st.tuples(st.just("cond"), st.sampled_from(sorted(WRITES)), inner, inner),
+        st.tuples(st.just("while"), st.integers(0, 3), st.booleans(), inner),
         st.tuples(st.just("scan"), st.booleans(), inner),
         st.tuples(st.just("map"), inner),
+        st.tuples(st.just("region"), inner),
     )
 
 
@@ -58,22 +81,30 @@ def _then(tree: Tree, model: Any, a: Tensor) -> Tensor:
     return run(tree[2], model, run(tree[1], model, a))
 
 
+WRITES: dict[str, Callable[[Any, Tensor], object]] = {
+    "none": lambda model, b: None,
+    "a buffer": lambda model, b: model.seen.mul_(0.5).add_(1),
+    "a part of one": lambda model, b: model.state[1:3].mul_(0.5).add_(b.mean()),
+}
+"""What the first branch of a condition writes to beside its result."""
+
+
 def _cond(tree: Tree, model: Any, a: Tensor) -> Tensor:
-    """With `writes`, the first branch changes a buffer."""
     _, writes, one, other = tree
     outer = a * 0.5
 
     def first(b: Tensor) -> Tensor:
-        if writes:
-            model.seen.mul_(0.5).add_(1)
+        WRITES[writes](model, b)
         return run(one, model, b) + outer
 
-    return torch.cond(a.sum() > 0, first, lambda b: run(other, model, b) * 1.0, (a,))
+    return torch.cond(a.sum() > 0.125, first, lambda b: run(other, model, b) * 1.0, (a,))
 
 
 def _while(tree: Tree, model: Any, a: Tensor) -> Tensor:
-    _, turns, inner = tree
-    return while_loop(lambda i, b: i < turns, lambda i, b: (i + 1, run(inner, model, b)), (torch.tensor(0), a))[1]
+    """With `by_data`, there is no turn where the values add up to little."""
+    _, turns, by_data, inner = tree
+    limit = (a.sum() > 0.125).to(torch.int64) * turns if by_data else turns
+    return while_loop(lambda i, b: i < limit, lambda i, b: (i + 1, run(inner, model, b)), (torch.tensor(0), a))[1]
 
 
 def _rows(a: Tensor) -> Tensor:
@@ -96,6 +127,11 @@ def _map(tree: Tree, model: Any, a: Tensor) -> Tensor:
     return rows if a.dim() == 2 else rows[0]
 
 
+def _region(tree: Tree, model: Any, a: Tensor) -> Tensor:
+    region: Any = torch.compiler.nested_compile_region(lambda b: run(tree[1], model, b) * 0.5)
+    return region(region(a))
+
+
 FORMS: dict[str, Callable[[Tree, Any, Tensor], Tensor]] = {
     "op": _op,
     "then": _then,
@@ -103,17 +139,22 @@ FORMS: dict[str, Callable[[Tree, Any, Tensor], Tensor]] = {
     "while": _while,
     "scan": _scan,
     "map": _map,
+    "region": _region,
 }
 
 
-def writes_in(tree: Tree, inside: bool = False) -> Tree:
-    """The tree without writes in what a loop repeats: PyTorch has them in branches only."""
+BODIES = ("cond", "while", "scan", "map")
+
+
+def possible(tree: Tree, inside: bool = False, body: bool = False) -> Tree:
+    """The tree without writes in what a loop repeats: PyTorch has them in branches only. And it has no regions that are
+    made inside of a body."""
     kind, *rest = tree
     inside_now = inside or kind in ("while", "scan", "map")
-    parts = [writes_in(each, inside_now) if isinstance(each, tuple) else each for each in rest]
+    parts = [possible(each, inside_now, body or kind in BODIES) if isinstance(each, tuple) else each for each in rest]
     if kind == "cond" and inside:
-        parts[0] = False
-    return (kind, *parts)
+        parts[0] = "none"
+    return parts[0] if kind == "region" and body else (kind, *parts)
 
 
 class Program(nn.Module):
@@ -123,6 +164,8 @@ class Program(nn.Module):
         self.linear = nn.Linear(4, 4)
         self.register_buffer("shift", torch.arange(4.0) * 0.1)
         self.register_buffer("seen", torch.zeros(()))
+        self.register_buffer("state", torch.ones(4))
+        self.scales, self.offset = {"half": 0.5}, torch.full((4,), 0.125)
         self.tree = tree
 
     def forward(self, x: Tensor) -> Tensor:
@@ -135,12 +178,14 @@ def inputs() -> list[tuple[Tensor]]:
 
 
 @settings(max_examples=MANY if settings().max_examples == LONG else PROGRAMS, suppress_health_check=list(HealthCheck))
-@given(trees(DEPTH).map(writes_in))
+@given(trees(DEPTH).map(possible))
 def test_programs(tree: Tree) -> None:
     model, cases = Program(tree).eval(), inputs()
-    found = run_exported(model, cases, dynamic_shapes=({0: "n"},))
-    for case, got in zip(cases, found, strict=True):
+    program = export(model, (cases[0][0].clone(),), dynamic_shapes=({0: "n"},))
+    session, names = session_of(program), [value.name for value in program.model.graph.outputs]
+    for case in cases:
         fresh = Program(tree).eval()
         with torch.no_grad():
-            want = [fresh(*case)]
-        assert_same(got, [*want, fresh.seen][: len(got)])
+            result = fresh(*case)
+        left = {f"{name}.updated": buffer for name, buffer in fresh.named_buffers()}
+        assert_same(run_session(session, program, case), [result, *(left[name] for name in names[1:])])
