@@ -79,7 +79,7 @@ def code_of(finding: Finding) -> Sequence[str]:
         changed = applied(text, [edit for edit in fix.edits if edit.path == path])
     except EditError:  # the file has changed since
         return ()
-    return [line for line in diff(text, changed, path, context=0).splitlines()[2:] if not line.startswith("@@")]
+    return [line for line in diff(text, changed, "", context=0).split("\n")[2:-1] if not line.startswith("@@")]
 
 
 def module_text(finding: Finding) -> str:

@@ -110,6 +110,8 @@ def _values(site: Site, body: Branch, other: Branch) -> tuple[str, str, str] | N
     """What each branch returns, or gives to the same name, if it does nothing else: (beginning of the line, a, b)."""
     if len(body) != 1 or len(other) > 1:
         return None
+    if any(isinstance(getattr(each, "value", None), ast.Tuple) for each in (*body, *other)):
+        return None  # torch.where gives one tensor
     if isinstance(body[0], ast.Return):
         if not other or not isinstance(other[0], ast.Return) or not body[0].value or not other[0].value:
             return None

@@ -113,10 +113,12 @@ def read_sarif(path: str | os.PathLike[str], *, root: Path | None = None) -> Seq
     from diagnostics.sarif.read import findings_of
 
     file = Path(path)
-    if (size := file.stat().st_size) > LARGEST_FILE:
-        raise SarifError(f"{file}: {size / 2**20:.0f} MiB are too much for a log of fxport")
+    with file.open("rb") as opened:
+        content = opened.read(LARGEST_FILE + 1)  # a pipe does not say how much it holds
+    if len(content) > LARGEST_FILE:
+        raise SarifError(f"{file}: more than {LARGEST_FILE / 2**20:.0f} MiB are too much for a log of fxport")
     try:
-        data = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse)
+        data = json.loads(content.decode("utf-8"), parse_constant=_refuse)
     except (ValueError, RecursionError) as error:  # ValueError: also text that is not UTF-8
         raise SarifError(f"{file}: not JSON: {error}") from error
     try:

@@ -39,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except UsageError as error:
-        print(f"fxport: {error}", file=sys.stderr)
+        from diagnostics.escape import visible
+
+        print(f"fxport: {visible(str(error))}", file=sys.stderr)
         return 2
     except Exception:  # noqa: BLE001 - the outermost edge: `edge.run` makes findings, here nothing is left to make one
         print(f"fxport itself failed, please report it: fxport {shlex.join(args)}", file=sys.stderr)

@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from diagnostics import BaselineState, Finding, Level, Log, Stop, rules
+from diagnostics.escape import visible
 from diagnostics.source import place_of_exception
 from exporter.cli.definition import definition_of
 from exporter.cli.faces import FACES, Format, write_reports
@@ -119,7 +120,7 @@ def at_least(finding: Finding, fail_on: FailOn) -> bool:
 def print_report(log: Log, form: Format, summary: str) -> None:
     """Findings and summary to standard output; of what programs read the log alone, so that it can be parsed."""
     face = FACES[form]
-    for text in (face.render(log), summary if face.has_summary else ""):
+    for text in (face.render(log), visible(summary) if face.has_summary else ""):
         if text.strip():
             print(text.rstrip("\n"))
 

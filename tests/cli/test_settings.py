@@ -18,33 +18,37 @@ from exporter.cli.faces import FACES, Format
 from exporter.cli.reporting import Reporting
 from exporter.cli.settings import OF_CHECK, settings_near
 from exporter.cli.usage import UsageError
+from tests.diagnostics.sarif_checks import breaches, strict, validator
 
 REPORTERS = ("export", "validate", "bisect", "place", "check", "train-step", "diff")
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project whose two ONNX files differ: a warning about a weight, and a note about operators."""
+    """A project whose two ONNX files differ: a warning about a weight, and a note about operators.
+
+    No runtime has their operators, so the files are not run."""
     monkeypatch.chdir(tmp_path)
     inner = tmp_path / "models"
     inner.mkdir()
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
     for name, weight, ops in (("old", 1.0, ("Mul",)), ("new", 2.0, ("Mul", "Relu"))):
         w = helper.make_tensor("w", TensorProto.FLOAT, [2], [weight, weight])
-        nodes = [helper.make_node("Mul", ["x", "w"], ["y" if ops == ("Mul",) else "z"])]
-        nodes += [helper.make_node("Relu", ["z"], ["y"])] if len(ops) > 1 else []
-        model = helper.make_model(helper.make_graph(nodes, "g", [x], [y], [w]))
+        nodes = [helper.make_node("Mul", ["x", "w"], ["y" if ops == ("Mul",) else "z"], domain="nowhere")]
+        nodes += [helper.make_node("Relu", ["z"], ["y"], domain="nowhere")] if len(ops) > 1 else []
+        opsets = [helper.make_opsetid("", 18), helper.make_opsetid("nowhere", 1)]
+        model = helper.make_model(helper.make_graph(nodes, "g", [x], [y], [w]), opset_imports=opsets)
         onnx.save(model, str(inner / f"{name}.onnx"))
     return tmp_path
 
 
 def told(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, dict[str, str]]:
-    """The exit code of a `diff`, and the level of each rule that it tells."""
+    """The exit code of a `diff`, and the level of each rule about a difference."""
     capsys.readouterr()
     code = main(["diff", "models/old.onnx", "models/new.onnx", "--format", "json", *options])
     said = capsys.readouterr()
     assert code < 2, said.err
-    return code, {each["rule"]: each["level"] for each in json.loads(said.out)["findings"]}
+    return code, {each["rule"]: each["level"] for each in json.loads(said.out)["findings"] if each["rule"] != "FXP5001"}
 
 
 def written(folder: Path, text: str, name: str = "pyproject.toml") -> Path:
@@ -168,3 +172,40 @@ def test_all_faces_are_printed_and_written(project: Path, capsys: Any) -> None:
         else:
             assert "nodes: 1 → 2" in printed[form]
     assert all("FXP7009" in text for text in printed.values())
+
+
+EVIL = "w\u202e<script>\x1b[31m`|[x](y)\"'&::error::%0A"
+
+
+def test_nothing_of_the_users_is_interpreted(project: Path, capsys: Any) -> None:
+    """A folder, files and a weight with a name that means something to a terminal, a page, or a workflow."""
+    folder = project / EVIL.replace("/", "")
+    (project / "models").rename(folder)
+    for path in folder.iterdir():
+        model = onnx.load(path)
+        model.graph.initializer[0].name = model.graph.node[0].input[1] = EVIL
+        onnx.save(model, path)
+    files = [str(folder / name) for name in ("old.onnx", "new.onnx")]
+    for form in Format:
+        assert main(["diff", *files, "--format", form, "--report", "r"]) == 0
+        printed = capsys.readouterr().out
+        assert not set(printed) & {"\x1b", "\u202e"}, form
+        assert form is not Format.HTML or printed.count("<script") == 1, "the page's own"
+        commands = [line for line in printed.splitlines() if line.lstrip().startswith("::")]
+        assert form is not Format.GITHUB or len(commands) == 3, "one for each finding"
+    document = strict((project / "r" / "report.sarif").read_text(encoding="utf-8"))
+    assert [error.message for error in validator().iter_errors(document)] == []
+    assert list(breaches(document)) == []
+    assert main(["diff", files[0], f"{EVIL}.onnx"]) == 2
+    assert not set(capsys.readouterr().err) & {"\x1b", "\u202e"}
+
+
+def test_a_baseline_of_another_tool_or_without_an_end_is_refused(project: Path, capsys: Any) -> None:
+    other = {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "ESLint"}}, "results": []}]}
+    (project / "other.sarif").write_text(json.dumps(other), encoding="utf-8")
+    (project / "cut.sarif").write_text(json.dumps(other)[:-9], encoding="utf-8")
+    said = {"other.sarif": "not of 'ESLint'", "cut.sarif": "not JSON", "/dev/zero": "too much", "models": "directory"}
+    for baseline, text in said.items():
+        assert main(["diff", "models/old.onnx", "models/new.onnx", "--baseline", baseline, "--sarif", "x.sarif"]) == 2
+        assert text in capsys.readouterr().err
+    assert not (project / "x.sarif").exists()
