@@ -87,7 +87,6 @@ def source_of(request: Request) -> Source:
 
 def export_source(request: Request, source: Source, options: Options, log: Log) -> str:
     """All stages after the loading; returns the summary."""
-    from exporter import ExportError
     from exporter.cli.prediction import prediction_of
     from exporter.cli.repro import repro_of
     from exporter.cli.summary import summary_of
@@ -97,11 +96,9 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
         options = replace(options, weights=source.weights)
     program = exported(source, options, log, typed=bool(request.input or request.inputs))
     try:
-        files = saved(program, request.output, EXTERNAL_DATA[request.external_data])
+        files = saved(program, request.output, log, EXTERNAL_DATA[request.external_data])
     except OSError as error:
         raise UsageError(f"'{request.output}' cannot be written: {one_line(error)}; name another place.") from error
-    except ExportError as error:
-        raise Stop(log, "save") from error
     with ranks.to_validate(program, source, log) if request.validate else nullcontext(source) as subject:
         if subject is None or ranks.follows():
             return ""
@@ -125,12 +122,16 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
     return "\n".join([summary_of(program.model, files, validation, log), *lines])
 
 
-def saved(program: OnnxProgram, path: Path, external_data: Any = "auto") -> Sequence[Path]:
-    """Writes the model; returns its files. Raises UsageError for a checkpoint that cannot be read, and OSError."""
+def saved(program: OnnxProgram, path: Path, log: Log, external_data: Any = "auto") -> Sequence[Path]:
+    """Writes the model; returns its files. Raises UsageError for a checkpoint that cannot be read, Stop where a rank
+    is lost, and OSError."""
+    from exporter import ExportError
     from exporter.weights import CheckpointError
 
     try:
         return program.save(path, external_data=external_data)
+    except ExportError as error:
+        raise Stop(log, "save") from error
     except CheckpointError as error:
         raise UsageError(f"--weights {error}") from error
 

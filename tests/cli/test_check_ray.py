@@ -33,17 +33,26 @@ def bad():
     return Branching(), (torch.ones(2, 4),)
 
 
+def sharded():
+    from torch.distributed.fsdp import fully_shard
+
+    torch.distributed.init_process_group("gloo")
+    torch.manual_seed(0)
+    return fully_shard(torch.nn.Linear(4, 3).eval()), (torch.ones(2, 4),)
+
+
 def dies():
     os.kill(os.getpid(), 9)
 """
 NAMES = ("good", "bad", "dies")
+SHARDED = '[[model]]\nname = "sharded"\nsource = "nets.py:sharded"\nranks = 2\n'
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "nets.py").write_text(NETS)
     tables = (f'[[model]]\nname = "{name}"\nsource = "nets.py:{name}"\n' for name in NAMES)
-    (tmp_path / "fxport.toml").write_text("\n".join(tables))
+    (tmp_path / "fxport.toml").write_text("\n".join((*tables, SHARDED)))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -58,11 +67,12 @@ def findings(project: Path, capsys: Output, *options: str) -> list[tuple[object,
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_the_same_rows_and_files(project: Path, capsys: Output) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'fxport[ray]'")
-    model = project / ".fxport" / "models" / "good.onnx"
-    local, file = findings(project, capsys), model.read_bytes()
-    model.unlink()
+    models = [project / ".fxport" / "models" / f"{name}.onnx" for name in ("good", "sharded")]
+    local, files = findings(project, capsys), [model.read_bytes() for model in models]
+    for model in models:
+        model.unlink()
     assert findings(project, capsys, "--executor", "ray", "--jobs", "2") == local
-    assert model.read_bytes() == file
+    assert [model.read_bytes() for model in models] == files
     assert [rule for rule, *_ in local] == ["FXP1002", "FXP9003"]
 
 

@@ -1,6 +1,7 @@
 """`--executor ray`: the same work items on the nodes of a Ray cluster.
 
-The project's folder travels to the nodes. There each item runs in a local pool of one worker, so that its time limit,
+A model that several ranks hold gets an actor for each, with one process group. The project's folder travels to the
+nodes. There each item runs in a local pool of one worker, so that its time limit,
 its bound of memory and a crash are what they are on one machine; the result and the files of the model come back, with
 the paths of this machine.
 """
@@ -12,13 +13,14 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diagnostics.paths import write_whole
+from exporter.cli.check.group import free_port, members_of
 from exporter.cli.check.items import Task
 from exporter.cli.check.pool import Outcome, Pool, Stage
 from exporter.cli.usage import UsageError
@@ -69,20 +71,25 @@ class Cluster:
 
     def _outcomes(self, ray: ModuleType, waiting: list[Task], jobs: int) -> Iterator[Outcome | Stage]:
         remote = ray.remote(max_retries=0)(checked)
-        running: dict[Any, tuple[Task, float]] = {}
+        running: dict[Any, tuple[Task, float, ExitStack]] = {}
         while waiting or running:
             while waiting and len(running) < jobs:
-                task = waiting.pop(0)
-                sent = remote.options(name=task.item.id, memory=task.terms.memory).remote(task)
-                running[sent] = (task, time.monotonic())
+                task, held = waiting.pop(0), ExitStack()
+                if task.item.ranks > 1:
+                    sent = held.enter_context(in_a_group(ray, task))
+                else:
+                    sent = remote.options(name=task.item.id, memory=task.terms.memory).remote(task)
+                running[sent] = (task, time.monotonic(), held)
                 yield Stage(task, "cluster")
             (done, *_), _ = ray.wait(list(running), num_returns=1)
-            task, start = running.pop(done)
-            try:
-                yield self._home(task, ray.get(done))
-            except ray.exceptions.RayError as error:
-                reason = f"its node or its process was lost: {str(error).strip().splitlines()[0]}"
-                yield Outcome(task, None, reason, time.monotonic() - start)
+            task, start, held = running.pop(done)
+            with held:
+                try:
+                    outcome = self._home(task, ray.get(done))
+                except ray.exceptions.RayError as error:
+                    reason = f"its node or its process was lost: {str(error).strip().splitlines()[0]}"
+                    outcome = Outcome(task, None, reason, time.monotonic() - start)
+            yield outcome
 
     def _home(self, task: Task, sent: Sent) -> Outcome:
         """The outcome with the model's files written here."""
@@ -91,6 +98,44 @@ class Cluster:
             write_whole(path.with_name(name), content)
         result = None if sent.result is None else json.loads(sent.result.replace(HERE, str(self.folder)))
         return Outcome(task, result, sent.reason, sent.seconds)
+
+
+@contextmanager
+def in_a_group(ray: ModuleType, task: Task) -> Iterator[Any]:
+    """An actor for each rank, all at once; gives the reference to what rank 0 sends. They end with the context."""
+    placed = import_module("ray.util").placement_group([{"CPU": 1}] * task.item.ranks)
+    strategy = import_module("ray.util.scheduling_strategies").PlacementGroupSchedulingStrategy(placed)
+    kind = ray.remote(max_restarts=0, num_cpus=1)(Rank)
+    actors = [
+        kind.options(scheduling_strategy=strategy, memory=task.terms.memory).remote() for _ in range(task.item.ranks)
+    ]
+    gathering = ray.remote(num_cpus=0, max_retries=0)(led)
+    try:
+        yield gathering.options(name=task.item.id).remote(task, actors)
+    finally:
+        for actor in actors:
+            ray.kill(actor)
+        import_module("ray.util").remove_placement_group(placed)
+
+
+class Rank:
+    """An actor: one rank of a model that several hold."""
+
+    def meeting_point(self) -> tuple[str, int]:
+        """Where the store of the group can listen on this node."""
+        return import_module("ray.util").get_node_ip_address(), free_port()
+
+    def checked(self, task: Task) -> Sent:
+        return checked(task)
+
+
+def led(task: Task, actors: Sequence[Any]) -> Sent:
+    """Brings the ranks together, and waits for what rank 0 has found."""
+    ray = imported()
+    address, port = ray.get(actors[0].meeting_point.remote())
+    members = members_of(task, address, port, apart=True)
+    sent = [actor.checked.remote(member) for actor, member in zip(actors, members, strict=True)]
+    return ray.get(sent[0])
 
 
 HERE = "\N{OBJECT REPLACEMENT CHARACTER}fxport-project"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +17,7 @@ from exporter.cli.check.faces import GOOD
 from exporter.cli.check.items import Task, tasks_of
 from exporter.cli.check.manifest import load
 from exporter.cli.check.merge import log_of
-from exporter.cli.check.pool import Outcome
+from exporter.cli.check.pool import Outcome, Pool
 from exporter.cli.check.rows import EXPECTED, Row, Verdict, row_of
 from exporter.cli.check.work import result_of
 from exporter.cli.edge import Report
@@ -63,13 +64,26 @@ class ManifestItem(pytest.Item):
 
     def row(self) -> Row:
         """The check, in the folder of the manifest. Modules of one file are imported once a session."""
+        if self.task.item.ranks > 1:
+            return self.told(self.of_ranks())
         folder, start = self.path.parent, time.perf_counter()
         modules = self.session.stash.setdefault(MODULES, {})
         with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as made:
             patch.chdir(folder)
             result = result_of(self.task.item, Path(made) / "model.onnx", modules, lambda _: None)
-        outcome = Outcome(self.task, result, None, time.perf_counter() - start)
-        return row_of(outcome, folder, self.report.fail_on).told(self.report.levels, self.report.fail_on)
+        return self.told(Outcome(self.task, result, None, time.perf_counter() - start))
+
+    def of_ranks(self) -> Outcome:
+        """The check of a model that several processes hold: in a process for each."""
+        with tempfile.TemporaryDirectory() as made:
+            pool = Pool(self.path.parent.resolve(), lambda _: Path(made) / "model.onnx")
+            with closing(pool.run([self.task], 1)) as events:
+                return next(event for event in events if isinstance(event, Outcome))
+
+    def told(self, outcome: Outcome) -> Row:
+        """The row of an outcome, as the manifest wants to hear of it."""
+        row = row_of(outcome, self.path.parent, self.report.fail_on)
+        return row.told(self.report.levels, self.report.fail_on)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # Any: pytest's own
         if isinstance(excinfo.value, ManifestFailed):

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from diagnostics.rules import RULES
 from exporter.cli.check.manifest import Budget, Choices, Manifest, Model
 from exporter.cli.usage import UsageError, did_you_mean
 from exporter.options import DEFAULT_OPSET
+
+if TYPE_CHECKING:
+    from exporter.cli.check.group import Member
 
 T = TypeVar("T")
 
@@ -44,6 +47,7 @@ class Item:
     rtol: float | None = None
     runs: int = 0
     depends: tuple[str, ...] = ()
+    ranks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +65,11 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An item and its terms."""
+    """An item and its terms; of a model that several ranks hold, what one rank, the `member`, does of it."""
 
     item: Item
     terms: Terms
+    member: Member | None = None
 
 
 def tasks_of(manifest: Manifest, names: Sequence[str] = ()) -> list[Task]:
@@ -108,6 +113,7 @@ def tasks_of_model(model: Model, defaults: Choices) -> list[Task]:
             rtol=said(model.rtol, defaults.rtol, None),
             runs=runs,
             depends=tuple(model.depends),
+            ranks=model.ranks,
         )
         found.append(Task(item, terms))
     return found

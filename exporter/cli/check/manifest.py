@@ -87,6 +87,8 @@ class Model(Choices):
     """A checkpoint with the weights: safetensors, an index of shards, torch.save, or a folder of them."""
     fake: bool = False
     """Make the model without memory for its weights; `weights` has them."""
+    ranks: Annotated[int, Field(ge=1)] = 1
+    """Processes that hold the model together, each of which calls `source`; such a model is not timed."""
     input_names: list[str] | None = None
     """Names of the flattened inputs."""
     output_names: list[str] | None = None

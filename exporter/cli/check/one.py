@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diagnostics import Log
+from exporter.cli import ranks
 from exporter.cli.request import exported, saved, with_weights_to_run
 from exporter.cli.source import Source
 from exporter.cli.validation import Tolerances, require_provider, validation_of
@@ -42,15 +43,29 @@ def check_one(
     *,
     isolate: bool = True,
     hard: bool = False,
-) -> Checked:
-    """Raises Stop where there is no model, its findings in the log; UsageError for inputs that make no sense, OSError
+) -> Checked | None:
+    """What was made; None on a rank that only takes part, see `exporter.cli.ranks`.
+
+    Raises Stop where there is no model, its findings in the log; UsageError for inputs that make no sense, OSError
     where `path` cannot be written. `isolate` runs ONNX Runtime in a process of its own; `hard` also tries hard values.
     """
     require_provider(provider)
     program = exported(source, options, log)
-    files = saved(program, path)
-    ready = with_weights_to_run(source, program, log, spread=False)
-    validation = ready and validation_of(
-        path, source, ready, provider, log, tolerances=tolerances, isolate=isolate, options=options, hard=hard
-    )
+    files = saved(program, path, log)
+    with ranks.to_validate(program, source, log) as subject:
+        if subject is None:
+            return None
+        spread = subject is not source
+        ready = with_weights_to_run(subject, program, log, spread=spread)
+        validation = ready and validation_of(
+            path,
+            subject,
+            ready,
+            provider,
+            log,
+            tolerances=tolerances,
+            isolate=isolate,
+            options=None if spread else options,
+            hard=hard,
+        )
     return Checked(path, files, program, validation, log)

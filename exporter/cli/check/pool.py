@@ -12,11 +12,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO, Any
 
+from exporter.cli.check.group import LOOPBACK, free_port, members_of
 from exporter.cli.check.items import Task
 from ort_runner.child import how_it_ended
 from ort_runner.failures import tidy
@@ -97,7 +100,7 @@ class Worker:
         """Take tasks until there are none; what goes wrong here itself goes to the pool."""
         try:
             while not self._ended:
-                self._pool.events.put(self._run(self._pool.tasks.get_nowait()))
+                self._pool.events.put(self._check(self._pool.tasks.get_nowait()))
         except Empty:
             self.end()
         except BaseException as error:  # noqa: BLE001 - a thread has no caller: the pool's raises it
@@ -120,6 +123,28 @@ class Worker:
             self._errors.close()
             self._errors = None
 
+    def _check(self, task: Task) -> Outcome:
+        """The outcome of a task; of a model that several ranks hold, that of rank 0, with a worker for each other."""
+        if task.item.ranks == 1 or task.member is not None:
+            return self._run(task)
+        members = members_of(task, LOOPBACK, free_port(), apart=False)
+        workers = [Worker(self._pool) for _ in members]  # new ones, so that the ranks have the same behind them
+        self._pool.workers += workers
+        with ExitStack() as pipes, ThreadPoolExecutor(len(members)) as threads:
+            first, *rest = [
+                threads.submit(worker._run, member) for worker, member in zip(workers, members, strict=True)
+            ]
+            try:
+                lost = _first_lost(first, rest)
+            finally:
+                for worker in workers:
+                    if worker._process is not None:
+                        pipes.enter_context(worker._process.stdout)  # type: ignore[arg-type]  # it is a pipe
+                    worker.end()
+            outcome = first.result()
+        reason = outcome.reason if lost is None else f"rank {rest.index(lost) + 1}: {lost.result().reason}"
+        return replace(outcome, task=task, reason=reason)
+
     def _run(self, task: Task) -> Outcome:
         process = self._process or self._start()
         start, told = time.monotonic(), self._position()
@@ -133,7 +158,7 @@ class Worker:
             for message in self._messages(process):
                 if "pid" in message:
                     self._child = message["pid"]
-                elif "stage" in message:
+                elif "stage" in message and (task.member is None or task.member.rank == 0):
                     self._pool.events.put(Stage(task, message["stage"]))
                 elif "result" in message:
                     result = message["result"]
@@ -184,6 +209,7 @@ class Worker:
             "folder": str(self._pool.folder),
             "memory": task.terms.memory,
             "libraries": list(self._pool.libraries),
+            "member": asdict(task.member) if task.member else None,
         }
         with contextlib.suppress(OSError):  # it is gone: its end is seen where its answers end
             process.stdin.write(json.dumps(request) + "\n")  # type: ignore[union-attr]
@@ -220,6 +246,18 @@ class Worker:
         lines = self._errors.read().decode(errors="replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f"; its last words: {tidy(last)}" if last else ""
+
+
+def _first_lost(first: Future[Outcome], rest: Sequence[Future[Outcome]]) -> Future[Outcome] | None:
+    """Waits until rank 0 is done and the others have heard of it, or until one of them ends without a result."""
+    waiting = {first, *rest}
+    while first in waiting:
+        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        lost = next((each for each in done if each is not first and each.result().result is None), None)
+        if lost is not None and first in waiting:
+            return lost
+    wait(rest, PATIENCE)
+    return None
 
 
 def _environment() -> dict[str, str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from diagnostics import Log, Stop, rules, sarif
 from diagnostics.source import place_of_exception
+from exporter.cli import ranks
 from exporter.cli.check.facts import Facts, facts_of
 from exporter.cli.check.items import Item
 from exporter.cli.check.one import Checked, check_one
@@ -44,7 +45,8 @@ def result_of(
     log = Log(progress=lambda name, *_: stage(name))
     facts = failure = None
     try:
-        facts = asdict(measured(item, path, modules, log))
+        found = measured(item, path, modules, log)
+        facts = None if found is None else asdict(found)
     except Stop:
         pass  # its findings are in the log
     except KeyboardInterrupt:
@@ -64,8 +66,8 @@ def about(item: Item, failure: str | None = None) -> sarif.About:
     return sarif.About(model=item.id, run="check", failure=failure, version=metadata.version("fxport"))
 
 
-def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) -> Facts:
-    """The stages of a check, a line each. Raises Stop where there is no model."""
+def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) -> Facts | None:
+    """The stages of a check, a line each; None on a rank that writes nothing. Raises Stop where there is no model."""
     import torch
 
     from exporter.options import Options
@@ -82,18 +84,24 @@ def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) 
         )
         samples = [Path(name) for name in item.samples]
         source = with_dynamic(with_inputs(loaded(item, modules), item.inputs, samples), item.dynamic)
-    checked = check_one(
-        source,
-        options,
-        path,
-        item.provider,
-        log,
-        Tolerances(item.atol, item.rtol),
-        isolate=False,
-        hard=item.adversarial,
+    checked = (
+        None
+        if ranks.is_left_to_rank_0(source)
+        else check_one(
+            source,
+            options,
+            path,
+            item.provider,
+            log,
+            Tolerances(item.atol, item.rtol),
+            isolate=False,
+            hard=item.adversarial,
+        )
     )  # this process is one of its own already
+    if checked is None:
+        return None
     latency = eager = None
-    if item.runs and checked.validation and checked.validation.passed:
+    if item.runs and item.ranks == 1 and checked.validation and checked.validation.passed:
         with log.stage("time"):
             latency, eager = timed(source, checked, item.runs)
     return facts_of(checked, latency, eager)

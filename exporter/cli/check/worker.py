@@ -5,7 +5,8 @@ much memory: then only that process ends, and the next item gets a new one for t
 files never meet: what one imports, registers or changes is unknown to the other. Where there is no safe fork (not
 Linux), items run in the worker itself.
 
-Requests, a line of JSON each: {"item": …, "path": …, "folder": …, "memory": bytes or null, "libraries": [modules]}.
+Requests, a line of JSON each: {"item": …, "path": …, "folder": …, "memory": bytes or null, "libraries": [modules],
+"member": the rank that this process is, or null}.
 Answers: {"ready": true}; then for each item {"pid": …}, {"stage": …}…, {"result": …}, {"ended": exit code}.
 """
 
@@ -25,6 +26,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
+from exporter.cli.check.group import Member
 from exporter.cli.check.items import Item
 from exporter.cli.check.traces import Traces
 from exporter.cli.check.work import result_of
@@ -98,6 +100,8 @@ class Bench:
         fields: Request = {name: tuple(v) if isinstance(v, list) else v for name, v in request["item"].items()}
         item = Item(**fields)
         path = Path(request["path"])
+        if request["member"]:  # this process does nothing else, then
+            os.environ.update(Member(**request["member"]).environment)
         with self._traces:
             result = result_of(item, path, self._modules, lambda name: say(self._answers, {"stage": name}))
         made_of = {"files": self._traces.files(item, path), "libraries": self._traces.libraries()}
