@@ -187,6 +187,8 @@ def _resize(op: Op, x: Value, axes: Mapping[int, Axis], mode: str, antialias: bo
     """Resize of some axes; the scales are exact, or else the sizes say them."""
     scales = op.const([axis.scale for axis in axes.values()], dtype=FLOAT) if by_factor else None
     sizes = () if by_factor else (op.shape([axis.count for axis in axes.values()]),)
+    for each in sizes:
+        each.shape = ir.Shape([len(axes)])  # in the body of a Scan, ONNX's checker takes an unknown number for 0
     return op.Resize(
         x,
         None,

@@ -196,14 +196,14 @@ ROWS: tuple[Architecture, ...] = (
     *rows(
         "Seq2SeqLM",
         """
-        bart blenderbot blenderbot-small longt5 m2m_100 marian mbart mt5 mvp pegasus plbart prophetnet
+        bart blenderbot blenderbot-small longt5 m2m_100 marian mbart mt5 mvp pegasus plbart prophetnet t5 umt5
         """,
     ),
     *rows(
         "MaskedLM",
         """
-        albert bert camembert data2vec-text deberta distilbert electra ernie esm eurobert flaubert fnet gte
-        jina_embeddings_v3 megatron-bert nomic_bert rembert roberta roberta-prelayernorm roc_bert roformer
+        albert bert camembert data2vec-text deberta deberta-v2 distilbert electra ernie esm eurobert flaubert fnet gte
+        jina_embeddings_v3 megatron-bert modernbert nomic_bert rembert roberta roberta-prelayernorm roc_bert roformer
         ultrabert xlm xlm-roberta xlm-roberta-xl
         """,
     ),
@@ -268,6 +268,7 @@ ROWS: tuple[Architecture, ...] = (
     ),
     Architecture("lfm2_moe", "CausalLM", {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1}),
     Architecture("mamba2", "CausalLM", {"num_heads": 8, "head_dim": 8, "n_groups": 2, "expand": 2}),
+    Architecture("nemotron_h", "CausalLM", {"n_groups": 1, "mamba_num_heads": 4, "mamba_head_dim": 16}),
     Architecture("mpt", "CausalLM", {"expansion_ratio": 2}),
     Architecture("recurrent_gemma", "CausalLM", {"num_hidden_layers": 3}),
     Architecture("rwkv", "CausalLM", {"context_length": 64}),

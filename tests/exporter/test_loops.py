@@ -124,6 +124,24 @@ class Parts(nn.Module):
         return torch.cat(rows), torch.cat(whole, 0), torch.stack(sums)
 
 
+class Placed(nn.Module):
+    """Parts of each row written at places that a tensor tells, one read again: a table resized for each picture."""
+
+    def forward(self, x: Tensor, shapes: Tensor) -> Tensor:
+        table = torch.arange(64.0).reshape(1, 4, 4, 4).sin()
+        out = torch.empty(x.shape)
+        for i in range(shapes.shape[0]):
+            height, width = shapes[i].tolist()
+            torch._check(height > 0)
+            torch._check(width > 0)
+            torch._check(height * width <= x.shape[1])
+            resized = nn.functional.interpolate(table, (height, width), mode="bilinear", antialias=True)
+            out[i, : height * width] = resized.reshape(4, height * width).transpose(0, 1)
+            out[i, height * width :] = out[i, 0] * 2
+        return x + out
+
+
+GRIDS = torch.tensor([[1, 3], [1, 2]]), torch.tensor([[2, 2], [1, 4], [1, 1], [1, 5]])
 COUNTS = torch.tensor([[1, 0], [0, 1]]), torch.tensor([[1, 1], [0, 1], [1, 0]])
 LENGTHS = torch.tensor([3, 2]), torch.tensor([2, 5, 3, 4])
 
@@ -135,6 +153,7 @@ CASES = {
         {"x": {0: "b", 1: "t"}, "lengths": {0: "b"}},
     ),
     "parts": (Parts, (X, COUNTS[0]), (LONG[:, :3], COUNTS[1]), {"x": {0: "n"}, "counts": {0: "b"}}),
+    "placed": (Placed, (X, GRIDS[0]), (LONG, GRIDS[1]), {"x": {0: "b", 1: "t"}, "shapes": {0: "b"}}),
     "recurrent": (Recurrent, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
     "writing": (Writing, (X, X[..., 0]), (LONG, LONG[..., 0]), {"x": {0: "b", 1: "t"}, "y": {0: "b", 1: "t"}}),
     "backwards": (Backwards, (X,), (LONG,), {"x": {0: "t", 1: "b"}}),

@@ -15,7 +15,7 @@ import torch
 import ort_runner
 from diagnostics import Level, Log
 from exporter import ExportError, export, reference
-from tests.cases import models
+from tests.cases import models, texts_with_more
 from tests.cases import pictures_and_sounds as pictures_and_sounds_
 from tests.cases.models import Example, ModelCase
 
@@ -30,7 +30,7 @@ def rows() -> Iterator[Any]:
 
 def pictures_and_sounds() -> Iterator[Any]:
     """One in ten of them in the usual run, all of them with --slow."""
-    for row in pictures_and_sounds_.CASES:
+    for row in (*pictures_and_sounds_.CASES, *texts_with_more.CASES):
         marks = [pytest.mark.xfail(reason=row.known_gap, strict=True)] if row.known_gap else []
         if zlib.crc32(row.name.encode()) % 10:
             marks.append(pytest.mark.slow)

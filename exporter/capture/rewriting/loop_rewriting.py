@@ -45,6 +45,10 @@ FORBIDDEN = (
 )
 
 
+CHECKS = ("_check", "_check_is_size", "_check_value", "torch_compilable_check")
+"""Functions that do nothing but raise errors."""
+
+
 def rewritten(source: str, code: CodeType, lines: set[int], calls: bool = True) -> CodeType | None:
     """The code of the function with its loops and branches at these lines rewritten; None where none of them can be.
 
@@ -122,8 +126,10 @@ class _Rewriting:
         self.check()
         self.rows: list[tuple[ast.expr, ast.expr]] = []
         self.given: list[tuple[str, ast.stmt]] = []  # name of what a turn gives, what is done with it afterwards
+        self.changed: dict[str, str] = {}  # tensors that each turn changes one row of, and what the row is called
         body = [self.turned(copy.deepcopy(node)) for node in self.source]
-        self.body = [_Rows(self).visit(node) for node in body]
+        copies = [ast.parse(f"{row} = {row}.clone()").body[0] for row in self.changed.values()]
+        self.body = [*copies, *(_Rows(self).visit(node) for node in body)]
         first = read_first(self.source) & self.bound
         self.last = sorted((self.after & self.bound) - first)
         self.carried = sorted(first)
@@ -157,7 +163,7 @@ class _Rewriting:
     def appended(self, node: ast.Expr) -> ast.stmt:
         """`ys.append(y)`, as often as the loop turns: the only call whose effect on a name is understood."""
         call = node.value
-        if isinstance(call, ast.Constant):
+        if isinstance(call, ast.Constant) or (isinstance(call, ast.Call) and _name_of(call.func) in CHECKS):
             return node
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "append"):
             raise NoScanError
@@ -175,13 +181,52 @@ class _Rewriting:
             raise NoScanError
         held = target.value.id
         index = self.marked(_elements(target.slice))
-        if index is None or held in self.bound or self.uses(held) != 1:
+        if held in self.bound:
             raise NoScanError
+        if index is None or self.uses(held) != 1:
+            return self.changing(node, target, held)
         name = self.name("out", len(self.given))
+        self.given.append((name, self.write(held, index, name)))
+        return self.assigned(node, name, node.value)
+
+    def write(self, held: str, index: ast.expr, name: str) -> ast.stmt:
         after = _statement(f"{STEPS}.write({held}, 0, {self.name('turns')}, {name})")
         after.value.args[1] = index  # type: ignore[attr-defined]  # a call was parsed
-        self.given.append((name, after))
-        return self.assigned(node, name, node.value)
+        return after
+
+    def changing(self, node: ast.Assign, target: ast.Subscript, held: str) -> ast.stmt:
+        """`ys[t, :n] = y`: the turn changes a copy of the row, of which alone the body speaks, and gives that."""
+        if held not in self.changed:
+            nodes = [each for top in self.source for each in ast.walk(top)]
+            parts = [each for each in nodes if isinstance(each, ast.Subscript) and ast.unparse(each.value) == held]
+            places = [self.read(each) for each in parts]
+            if len(parts) != self.uses(held) or None in places or len({ast.dump(each) for each in places if each}) != 1:
+                raise NoScanError
+            row = self.changed[held] = self.name("row", len(self.rows))
+            self.rows.append((ast.Name(held, ast.Load()), places[0]))  # type: ignore[arg-type]  # none is None
+            self.given.append((row, self.write(held, places[0], row)))  # type: ignore[arg-type]  # as above
+        return ast.copy_location(ast.Assign([self.of_row(self.changed[held], target)], node.value), node)
+
+    def read(self, node: ast.Subscript) -> ast.expr | None:
+        """The index of the row that is read in `x[t, ...]`; what is done to the row is left: `x[t, :n]` is `x[t][:n]`.
+
+        After an ellipsis the axis of the loop's variable is counted from the end, and all of the index is needed.
+        """
+        elements = _elements(node.slice)
+        turn = next((i for i, each in enumerate(elements) if self.is_turn(each)), len(elements))
+        counted = any(isinstance(each, ast.Constant) and each.value is ... for each in elements[:turn])
+        return self.marked(elements if counted else [*map(_uncut, elements[:turn]), *elements[turn : turn + 1]])
+
+    def of_row(self, name: str, node: ast.Subscript) -> ast.expr:
+        """What of the row `name` an index of the whole tensor means."""
+        kept = [each for each in _elements(node.slice) if not self.is_turn(each) or self.is_window(each)]
+        rest: list[ast.expr] = [ast.Constant(None) if self.is_window(each) else each for each in kept]
+        stored = isinstance(node.ctx, ast.Store)
+        row = ast.copy_location(ast.Name(name, ast.Load()), node)
+        if not rest and not stored:
+            return row
+        index = ast.Tuple(rest or [ast.Constant(...)], ast.Load())
+        return ast.copy_location(ast.Subscript(row, index, node.ctx), node)
 
     def uses(self, name: str) -> int:
         """How often the body speaks of a name, other than of what stays: its dtype, its device."""
@@ -271,27 +316,18 @@ class _Rows(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         of = self.rewriting
-        elements = _elements(node.slice)
-        index = of.marked(self.outer(elements)) if isinstance(node.ctx, ast.Load) and _is_path(node.value) else None
+        if isinstance(node.value, ast.Name) and node.value.id in of.changed:
+            return self.generic_visit(of.of_row(of.changed[node.value.id], node))
+        index = of.read(node) if isinstance(node.ctx, ast.Load) and _is_path(node.value) else None
         if index is None or loaded([node.value]) & (of.bound | {of.index}):
             return self.generic_visit(node)
         name = of.name("row", len(of.rows))
         of.rows.append((copy.deepcopy(node.value), index))
-        kept = [each for each in elements if not of.is_turn(each) or of.is_window(each)]
-        rest: list[ast.expr] = [ast.Constant(None) if of.is_window(each) else self.visit(each) for each in kept]
-        row = ast.copy_location(ast.Name(name, ast.Load()), node)
-        if not rest:
-            return row
-        return ast.copy_location(ast.Subscript(row, ast.Tuple(rest, ast.Load()), ast.Load()), node)
+        return self.generic_visit(of.of_row(name, node))
 
-    def outer(self, elements: list[ast.expr]) -> list[ast.expr]:
-        """The index without what a turn does to the row that it has read: `x[i, :n]` is `x[i][:n]`.
 
-        After an ellipsis the axis of the loop's variable is counted from the end, and all of the index is needed.
-        """
-        turn = next((i for i, each in enumerate(elements) if self.rewriting.is_turn(each)), len(elements))
-        counted = any(isinstance(each, ast.Constant) and each.value is ... for each in elements[:turn])
-        return elements if counted else [*map(_uncut, elements[:turn]), *elements[turn : turn + 1]]
+def _name_of(function: ast.expr) -> str | None:
+    return getattr(function, "attr", None) or getattr(function, "id", None)
 
 
 def _elements(index: ast.expr) -> list[ast.expr]:
