@@ -37,6 +37,7 @@ from exporter.capture.places import place_of_module
 from exporter.capture.regions import regions_noted
 from exporter.capture.rewriting.loops import keeping_loops
 from exporter.capture.scans import associative_scans_kept
+from exporter.capture.shared_reads import shared_reads_allowed
 from exporter.capture.sizes.conditions import ROUNDINGS
 from exporter.capture.sizes.dimensions import Comparison
 from exporter.capture.sizes.rehearsal import same_results
@@ -255,6 +256,7 @@ def non_strict(call: Call) -> ExportedProgram:
         needless_conversions_skipped(),
         packed_sequences_kept(),
         regions_noted(),
+        shared_reads_allowed(),
         masks_left_out(),
         parameters_unchecked(),
         sizes_shortened(),

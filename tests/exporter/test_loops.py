@@ -54,6 +54,22 @@ class Backwards(nn.Module):
         return torch.cat(found, 0)
 
 
+class Transposed(nn.Module):
+    """A weight and its transpose in one turn; the state begins as one element that stands for many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 4) / 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        spread = torch.eye(4).expand(x.shape[0], 4, 4)
+        found = []
+        for t in range(x.shape[1]):
+            spread = self.weight @ spread @ self.weight.T + 0.1 * torch.eye(4)
+            found.append((spread @ x[:, t, :, None])[..., 0])
+        return torch.stack(found, 1)
+
+
 class Pair(nn.Module):
     """Two loops, the first with two states of which one is a tuple; a branch on a number that is known."""
 
@@ -157,6 +173,7 @@ CASES = {
     "recurrent": (Recurrent, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
     "writing": (Writing, (X, X[..., 0]), (LONG, LONG[..., 0]), {"x": {0: "b", 1: "t"}, "y": {0: "b", 1: "t"}}),
     "backwards": (Backwards, (X,), (LONG,), {"x": {0: "t", 1: "b"}}),
+    "transposed": (Transposed, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
     "iterated": (Iterated, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
     "pair": (Pair, (X,), (LONG,), {"x": {0: "t", 1: "b"}}),
 }

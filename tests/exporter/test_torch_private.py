@@ -42,6 +42,8 @@ RELIED_ON: Mapping[str, tuple[str, ...] | None] = {
     "torch.utils.checkpoint:_checkpoint_without_reentrant_generator": VALUE,
     "torch._decomp.decompositions:_rnn_helper": VALUE,
     "torch._dynamo:OptimizedModule": VALUE,
+    "torch._dynamo.output_graph:AliasingInfo": ("has_aliasing", "msg"),
+    "torch._dynamo.output_graph:SubgraphTracer.has_aliasing": ("self",),
     "torch._functorch.eager_transforms:_jvp_with_argnums": ("func", "primals", "tangents", "argnums", "has_aux"),
     "torch._functorch.eager_transforms:_slice_argnums": VALUE,
     "torch._functorch.eager_transforms:_replace_args": VALUE,
