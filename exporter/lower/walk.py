@@ -303,10 +303,14 @@ class _Walk:
 
 
 def _with_nothing(fake: Any, result: Any) -> Any:
-    """The results of a lowering in the places of their fake values, which has None for an op that returns nothing."""
-    if not isinstance(fake, (tuple, list)) or len(fake) < 2 or fake[0] is not None:
+    """The results of a lowering in the places of their fake values, where an op that returns nothing has a None first.
+
+    An op that leaves its first result out has a None there, too, but its lowering gives as many.
+    """
+    results = tuple(result) if isinstance(result, (tuple, list)) else (result,)
+    if not isinstance(fake, (tuple, list)) or len(fake) < 2 or fake[0] is not None or len(results) == len(fake):
         return result
-    return (None, *(result if isinstance(result, (tuple, list)) else (result,)))
+    return (None, *results)
 
 
 def target_name(target: Any) -> str:
