@@ -34,6 +34,7 @@ _OWN_PACKAGES = ("diagnostics", "fx_passes", "exporter", "ort_runner")
 _TORCH_PACKAGES = ("torch", "torchgen", "functorch")
 _LIBRARY = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 _NOTEBOOK = ("<ipython-input", "<stdin>")
+_BINARY = re.compile(r"[\x00-\x08\x0e-\x1f]")  # what no source text holds, and each ONNX file begins with
 LONGEST_FILE = 100_000
 USER, LIBRARY, HIDDEN = "user", "library", "hidden"
 Span = tuple[int | None, int | None, int | None, int | None]  # as code.co_positions has it
@@ -133,7 +134,7 @@ def lines_of(path: str) -> Sequence[str]:
         lines = linecache.getlines(path)
     except (OSError, ValueError, MemoryError):  # ValueError: a null character in the path
         return ()
-    return lines if len(lines) <= LONGEST_FILE else ()
+    return () if len(lines) > LONGEST_FILE or _BINARY.search("".join(lines[:1])) else lines
 
 
 def line_at(path: str, line: int) -> str | None:

@@ -23,7 +23,7 @@ class Failure(Exception):
     def __init__(
         self, rule: Rule, facts: Mapping[str, object], *, node: str | None = None, fatal: bool = False
     ) -> None:
-        super().__init__(facts.get("error", rule.name))
+        super().__init__(facts.get("error") or facts.get("reason") or rule.name)
         self.rule, self.node, self.fatal = rule, node, fatal
         self.facts: Mapping[str, Any] = dict(
             facts

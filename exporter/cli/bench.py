@@ -13,6 +13,7 @@ from diagnostics import Log
 from exporter.cli import arguments
 from exporter.cli.edge import Report, run
 from exporter.cli.inputs import with_inputs
+from exporter.cli.model_file import model_of
 from exporter.cli.source import Source, load, one_line, require_file
 from exporter.cli.summary import size
 from exporter.cli.usage import UsageError
@@ -99,7 +100,6 @@ def bench(asked: Bench, log: Log) -> str:
 
 def inputs_of(path: Path, source: Source, against: str) -> dict[str, np.ndarray]:
     """The example inputs of SOURCE under the names of the file, matched by their order."""
-    import onnx_ir as ir
     from torch import nn
 
     from exporter.arrays import as_array
@@ -108,10 +108,7 @@ def inputs_of(path: Path, source: Source, against: str) -> dict[str, np.ndarray]
 
     if not isinstance(source.model, nn.Module):
         raise UsageError(f"'{against}' is no nn.Module, so PyTorch cannot be timed; name the model itself.")
-    try:
-        model = ir.load(path)
-    except Exception as error:  # protobuf and onnx_ir raise their own kinds for a foreign file
-        raise UsageError(f"'{path}' is no ONNX model: {one_line(error)}; name an .onnx file.") from error
+    model = model_of(path)
     import torch
 
     leaves = leaves_of(arguments_of(unwrapped(source.model), source.args or (), source.kwargs))

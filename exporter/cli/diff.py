@@ -14,6 +14,7 @@ from exporter.cli import arguments
 from exporter.cli.check.facts import contract_of, operators_of
 from exporter.cli.check.lock import differing
 from exporter.cli.edge import run
+from exporter.cli.model_file import model_of, require_weights
 from exporter.cli.reporting import Reporting, reports
 from exporter.cli.results import Numerics, numerics_of
 from exporter.cli.source import one_line, require_file
@@ -58,24 +59,20 @@ def command(
 
 def compare(old: Path, new: Path, log: Log, ran: Numerics | None = None) -> str:
     """Report each difference, of results where both are `ran`; returns the summary."""
-    before, after = loaded(old), loaded(new)
+    before, after = model_of(old), model_of(new)
+    for path in (old, new):
+        require_weights(path, log)
     place, counts = Place(str(new.resolve()), 1, 1), dict.fromkeys(COMPARISONS, 0)
     for what, comparison in COMPARISONS.items():
-        for rule, facts in comparison(before, after):
-            log.report(rule, at=place, **facts)
-            counts[what] += 1
+        try:
+            for rule, facts in comparison(before, after):
+                log.report(rule, at=place, **facts)
+                counts[what] += 1
+        except (OSError, ValueError) as error:  # weights with fewer bytes than their shape needs
+            raise UsageError(f"The {what} cannot be compared: {one_line(error)}; export the file again.") from error
     told = [f"{what}: {plural(count, 'difference') if count else 'equal'}" for what, count in counts.items()]
     numerics = numerics_of(ran, place, log) if ran else []
     return "\n".join([*told, *numerics, f"nodes: {count_nodes(before)} → {count_nodes(after)}"])
-
-
-def loaded(path: Path) -> ir.Model:
-    import onnx_ir as ir
-
-    try:
-        return ir.load(path)
-    except Exception as error:  # protobuf and onnx_ir raise their own kinds for a foreign file
-        raise UsageError(f"'{path}' is no ONNX model: {one_line(error)}; name an .onnx file.") from error
 
 
 def interface(old: ir.Model, new: ir.Model) -> Iterator[Change]:

@@ -15,9 +15,10 @@ from exporter.cli.attribution import Attribution
 from exporter.cli.dynamic import with_dynamic
 from exporter.cli.edge import run
 from exporter.cli.inputs import with_inputs
+from exporter.cli.model_file import model_of
 from exporter.cli.output import require_folder
 from exporter.cli.reporting import Reporting, reports
-from exporter.cli.source import load, one_line, require_file
+from exporter.cli.source import load, require_file
 from exporter.cli.usage import UsageError
 from exporter.cli.validation import ignore
 
@@ -75,7 +76,6 @@ class Comparison:
 
 def compare(asked: Comparison, log: Log) -> str:
     """Capture SOURCE for its names and sizes, run it, and hold the file against it; returns the summary."""
-    import onnx_ir as ir
 
     from exporter import Options
     from exporter.cli.repro import repro_of
@@ -84,10 +84,7 @@ def compare(asked: Comparison, log: Log) -> str:
     from exporter.cli.validation import require_provider, validation_of
 
     require_provider(asked.provider)
-    try:
-        model = ir.load(asked.path)
-    except Exception as error:  # protobuf and onnx_ir raise their own kinds for a foreign file
-        raise UsageError(f"'{asked.path}' is no ONNX model: {one_line(error)}; name an .onnx file.") from error
+    model = model_of(asked.path)
     with log.stage("load"):
         source = with_dynamic(with_inputs(load(asked.against), asked.input, asked.inputs), asked.dynamic)
         options = Options(lowerings=lowerings_of(asked.plugin))

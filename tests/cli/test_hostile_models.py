@@ -1,0 +1,132 @@
+"""ONNX files that are broken or mean harm, on the command line: a located finding or one line, and nothing read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import onnx.parser
+import pytest
+import torch
+
+from exporter import export
+from exporter.cli import main
+
+Output = pytest.CaptureFixture[str]
+HEADER = '<ir_version: 10, opset_import: ["" : 20, "mylib" : 1]>\n'
+CYCLE = "graph (float[2, 3] x) => (float[2, 3] output) { a = Add(x, b) b = Relu(a) output = Relu(b) }"
+CUSTOM = "graph (float[2, 3] x) => (float[2, 3] output) { output = mylib.Twist(x) }"
+HUGE = """graph (float[2, 3] x) => (float[99999999, 99999999] output) {
+    size = Constant<value = int64[2] {99999999, 99999999}>()
+    output = ConstantOfShape(size)
+}"""
+SOURCE = """\
+import torch
+
+def wide():
+    return torch.nn.Linear(3, 100).eval(), (torch.ones(2, 3),)
+"""
+
+
+def written(text: str) -> Callable[[Path, bytes], None]:
+    return lambda path, sound: path.write_bytes(onnx.parser.parse_model(HEADER + text).SerializeToString()) and None
+
+
+def with_weights_at(location: str) -> Callable[[Path, bytes], None]:
+    def make(path: Path, sound: bytes) -> None:
+        model = onnx.load_from_string(sound)
+        for tensor in model.graph.initializer:
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    entry.value = location
+        path.write_bytes(model.SerializeToString())
+
+    return make
+
+
+def cut(path: Path, sound: bytes) -> None:
+    path.write_bytes(sound[: len(sound) // 2])
+
+
+def too_long(path: Path, sound: bytes) -> None:
+    """Weights that claim to be a petabyte."""
+    model = onnx.load_from_string(sound)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "length":
+                entry.value = str(1 << 50)
+    path.write_bytes(model.SerializeToString())
+
+
+def declared_huge(path: Path, sound: bytes) -> None:
+    """A weight of 12 TB by its shape, with the bytes of a small one."""
+    model = onnx.load_from_string(sound)
+    tensor = model.graph.initializer[0]
+    del tensor.external_data[:]
+    tensor.data_location = onnx.TensorProto.DEFAULT
+    tensor.raw_data = bytes(1200)
+    tensor.dims[0] = 1 << 40
+    path.write_bytes(model.SerializeToString())
+
+
+ROWS = [
+    ("truncated", cut, 2, "is no ONNX model"),
+    ("empty", lambda path, sound: path.write_bytes(b""), 2, "is no ONNX model"),
+    ("absolute path", with_weights_at("/etc/passwd"), 1, "it is outside the model's folder"),
+    ("path upwards", with_weights_at("../secret.data"), 1, "it is outside the model's folder"),
+    ("link", with_weights_at("link.data"), 1, "it is outside the model's folder"),
+    ("no file", with_weights_at("nothing.data"), 1, "there is no such file"),
+    ("too long", too_long, 1, "but the model needs 1125899906842624"),
+    ("huge weight", declared_huge, 1, "exceeds the 2147483648 byte limit"),
+    ("cycle", written(CYCLE), 1, "not acyclic"),
+    ("custom operator", written(CUSTOM), 1, "mylib:Twist"),
+    ("huge result", written(HUGE), 1, "Failed to allocate memory"),
+]
+
+
+@pytest.fixture
+def sound(folder: Path) -> bytes:
+    """A sound model with its weights beside it, and a file outside of the folder that no model may read."""
+    inside = folder / "inside"
+    inside.mkdir()
+    (inside / "net.py").write_text(SOURCE)
+    (folder / "secret.data").write_bytes(bytes(1200))
+    (inside / "link.data").symlink_to(folder / "secret.data")
+    program = export(torch.nn.Linear(3, 100).eval(), (torch.ones(2, 3),))
+    program.save(inside / "sound.onnx", external_data=True)
+    return (inside / "sound.onnx").read_bytes()
+
+
+@pytest.mark.parametrize(("name", "make", "code", "said"), ROWS, ids=[row[0] for row in ROWS])
+def test_validate_and_diff(
+    sound: bytes,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Output,
+    name: str,
+    make: Callable[[Path, bytes], None],
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.chdir(folder / "inside")
+    make(Path("bad.onnx"), sound)
+    capsys.readouterr()
+    assert main(["validate", "bad.onnx", "--against", "net.py:wide", "--no-bisect"]) == code
+    told = capsys.readouterr()
+    assert said in told.out + told.err
+    if code == 1:
+        assert "--> bad.onnx:1:1" in told.out
+        assert "\\x" not in told.out  # a binary file has no line to show
+    ended = main(["diff", "sound.onnx", "bad.onnx"])
+    told = capsys.readouterr()
+    assert ended in (0, 1, 2)
+    if "folder" in said or "file" in said or "needs" in said:
+        assert ended == 1
+        assert said in told.out
+    assert "FXP9001" not in told.out
+
+
+def test_sound_weights_are_read(sound: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder / "inside")
+    assert main(["diff", "sound.onnx", "sound.onnx"]) == 0
