@@ -77,11 +77,11 @@ def placed_on(path: Path, provider: str, log: Log) -> str:
 
 def predicted_on(path: Path, provider: str, log: Log) -> str:
     """Look each node up in the table of the provider's kernels; returns the summary."""
-    from exporter.cli.diff import loaded
+    from exporter.cli.model_file import model_of
     from exporter.cli.prediction import prediction_of
     from exporter.placement import predicted
 
-    model = loaded(path)
+    model = model_of(path)
     with log.stage("place"):
         for op, place in predicted(model, provider).elsewhere:
             at = place or Place(str(path), 1, 1)

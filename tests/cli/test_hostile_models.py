@@ -13,6 +13,8 @@ import torch
 from exporter import export
 from exporter.cli import main
 
+Make = Callable[[Path, bytes], object]
+"""Writes a file, given the bytes of a sound one."""
 Output = pytest.CaptureFixture[str]
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "mylib" : 1]>\n'
 CYCLE = "graph (float[2, 3] x) => (float[2, 3] output) { a = Add(x, b) b = Relu(a) output = Relu(b) }"
@@ -29,11 +31,14 @@ def wide():
 """
 
 
-def written(text: str) -> Callable[[Path, bytes], None]:
-    return lambda path, sound: path.write_bytes(onnx.parser.parse_model(HEADER + text).SerializeToString()) and None
+def written(text: str) -> Make:
+    def make(path: Path, sound: bytes) -> None:
+        path.write_bytes(onnx.parser.parse_model(HEADER + text).SerializeToString())
+
+    return make
 
 
-def with_weights_at(location: str) -> Callable[[Path, bytes], None]:
+def with_weights_at(location: str) -> Make:
     def make(path: Path, sound: bytes) -> None:
         model = onnx.load_from_string(sound)
         for tensor in model.graph.initializer:
@@ -105,7 +110,7 @@ def test_validate_and_diff(
     monkeypatch: pytest.MonkeyPatch,
     capsys: Output,
     name: str,
-    make: Callable[[Path, bytes], None],
+    make: Make,
     code: int,
     said: str,
 ) -> None:
