@@ -11,7 +11,7 @@ from exporter.lower.builder import Op, Value
 from exporter.lower.dtypes import HALVES
 from exporter.lower.registry import lowering
 from exporter.lower.symbols import Size
-from exporter.lowerings.interpolate import CUBIC, CUBIC_ANTIALIASED, Axis, nearest_indices, resampled
+from exporter.lowerings.interpolate import CUBIC, Axis, nearest_indices, resampled
 
 aten = torch.ops.aten
 
@@ -166,29 +166,26 @@ def _interpolated(op: Op, x: Value, factors: Factors, corners: bool, mode: str, 
 
 
 def _resampled(op: Op, x: Value, axes: Mapping[int, Axis], mode: str, antialias: bool) -> Value:
-    """Resize where its sizes and coordinates are PyTorch's, else a matrix of weights for each axis.
+    """Resize where its sizes, coordinates and accuracy are PyTorch's, else a matrix of weights for each axis.
 
-    Resize is not used for scale factors that float32 rounds, where ONNX Runtime may come to another size; for factors
-    that lead to a rounded size under antialiasing, which it scales otherwise; for antialiasing with aligned corners,
-    which ONNX does not know; and for DOUBLE, which it has in float32 alone.
+    Resize is not used for scale factors that float32 rounds, where ONNX Runtime may come to another size; for
+    antialiasing, where its error is ten times that of PyTorch; and for DOUBLE, which it has in float32 alone.
     """
     corners = any(axis.corners for axis in axes.values())
     by_factor = any(not axis.is_whole for axis in axes.values()) and not corners
-    misfit = by_factor and (antialias or any(axis.scale is None for axis in axes.values()))
-    if x.dtype != DOUBLE and not misfit and not (antialias and corners):
-        return _resize(op, x, axes, mode, antialias, by_factor)
+    misfit = by_factor and any(axis.scale is None for axis in axes.values())
+    if x.dtype != DOUBLE and not misfit and not antialias:
+        return _resize(op, x, axes, mode, by_factor)
     y = op.typed(op.cast(x, FLOAT), op.sizes(x)) if x.dtype in HALVES else x
     for place, axis in axes.items():
         y = resampled(op, y, place - op.rank(x), axis, mode, antialias)
     return op.const(y, like=x)
 
 
-def _resize(op: Op, x: Value, axes: Mapping[int, Axis], mode: str, antialias: bool, by_factor: bool) -> Value:
+def _resize(op: Op, x: Value, axes: Mapping[int, Axis], mode: str, by_factor: bool) -> Value:
     """Resize of some axes; the scales are exact, or else the sizes say them."""
     scales = op.const([axis.scale for axis in axes.values()], dtype=FLOAT) if by_factor else None
     sizes = () if by_factor else (op.shape([axis.count for axis in axes.values()]),)
-    for each in sizes:
-        each.shape = ir.Shape([len(axes)])  # in the body of a Scan, ONNX's checker takes an unknown number for 0
     return op.Resize(
         x,
         None,
@@ -197,7 +194,5 @@ def _resize(op: Op, x: Value, axes: Mapping[int, Axis], mode: str, antialias: bo
         axes=list(axes),
         mode=mode,
         coordinate_transformation_mode="align_corners" if any(axis.corners for axis in axes.values()) else None,
-        cubic_coeff_a=None if mode != "cubic" else CUBIC_ANTIALIASED if antialias else CUBIC,
-        antialias=1 if antialias else None,
-        exclude_outside=1 if antialias else None,
+        cubic_coeff_a=CUBIC if mode == "cubic" else None,
     )

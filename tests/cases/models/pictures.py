@@ -88,4 +88,17 @@ def shifted_windows() -> Example:
     return Example(ShiftedWindows(), (torch.randn(2, 3, 45, 66),), {}, (PICTURE,))
 
 
-CASES = tuple(ModelCase(build.__name__, build) for build in (same_padded, shifted_windows))
+class Preprocessed(nn.Module):
+    """Bytes to a picture of one size, antialiased, and from there to what a classifier is trained on."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.interpolate(x.float() / 255, (32, 32), mode="bilinear", antialias=True)
+        return (x[..., 2:30, 2:30] - 0.5) / 0.2
+
+
+def preprocessed() -> Example:
+    pictures = torch.randint(0, 256, (2, 3, 50, 60), dtype=torch.uint8)
+    return Example(Preprocessed(), (pictures,), {}, (PICTURE,))
+
+
+CASES = tuple(ModelCase(build.__name__, build) for build in (same_padded, shifted_windows, preprocessed))
