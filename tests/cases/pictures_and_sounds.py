@@ -24,12 +24,14 @@ GRAPH = ({0: "nodes"}, {1: "edges"})
 
 @dataclass(frozen=True)
 class Row:
-    """`build` is called after the seed is set. `known_gap` is a strict xfail that begins with the rule reported."""
+    """`build` is called after the seed is set. `known_gap` is a strict xfail that begins with the rule reported. A
+    `quick` row is part of the usual run."""
 
     name: str
     package: str
     build: Callable[[], Example]
     known_gap: str | None = None
+    quick: bool = False
 
 
 STAGES = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}

@@ -47,14 +47,14 @@ def row(model: str, config: str, inputs: Callable[[], Inputs], **fields: Any) ->
     return Row(model, "transformers", build)
 
 
-def described(model: str, config: str, count: int, fields: Mapping[str, Any], size: int = 32, **more: Any) -> Row:
+def described(model: str, config: str, count: int, fields: Mapping[str, Any], quick: bool = False, **more: Any) -> Row:
     """A text in which `count` ids stand for the parts of a picture. A field may be (config, fields of it)."""
 
     def build() -> Example:
         hf = import_module("transformers")
         ids = tokens(2, 5)
         ids = torch.cat([ids[:, :2], torch.full((2, count), IMAGE_ID), ids[:, 2:]], 1)
-        values = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "pixel_values": pixels(2, size)}
+        values = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "pixel_values": pixels(2, 32)}
         values |= {name: make() for name, make in more.items()}
         shapes = {"input_ids": TEXT, "attention_mask": TEXT, "pixel_values": BATCH, **dict.fromkeys(more, BATCH)}
         inner = {
@@ -63,7 +63,7 @@ def described(model: str, config: str, count: int, fields: Mapping[str, Any], si
         }
         return of_transformers(config, model, values, shapes, inner)
 
-    return Row(model, "transformers", build)
+    return Row(model, "transformers", build, quick=quick)
 
 
 def text() -> dict[str, tuple[Tensor, Any]]:
@@ -143,6 +143,7 @@ CASES = (
             "image_token_id": IMAGE_ID,
             "image_seq_length": 1,
         },
+        quick=True,
     ),
     described(
         "VipLlavaForConditionalGeneration",
