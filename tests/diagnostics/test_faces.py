@@ -86,6 +86,16 @@ def test_the_mark_stands_under_wide_characters_and_tabs(tmp_path: Path) -> None:
     assert line.mark.count("^") == len("relu(x)")
 
 
+def test_the_code_of_a_fix_is_that_of_the_file_whatever_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "m\nodel.py"
+    file.write_text("def f(x):\n    return x if x.sum() > 0 else -x\n", encoding="utf-8")
+    log = Log()
+    log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, Place(str(file), 2, 17, 28), detail="")
+    (finding,) = log.findings
+    shown = ["-    return x if x.sum() > 0 else -x", "+    return torch.where(x.sum() > 0, x, -x)"]
+    assert text.code_of(finding) == shown
+
+
 def test_a_file_that_is_gone_shows_what_was_captured() -> None:
     log = Log()
     log.report(rules.NO_ONNX_LOWERING, Place("/gone/m.py", 7, snippet="y = foo(x)"), op="foo")

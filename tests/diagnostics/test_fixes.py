@@ -78,6 +78,25 @@ ROWS = {
         {},
         "def f(x):\n    top = x.max()\n    return torch.where(top > 1, x / top, x)\n",
     ),
+    "chained": (
+        rules.DATA_DEPENDENT_CONTROL_FLOW,
+        "def f(x):\n    return x if «0 < float(x.mean()) < 1» else -x\n",
+        {},
+        "def f(x):\n    return torch.where((0 < x.mean()) & (x.mean() < 1), x, -x)\n",
+    ),
+    "any": (
+        rules.DATA_DEPENDENT_CONTROL_FLOW,
+        "def f(x):\n    return x if «any(row.sum() > 1 for row in x)» else -x\n",
+        {},
+        "def f(x):\n    return torch.where(torch.stack([row.sum() > 1 for row in x]).any(), x, -x)\n",
+    ),
+    "two results": (
+        rules.DATA_DEPENDENT_CONTROL_FLOW,
+        "def f(x):\n    if «x.sum() > 0»:\n        return x, -x\n    return -x, +x\n",
+        {},
+        "def f(x):\n    def on_true():\n        return x.clone(), -x\n\n    def on_false():\n        return -x, +x\n\n"
+        "    return torch.cond(x.sum() > 0, on_true, on_false)\n",
+    ),
     "print": (
         rules.CAPTURE_FELL_BACK,
         "def f(x):\n    print(«'{:f}'.format(x.sum())»)\n    return x\n",
@@ -157,6 +176,7 @@ NOTHING = {
     "an attribute changes": "def f(self, x):\n    if «x.sum() > 0»:\n        self.n = 1\n    return x\n",
     "a call in the branch": "def f(x):\n    if «x.sum() > 0»:\n        log(x)\n    return x\n",
     "a name of one branch": "def f(x):\n    if «x.sum() > 0»:\n        y = x\n        x = y\n    return x + y\n",
+    "a name of the condition": "def f(x):\n    while «(gap := x.sum()) > 0»:\n        x = x - gap\n    return x\n",
     "a loop that breaks": "def f(x):\n    while «x.sum() > 0»:\n        break\n    return x\n",
 }
 

@@ -166,7 +166,7 @@ def test_sarif_messages_have_only_our_own_links(nasty: str) -> None:
     log = Log()
     log.report(rules.NO_ONNX_LOWERING, Place("m.py", 1), op=nasty)
     message = to_sarif(log)["runs"][0]["results"][0]["message"]["text"]  # type: ignore[index]
-    assert not re.search(r"(?<!\\)\[[^\[\]]*\]\(", message)
+    assert "](" not in message
 
 
 def test_visible_keeps_what_can_be_seen() -> None:

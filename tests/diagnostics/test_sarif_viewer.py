@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from diagnostics import Log
+from diagnostics import Log, Place, rules
 from diagnostics.sarif import About, as_text, to_sarif
 from exporter import ExportError, export
 from tests.node import BROWSER, HEADLESS, module, needs_browser, requires
@@ -116,6 +116,17 @@ def browser(page: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
 
 
+def viewed(sarif: str, bundle: str, folder: Path) -> tuple[Path, str]:
+    """The page that shows a log, and what is in it once all its rows are unfolded."""
+    page = folder / "page.html"
+    page.write_text(
+        PAGE.format(*(text.replace("</script", r"<\/script") for text in (sarif, bundle, UNFOLD))), encoding="utf-8"
+    )
+    done = browser(page, "--dump-dom")
+    assert "Uncaught" not in done.stderr, done.stderr
+    return page, done.stdout[done.stdout.index('id="viewer"') : done.stdout.index('type="application/json"')]
+
+
 class Regions(HTMLParser):
     """What the viewer colours as the regions of results: the texts of the elements of its class `swcRegion`."""
 
@@ -141,12 +152,7 @@ class Regions(HTMLParser):
 
 
 def test_the_viewer_shows_rule_message_module_and_the_marked_part(sarif: str, bundle: str, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    page.write_text(
-        PAGE.format(*(text.replace("</script", r"<\/script") for text in (sarif, bundle, UNFOLD))), encoding="utf-8"
-    )
-    done = browser(page, "--dump-dom")
-    shown = done.stdout[done.stdout.index('id="viewer"') : done.stdout.index('type="application/json"')]
+    page, shown = viewed(sarif, bundle, tmp_path)
     text = html.unescape(re.sub(r"<[^>]+>", "", shown))
     regions = Regions(shown).texts
     for result in json.loads(sarif)["runs"][0]["results"]:
@@ -155,10 +161,32 @@ def test_the_viewer_shows_rule_message_module_and_the_marked_part(sarif: str, bu
         assert result["locations"][0]["physicalLocation"]["region"]["snippet"]["text"] in regions
     assert {"torch.linalg.eigvals(x.mT @ x)", "x * mask", "torch.rand_like(x)"} == set(regions)
     assert "encoder.whitening" in text
-    assert "Uncaught" not in done.stderr, done.stderr
     picture = tmp_path / "sarif-viewer.png"
     browser(page, f"--screenshot={picture}")
     assert picture.read_bytes().startswith(b"\x89PNG")
     if folder := os.environ.get("FXPORT_ARTIFACTS"):
         Path(folder).mkdir(parents=True, exist_ok=True)
         shutil.copy(picture, folder)
+
+
+HOSTILE = "<img src=x onerror=alert(1)> [here](1) \u202e"
+
+
+def test_a_long_and_a_hostile_message_are_shown_as_text(bundle: str, tmp_path: Path) -> None:
+    """A cause in twelve layers with two thousand characters to say, and one whose names would be HTML and a link."""
+    file = tmp_path / "model.py"
+    file.write_text("def forward(x):\n    return op0(x)\n    return op1(x)\n", encoding="utf-8")
+    log, error = Log(), " ".join(f"word{number}" for number in range(300))
+    for layer in range(12):
+        at = Place(str(file), 2, module=f"decoder.layers.{layer}.mlp", call="op0")
+        log.report(rules.LOWERING_RAISED, at=at, op="mylib.op0.default", error=error)
+    log.report(rules.CAPTURE_FAILED, at=Place(str(file), 3, module=HOSTILE, call="op1"), error=HOSTILE)
+    document = to_sarif(log, about=About("model.py:Model", "export", root=tmp_path))
+    _, shown = viewed(as_text(document), bundle, tmp_path)
+    text = html.unescape(re.sub(r"<[^>]+>", "", shown))
+    said = [finding.message for finding in log.findings]
+    assert said[0][:1500] in text
+    assert "decoder.layers.0.mlp" in text
+    assert said[1].replace("\u202e", r"\u202e").replace("](", "] (") in text, "it is no link"
+    assert "<img src=x" not in shown
+    assert "\u202e" not in shown
