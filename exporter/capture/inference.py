@@ -45,7 +45,7 @@ from exporter.capture.sizes.resizing import away, promised, takes
 from exporter.capture.sizes.shapes import Request, axes_of, relaxed, requests_of
 from exporter.capture.sizes.shortening import sizes_shortened
 from exporter.capture.structures import declared_results
-from exporter.capture.symbolic_calls import CallsKept
+from exporter.capture.symbolic_calls import CallsKept, divmod_kept
 from exporter.capture.texts import texts_noted
 from exporter.capture.whole_ops import whole_ops
 from exporter.distributed import wrapped_by
@@ -261,6 +261,7 @@ def non_strict(call: Call) -> ExportedProgram:
         parameters_unchecked(),
         sizes_shortened(),
         CallsKept(),
+        divmod_kept(),
     ):
         return keeping_loops(partial(_exported, call), call.overcome)
 
@@ -292,6 +293,7 @@ def post_dispatch(call: Call) -> ExportedProgram:
         refusals_kept(),
         sizes_shortened(),
         CallsKept(),
+        divmod_kept(),
     ):
         return _trace._export(
             call.model,

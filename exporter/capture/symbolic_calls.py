@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import torch
 import torch._refs
@@ -23,6 +25,23 @@ class CallsKept(TorchFunctionMode):
         rewrite = REWRITES.get(func)
         result = NotImplemented if rewrite is None else rewrite(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {})) if result is NotImplemented else result
+
+
+@contextmanager
+def divmod_kept() -> Iterator[None]:
+    """Meanwhile `divmod` takes symbolic sizes, which have `//` and `%` but not both at once."""
+
+    def both(a: Any, b: Any) -> tuple[Any, Any]:
+        return a // b, a % b
+
+    def reflected(b: Any, a: Any) -> tuple[Any, Any]:
+        return a // b, a % b
+
+    with (
+        mock.patch.object(SymInt, "__divmod__", both, create=True),
+        mock.patch.object(SymInt, "__rdivmod__", reflected, create=True),
+    ):
+        yield
 
 
 def _linspace(start: Any, end: Any, steps: Any = None, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:

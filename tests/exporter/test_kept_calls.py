@@ -55,6 +55,11 @@ def numpy_rounding(x: Tensor) -> Tensor:
     return x[:, : int(np.ceil(x.shape[1] / 4))] + int(np.floor(x.shape[1] / 4))
 
 
+def quotients(x: Tensor) -> Tensor:
+    whole, left = divmod(x.shape[1], 3)
+    return x[:, : whole + 1] * left + divmod(100, x.shape[0])[1]
+
+
 def product(x: Tensor) -> Tensor:
     return x.reshape((np.prod(x.shape),))  # type: ignore[arg-type]  # a whole number of NumPy's
 
@@ -85,8 +90,8 @@ def tables(x: Tensor) -> Tensor:
 
 
 FUNCTIONS = (
-    whole, fraction, length, rounded, root, logarithm, numpy_rounding, product, listed, unbound, comprehension,
-    generator, typed, tables,
+    whole, fraction, length, rounded, root, logarithm, numpy_rounding, quotients, product, listed, unbound,
+    comprehension, generator, typed, tables,
 )  # fmt: skip
 SHAPES = {"x": {0: "b", 1: "n"}}
 
