@@ -54,7 +54,10 @@ MISSING_FAKE_KERNEL = Rule(
     "FXP1009", "MissingFakeKernel", ERROR, "The custom operator '{op}' has no fake kernel, so it cannot be captured."
 )
 INPUT_MISMATCH = Rule(
-    "FXP1010", "InputMismatch", ERROR, "The sample inputs do not fit the model's forward. Python says: '{error}'."
+    "FXP1010",
+    "InputMismatch",
+    ERROR,
+    "The sample inputs do not fit the model's forward. Python says: '{error}'. Seen with the inputs '{sample}'.",
 )
 UNSUPPORTED_VALUE = Rule(
     "FXP1011",

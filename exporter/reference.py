@@ -85,9 +85,8 @@ def cases(
         try:
             yield _record(name, module, (tuple(others), in_order(module, named)), exported.program, random=random)
         except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is told
-            log.report(
-                rules.INPUT_MISMATCH, at=place_of_module(module), name=name, error=f"{_one_line(error)} with {name}"
-            )
+            at = place_of_module(module)
+            log.report(rules.INPUT_MISMATCH, at=at, name=name, error=_one_line(error), sample=name)
     for name, how, tries in _of_ours(module, call, exported.program, hard=hard):
         record = _record_later if name == LATER else _record
         try:

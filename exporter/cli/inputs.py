@@ -138,7 +138,10 @@ def read_npz(path: Path) -> object:
     import numpy
     import torch
 
-    with numpy.load(path, allow_pickle=False) as arrays:
+    arrays = numpy.load(path, allow_pickle=False)
+    if not isinstance(arrays, numpy.lib.npyio.NpzFile):
+        return arrays
+    with arrays:
         return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
 
 
@@ -175,7 +178,7 @@ def with_sample(source: Source, named: Mapping[str, object], file: str = "") -> 
         return with_program_inputs(source, named)
     signature = inspect.signature(source.model.forward)
     if named:
-        refuse_unknown(named, signature)
+        refuse_unknown(named, signature, file)
         source = with_named(source, named, signature)
     elif source.args is None and any(is_required(parameter) for parameter in signature.parameters.values()):
         raise UsageError(
@@ -223,18 +226,19 @@ def with_named(source: Source, named: Mapping[str, object], signature: inspect.S
     return replace(source, args=tuple(args), kwargs=values)
 
 
-def refuse_unknown(named: Iterable[str], signature: inspect.Signature) -> None:
-    """Names that `forward` does not have, unless it takes any."""
+def refuse_unknown(named: Iterable[str], signature: inspect.Signature, file: str = "") -> None:
+    """Names that `forward` does not have, unless it takes any. `file` is where they come from."""
     parameters = signature.parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
     for name in named:
         if name not in parameters:
-            unknown_input(name, parameters)
+            unknown_input(name, parameters, file)
 
 
-def unknown_input(name: str, known: Iterable[str]) -> NoReturn:
-    raise UsageError(f"forward has no argument '{name}'. {did_you_mean(name, known)}".rstrip())
+def unknown_input(name: str, known: Iterable[str], file: str = "") -> NoReturn:
+    held = f", which '{file}' holds" if file else ""
+    raise UsageError(f"forward has no argument '{name}'{held}. {did_you_mean(name, known)}".rstrip())
 
 
 def is_required(parameter: inspect.Parameter) -> bool:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from diagnostics import Log, Place, rules
 from exporter.cli.inputs import stored_inputs
-from exporter.cli.source import one_line
 from exporter.cli.summary import plural
 from exporter.cli.usage import UsageError
 
@@ -43,10 +42,8 @@ def numerics_of(asked: Numerics, place: Place, log: Log) -> list[str]:
         found = list(changes(asked.old, asked.new, samples, runtime))
     except (Failure, ValueError) as error:
         if asked.inputs:
-            raise UsageError(
-                f"'{asked.old}' does not run on --inputs: {one_line(error)}; give its inputs by name."
-            ) from error
-        reason = f"'{asked.old}' does not run on generated inputs ({one_line(error)}); give some with --inputs"
+            raise UsageError(f"'{asked.old}' does not run on --inputs: {error}; give its inputs by name.") from error
+        reason = f"'{asked.old}' does not run on generated inputs ({error}); give some with --inputs"
         log.report(rules.VALIDATION_SKIPPED, at=place, reason=reason)
         return ["results: not compared"]
     changed = [each for each in found if each.told]

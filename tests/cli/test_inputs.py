@@ -129,6 +129,8 @@ def test_bad_stored_inputs_are_one_line(folder: Path) -> None:
     (folder / "inputs.json").write_text("{}")
     torch.save(torch.ones(2), folder / "lone.pt")
     torch.save({"x": Payload()}, folder / "pickle.pt")
+    with (folder / "single.npz").open("wb") as file:
+        numpy.save(file, numpy.ones(3))
     numpy.savez(folder / "object.npz", x=numpy.array([None]))
     said = {
         "text.npz": "cannot be read",
@@ -136,6 +138,7 @@ def test_bad_stored_inputs_are_one_line(folder: Path) -> None:
         "lone.pt": "holds a Tensor",
         "pickle.pt": "cannot be read",
         "object.npz": "cannot be read",
+        "single.npz": "holds a ndarray",
         "missing.npz": "no file",
     }
     for name, part in said.items():

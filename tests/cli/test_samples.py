@@ -76,7 +76,7 @@ def test_a_finding_names_the_file(files: Path, capsys: Output) -> None:
     [
         ("Rectified", "long.npz", rules.CONTRACT_BROKEN, "Seen with the inputs 'long.npz'."),
         ("Rectified", "both.npz", rules.INPUT_MISMATCH, "other inputs than the model was captured with"),
-        ("Picky", "far.npz", rules.INPUT_MISMATCH, "IndexError"),
+        ("Picky", "far.npz", rules.INPUT_MISMATCH, "Seen with the inputs 'far.npz'."),
     ],
 )
 def test_a_sample_that_does_not_fit(files: Path, capsys: Output, model: str, other: str, rule: Rule, part: str) -> None:
@@ -94,6 +94,9 @@ def test_usage(files: Path, capsys: Output) -> None:
     numpy.savez("shift.npz", shift=ABOVE)
     assert ended("export", "nets.py:Rectified", "--inputs", "above.npz", "--inputs", "shift.npz") == 2
     assert "of 'shift.npz' do not fit" in capsys.readouterr().err
+    numpy.savez("other.npz", y=ABOVE)
+    assert ended("export", "nets.py:Rectified", "--inputs", "above.npz", "--inputs", "other.npz") == 2
+    assert "forward has no argument 'y', which 'other.npz' holds" in capsys.readouterr().err
 
 
 def test_a_manifest_names_several(files: Path) -> None:
