@@ -85,6 +85,27 @@ MAKERS: Mapping[str, Callable[[Any], optim.Optimizer]] = {
     "AdamW": lambda p: optim.AdamW(p, lr=1e-3),
 }
 
+OPTIMIZERS: Mapping[str, Callable[[Any], optim.Optimizer]] = {
+    "sgd": lambda p: optim.SGD(p, lr=0.1),
+    "momentum": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+    "dampening": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.3),
+    "nesterov": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, maximize=True),
+    "adam": lambda p: optim.Adam(p),
+    "amsgrad": lambda p: optim.Adam(p, amsgrad=True, weight_decay=0.1, maximize=True),
+    "adamw": lambda p: optim.AdamW(p),
+    "nadam": lambda p: optim.NAdam(p),
+    "radam": lambda p: optim.RAdam(p),
+    "adamax": lambda p: optim.Adamax(p),
+    "adagrad": lambda p: optim.Adagrad(p, initial_accumulator_value=0.1),
+    "adadelta": lambda p: optim.Adadelta(p),
+    "rmsprop": lambda p: optim.RMSprop(p, momentum=0.9, centered=True),
+    "rprop": lambda p: optim.Rprop(p),
+    "asgd": lambda p: optim.ASGD(p),
+    "adafactor": lambda p: optim.Adafactor(p),
+    "muon": lambda p: optim.Muon([w for w in p if w.dim() == 2]),
+}
+"""All that are trained beside PyTorch's own, on small models."""
+
 LIMIT = 10.0
 """The largest `Noise.ratio`: errors that rounding brings scatter by as much from state to state."""
 

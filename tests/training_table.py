@@ -11,12 +11,18 @@ import torch
 from rich.console import Console
 from rich.progress import track
 
-from tests.cases.training import CASES
-from tests.training import MAKERS, noise_of
+from tests.cases.training import CASES, matrices, mlp
+from tests.training import MAKERS, OPTIMIZERS, noise_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "training.md"
 BEGIN, END = "<!-- table of noise: begin -->", "<!-- table of noise: end -->"
 STEPS = 20
+
+ROWS = (
+    *((case, name, make) for case in CASES for name, make in MAKERS.items()),
+    *((matrices if name == "muon" else mlp, name, make) for name, make in OPTIMIZERS.items()),
+)
+"""Each model with the two usual optimizers, and each optimizer on a small model."""
 
 HEAD = """
 | model | optimizer | nodes | loss | parameters | PyTorch's own | ratio |
@@ -28,11 +34,11 @@ def main(chosen: Sequence[str]) -> int:
     """Measures the rows, or those that are named; only a whole run writes the page."""
     torch.set_num_threads(1)
     console, lines = Console(), []
-    rows = [(case, name) for case in CASES if not chosen or case.__name__ in chosen for name in MAKERS]
-    for case, name in track(rows, console=console):
+    rows = [row for row in ROWS if not chosen or row[0].__name__ in chosen]
+    for case, name, make in track(rows, console=console):
         torch.manual_seed(0)
         with tempfile.TemporaryDirectory() as folder:
-            noise = noise_of(case(), MAKERS[name], Path(folder), STEPS)
+            noise = noise_of(case(), make, Path(folder), STEPS)
         lines.append(
             f"| {case.__name__} | {name} | {noise.nodes} | {noise.loss:.0e} | {noise.runtime:.0e} | {noise.eager:.0e} "
             f"| {noise.ratio:.1f} |"

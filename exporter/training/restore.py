@@ -24,7 +24,8 @@ def state_from(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, np.nda
 def load_into(model: torch.nn.Module, optimizer: Optimizer | None, state: Mapping[str, Any]) -> None:
     """Copies a state, arrays or tensors by the names of the step's inputs, into the model and the optimizer.
 
-    Raises KeyError if the model has a parameter or a buffer that the state lacks.
+    What SGD with dampening has not begun yet, it begins in its next step, as PyTorch does. Raises KeyError if the model
+    has a parameter or a buffer that the state lacks.
     """
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -39,7 +40,9 @@ def load_into(model: torch.nn.Module, optimizer: Optimizer | None, state: Mappin
         if kind != OPTIMIZER:
             continue
         parameter, _, key = rest.rpartition("/")
-        if key != UNTOUCHED:
+        if float(np.max(state.get(f"{OPTIMIZER}/{parameter}/{UNTOUCHED}", 0.0))) > 0:
+            optimizer.state.pop(named[parameter], None)
+        elif key != UNTOUCHED:
             held = optimizer.state[named[parameter]]
             value = _as_held(key, torch.as_tensor(value), named[parameter])
             held[key] = type(held[key])(value.item()) if isinstance(held.get(key), (int, float)) else value

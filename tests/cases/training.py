@@ -42,6 +42,12 @@ def mlp() -> Task:
     return Task(model, classify, data, (ROWS, ROWS))
 
 
+def matrices() -> Task:
+    """What Muon takes: no biases."""
+    model = nn.Sequential(nn.Linear(8, 32, bias=False), nn.Tanh(), nn.Linear(32, 4, bias=False))
+    return Task(model, classify, mlp().batches, (ROWS, ROWS))
+
+
 def cnn() -> Task:
     """Both norms, dropout, grouped, dilated and transposed convolutions, every pool, a resize and a reflecting pad."""
     model = nn.Sequential(

@@ -18,29 +18,10 @@ from exporter import ExportError
 from exporter.training import TrainingError, export_training_step, load_into, state_from
 from exporter.training.seeded import uniform
 from ort_runner.train import TrainingSession
-from tests.training import assert_teacher_forced, batches, classify, fed, opened
+from tests.training import OPTIMIZERS, assert_teacher_forced, batches, classify, fed, opened
 
 optim = torch.optim
 
-OPTIMIZERS: dict[str, Callable[[Any], optim.Optimizer]] = {
-    "sgd": lambda p: optim.SGD(p, lr=0.1),
-    "momentum": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
-    "dampening": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.3),
-    "nesterov": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, maximize=True),
-    "adam": lambda p: optim.Adam(p),
-    "amsgrad": lambda p: optim.Adam(p, amsgrad=True, weight_decay=0.1, maximize=True),
-    "adamw": lambda p: optim.AdamW(p),
-    "nadam": lambda p: optim.NAdam(p),
-    "radam": lambda p: optim.RAdam(p),
-    "adamax": lambda p: optim.Adamax(p),
-    "adagrad": lambda p: optim.Adagrad(p, initial_accumulator_value=0.1),
-    "adadelta": lambda p: optim.Adadelta(p),
-    "rmsprop": lambda p: optim.RMSprop(p, momentum=0.9, centered=True),
-    "rprop": lambda p: optim.Rprop(p),
-    "asgd": lambda p: optim.ASGD(p),
-    "adafactor": lambda p: optim.Adafactor(p),
-    "muon": lambda p: optim.Muon([w for w in p if w.dim() == 2]),
-}
 QUICK = ("dampening", "adamw", "radam", "adafactor")
 """Those that CI runs: state that begins specially, numbers in float64, branches on the count of steps, comparisons."""
 
@@ -51,6 +32,18 @@ QUICK = ("dampening", "adamw", "radam", "adafactor")
 def test_every_optimizer_steps_as_in_pytorch(name: str, tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(8, 16, bias=name != "muon"), nn.Tanh(), nn.Linear(16, 4, bias=name != "muon"))
     assert_teacher_forced(model, OPTIMIZERS[name](list(model.parameters())), classify, batches(16, 16, 16), tmp_path)
+
+
+def test_dampening_that_has_not_begun_begins_after_the_state_is_back_in_pytorch() -> None:
+    model = nn.Linear(8, 4)
+    twin = copy.deepcopy(model)
+    optimizer, plain = (OPTIMIZERS["dampening"](list(each.parameters())) for each in (model, twin))
+    load_into(model, optimizer, state_from(model, optimizer))
+    data = batches(16)[0]
+    for each, updates in ((model, optimizer), (twin, plain)):
+        classify(each, *data).backward()
+        updates.step()
+    torch.testing.assert_close(model.weight, twin.weight, rtol=0, atol=0)
 
 
 class Branching(nn.Module):
