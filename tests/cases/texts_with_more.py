@@ -14,14 +14,13 @@ from torch import Tensor
 
 from tests.cases.architectures import tokens
 from tests.cases.models import Example, pixels
-from tests.cases.pictures_and_sounds import BATCH, SPEECH, Row, of_transformers
+from tests.cases.pictures_and_sounds import BATCH, NARROW, SPEECH, Row, of_transformers
 
 TEXT = {0: "batch", 1: "sequence"}
 TARGET = {0: "batch", 1: "target"}
 FRAMES = {0: "batch", 1: "frames"}
 IMAGE_ID = 98
 
-NARROW = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
 READER = {**NARROW, "vocab_size": 99}
 WRITER = {
     **READER, "num_key_value_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0, "bos_token_id": 1,
