@@ -130,8 +130,11 @@ def _expand(node: Node, rule: Callable[..., Any], keep: frozenset[Any]) -> bool:
 
 
 def _region_of(node: Node) -> Call | None:
-    """A call of a custom operator is one of a region of its name, which becomes a function of its own domain."""
-    if python_of(node) is None:
+    """A call of a custom operator is one of a region of its name, which becomes a function of its own domain.
+
+    PyTorch registers some operators of its own in the same way; those have a decomposition.
+    """
+    if decomposition_of(node.target) is not None or python_of(node) is None:
         return None
     number = list(node.graph.nodes).index(node)
     return Call(called_op(node)._schema.name, number, node.meta.get("stack_trace") or "")

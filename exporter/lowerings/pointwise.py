@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -150,9 +151,10 @@ def hypot(op: Op, x: Value, other: Value) -> Value:
     """hypot(Tensor self, Tensor other) -> Tensor
 
     The longer leg times sqrt(1 + ratio²), which neither overflows nor underflows; within 2 ulp. Legs of equal length
-    have the ratio 1 also where both are 0 or infinite.
+    have the ratio 1 also where both are 0 or infinite. An infinite leg makes it infinite, even if the other is NaN.
     """
     x, other = op.Abs(x), op.Abs(other)
+    infinite = op.Or(op.Equal(x, math.inf), op.Equal(other, math.inf))
     longer, shorter = op.Max(x, other), op.Min(x, other)
     ratio = op.Where(op.Equal(longer, shorter), 1, op.Div(shorter, longer))
-    return op.Mul(longer, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1)))
+    return op.Where(infinite, math.inf, op.Mul(longer, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1))))

@@ -164,3 +164,15 @@ def test_what_pytorch_made_functional() -> None:
         got = dict(zip(names, run_session(session, program, case), strict=True))
         updated = [got.pop("state.updated"), got.pop("y.updated")]
         assert_same([*got.values(), *updated], wanted)
+
+
+class Primitive(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.ops.prims.sum(x, [1])
+
+
+def test_operators_of_pytorch_become_no_functions() -> None:
+    """PyTorch registers some of its own as a library does."""
+    program = export(Primitive(), (torch.ones(2, 3),))
+    assert not program.model.functions
+    assert [node.op_type for node in program.model.graph] == ["ReduceSum"]

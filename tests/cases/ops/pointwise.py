@@ -85,5 +85,6 @@ CASES = (
     OpCase(
         aten.hypot.default, v((0.0, 1e30, math.inf, 1e-30, -math.inf, 3.0)), v((0.0, 1e30, math.inf, 1e-30, 2.0, -4.0))
     ),
+    OpCase(aten.hypot.default, v((math.inf, -math.inf, math.nan, math.nan)), v((math.nan, math.nan, math.inf, 1.0))),
     OpCase(prims.hypot.default, f(2, 3), f(2, 3)),
 )
