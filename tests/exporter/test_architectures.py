@@ -42,7 +42,11 @@ def test_architecture(row: Architecture, tmp_path: Path) -> None:
     program.save(path)
     recorded = reference.cases(case.model, case.args, case.kwargs, program, log)
     samples = [ort_runner.Samples(each.label, each.inputs, each.outputs, each.exact) for each in recorded]
-    assert [each.label for each in samples] == ["sample", "resized"]
+    labels = [each.label for each in samples]
+    assert [label for label in labels if label != "other values"] == [
+        "sample",
+        "resized",
+    ]  # sizes that depend on values
     ort_runner.validate(path, samples, provider="cpu", log=log)
     errors = [f"{f.rule.id} {f.message}" for f in log.findings if f.level is Level.ERROR]
     assert not errors, "\n".join(errors)

@@ -64,7 +64,8 @@ def check(build: Callable[[], Example], tmp_path: Path) -> None:
     samples = [ort_runner.Samples(each.label, each.inputs, each.outputs, each.exact) for each in recorded]
     changes = any(value.is_initializer() for value in program.model.graph.inputs)
     wanted = ["sample", *(["resized"] if example.dynamic_shapes else []), *(["later"] if changes else [])]
-    assert [each.label for each in samples] == wanted
+    labels = [each.label for each in samples]
+    assert [label for label in labels if label != "other values"] == wanted  # sizes that depend on values
     ort_runner.validate(path, samples, provider="cpu", log=log)
     errors = [f"{f.rule.id} {f.message}" for f in log.findings if f.level is Level.ERROR]
     assert not errors, "\n".join(errors)
