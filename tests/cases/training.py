@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -212,8 +213,8 @@ class GraphNet(nn.Module):
         return self.second(self.drop(relu(self.first(x, edges))), edges)
 
 
-def gcn() -> Task:
-    """Nodes and edges are dynamic."""
+def of_graphs(model: nn.Module) -> Task:
+    """Classes of nodes. Nodes and edges are dynamic."""
 
     def loss(model: nn.Module, x: Tensor, edges: Tensor, y: Tensor) -> Tensor:
         return cross_entropy(model(x, edges), y)
@@ -222,7 +223,25 @@ def gcn() -> Task:
         (torch.randn(n, 6), torch.randint(0, n, (2, e)), torch.randint(0, 4, (n,)))
         for n, e in ((20, 60), (7, 12), (30, 31))
     ]
-    return Task(GraphNet(), loss, data, ({0: "nodes"}, {1: "edges"}, {0: "nodes"}))
+    return Task(model, loss, data, ({0: "nodes"}, {1: "edges"}, {0: "nodes"}))
 
 
-CASES: Sequence[Callable[[], Task]] = (mlp, cnn, resnet18, gpt2, bert, vit, lstm, unet, gcn)
+def gcn() -> Task:
+    return of_graphs(GraphNet())
+
+
+def geometric_gcn() -> Task:
+    """That of torch_geometric."""
+    from torch_geometric.nn import GCN  # pyright: ignore[reportMissingImports]  # where it is installed
+
+    return of_graphs(GCN(6, 16, 2, 4, dropout=0.1))
+
+
+def geometric_sage() -> Task:
+    from torch_geometric.nn import GraphSAGE  # pyright: ignore[reportMissingImports]
+
+    return of_graphs(GraphSAGE(6, 16, 2, 4, dropout=0.1))
+
+
+GEOMETRIC = (geometric_gcn, geometric_sage) if find_spec("torch_geometric") else ()
+CASES: Sequence[Callable[[], Task]] = (mlp, cnn, resnet18, gpt2, bert, vit, lstm, unet, gcn, *GEOMETRIC)
