@@ -29,6 +29,7 @@ from exporter.capture.fake import fake_weights
 from exporter.capture.frames import helpers_kept
 from exporter.capture.guards import Guard, RefusalHidden, recorded_guards, refusals_kept
 from exporter.capture.inputs import arguments_of, leaves_of
+from exporter.capture.kinds import sizes_are_integers
 from exporter.capture.masks import masks_left_out
 from exporter.capture.outside import attributes_watched, nothing_lost
 from exporter.capture.packed import packed_sequences_kept
@@ -256,6 +257,7 @@ def non_strict(call: Call) -> ExportedProgram:
         needless_conversions_skipped(),
         packed_sequences_kept(),
         regions_noted(),
+        sizes_are_integers(call.model),
         shared_reads_allowed(),
         masks_left_out(),
         parameters_unchecked(),
@@ -290,6 +292,7 @@ def post_dispatch(call: Call) -> ExportedProgram:
         forward_mode_by_reverse(),
         parameters_unchecked(),
         regions_noted(),
+        sizes_are_integers(call.model),
         refusals_kept(),
         sizes_shortened(),
         CallsKept(),
