@@ -1,4 +1,4 @@
-"""Model and example inputs → Program, by torch.export: strategies as a table, failures as findings."""
+"""Model and example inputs → Program, by torch.export: strategies in their order, failures as findings."""
 
 from __future__ import annotations
 
@@ -7,72 +7,38 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from unittest import mock
 
 import torch
 from torch.export import ExportedProgram, _trace
-from torch.fx.experimental import _config as shape_config
 from torch.utils import _pytree as pytree
 
 from diagnostics import Log, Place, rules
 from diagnostics.source import place_of_exception
 from exporter.capture import program
 from exporter.capture.assignments import assigned_tensors, is_made_anew, place_of_assignment
-from exporter.capture.conversions import needless_conversions_skipped
-from exporter.capture.derivatives import forward_mode_by_reverse, gradients_recorded, require_seen_through
-from exporter.capture.distributions import parameters_unchecked
+from exporter.capture.derivatives import require_seen_through
 from exporter.capture.failures import first_line, report_failure, report_overcome
 from exporter.capture.fake import fake_weights
 from exporter.capture.frames import helpers_kept
-from exporter.capture.guards import Guard, RefusalHidden, recorded_guards, refusals_kept
+from exporter.capture.guards import Guard, RefusalHidden, recorded_guards
 from exporter.capture.inputs import arguments_of, leaves_of
-from exporter.capture.kinds import sizes_are_integers
-from exporter.capture.masks import masks_left_out
-from exporter.capture.outside import attributes_watched, nothing_lost
-from exporter.capture.packed import packed_sequences_kept
-from exporter.capture.padded import as_padded, padded_calls
+from exporter.capture.outside import nothing_lost
+from exporter.capture.padded import as_padded
 from exporter.capture.places import place_of_module
-from exporter.capture.regions import regions_noted
-from exporter.capture.rewriting.loops import keeping_loops
-from exporter.capture.scans import associative_scans_kept
-from exporter.capture.shared_reads import shared_reads_allowed
 from exporter.capture.sizes.conditions import ROUNDINGS
 from exporter.capture.sizes.dimensions import Comparison
 from exporter.capture.sizes.rehearsal import same_results
 from exporter.capture.sizes.resizing import away, promised, takes
-from exporter.capture.sizes.shapes import Request, axes_of, relaxed, requests_of
-from exporter.capture.sizes.shortening import sizes_shortened
-from exporter.capture.structures import declared_results
-from exporter.capture.symbolic_calls import CallsKept, divmod_kept
-from exporter.capture.texts import texts_noted
-from exporter.capture.whole_ops import whole_ops
+from exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
+from exporter.capture.strategies import STRATEGIES, Call, Strategy, non_strict, sizes_from_one, strict
 from exporter.distributed import wrapped_by
 from exporter.options import Options
 from fx_passes.passes.functionalize import unsupported
 from fx_passes.program import Program
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A model with one example call of it, the sizes that shall stay dynamic, and these as torch.export takes them."""
-
-    model: torch.nn.Module
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    requests: Sequence[Request]
-    dynamic_shapes: Any
-    changed: list[str] = field(default_factory=list)
-    """Names of the attributes that `forward` was seen to change."""
-    texts: list[Place] = field(default_factory=list)
-    """Where `forward` was seen to write values as text."""
-    overcome: list[Exception] = field(default_factory=list)
-    """Gets what a capture would have failed by, had its branches and loops not been kept."""
-
-
-Strategy = Callable[[Call], ExportedProgram]
 
 
 def capture(
@@ -225,110 +191,6 @@ def distinct(call: tuple[Any, Any]) -> tuple[Any, Any]:
         return tensor
 
     return pytree.tree_map_only(torch.Tensor, once, call)
-
-
-@contextmanager
-def frozen(module: torch.nn.Module) -> Iterator[None]:
-    """No parameter asks for gradients, and none are recorded; both are as they were afterwards.
-
-    Several models can be exported only so: the gradient rules of control flow would be captured otherwise.
-    """
-    trainable = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    for parameter in trainable:
-        parameter.requires_grad_(False)
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for parameter in trainable:
-            parameter.requires_grad_(True)
-
-
-def non_strict(call: Call) -> ExportedProgram:
-    """torch.export without Dynamo: Python runs as it is, tensors are traced, PyTorch decides about every size."""
-    with (
-        frozen(call.model),
-        whole_ops(),
-        associative_scans_kept(),
-        declared_results(call.model),
-        padded_calls(call.model),
-        attributes_watched(call.model, call.changed),
-        texts_noted(call.texts),
-        needless_conversions_skipped(),
-        packed_sequences_kept(),
-        regions_noted(),
-        sizes_are_integers(call.model),
-        shared_reads_allowed(),
-        masks_left_out(),
-        parameters_unchecked(),
-        sizes_shortened(),
-        CallsKept(),
-        divmod_kept(),
-    ):
-        return keeping_loops(partial(_exported, call), call.overcome)
-
-
-def _exported(call: Call) -> ExportedProgram:
-    with refusals_kept():
-        return torch.export.export(
-            call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=False
-        )
-
-
-def sizes_from_one(call: Call) -> ExportedProgram:
-    """As `non_strict`, with a dynamic dimension allowed whose example is 0 or 1."""
-    with shape_config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]  # made at run time
-        return non_strict(call)
-
-
-def post_dispatch(call: Call) -> ExportedProgram:
-    """Tracing below autograd: sees through vmap, jacrev, grad and autograd.grad inside of forward."""
-    with (
-        frozen(call.model),
-        declared_results(call.model),
-        padded_calls(call.model),
-        attributes_watched(call.model, call.changed),
-        texts_noted(call.texts),
-        forward_mode_by_reverse(),
-        parameters_unchecked(),
-        regions_noted(),
-        sizes_are_integers(call.model),
-        refusals_kept(),
-        sizes_shortened(),
-        CallsKept(),
-        divmod_kept(),
-    ):
-        return _trace._export(
-            call.model,
-            call.args,
-            dict(call.kwargs),
-            dynamic_shapes=call.dynamic_shapes,
-            strict=False,
-            pre_dispatch=False,
-        )
-
-
-def recording(call: Call) -> ExportedProgram:
-    """As `post_dispatch`, for a forward that asks for gradients of its inputs without turning them on."""
-    with gradients_recorded(call.model):
-        return post_dispatch(call)
-
-
-def strict(call: Call) -> ExportedProgram:
-    """torch.export with Dynamo, which understands some Python that plain tracing does not."""
-    with frozen(call.model), whole_ops(), associative_scans_kept(), masks_left_out(), parameters_unchecked():
-        return torch.export.export(
-            call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=True
-        )
-
-
-STRATEGIES: tuple[tuple[str, Strategy], ...] = (
-    ("non-strict", non_strict),
-    ("post-dispatch", post_dispatch),
-    ("post-dispatch, recording", recording),
-    ("strict", strict),
-)
-"""In the order in which they are tried; the first is right for nearly every model and the quickest by far."""
 
 
 @contextmanager

@@ -1,0 +1,158 @@
+"""The ways of torch.export to capture a model, as a table, with all that is set up around each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram, _trace
+from torch.fx.experimental import _config as shape_config
+
+from diagnostics import Place
+from exporter.capture.conversions import needless_conversions_skipped
+from exporter.capture.derivatives import forward_mode_by_reverse, gradients_recorded
+from exporter.capture.distributions import parameters_unchecked
+from exporter.capture.guards import refusals_kept
+from exporter.capture.kinds import sizes_are_integers
+from exporter.capture.masks import masks_left_out
+from exporter.capture.outside import attributes_watched
+from exporter.capture.packed import packed_sequences_kept
+from exporter.capture.padded import padded_calls
+from exporter.capture.regions import regions_noted
+from exporter.capture.rewriting.loops import keeping_loops
+from exporter.capture.scans import associative_scans_kept
+from exporter.capture.shared_reads import shared_reads_allowed
+from exporter.capture.sizes.shapes import Request
+from exporter.capture.sizes.shortening import sizes_shortened
+from exporter.capture.structures import declared_results
+from exporter.capture.symbolic_calls import CallsKept, divmod_kept
+from exporter.capture.texts import texts_noted
+from exporter.capture.whole_ops import whole_ops
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A model with one example call of it, the sizes that shall stay dynamic, and these as torch.export takes them."""
+
+    model: torch.nn.Module
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    requests: Sequence[Request]
+    dynamic_shapes: Any
+    changed: list[str] = field(default_factory=list)
+    """Names of the attributes that `forward` was seen to change."""
+    texts: list[Place] = field(default_factory=list)
+    """Where `forward` was seen to write values as text."""
+    overcome: list[Exception] = field(default_factory=list)
+    """Gets what a capture would have failed by, had its branches and loops not been kept."""
+
+
+Strategy = Callable[[Call], ExportedProgram]
+
+
+@contextmanager
+def frozen(module: torch.nn.Module) -> Iterator[None]:
+    """No parameter asks for gradients, and none are recorded; both are as they were afterwards.
+
+    Several models can be exported only so: the gradient rules of control flow would be captured otherwise.
+    """
+    trainable = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    for parameter in trainable:
+        parameter.requires_grad_(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for parameter in trainable:
+            parameter.requires_grad_(True)
+
+
+def non_strict(call: Call) -> ExportedProgram:
+    """torch.export without Dynamo: Python runs as it is, tensors are traced, PyTorch decides about every size."""
+    with (
+        frozen(call.model),
+        whole_ops(),
+        associative_scans_kept(),
+        declared_results(call.model),
+        padded_calls(call.model),
+        attributes_watched(call.model, call.changed),
+        texts_noted(call.texts),
+        needless_conversions_skipped(),
+        packed_sequences_kept(),
+        regions_noted(),
+        sizes_are_integers(call.model),
+        shared_reads_allowed(),
+        masks_left_out(),
+        parameters_unchecked(),
+        sizes_shortened(),
+        CallsKept(),
+        divmod_kept(),
+    ):
+        return keeping_loops(partial(_exported, call), call.overcome)
+
+
+def _exported(call: Call) -> ExportedProgram:
+    with refusals_kept():
+        return torch.export.export(
+            call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=False
+        )
+
+
+def sizes_from_one(call: Call) -> ExportedProgram:
+    """As `non_strict`, with a dynamic dimension allowed whose example is 0 or 1."""
+    with shape_config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]  # made at run time
+        return non_strict(call)
+
+
+def post_dispatch(call: Call) -> ExportedProgram:
+    """Tracing below autograd: sees through vmap, jacrev, grad and autograd.grad inside of forward."""
+    with (
+        frozen(call.model),
+        declared_results(call.model),
+        padded_calls(call.model),
+        attributes_watched(call.model, call.changed),
+        texts_noted(call.texts),
+        forward_mode_by_reverse(),
+        parameters_unchecked(),
+        regions_noted(),
+        sizes_are_integers(call.model),
+        refusals_kept(),
+        sizes_shortened(),
+        CallsKept(),
+        divmod_kept(),
+    ):
+        return _trace._export(
+            call.model,
+            call.args,
+            dict(call.kwargs),
+            dynamic_shapes=call.dynamic_shapes,
+            strict=False,
+            pre_dispatch=False,
+        )
+
+
+def recording(call: Call) -> ExportedProgram:
+    """As `post_dispatch`, for a forward that asks for gradients of its inputs without turning them on."""
+    with gradients_recorded(call.model):
+        return post_dispatch(call)
+
+
+def strict(call: Call) -> ExportedProgram:
+    """torch.export with Dynamo, which understands some Python that plain tracing does not."""
+    with frozen(call.model), whole_ops(), associative_scans_kept(), masks_left_out(), parameters_unchecked():
+        return torch.export.export(
+            call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=True
+        )
+
+
+STRATEGIES: tuple[tuple[str, Strategy], ...] = (
+    ("non-strict", non_strict),
+    ("post-dispatch", post_dispatch),
+    ("post-dispatch, recording", recording),
+    ("strict", strict),
+)
+"""In the order in which they are tried; the first is right for nearly every model and the quickest by far."""
