@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
 
@@ -20,3 +22,16 @@ def replaced_forward(module: torch.nn.Module, forward: Callable[..., object]) ->
             del module.forward
         else:
             module.forward = held
+
+
+def forward_by(module: torch.nn.Module, way: Callable[..., Any]) -> AbstractContextManager[None]:
+    """Calls of the module run `way(forward, *args, **kwargs)`. TorchScript is left alone: it has its own forward."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return nullcontext()
+    inner = module.forward
+
+    @functools.wraps(inner)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return way(inner, *args, **kwargs)
+
+    return replaced_forward(module, forward)

@@ -6,13 +6,12 @@ The graph has what there was in that one run. The model is given back as it was.
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import random
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ from diagnostics import Log, Place, rules
 from diagnostics.calls import scope_of
 from diagnostics.source import USER, kind_of, lines_of
 from exporter.capture.assignments import place_of_assignment
-from exporter.capture.forward import replaced_forward
+from exporter.capture.forward import forward_by
 from exporter.capture.places import place_of_function, place_of_module
 
 SCALARS = (bool, int, float, str, type(None))
@@ -64,23 +63,16 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[list[str]]:
             log.report(rules.PYTHON_RANDOM_BAKED, at=_place_of_draw(model, DRAWS[name]), name=name)
 
 
-@contextmanager
-def attributes_watched(model: torch.nn.Module, changed: list[str]) -> Iterator[None]:
+def attributes_watched(model: torch.nn.Module, changed: list[str]) -> AbstractContextManager[None]:
     """Notes the attributes that `forward` has changed when it returns, for PyTorch then puts them back."""
-    if isinstance(model, torch.jit.ScriptModule):
-        yield
-        return
-    inner = model.forward
 
-    @functools.wraps(inner)
-    def forward(*args: Any, **kwargs: Any) -> Any:
+    def way(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         before = _scalars(model)
-        result = inner(*args, **kwargs)
+        result = forward(*args, **kwargs)
         changed.extend(name for name, scalar in before.items() if scalar.has_changed)
         return result
 
-    with replaced_forward(model, forward):
-        yield
+    return forward_by(model, way)
 
 
 @dataclass(frozen=True, slots=True)

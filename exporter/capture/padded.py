@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch.nn.utils import rnn
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 
-from exporter.capture.forward import replaced_forward
+from exporter.capture.forward import forward_by
 
 
 @dataclass(frozen=True)
@@ -62,20 +61,11 @@ def call_padded(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
     return as_padded(module(*as_packed(args), **as_packed(kwargs)))
 
 
-@contextmanager
-def padded_calls(module: torch.nn.Module) -> Iterator[None]:
+def padded_calls(module: torch.nn.Module) -> AbstractContextManager[None]:
     """While a model is captured, it takes and gives `Padded`."""
-    if isinstance(module, torch.jit.ScriptModule):
-        yield
-        return
-    inner = module.forward
-
-    @functools.wraps(inner)
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        return as_padded(inner(*as_packed(args), **as_packed(kwargs)))
-
-    with replaced_forward(module, forward):
-        yield
+    return forward_by(
+        module, lambda forward, *args, **kwargs: as_padded(forward(*as_packed(args), **as_packed(kwargs)))
+    )
 
 
 def _replaced(tree: Any, kind: type, form: Any) -> Any:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from exporter.capture.forward import replaced_forward
+from exporter.capture.forward import forward_by
 
 
 def register_dataclasses(value: Any) -> None:
@@ -29,19 +28,12 @@ def _may_be_declared(kind: type) -> bool:
     return dataclasses.is_dataclass(kind) and all(field.init for field in dataclasses.fields(kind))
 
 
-@contextmanager
-def declared_results(module: torch.nn.Module) -> Iterator[None]:
+def declared_results(module: torch.nn.Module) -> AbstractContextManager[None]:
     """While a model is captured, the dataclasses that it returns are declared as soon as it returns them."""
-    if isinstance(module, torch.jit.ScriptModule):
-        yield
-        return
-    inner = module.forward
 
-    @functools.wraps(inner)
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        result = inner(*args, **kwargs)
+    def way(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        result = forward(*args, **kwargs)
         register_dataclasses(result)
         return result
 
-    with replaced_forward(module, forward):
-        yield
+    return forward_by(module, way)

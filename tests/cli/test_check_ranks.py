@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 from exporter.cli import main
+from tests.plugin import PLUGIN
 
 NETS = """
 import os
@@ -69,6 +70,6 @@ def test_each_row_has_its_process_group(project: Path, capsys: pytest.CaptureFix
 def test_a_row_of_a_manifest_in_pytest(project: Path) -> None:
     manifest = project / "fxport.toml"
     manifest.write_text(manifest.read_text().partition("\n\n")[0])
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "exporter.pytest_plugin", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", *PLUGIN, "-p", "no:cacheprovider"]
     ended = subprocess.run([*command, "--fxport", str(manifest)], capture_output=True, text=True, check=False)
     assert "1 passed" in ended.stdout, ended.stdout + ended.stderr

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -14,11 +13,10 @@ import torch
 
 from diagnostics import Log
 from exporter.cli.check import in_test
+from tests.plugin import PLUGIN
 
 pytest_plugins = ["pytester"]
 
-INSTALLED = any(entry.value == "exporter.pytest_plugin" for entry in metadata.entry_points(group="pytest11"))
-PLUGIN = () if INSTALLED else ("-p", "exporter.pytest_plugin")
 
 MODEL = """
 import pytest

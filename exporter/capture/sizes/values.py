@@ -16,6 +16,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from exporter.capture.inputs import arguments_of, leaves_of
+from exporter.capture.padded import refitted
 from fx_passes.program import Program
 
 SEED = 0
@@ -83,7 +84,7 @@ def _changed(
         ]
         if not any(_same(fresh, other) for other in seen):
             seen.append(fresh)
-            yield label, pytree.tree_unflatten(fresh, spec)
+            yield label, refitted(pytree.tree_unflatten(fresh, spec))
 
 
 def _deciding(program: Program) -> set[str]:

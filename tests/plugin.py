@@ -1,0 +1,6 @@
+"""How a test has pytest load fxport's plugin: an environment that fxport is installed in does so by itself."""
+
+from importlib import metadata
+
+INSTALLED = any(entry.value == "exporter.pytest_plugin" for entry in metadata.entry_points(group="pytest11"))
+PLUGIN = () if INSTALLED else ("-p", "exporter.pytest_plugin")
