@@ -12,9 +12,9 @@ from torch.utils import _pytree as pytree
 from diagnostics import Log, rules
 from diagnostics.source import place_of_exception
 from exporter.capture.failures import first_line
+from exporter.capture.fake import has_no_values
 from exporter.capture.padded import call_padded
 from exporter.capture.places import place_of_module
-from exporter.lower.weights import has_no_values
 
 UNEXPLAINED = (rules.CAPTURE_FAILED, rules.LOWERING_RAISED)
 """They repeat what an exception said, which may be the model's own fault."""
@@ -72,18 +72,19 @@ def failure_in_eager(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
     return None
 
 
-def report_failure_in_eager(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], log: Log) -> str | None:
-    """Asked when an export has failed: if the model does not run in PyTorch either, that alone is what to tell.
+def report_failure_in_eager(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], log: Log) -> None:
+    """Asked when an export has failed: if the model does not run in PyTorch either, that is what to tell.
 
-    Returns the message; the errors that the export has reported are gone from the log's findings. Where one of them
-    tells its cause, the model is not run.
+    The errors that repeat what it raised are then gone from the log's findings. Where there are none of that kind, the
+    model is not run.
     """
     if not any(finding.rule in UNEXPLAINED for finding in log.findings):
-        return None
+        return
     error = failure_in_eager(module, args, kwargs)
     if error is None:
-        return None
+        return
     place = place_of_exception(error) or place_of_module(module)
     raised = f"{type(error).__name__}: {first_line(error)}"
-    told = log.report(rules.MODEL_FAILS, at=place, name=type(module).__name__, error=raised)
-    log.revise(lambda found: [each for each in found if each.rule is rules.MODEL_FAILS or each.level is not told.level])
+    log.report(rules.MODEL_FAILS, at=place, name=type(module).__name__, error=raised)
+    if any(finding.rule is rules.MODEL_FAILS for finding in log.findings):  # who ignores the rule keeps the others
+        log.revise(lambda found: [each for each in found if each.rule not in UNEXPLAINED])

@@ -8,11 +8,16 @@ from typing import Any, cast
 from unittest import mock
 
 import torch
-from torch._subclasses import FakeTensorMode
+from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn import Module, Parameter
 from torch.nn.parameter import is_lazy
 from torch.utils.weak import WeakIdKeyDictionary
+
+
+def has_no_values(tensor: torch.Tensor) -> bool:
+    """Whether a tensor was made without memory."""
+    return isinstance(tensor, FakeTensor) or tensor.is_meta
 
 
 @contextmanager

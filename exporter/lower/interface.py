@@ -10,9 +10,10 @@ import torch
 from torch.fx import Node
 
 from diagnostics import Log, rules
+from exporter.capture.fake import has_no_values
 from exporter.lower.builder import SIZES, Op, TensorType
 from exporter.lower.dtypes import NUMBERS, UnsupportedDtype, onnx_dtype
-from exporter.lower.weights import has_no_values, initializer
+from exporter.lower.weights import initializer
 from exporter.weights.names import starred
 from fx_passes.graph import place_of
 from fx_passes.program import InputKind, OutputKind, Program, WeightSource

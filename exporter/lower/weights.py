@@ -7,8 +7,8 @@ from collections.abc import Callable
 import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
-from torch._subclasses import FakeTensor
 
+from exporter.capture.fake import has_no_values
 from exporter.lower.builder import SIZES
 from exporter.lower.dtypes import onnx_dtype
 from exporter.weights.stored import Region, Stored
@@ -54,11 +54,6 @@ def initializer(name: str, tensor: torch.Tensor, source: WeightSource | None = N
     value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(sizes), const_value=lazy)
     value.meta[SIZES] = sizes
     return value
-
-
-def has_no_values(tensor: torch.Tensor) -> bool:
-    """Whether a tensor was made without memory."""
-    return isinstance(tensor, FakeTensor) or tensor.is_meta
 
 
 def _reader(name: str, tensor: torch.Tensor, source: WeightSource | None) -> Callable[[], ir.TensorProtocol]:

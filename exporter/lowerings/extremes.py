@@ -10,7 +10,7 @@ import torch
 from exporter.lower.builder import Op, Value
 from exporter.lower.dtypes import is_float
 from exporter.lower.registry import lowering
-from exporter.lowerings.axes import flat
+from exporter.lowerings.axes import axis_of, flat
 from exporter.lowerings.reduce import Dims, reduced, sizes_after
 
 aten = torch.ops.aten
@@ -39,8 +39,10 @@ def smallest(op: Op, x: Value, dim: Dims = None, keepdim: bool = False) -> Value
 def place_of(op: Op, op_type: str, x: Value, dim: int, keepdim: bool) -> Value:
     """Where along `dim` the first extreme stands, by ArgMax or ArgMin; the first NaN, if there is any.
 
-    ONNX Runtime's operators compare, and so find NaN only where it comes first.
+    ONNX Runtime's operators compare, and so find NaN only where it comes first. The axis is counted from the front:
+    from the back they take no notice of it where there are no elements.
     """
+    dim = axis_of(dim, op.rank(x))
     place = op.call(op_type, x, axis=dim, keepdims=int(keepdim))
     if not is_float(x.dtype):
         return place

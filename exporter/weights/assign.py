@@ -10,8 +10,8 @@ import torch
 
 from diagnostics import Level, Log, Place, rules
 from diagnostics.source import USER, kind_of
+from exporter.capture.fake import has_no_values
 from exporter.capture.places import place_of_module
-from exporter.lower.weights import has_no_values
 from exporter.weights.names import AmbiguousPrefix, Names, Renaming, names_of, starred
 from exporter.weights.stored import Checkpoint, CheckpointError, Stored
 from fx_passes.program import InputKind, Program

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.utils.prune import l1_unstructured
 
-from diagnostics import Level, rules
+from diagnostics import Level, Log, Rule, rules
 from exporter import ExportError, export
 from exporter.calls import checked_args, checked_kwargs, checked_model
 
@@ -51,7 +51,7 @@ def test_arguments(args: Any) -> None:
     ],
 )
 def test_what_is_no_call_says_what_to_give(check: Any, given: Any, said: str) -> None:
-    with pytest.raises(TypeError, match=None) as caught:
+    with pytest.raises(TypeError) as caught:
         check(given)
     assert said in str(caught.value)
 
@@ -77,6 +77,14 @@ def test_a_model_that_fails_in_pytorch_is_one_finding_at_its_line(wrong: torch.T
     assert finding.place is not None
     assert "self.linear(x)" in (finding.place.snippet or "")
     assert model.calls == 0
+
+
+@pytest.mark.parametrize(("level", "rule"), [(Level.WARNING, rules.MODEL_FAILS), (None, rules.CAPTURE_FAILED)])
+def test_a_rule_of_another_level_hides_nothing_else(level: Level | None, rule: Rule) -> None:
+    log = Log(levels={rules.MODEL_FAILS.id: level})
+    with pytest.raises(ExportError):
+        export(nn.Linear(3, 2), X, log=log)
+    assert [finding.rule for finding in log.findings] == [rule]
 
 
 def test_the_text_of_the_exception_is_that_of_its_errors() -> None:

@@ -47,6 +47,7 @@ def place(target: object) -> tuple[OpCase, ...]:
         OpCase(target, f(2, 3), vary={"keepdim": (False, True)}, dynamic="n m"),
         OpCase(target, i(5, high=2), dtypes=INTS),
         OpCase(target, f(0, 3), 1),
+        OpCase(target, f(1, 0), -2, vary={"keepdim": (False, True)}),
         OpCase(target, f(), vary={"dim": (None, 0)}),
     )
 
