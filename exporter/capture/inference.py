@@ -23,6 +23,7 @@ from exporter.capture.assignments import assigned_tensors, is_made_anew, place_o
 from exporter.capture.derivatives import require_seen_through
 from exporter.capture.failures import first_line, report_failure, report_overcome
 from exporter.capture.fake import fake_weights
+from exporter.capture.faults import is_our_fault
 from exporter.capture.frames import helpers_kept
 from exporter.capture.guards import Guard, RefusalHidden, recorded_guards
 from exporter.capture.inputs import arguments_of, leaves_of
@@ -128,7 +129,9 @@ def _with_more_sizes(taken: Taken, call: Call, paths: Sequence[str], options: Op
     for name, other, strategy in tries:
         try:
             found = _taken(other, paths, options, log, lambda each, guards, _, run=strategy: functional(run(each)))
-        except Exception:  # noqa: BLE001  # the model may not run at that size; what was captured first stands
+        except Exception as error:  # noqa: BLE001  # the model may not run at that size; the first capture stands
+            if is_our_fault(error):
+                raise
             continue
         if len(found.compared.lost) < len(taken.compared.lost) and right_at_example(found, call):
             request, guard = lost[0]
@@ -220,6 +223,8 @@ def _first_success(call: Call, guards: list[Guard], log: Log, only: str | None =
         try:
             exported = functional(require_seen_through(strategy(call)))
         except Exception as error:  # noqa: BLE001  # whatever a capture raises becomes a finding below
+            if is_our_fault(error):
+                raise
             failures.append((name, error))
             if is_final(error):
                 break

@@ -21,6 +21,7 @@ import torch
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from exporter.capture.faults import is_our_fault
 from exporter.capture.rewriting.loop_rewriting import rewritten
 
 T = TypeVar("T")
@@ -92,6 +93,8 @@ def _noted(attempt: Callable[[], object]) -> tuple[_Outcome, set[Site]]:
         try:
             return _Outcome(attempt()), found
         except Exception as error:  # noqa: BLE001  # raised again above, unless another attempt did better
+            if is_our_fault(error):
+                raise
             return _Outcome(error=error), found | set(_asking(error))
 
 

@@ -1,0 +1,29 @@
+"""Whose fault an exception is that ended a capture: the model's, or fxport's own."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from pathlib import Path
+
+from diagnostics.source import HIDDEN, kind_of
+
+_OWN = tuple(
+    str(Path(__file__).resolve().parents[2] / package) + os.sep
+    for package in ("diagnostics", "fx_passes", "exporter", "ort_runner")
+)
+
+MISTAKES = (NameError, AssertionError, ImportError)
+"""What Python raises for a mistake in the code that runs, whatever values it is given."""
+
+OUTSIDE = (*MISTAKES, AttributeError, KeyError, IndexError, SyntaxError)
+"""What is a mistake of ours where no code of the model called us; else its values may be at fault."""
+
+
+def is_our_fault(error: BaseException) -> bool:
+    """Whether a line of fxport's own raised what only a mistake raises. The model may be blameless: it says nothing."""
+    paths = [os.path.abspath(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if not paths or not paths[-1].startswith(_OWN):
+        return False
+    called_by_model = any(kind_of(path) != HIDDEN for path in paths)
+    return isinstance(error, MISTAKES if called_by_model else OUTSIDE)
