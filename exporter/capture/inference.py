@@ -129,7 +129,7 @@ def _with_more_sizes(taken: Taken, call: Call, paths: Sequence[str], options: Op
     for name, other, strategy in tries:
         try:
             found = _taken(other, paths, options, log, lambda each, guards, _, run=strategy: functional(run(each)))
-        except Exception as error:  # noqa: BLE001  # the model may not run at that size; the first capture stands
+        except Exception as error:  # the model may not run at that size; the first capture stands
             if is_our_fault(error):
                 raise
             continue
@@ -222,7 +222,7 @@ def _first_success(call: Call, guards: list[Guard], log: Log, only: str | None =
         guards.clear()
         try:
             exported = functional(require_seen_through(strategy(call)))
-        except Exception as error:  # noqa: BLE001  # whatever a capture raises becomes a finding below
+        except Exception as error:  # whatever a capture raises becomes a finding below
             if is_our_fault(error):
                 raise
             failures.append((name, error))

@@ -92,7 +92,7 @@ def _noted(attempt: Callable[[], object]) -> tuple[_Outcome, set[Site]]:
     with noted_sizes() as found:
         try:
             return _Outcome(attempt()), found
-        except Exception as error:  # noqa: BLE001  # raised again above, unless another attempt did better
+        except Exception as error:  # raised again above, unless another attempt did better
             if is_our_fault(error):
                 raise
             return _Outcome(error=error), found | set(_asking(error))
