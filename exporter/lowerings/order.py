@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import onnx_ir as ir
 import torch
 
 from exporter.lower.builder import Op, Size, Value
-from exporter.lower.dtypes import is_float
+from exporter.lower.dtypes import int_range, is_float
 from exporter.lower.registry import lowering
 from exporter.lowerings.axes import axis_of, flat, sliced
 from exporter.lowerings.reduce import reduced
@@ -14,6 +16,13 @@ from exporter.lowerings.runs import numbered_runs
 from exporter.lowerings.sort import ranked
 
 aten = torch.ops.aten
+
+NAN_CAST: Mapping[ir.DataType | None, int] = {
+    ir.DataType.INT64: int_range(ir.DataType.INT64)[0],
+    ir.DataType.INT32: int_range(ir.DataType.INT32)[0],
+    ir.DataType.BOOL: 1,
+}
+"""What NaN becomes in other dtypes on an x86 CPU; in the narrower ones 0."""
 
 
 @lowering(aten.kthvalue.default)
@@ -50,10 +59,10 @@ def nanmedian(op: Op, x: Value) -> Value:
 
 
 def _median_of_all(op: Op, x: Value, *, over_nan: bool) -> Value:
-    """Of nothing it is NaN."""
+    """Of nothing it is NaN, or what PyTorch's CPU makes of NaN where the dtype has none."""
     sizes = op.sizes(x)
-    if 0 in sizes and is_float(x.dtype):
-        return op.const(float("nan"), like=x)
+    if 0 in sizes:
+        return op.const(float("nan") if is_float(x.dtype) else NAN_CAST.get(x.dtype, 0), like=x)
     return _median(op, flat(op, x), 0, False, over_nan=over_nan)[0] if sizes else x
 
 

@@ -11,7 +11,7 @@ import torch
 from exporter.lower.builder import Op, Size, Value, Values
 from exporter.lower.dtypes import INTEGERS
 from exporter.lower.registry import Unsupported, lowering
-from exporter.lowerings.axes import axis_of, moved
+from exporter.lowerings.axes import axis_of, moved, sliced
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -165,11 +165,17 @@ def expanded(op: Op, x: Value, sizes: Sequence[Size]) -> Value:
     """`x` broadcast to sizes of the same or a higher rank.
 
     ONNX's Expand broadcasts both ways. So an axis that keeps its size is asked for as 1: more shapes are constant.
+    An axis that becomes empty is sliced: ONNX Runtime drops an Expand that makes no axis larger, also where it makes
+    one smaller.
     """
+    added = len(sizes) - op.rank(x)
+    for axis, (size, has) in enumerate(zip(sizes[added:], op.sizes(x), strict=True)):
+        if size == 0 and has != 0:
+            has_now = op.sizes(x)
+            x = op.typed(sliced(op, x, axis, 0, 0), [*has_now[:axis], 0, *has_now[axis + 1 :]])
     known = op.sizes(x)
     if tuple(sizes) == known:
         return x
-    added = len(sizes) - len(known)
     asked = [*sizes[:added], *(1 if size == has else size for size, has in zip(sizes[added:], known, strict=True))]
     return op.typed(op.Expand(x, op.shape(asked)), sizes)
 

@@ -20,6 +20,7 @@ CASES = (
     OpCase(aten.index_put.default, f(4, 3), [TWO], f(), vary=BOTH),
     OpCase(aten.index_put.default, f(4, 3), [v(2, INT)], f(3), vary=BOTH),
     OpCase(aten.index_put.default, f(4, 3), [i(0)], f(0, 3)),
+    OpCase(aten.index_put.default, f(2, 1, 1), [None, i(0)], f(2, 0, 1), vary=BOTH, dynamic="n 1 1, 0, n 0 1"),
     OpCase(aten.index_put.default, f(2, 0, 3), [None, None, SOME], f(), vary=BOTH),
     OpCase(aten.index_put.default, f(4), [SOME], f(1), vary=BOTH, dynamic="n"),
     OpCase(

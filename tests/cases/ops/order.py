@@ -31,7 +31,7 @@ CASES = (
             OpCase(whole, ROWS, dtypes=FLOATS),
             OpCase(whole, v([[NAN, NAN], [NAN, NAN]])),
             OpCase(whole, f()),
-            OpCase(whole, f(0, 3)),
+            OpCase(whole, f(0, 3), dtypes=ALL),
         )
     ),
     OpCase(aten.mode.default, i(4, 9, high=3), vary={"dim": (0, -1), **KEPT}, dynamic="n m"),
