@@ -166,13 +166,18 @@ def _function(site: Site, name: str, branch: Branch, carried: Sequence[str], res
         if isinstance(statement, ast.Return) and statement.value is not None:
             lines.append(f"    return {_fresh(site, statement.value)}")
         elif not isinstance(statement, ast.Pass):
-            block = textwrap.dedent(f"{site.indent(statement)}{site.code(statement)}")
-            lines.append(textwrap.indent(block, "    "))
+            lines.append(_inside(site, statement))
     if results is not None:
         own = {name for statement in branch if not _may_be_view(statement) for name in _changed([statement]) or ()}
         told = [each if each in own else f"{each}.clone()" for each in results]
         lines.append(f"    return {', '.join(told)}")
     return "\n".join(lines)
+
+
+def _inside(site: Site, statement: ast.stmt) -> str:
+    """A statement as a line of a new function, also where it stood on the line of its `if` or `while`."""
+    indent = re.sub(r"\S", " ", site.indent(statement))
+    return textwrap.indent(textwrap.dedent(f"{indent}{site.code(statement)}"), "    ")
 
 
 def _fresh(site: Site, value: ast.expr) -> str:
@@ -229,9 +234,7 @@ def _loop(site: Site, node: ast.While) -> Iterator[Fix]:
         return
     carried = sorted(names)
     listed = ", ".join(carried)
-    body = "\n".join(
-        textwrap.indent(textwrap.dedent(f"{site.indent(each)}{site.code(each)}"), "    ") for each in node.body
-    )
+    body = "\n".join(_inside(site, each) for each in node.body)
     text = (
         f"def go_on({listed}):\n    return {as_tensor(site, node.test)}\n\n"
         f"def turn({listed}):\n{body}\n    return ({listed},)\n\n"

@@ -72,6 +72,13 @@ ROWS = {
         "def f(x):\n    def go_on(x):\n        return x.norm() > 1\n\n    def turn(x):\n        x = x / 2\n        return (x,)\n\n"
         "    (x,) = torch.while_loop(go_on, turn, (x,))\n    return x\n",
     ),
+    "while and its body on one line": (
+        rules.DATA_DEPENDENT_CONTROL_FLOW,
+        "def f(x):\n    while «x.norm() > 1»: x = x / 2\n    return x\n",
+        {},
+        "def f(x):\n    def go_on(x):\n        return x.norm() > 1\n\n    def turn(x):\n        x = x / 2\n        return (x,)\n\n"
+        "    (x,) = torch.while_loop(go_on, turn, (x,))\n    return x\n",
+    ),
     "item": (
         rules.DATA_DEPENDENT_CONTROL_FLOW,
         "def f(x):\n    top = x.max().item()\n    return x / top if «top > 1» else x\n",

@@ -115,3 +115,17 @@ def test_a_lazy_layer_says_what_to_do() -> None:
 def test_what_a_hook_computes_anew_is_no_lost_state(prepare: Any) -> None:
     model = nn.Sequential(prepare(nn.Linear(4, 4))).eval()
     assert not export(model, X).log.findings
+
+
+class Spread(nn.Module):
+    def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+        return torch.stack([tensor.sum(-1) for tensor in tensors])
+
+
+@pytest.mark.parametrize(
+    "wanted", [[{0: "rows"}], [({0: "rows"},)], ({0: torch.export.Dim.DYNAMIC},), {"tensors": [{0: "rows"}]}]
+)
+def test_sizes_of_spread_arguments_are_asked_for_one_by_one_or_together(wanted: Any) -> None:
+    (given,) = export(Spread(), X, dynamic_shapes=wanted).model.graph.inputs
+    assert given.shape is not None
+    assert not isinstance(given.shape[0], int)

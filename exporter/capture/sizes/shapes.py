@@ -92,13 +92,19 @@ def _by_position(model: Any, arguments: Mapping[str, Any], wanted: Sequence[Any]
     parameters = inspect.signature(getattr(model, "forward", model)).parameters.values()
     spread = next((each.name for each in parameters if each.kind is each.VAR_POSITIONAL), None)
     given = len(wanted)
-    if spread is not None and spread in arguments and given > len(arguments):
+    if spread is not None and spread in arguments:
         first = list(arguments).index(spread)
         end = first + len(arguments[spread])
-        wanted = [*wanted[:first], tuple(wanted[first:end]), *wanted[end:]]
+        if given > len(arguments) or (end == first + 1 <= given and _of_one_tensor(wanted[first])):
+            wanted = [*wanted[:first], tuple(wanted[first:end]), *wanted[end:]]
     if len(wanted) > len(arguments):
         raise ShapesError(f"dynamic_shapes has {given} entries for {len(arguments)} inputs")
     return dict(zip(arguments, wanted, strict=False))
+
+
+def _of_one_tensor(spec: Any) -> bool:
+    """Whether this is a mapping of dimensions, {0: "batch"}, not one of inputs."""
+    return isinstance(spec, Mapping) and not any(isinstance(each, (Mapping, list, tuple)) for each in spec.values())
 
 
 def _visit(path: str, value: Any, spec: Any, found: Axes) -> None:
