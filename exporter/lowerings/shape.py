@@ -171,8 +171,7 @@ def expanded(op: Op, x: Value, sizes: Sequence[Size]) -> Value:
     added = len(sizes) - op.rank(x)
     for axis, (size, has) in enumerate(zip(sizes[added:], op.sizes(x), strict=True)):
         if size == 0 and has != 0:
-            has_now = op.sizes(x)
-            x = op.typed(sliced(op, x, axis, 0, 0), [*has_now[:axis], 0, *has_now[axis + 1 :]])
+            x = op.typed(sliced(op, x, axis, 0, 0), [*op.sizes(x)[:axis], 0, *op.sizes(x)[axis + 1 :]])
     known = op.sizes(x)
     if tuple(sizes) == known:
         return x
