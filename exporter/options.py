@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,3 +48,21 @@ class Options:
     def __post_init__(self) -> None:
         if not MIN_OPSET <= self.opset <= MAX_OPSET:
             raise ValueError(f"opset {self.opset} is out of range: fxport writes opsets {MIN_OPSET} to {MAX_OPSET}")
+
+    def named(
+        self,
+        input_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+        opset_version: int | None = None,
+        lowerings: Mapping[Any, Callable[..., Any]] | None = None,
+        weights: str | os.PathLike[str] | None = None,
+    ) -> Options:
+        """These options with what was given beside them, under torch.onnx's names."""
+        given: dict[str, Any] = {
+            "input_names": tuple(input_names) if input_names else None,
+            "output_names": tuple(output_names) if output_names else None,
+            "opset": opset_version,
+            "lowerings": {**self.lowerings, **lowerings} if lowerings else None,
+            "weights": None if weights is None else Path(weights),
+        }
+        return replace(self, **{name: value for name, value in given.items() if value is not None})

@@ -109,7 +109,7 @@ def export(
     read, and ValueError or TypeError when the arguments themselves make no sense.
     """
     log = log or Log()
-    options = _merged(options, input_names, output_names, opset_version, lowerings, weights)
+    options = options.named(input_names, output_names, opset_version, lowerings, weights)
     model = checked_model(model)
     flow = partial(
         _exported,
@@ -171,25 +171,6 @@ def _exported(
         report_failure_in_eager(unwrapped(model), args, kwargs, log)
         raise ExportError(log, str(stop)) from None  # PyTorch's own words, page after page, are in its context
     return OnnxProgram(onnx, program, log, weights_in_place=options.weights_in_place)
-
-
-def _merged(
-    options: Options,
-    input_names: Sequence[str] | None,
-    output_names: Sequence[str] | None,
-    opset_version: int | None,
-    lowerings: Mapping[Any, Callable[..., Any]] | None,
-    weights: str | os.PathLike[str] | None,
-) -> Options:
-    """The options with what was given beside them, under torch.onnx's names."""
-    given: dict[str, Any] = {
-        "input_names": tuple(input_names) if input_names else None,
-        "output_names": tuple(output_names) if output_names else None,
-        "opset": opset_version,
-        "lowerings": {**options.lowerings, **lowerings} if lowerings else None,
-        "weights": None if weights is None else Path(weights),
-    }
-    return replace(options, **{name: value for name, value in given.items() if value is not None})
 
 
 def _shapes_of_axes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,11 @@ def export_and_validate(
     *,
     path: str | os.PathLike[str],
     dynamic_shapes: Any = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    opset_version: int | None = None,
+    lowerings: Mapping[Any, Callable[..., Any]] | None = None,
+    weights: str | os.PathLike[str] | None = None,
     provider: str = "auto",
     adversarial: bool = False,
     atol: float | None = None,
@@ -35,9 +40,9 @@ def export_and_validate(
 ) -> Checked:
     """Exports a model to `path`, runs it in ONNX Runtime, and compares the outputs with those of eager PyTorch.
 
-    `model`, `args`, `kwargs`, `dynamic_shapes` and `options` are as in `export`. The comparison is at the example and
-    at another size of every dynamic dimension; with `adversarial` also at the smallest, the largest and a prime size,
-    and on zeros, NaN and the like. `provider` is "auto", "cpu", "cuda" or another of `ort_runner.providers`. `atol` and
+    What is named as in `export` means the same here. The comparison is at the example and at another size of every
+    dynamic dimension; with `adversarial` also at the smallest, the largest and a prime size, and on zeros, NaN and the
+    like. `provider` is "auto", "cpu", "cuda" or another of `ort_runner.providers`. `atol` and
     `rtol` replace the error budget by |got - want| <= atol + rtol * |want|.
 
     Raises ExportError when a finding at error level says that there is no model, or that it gives something else: then
@@ -45,6 +50,7 @@ def export_and_validate(
     OSError where `path` cannot be written.
     """
     log = Log() if log is None else log
+    options = options.named(input_names, output_names, opset_version, lowerings, weights)
     name = type(model).__name__
     source = Source(name, checked_model(model), checked_args(args), checked_kwargs(kwargs), dynamic_shapes)
     checked = None

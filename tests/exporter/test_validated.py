@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from diagnostics import rules
-from exporter import ExportError, Options
+from exporter import ExportError
 from exporter.validated import export_and_validate
 
 X = torch.randn(3, 4)
@@ -28,8 +28,11 @@ class Chosen(nn.Module):
 
 def test_a_sound_model_is_compared_at_two_sizes(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
-    checked = export_and_validate(nn.Linear(4, 2), X, path=path, dynamic_shapes=({0: "batch"},), provider="cpu")
+    checked = export_and_validate(
+        nn.Linear(4, 2), X, path=path, dynamic_shapes=({0: "batch"},), opset_version=18, provider="cpu"
+    )
     assert checked.files == [path]
+    assert checked.program.model.opset_imports == {"": 18}
     assert checked.validation is not None
     assert checked.validation.passed
     assert [sample.label for sample in checked.validation.samples] == ["sample", "resized"]
@@ -37,9 +40,9 @@ def test_a_sound_model_is_compared_at_two_sizes(tmp_path: Path) -> None:
 
 def test_a_wrong_model_raises_and_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
-    options = Options(lowerings={torch.ops.aten.relu.default: wrong_relu})
+    lowerings = {torch.ops.aten.relu.default: wrong_relu}
     with pytest.raises(ExportError, match="is not what PyTorch gives") as caught:
-        export_and_validate(nn.Sequential(nn.ReLU()), X, path=path, provider="cpu", options=options)
+        export_and_validate(nn.Sequential(nn.ReLU()), X, path=path, provider="cpu", lowerings=lowerings)
     assert "lowering of aten.relu.default" in str(caught.value)
     assert path.exists()
 
