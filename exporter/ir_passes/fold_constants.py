@@ -19,6 +19,11 @@ FOLDABLE = frozenset(
         "Abs",
         "Add",
         "And",
+        "BitShift",
+        "BitwiseAnd",
+        "BitwiseNot",
+        "BitwiseOr",
+        "BitwiseXor",
         "Cast",
         "CastLike",
         "Ceil",
@@ -87,6 +92,7 @@ class _Folder:
         self.graph = model.graph
         self.opset = model.opset_imports[""]
         self.arrays: dict[ir.Value, np.ndarray] = {}
+        self.results: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
         self.modified = False
 
     def fold(self, node: ir.Node) -> None:
@@ -133,17 +139,22 @@ class _Folder:
 
     def _replace(self, node: ir.Node, array: np.ndarray) -> None:
         output = node.outputs[0]
-        dtype = output.dtype
-        name = output.name
-        array = array if dtype is None else array.astype(dtype.numpy(), copy=False)
-        output.replace_all_uses_with(fresh := ir.Value(name=f"{name}.folded"))
-        fresh.const_value = ir.Tensor(np.ascontiguousarray(array).reshape(array.shape), name=fresh.name)
-        fresh.dtype = fresh.const_value.dtype
-        fresh.shape = ir.Shape(array.shape)
-        self.graph.initializers.add(fresh)
-        self.arrays[fresh] = array
+        if output.dtype is not None:
+            array = array.astype(output.dtype.numpy(), copy=False)
+        output.replace_all_uses_with(self._constant(array, f"{output.name}.folded"))
         self.graph.remove(node, safe=True)
         self.modified = True
+
+    def _constant(self, array: np.ndarray, name: str) -> ir.Value:
+        """A constant of the graph; equal results are one, so that nodes on them are equal, too."""
+        key = (str(array.dtype), array.shape, array.tobytes())
+        if key not in self.results:
+            tensor = ir.Tensor(np.ascontiguousarray(array).reshape(array.shape), name=name)
+            value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor)
+            self.graph.initializers.add(value)
+            self.arrays[value] = array
+            self.results[key] = value
+        return self.results[key]
 
 
 def _static_shape(node: ir.Node) -> np.ndarray | None:

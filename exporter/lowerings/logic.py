@@ -113,13 +113,29 @@ def bitwise_right_shift(op: Op, x: Value | Scalar, other: Value | Scalar) -> Val
     """
     dtype = op.out.dtype
     bits = int(dtype.bitwidth)
-    x, shift = op.const(x, dtype=dtype), op.const(other, dtype=dtype)
+    x = op.const(x, dtype=dtype)
+    if isinstance(other, int) and dtype not in UNSIGNED:
+        return _shifted_by(op, x, other if 0 <= other < bits else bits - 1)
+    shift = op.const(other, dtype=dtype)
     if dtype in UNSIGNED:
         return op.Where(_within(op, shift, bits), _shift(op, x, shift, "RIGHT"), 0)
     negative = op.Less(x, 0)
     shift = op.Where(_within(op, shift, bits), shift, bits - 1)
     shifted = _shift(op, op.Where(negative, op.BitwiseNot(x), x), shift, "RIGHT")
     return op.Where(negative, op.BitwiseNot(shifted), shifted)
+
+
+def _shifted_by(op: Op, x: Value, places: int) -> Value:
+    """A signed integer shifted right by a constant.
+
+    A cast to 64 bits extends the sign, so what moves into a narrower number is right already. Of int64 the sign's bit
+    is extended from its new place (Warren, Hacker's Delight, 2-5).
+    """
+    shifted = _shift(op, x, op.const(places, dtype=ir.DataType.UINT64), "RIGHT")
+    if x.dtype != ir.DataType.INT64 or places == 0:
+        return shifted
+    sign = 1 << (63 - places)
+    return op.Sub(op.BitwiseXor(shifted, sign), sign)
 
 
 def _within(op: Op, shift: Value, bits: int) -> Value:

@@ -1,8 +1,4 @@
-"""Random numbers from a seed, by plain integer arithmetic: the same in PyTorch and in ONNX Runtime, bit by bit.
-
-A counter-based generator: the number at a position is a hash of (seed, which call, position). The hash is "lowbias32"
-of Christopher Wellons' Hash Prospector (https://nullprogram.com/blog/2018/07/31/), on 32-bit words held in int64.
-"""
+"""Random ops of PyTorch, drawing from a seed, or from numbers that are given."""
 
 from __future__ import annotations
 
@@ -13,29 +9,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from exporter.training.generator import at_least, uniform
+
 aten = torch.ops.aten
-
-WORD = 0xFFFFFFFF
-BITS = 24
-"""Random bits of a number in [0, 1): as many as float32 holds exactly."""
-
-GOLDEN = 0x9E3779B9
-"""2^32 divided by the golden ratio: sets the streams of successive calls far apart."""
-
-
-def hashed(x: torch.Tensor) -> torch.Tensor:
-    """A 32-bit hash of 32-bit words, both as int64."""
-    x = (x ^ (x >> 16)) * 0x7FEB352D & WORD
-    x = (x ^ (x >> 15)) * 0x846CA68B & WORD
-    return x ^ (x >> 16)
-
-
-def uniform(seed: torch.Tensor, stream: int, like: torch.Tensor) -> torch.Tensor:
-    """Numbers in [0, 1) of the shape of `like`, as float32. `seed` is an int64 scalar, `stream` tells calls apart."""
-    position = torch.arange(like.numel(), dtype=torch.int64, device=like.device).reshape(like.shape)
-    key = hashed(hashed(seed & WORD) + (stream * GOLDEN & WORD) & WORD)
-    word = hashed(hashed(position & WORD) ^ key)
-    return (word >> (32 - BITS)).to(torch.float32) * 2.0**-BITS
 
 
 class SeededRandom(TorchDispatchMode):
@@ -53,12 +29,17 @@ class SeededRandom(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         rule = RULES.get(func)
-        return func(*args, **(kwargs or {})) if rule is None else rule(self.draw, *args, **(kwargs or {}))
+        return func(*args, **(kwargs or {})) if rule is None else rule(self, *args, **(kwargs or {}))
 
     def draw(self, like: torch.Tensor) -> torch.Tensor:
         """The next numbers in [0, 1), of the shape of `like`."""
         self.stream += 1
         return uniform(self.seed, self.stream, like)
+
+    def at_least(self, like: torch.Tensor, limit: float) -> torch.Tensor:
+        """Where the next numbers are not below a limit."""
+        self.stream += 1
+        return at_least(self.seed, self.stream, like, limit)
 
 
 class GivenRandom(SeededRandom):
@@ -74,6 +55,9 @@ class GivenRandom(SeededRandom):
             raise ValueError(f"the step draws more often than the {len(self.numbers)} times that were seen before")
         return self.numbers[self.stream - 1]
 
+    def at_least(self, like: torch.Tensor, limit: float) -> torch.Tensor:
+        return self.draw(like) >= limit
+
 
 class RecordedRandom(SeededRandom):
     """While it is on, random ops draw from the global generator, and `numbers` has what they drew, in [0, 1)."""
@@ -86,62 +70,65 @@ class RecordedRandom(SeededRandom):
         self.numbers.append(torch.rand(like.shape, device=like.device))
         return self.numbers[-1]
 
-
-Draw = Callable[[torch.Tensor], torch.Tensor]
+    def at_least(self, like: torch.Tensor, limit: float) -> torch.Tensor:
+        return self.draw(like) >= limit
 
 
 def _native_dropout(
-    draw: Draw, x: torch.Tensor, p: float, train: bool | None = True
+    source: SeededRandom, x: torch.Tensor, p: float, train: bool | None = True
 ) -> tuple[torch.Tensor, torch.Tensor]:
     if train is False or p == 0:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
-    kept = draw(x) >= p
+    kept = source.at_least(x, p)
     scale = 0.0 if p == 1 else 1 / (1 - p)
-    return x * kept.to(x.dtype) * scale, kept
+    return x * (kept.to(x.dtype) * scale), kept  # the factor is that of the gradient
 
 
-def _bernoulli(draw: Draw, x: torch.Tensor, p: float | None = None, *, generator: Any = None) -> torch.Tensor:
-    return (draw(x) < (x if p is None else p)).to(x.dtype)
+def _bernoulli(source: SeededRandom, x: torch.Tensor, p: float | None = None, *, generator: Any = None) -> torch.Tensor:
+    return (source.draw(x) < (x if p is None else p)).to(x.dtype)
 
 
-def _bernoulli_(draw: Draw, x: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> torch.Tensor:
-    return x.copy_(
-        (draw(x) >= 1 - p).to(x.dtype)
-    )  # as native_dropout keeps: PyTorch calls this with 1 - p in its place
+def _bernoulli_(source: SeededRandom, x: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> torch.Tensor:
+    """Ones where native_dropout keeps: PyTorch calls this with 1 - p in its place."""
+    return x.copy_(source.at_least(x, 1 - p).to(x.dtype))
 
 
 def _uniform_(
-    draw: Draw, x: torch.Tensor, start: float = 0.0, end: float = 1.0, *, generator: Any = None
+    source: SeededRandom, x: torch.Tensor, start: float = 0.0, end: float = 1.0, *, generator: Any = None
 ) -> torch.Tensor:
-    return x.copy_(draw(x) * (end - start) + start)
+    return x.copy_(source.draw(x) * (end - start) + start)
 
 
-def _rand_like(draw: Draw, x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
-    return draw(x).to(dtype or x.dtype)
+def _rand_like(source: SeededRandom, x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    return source.draw(x).to(dtype or x.dtype)
 
 
-def _rand(draw: Draw, size: Sequence[int], *, dtype: torch.dtype | None = None, **options: Any) -> torch.Tensor:
-    return draw(torch.empty(size, device=options.get("device"))).to(dtype or torch.get_default_dtype())
+def _rand(
+    source: SeededRandom, size: Sequence[int], *, dtype: torch.dtype | None = None, **options: Any
+) -> torch.Tensor:
+    return source.draw(torch.empty(size, device=options.get("device"))).to(dtype or torch.get_default_dtype())
 
 
-def _normal(draw: Draw, like: torch.Tensor) -> torch.Tensor:
+def _normal(source: SeededRandom, like: torch.Tensor) -> torch.Tensor:
     """Standard normal numbers: Box and Muller, A Note on the Generation of Random Normal Deviates, 1958."""
-    radius = torch.sqrt(-2 * torch.log1p(-draw(like)))
-    return radius * torch.cos(2 * math.pi * draw(like))
+    radius = torch.sqrt(-2 * torch.log1p(-source.draw(like)))
+    return radius * torch.cos(2 * math.pi * source.draw(like))
 
 
 def _normal_(
-    draw: Draw, x: torch.Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None
+    source: SeededRandom, x: torch.Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None
 ) -> torch.Tensor:
-    return x.copy_(_normal(draw, x) * std + mean)
+    return x.copy_(_normal(source, x) * std + mean)
 
 
-def _randn_like(draw: Draw, x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
-    return _normal(draw, x).to(dtype or x.dtype)
+def _randn_like(source: SeededRandom, x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    return _normal(source, x).to(dtype or x.dtype)
 
 
-def _randn(draw: Draw, size: Sequence[int], *, dtype: torch.dtype | None = None, **options: Any) -> torch.Tensor:
-    return _normal(draw, torch.empty(size, device=options.get("device"))).to(dtype or torch.get_default_dtype())
+def _randn(
+    source: SeededRandom, size: Sequence[int], *, dtype: torch.dtype | None = None, **options: Any
+) -> torch.Tensor:
+    return _normal(source, torch.empty(size, device=options.get("device"))).to(dtype or torch.get_default_dtype())
 
 
 RULES: Mapping[Any, Callable[..., Any]] = {

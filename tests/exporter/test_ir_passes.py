@@ -99,3 +99,18 @@ def test_constants_are_computed() -> None:
     program = export(Constants(), (x,))
     assert operators(program) == {"Mul": 1, "Add": 1}
     assert_same(run_session(session_of(program), program, (x,)), [Constants()(x)])
+
+
+class Counted(nn.Module):
+    """The same table twice, each made of a constant of its own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows, again = (torch.arange(6, dtype=torch.int64) >> 1 for _ in range(2))
+        return torch.sin(x + rows) + torch.sin(x + again)
+
+
+def test_equal_results_of_constants_are_one() -> None:
+    x = torch.randn(6)
+    program = export(Counted(), (x,))
+    assert operators(program) == {"Sin": 1, "Add": 2}
+    assert_same(run_session(session_of(program), program, (x,)), [Counted()(x)])

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from exporter import ExportError
 from exporter.training import TrainingError, export_training_step, load_into, state_from
-from exporter.training.seeded import uniform
+from exporter.training.generator import at_least, uniform
 from ort_runner.train import TrainingSession
 from tests.training import OPTIMIZERS, assert_teacher_forced, batches, classify, fed, opened
 
@@ -323,3 +323,12 @@ def test_uniform_numbers_are_uniform() -> None:
     assert abs(torch.corrcoef(torch.stack([numbers.ravel(), other.ravel()]))[0, 1].item()) < 1e-2
     neighbours = torch.stack([numbers.ravel()[1:], numbers.ravel()[:-1]])
     assert abs(torch.corrcoef(neighbours)[0, 1].item()) < 1e-2
+    rows = numbers.ravel()[: 700 * 128].reshape(700, 128)
+    assert torch.corrcoef(rows.T).fill_diagonal_(0).abs().max().item() < 0.25  # 1 / sqrt(700) each
+    assert torch.corrcoef(rows).fill_diagonal_(0).abs().max().item() < 0.55
+
+
+@pytest.mark.parametrize("limit", [0.0, 1e-9, 0.1, 0.5, 1 - 1e-9, 1.0])
+def test_numbers_are_compared_without_being_made(limit: float) -> None:
+    seed, like = torch.tensor(3), torch.empty(50, 60)
+    torch.testing.assert_close(at_least(seed, 2, like, limit), uniform(seed, 2, like) >= limit)

@@ -62,6 +62,15 @@ CASES = (
         for shift in (0, 2, 7)
     ),
     *(
+        OpCase(
+            aten.bitwise_right_shift.Tensor_Scalar,
+            v([-(2**63), -77, -1, 0, 5, 2**63 - 1]),
+            shift,
+            dtypes=(torch.int64,),
+        )
+        for shift in (1, 31, 63, 64)
+    ),
+    *(
         OpCase(op, -77, f(2, 3, low=0, high=9), dtypes=(torch.int64,))
         for op in (aten.bitwise_left_shift.Scalar_Tensor, aten.bitwise_right_shift.Scalar_Tensor)
     ),

@@ -1,0 +1,76 @@
+"""Random numbers from a seed, by plain integer arithmetic: the same in PyTorch and in ONNX Runtime, bit by bit.
+
+A number is told by (seed, which call, position). Positions are in rows. Each row is a run of the multiplicative
+congruential generator modulo 2^64 of Steele and Vigna ("Computationally Easy, Spectrally Good Multipliers for
+Congruential Pseudorandom Number Generators", 2022, table of 64-bit MCGs), of which the high bits are used: the state
+that it begins in, times a constant power of the multiplier. That is one pass over the numbers. Where a row begins is a
+hash of (seed, call, row): "lowbias32" of Christopher Wellons' Hash Prospector
+(https://nullprogram.com/blog/2018/07/31/) on 32-bit words held in int64, spread over 64 bits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+WORD = 0xFFFFFFFF
+BITS = 24
+"""Random bits of a number in [0, 1): as many as float32 holds exactly."""
+
+GOLDEN = 0x9E3779B9
+"""2^32 divided by the golden ratio: sets the streams of successive calls far apart."""
+
+MULTIPLIER = 0xF1357AEA2E62A9C5 - 2**64
+"""Of the generator, as an int64."""
+
+BLOCK = 16
+"""Keys of calls that are hashed together: small tensors cost as much as scalars do."""
+
+ROW = 128
+"""Numbers of one run of the generator."""
+
+POWERS = [(pow(MULTIPLIER, place, 2**64) ^ 2**63) - 2**63 for place in range(1, ROW + 1)]
+"""The multiplier to the powers of 1 and more modulo 2^64, as int64."""
+
+
+def hashed(x: torch.Tensor) -> torch.Tensor:
+    """A 32-bit hash of 32-bit words, both as int64."""
+    x = (x ^ (x >> 16)) * 0x7FEB352D & WORD
+    x = (x ^ (x >> 15)) * 0x846CA68B & WORD
+    return x ^ (x >> 16)
+
+
+def _key(seed: torch.Tensor, stream: int) -> torch.Tensor:
+    """A 32-bit word of a call. A block of them is computed, which is the same for every call in it."""
+    first = stream - stream % BLOCK
+    streams = torch.arange(first, first + BLOCK, dtype=torch.int64, device=seed.device)
+    return hashed((hashed(seed & WORD) + streams * GOLDEN) & WORD)[stream % BLOCK]
+
+
+def words(seed: torch.Tensor, stream: int, like: torch.Tensor) -> torch.Tensor:
+    """Random int64 words of the shape of `like`, all of which are equally likely in their upper bits.
+
+    `seed` is an int64 scalar, `stream` tells calls apart.
+    """
+    count = like.numel()
+    rows = torch.arange((count + ROW - 1) // ROW, dtype=torch.int64, device=like.device)
+    begun = hashed(hashed(rows & WORD) ^ _key(seed, stream)) * MULTIPLIER
+    begun = (begun ^ (begun >> 32)) * MULTIPLIER | 1  # odd, for the full period
+    powers = torch.tensor(POWERS, dtype=torch.int64, device=like.device)
+    return (begun[:, None] * powers).reshape(-1)[:count].reshape(like.shape)
+
+
+def uniform(seed: torch.Tensor, stream: int, like: torch.Tensor) -> torch.Tensor:
+    """Numbers in [0, 1) of the shape of `like`, as float32, from the upper bits of `words`."""
+    upper = words(seed, stream, like) & -(1 << (64 - BITS))
+    return upper.to(torch.float32) * 2.0**-64 + 0.5  # each step is exact
+
+
+def at_least(seed: torch.Tensor, stream: int, like: torch.Tensor, limit: float) -> torch.Tensor:
+    """Where the numbers of `uniform` are not below a limit, without making them."""
+    whole = math.ceil(limit * 2**BITS) - 2 ** (BITS - 1)
+    drawn = words(seed, stream, like)
+    if whole >= 2 ** (BITS - 1):
+        return torch.zeros_like(drawn, dtype=torch.bool)
+    return drawn >= max(whole, -(2 ** (BITS - 1))) << (64 - BITS)
