@@ -50,7 +50,7 @@ def linalg_cholesky_ex(op: Op, x: Value, *, upper: bool = False, check_errors: b
     return flipped(op, found) if upper else found, info
 
 
-@lowering(aten.cholesky.default)
+@lowering("aten.cholesky.default")  # PyTorch 2.15 has it no longer
 def cholesky(op: Op, x: Value, upper: bool = False) -> Value:
     """cholesky(Tensor self, bool upper=False) -> Tensor"""
     return linalg_cholesky_ex.function(op, x, upper=upper)[0]

@@ -151,7 +151,7 @@ def _matrix_exp(x: Any) -> Complex:
 
 ROWS: Mapping[Any, Row] = {
     aten._linalg_solve_ex.default: solve_ex,
-    aten.cholesky.default: _cholesky,
+    **({aten.cholesky.default: _cholesky} if hasattr(aten, "cholesky") else {}),  # PyTorch 2.15 has it no longer
     aten.cholesky_inverse.default: _cholesky_inverse,
     aten.cholesky_solve.default: _cholesky_solve,
     aten.linalg_cholesky_ex.default: _cholesky_ex,
