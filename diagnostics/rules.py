@@ -116,6 +116,13 @@ VALUE_MADE_TEXT = Rule(
     "A value that only a run knows is made text here, so the model keeps the name of a symbol.",
 )
 
+VALUES_SPECIALIZED = Rule(
+    "FXP1025",
+    "ValuesSpecialized",
+    WARNING,
+    "The values of input '{input}' became constants, since Python asks for them here.",
+)
+
 # 2: shapes
 
 DIMENSION_SPECIALIZED = Rule(

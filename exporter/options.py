@@ -21,7 +21,8 @@ class Options:
 
     `opset`: the ai.onnx version of the model, 18 to 26. `lowerings`: a user's own, by ATen overload, on top of
     fxport's. `ir_passes`: further passes on the ONNX model, run last. `dump`: a folder for the graph after each pass.
-    `allow_specialization`: accept that a dimension asked to be dynamic became a constant (a warning, not an error).
+    `allow_specialization`: accept that a dimension asked to be dynamic became a constant (a warning, not an error), and
+    so the values of an input for which Python asks.
     `input_names`, `output_names`: names for the flattened inputs and outputs, in order. `strategy`: the only way of
     capture to try, a name in `exporter.capture.strategies.STRATEGIES`; by default they are tried in order. `weights`: a
     checkpoint from which the weights are taken, by name, in the place of the model's own. `weights_in_place`: those

@@ -27,6 +27,7 @@ from exporter.capture.faults import is_our_fault
 from exporter.capture.frames import helpers_kept
 from exporter.capture.guards import Guard, RefusalHidden, recorded_guards
 from exporter.capture.inputs import arguments_of, leaves_of
+from exporter.capture.known_values import Asked
 from exporter.capture.outside import nothing_lost
 from exporter.capture.padded import as_padded
 from exporter.capture.places import place_of_module
@@ -35,7 +36,15 @@ from exporter.capture.sizes.dimensions import Comparison
 from exporter.capture.sizes.rehearsal import same_results
 from exporter.capture.sizes.resizing import away, promised, takes
 from exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
-from exporter.capture.strategies import STRATEGIES, Call, Strategy, non_strict, sizes_from_one, strict
+from exporter.capture.strategies import (
+    STRATEGIES,
+    Call,
+    Strategy,
+    non_strict,
+    sizes_from_one,
+    strict,
+    values_of_example,
+)
 from exporter.distributed import wrapped_by
 from exporter.options import Options
 from fx_passes.passes.functionalize import unsupported
@@ -69,7 +78,7 @@ def capture(
     requests = requests_of(arguments, axes)
     call = Call(module, *distinct((args, named)), requests, relaxed(arguments, axes))
     paths = [leaf.path for leaf in leaves_of(arguments)]
-    taken = _taken(call, paths, options, log, partial(_first_success, only=options.strategy))
+    taken = _taken(call, paths, options, log, partial(_first_success, options=options))
     if taken.compared.lost and options.strategy is None and not options.allow_specialization:
         taken = _with_more_sizes(taken, call, paths, options, log)
     for finding in taken.log.findings:
@@ -100,13 +109,17 @@ def _taken(call: Call, paths: Sequence[str], options: Options, log: Log, attempt
     fakes, frames = fake_weights(call.model), helpers_kept()
     state = nothing_lost(call.model, told)
     texts: list[Place] = []
+    asked: list[Asked] = []
     with recorded_guards() as guards, assigned_tensors() as assigned, state as changed, fakes, frames, _quiet():
-        exported = attempt(replace(call, changed=changed, texts=texts), guards, log)
+        exported = attempt(replace(call, changed=changed, texts=texts, asked=asked), guards, log)
     for path in sorted(set(assigned)):  # PyTorch names them in no order
         if not is_made_anew(call.model, path):
             told.report(rules.STATE_LOST, at=place_of_assignment(call.model, path), name=path)
     for place in texts:
         told.report(rules.VALUE_MADE_TEXT, at=place)
+    for path in sorted(set().union(*(each.inputs for each in asked))):
+        first = next(each for each in asked if path in each.inputs)
+        told.report(rules.VALUES_SPECIALIZED, at=first.place, input=path)
     captured = program.from_exported(exported, paths, call.requests, call.model, options, told)
     return Taken(captured, Comparison(captured, call.requests, guards), told)
 
@@ -216,9 +229,9 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _first_success(call: Call, guards: list[Guard], log: Log, only: str | None = None) -> ExportedProgram:
+def _first_success(call: Call, guards: list[Guard], log: Log, options: Options) -> ExportedProgram:
     failures: list[tuple[str, Exception]] = []
-    for name, strategy in _strategies(call, only):
+    for name, strategy in _strategies(call, options):
         guards.clear()
         try:
             exported = functional(require_seen_through(strategy(call)))
@@ -249,13 +262,17 @@ def is_final(error: Exception) -> bool:
     return isinstance(error, RefusalHidden) or (isinstance(error, TypeError) and place is None)
 
 
-def _strategies(call: Call, only: str | None) -> Iterator[tuple[str, Strategy]]:
-    if only is not None:
-        yield only, dict(STRATEGIES)[only]
+def _strategies(call: Call, options: Options) -> Iterator[tuple[str, Strategy]]:
+    if options.strategy is not None:
+        yield options.strategy, dict(STRATEGIES)[options.strategy]
         return
     if any(request.from_one and request.size is not None and request.size < 2 for request in call.requests):
         yield "sizes from one", sizes_from_one
-    yield from STRATEGIES
+    first, *others = STRATEGIES
+    yield first
+    if options.allow_specialization:
+        yield "values of the example", values_of_example
+    yield from others
 
 
 def _report_training(module: torch.nn.Module, log: Log) -> None:

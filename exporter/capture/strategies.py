@@ -18,6 +18,7 @@ from exporter.capture.derivatives import forward_mode_by_reverse, gradients_reco
 from exporter.capture.distributions import parameters_unchecked
 from exporter.capture.guards import refusals_kept
 from exporter.capture.kinds import sizes_are_integers
+from exporter.capture.known_values import Asked, values_known
 from exporter.capture.masks import masks_left_out
 from exporter.capture.outside import attributes_watched
 from exporter.capture.packed import packed_sequences_kept
@@ -49,6 +50,8 @@ class Call:
     """Where `forward` was seen to write values as text."""
     overcome: list[Exception] = field(default_factory=list)
     """Gets what a capture would have failed by, had its branches and loops not been kept."""
+    asked: list[Asked] = field(default_factory=list)
+    """Gets the lines that asked for values of the example, where these are known."""
 
 
 Strategy = Callable[[Call], ExportedProgram]
@@ -100,6 +103,13 @@ def _exported(call: Call) -> ExportedProgram:
         return torch.export.export(
             call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=False
         )
+
+
+def values_of_example(call: Call) -> ExportedProgram:
+    """As `non_strict`, with what Python asks of the values of inputs answered from the example."""
+    call.asked.clear()
+    with values_known(call.model, call.args, call.kwargs, call.asked):
+        return non_strict(call)
 
 
 def sizes_from_one(call: Call) -> ExportedProgram:

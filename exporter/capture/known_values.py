@@ -1,0 +1,192 @@
+"""Values of inputs that Python asks for while a model is captured, answered from the example.
+
+A model may loop over `grid.tolist()`, or make as many parts of a picture as `sizes` says. Where the user accepts that
+such values become constants, what Python asks is computed from the example's tensors, beside the capture. What no
+Python asks for stays in the graph. An input with a dynamic dimension has no values here.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import SymBool, SymFloat, SymInt, Tensor
+from torch._subclasses import FakeTensor
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from diagnostics import Place
+from diagnostics.source import place_of_stack
+from exporter.capture.forward import forward_by
+from exporter.capture.inputs import arguments_of, leaves_of
+from exporter.capture.padded import as_padded
+
+LARGEST = 2**16
+"""Tensors of more elements than this are not followed: no model loops over so many."""
+
+ASKING = frozenset(
+    getattr(Tensor, name)
+    for name in (
+        *("item", "tolist", "equal", "is_nonzero", "allclose"),
+        *("__bool__", "__int__", "__float__", "__index__", "__contains__"),
+    )
+) | {torch.equal, torch.is_nonzero, torch.allclose}
+"""Functions that give Python a value."""
+
+MADE = frozenset({torch.arange, torch.tensor, torch.as_tensor, torch.zeros, torch.ones, torch.full, torch.linspace})
+"""Functions that make tensors whose values are known where their arguments are plain numbers."""
+
+
+SIZED = frozenset(
+    getattr(Tensor, name)
+    for name in (
+        *("view", "reshape", "expand", "repeat", "split", "narrow", "unflatten", "unfold"),
+        *("new_zeros", "new_ones", "new_full", "new_empty"),
+    )
+) | {torch.split, torch.reshape, torch.narrow, torch.zeros, torch.ones, torch.full, F.pad, F.interpolate}
+"""Functions that take sizes, for which tensors of one element may stand."""
+
+UNKNOWN = (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException)
+"""What PyTorch raises where a capture would have to know a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a traced tensor holds for the example, and the paths of the inputs from which that comes."""
+
+    value: Tensor
+    inputs: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A line that asked for values of these inputs, which are constants in the graph from there on."""
+
+    inputs: frozenset[str]
+    place: Place | None
+
+
+class ValuesKnown(TorchFunctionMode):
+    """While it is active, what is computed from known tensors alone is known as well."""
+
+    def __init__(self, asked: list[Asked]) -> None:
+        super().__init__()
+        self.asked = asked
+        self.known: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        call = (args, kwargs or {})
+        leaves = pytree.tree_leaves(call)
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        found = [self.known[tensor] for tensor in tensors if tensor in self.known]
+        symbolic = any(isinstance(leaf, (SymInt, SymFloat, SymBool)) for leaf in leaves)
+        if symbolic or len(found) < len(tensors) or not (tensors or func in MADE):
+            self.forget(func, tensors)
+            args, kwargs = self.sized(func, call) if found else call
+            return func(*args, **kwargs)
+        inputs = frozenset().union(*(known.inputs for known in found))
+        args, kwargs = pytree.tree_map_only(Tensor, lambda tensor: self.known[tensor].value, call)
+        with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.no_grad():
+            answer = func(*args, **kwargs)
+        if func in ASKING:
+            self.ask(inputs)
+            return answer
+        return self.paired(self.traced(func, call), answer, inputs)
+
+    def sized(self, func: Any, call: tuple[Any, Any]) -> tuple[Any, Any]:
+        """The call with known sizes as plain numbers: `x.view(h, w)`, `x[:, :n]` of tensors of one element."""
+        if func is Tensor.__getitem__:
+            x, index = call[0]
+            places = index if isinstance(index, tuple) else (index,)
+            cut = tuple(self.cut(each) if isinstance(each, slice) else each for each in places)
+            return (x, cut if isinstance(index, tuple) else cut[0]), {}
+        return pytree.tree_map_only(Tensor, self.number, call) if func in SIZED else call
+
+    def cut(self, part: slice) -> slice:
+        return slice(*(self.number(each) for each in (part.start, part.stop, part.step)))
+
+    def number(self, value: Any) -> Any:
+        """The plain number that a tensor of one element is known to hold; other values as they are."""
+        known = self.known[value] if isinstance(value, Tensor) and value in self.known else None
+        if known is None or known.value.dim() or known.value.is_floating_point():
+            return value
+        self.ask(known.inputs)
+        return known.value.item()
+
+    def traced(self, func: Any, call: tuple[Any, Any]) -> Any:
+        """What the capture makes of the call; None where it would have to know a value."""
+        try:
+            return func(*call[0], **call[1])
+        except UNKNOWN:
+            return None
+
+    def paired(self, traced: Any, answer: Any, inputs: frozenset[str]) -> Any:
+        """The results of the capture, known from now on; one whose size depends on values is a constant instead."""
+        values, spec = pytree.tree_flatten(answer)
+        if not any(isinstance(value, Tensor) for value in values):
+            return answer if traced is None else traced
+        results = [None] * len(values) if traced is None else pytree.tree_leaves(traced)
+        made = [
+            self.result(result, value, inputs) if isinstance(value, Tensor) else result
+            for result, value in zip(results, values, strict=True)
+        ]
+        return pytree.tree_unflatten(made, spec)
+
+    def result(self, result: Any, value: Tensor, inputs: frozenset[str]) -> Any:
+        if value.numel() > LARGEST and result is not None:
+            return result
+        if not isinstance(result, FakeTensor) or free_unbacked_symbols(result):
+            self.ask(inputs)
+            result = torch.tensor(value.tolist(), dtype=value.dtype)
+        self.known[result] = Known(value, inputs)
+        return result
+
+    def forget(self, func: Any, tensors: Sequence[Tensor]) -> None:
+        """Nothing is known any more of tensors into which a call writes what is not known."""
+        name = getattr(func, "__name__", "")
+        if not (name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")):
+            return
+        written = self.known.get(tensors[0]) if tensors else None
+        if written is not None:
+            memory = written.value.untyped_storage().data_ptr()
+            for tensor, known in list(self.known.items()):
+                if known.value.untyped_storage().data_ptr() == memory:
+                    del self.known[tensor]
+
+    def ask(self, inputs: frozenset[str]) -> None:
+        if inputs:
+            place = place_of_stack(list(traceback.walk_stack(sys._getframe(1))))
+            self.asked.append(Asked(inputs, place))
+
+
+@contextmanager
+def values_known(model: torch.nn.Module, args: Any, kwargs: Mapping[str, Any], asked: list[Asked]) -> Iterator[None]:
+    """While a model is captured, the values of its whole numbers and truths without dynamic dimensions are known."""
+    paths = [leaf.path for leaf in leaves_of(arguments_of(model, args, kwargs))]
+    real = [leaf.detach().clone() if isinstance(leaf, Tensor) else leaf for leaf in pytree.tree_leaves((args, kwargs))]
+    mode = ValuesKnown(asked)
+
+    def way(forward: Any, *fakes: Any, **named: Any) -> Any:
+        leaves = pytree.tree_leaves(as_padded((fakes, {name: named[name] for name in kwargs})))
+        for path, fake, value in zip(paths, leaves, real, strict=True):
+            if isinstance(fake, FakeTensor) and _is_followed(fake):
+                mode.known[fake] = Known(value, frozenset({path}))
+        return forward(*fakes, **named)
+
+    with forward_by(model, way), mode:
+        yield
+
+
+def _is_followed(fake: FakeTensor) -> bool:
+    counts = not (fake.is_floating_point() or fake.is_complex())
+    return counts and not any(isinstance(size, SymInt) for size in fake.shape) and fake.numel() <= LARGEST

@@ -1,0 +1,88 @@
+"""Values of inputs that Python asks for: constants where the user accepts them, an error elsewhere."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from diagnostics import Level, Log, rules
+from exporter import ExportError, Options, export
+from tests.running import assert_same, run_session, session_of
+
+ALLOWED = Options(allow_specialization=True)
+
+
+class Chunks(nn.Module):
+    """Attention within each part, whose sizes are counted by what PyTorch knows only with the values."""
+
+    def forward(self, x: Tensor, grids: Tensor) -> Tensor:
+        lengths = torch.repeat_interleave(grids[:, 1] * grids[:, 2], grids[:, 0])
+        ends = nn.functional.pad(lengths.cumsum(0), (1, 0))
+        order = torch.arange(grids.prod(-1).sum()) % 3
+        parts = (x + order).split((ends[1:] - ends[:-1]).tolist(), dim=1)
+        return torch.cat([part.softmax(1) for part in parts], dim=1)
+
+
+class Compared(nn.Module):
+    """A branch on one item, and one on a number of Python's; the rest stays in the graph."""
+
+    def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
+        first = next(iter(sizes))
+        return x * sizes[1] if max(first, sizes[1]) > 3 and 9 not in sizes else x - first
+
+
+class Sized(nn.Module):
+    """Sizes that are tensors of one element: of parts, of views, of slices."""
+
+    def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
+        parts = x.split([h * w for h, w in sizes], dim=1)
+        rows = [part.view(-1, h, w).sum(2) for part, (h, w) in zip(parts, sizes, strict=True)]
+        return torch.cat([each[:, : size[0]].softmax(1) for each, size in zip(rows, sizes, strict=True)], dim=1)
+
+
+class Written(Compared):
+    """What is written into a tensor of known values is not known, nor are its views."""
+
+    def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
+        counts = sizes + 0
+        part = counts[:1]
+        counts[0] = x[0].argmax()
+        return super().forward(x, sizes)[:, : int(part[0])]
+
+
+GRIDS = torch.tensor([[1, 2, 4], [2, 4, 2]])
+CASES = {
+    "chunks": (Chunks(), (torch.randn(3, 24), GRIDS), "torch.repeat_interleave"),
+    "compared": (Compared(), (torch.randn(3, 24), torch.tensor([3, 4])), "max(first"),
+    "sized": (Sized(), (torch.randn(3, 24), torch.tensor([[2, 3], [6, 3]])), "x.split("),
+    "written": (Written(), (torch.randn(3, 24), torch.tensor([3, 4])), "max(first"),
+}
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_values_of_the_example(name: str) -> None:
+    model, args, line = CASES[name]
+    log = Log()
+    program = export(model, args, dynamic_shapes=({0: "rows"}, None), options=ALLOWED, log=log)
+    (found,) = [each for each in log.findings if each.rule is rules.VALUES_SPECIALIZED]
+    assert found.level is Level.WARNING
+    assert found.facts["input"] == list(inspect.signature(model.forward).parameters)[1]
+    assert found.place is not None
+    assert line in linecache.getline(found.place.path, found.place.line)
+    session = session_of(program)
+    for rows in (3, 5):
+        fed = (torch.randn(rows, 24), args[1])
+        assert_same(run_session(session, program, fed), [model(*fed)])
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_they_are_an_error_by_default(name: str) -> None:
+    model, args, _ = CASES[name]
+    with pytest.raises(ExportError) as caught:
+        export(model, args, dynamic_shapes=({0: "rows"}, None))
+    (found,) = caught.value.log.findings
+    assert found.rule in {rules.DATA_DEPENDENT_CONTROL_FLOW, rules.CAPTURE_FAILED}
