@@ -11,7 +11,7 @@ from exporter.lower.builder import Op, Scalar, Value
 from exporter.lower.dtypes import is_float
 from exporter.lower.registry import lowering
 from exporter.lowerings import double
-from exporter.lowerings.comparison import clamp
+from exporter.lowerings.comparison import clamp, clamp_min
 from exporter.lowerings.double import unary
 from exporter.lowerings.precision import in_float
 
@@ -32,7 +32,7 @@ SOFTPLUS_EXACT = 20.0
 @lowering(aten.relu.default)
 def relu(op: Op, x: Value) -> Value:
     """relu(Tensor self) -> Tensor"""
-    return op.Relu(x) if is_float(x.dtype) else op.Max(x, 0)
+    return clamp_min(op, x, 0)
 
 
 @lowering(aten.relu6.default)

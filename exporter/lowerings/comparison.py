@@ -16,7 +16,7 @@ from exporter.lowerings.pointwise import arithmetic
 aten = torch.ops.aten
 prims = torch.ops.prims
 
-BOOL, UINT8, FLOAT = ir.DataType.BOOL, ir.DataType.UINT8, ir.DataType.FLOAT
+BOOL, UINT8, INT64, FLOAT = ir.DataType.BOOL, ir.DataType.UINT8, ir.DataType.INT64, ir.DataType.FLOAT
 
 
 @lowering(aten.eq.Tensor, aten.eq.Scalar, prims.eq.default)
@@ -141,15 +141,16 @@ def choose(op: Op, condition: Value, x: Value, other: Value) -> Value:
 def maximum(op: Op, x: Value, other: Value) -> Value:
     """maximum(Tensor self, Tensor other) -> Tensor
 
-    NaN wins, in ONNX Runtime's Max too.
+    NaN wins, in ONNX Runtime's Max too. Its Max, Min and Clip of INT64 are wrong where two numbers differ in no more
+    than their lower halves and in the sign of those (0 and 2**31), so there a choice stands in their place.
     """
-    return arithmetic(op, "Max", x, other)
+    return op.Where(op.Less(x, other), other, x) if x.dtype == INT64 else arithmetic(op, "Max", x, other)
 
 
 @lowering(aten.minimum.default, prims.minimum.default)
 def minimum(op: Op, x: Value, other: Value) -> Value:
     """minimum(Tensor self, Tensor other) -> Tensor"""
-    return arithmetic(op, "Min", x, other)
+    return op.Where(op.Less(other, x), other, x) if x.dtype == INT64 else arithmetic(op, "Min", x, other)
 
 
 @lowering(aten.fmax.default, prims.fmax.default)
@@ -181,7 +182,7 @@ def clamp(op: Op, x: Value, min: Value | Scalar | None = None, max: Value | Scal
     Clip takes two numbers. It would take infinities for numbers too large with one bound only, and ignores a bound that
     is NaN, so those are Max and Min.
     """
-    if _is_number(min) and _is_number(max):
+    if _is_number(min) and _is_number(max) and x.dtype != INT64:
         return op.Clip(x, op.const(min, like=x), op.const(max, like=x))
     if min is not None:
         x = clamp_min(op, x, min)
@@ -200,13 +201,13 @@ def clamp_min(op: Op, x: Value, min: Value | Scalar) -> Value:
     """
     if is_float(x.dtype) and isinstance(min, (int, float)) and min == 0:
         return op.Relu(x)
-    return op.Max(x, op.const(min, like=x))
+    return maximum(op, x, op.const(min, like=x))
 
 
 @lowering(aten.clamp_max.default, aten.clamp_max.Tensor)
 def clamp_max(op: Op, x: Value, max: Value | Scalar) -> Value:
     """clamp_max(Tensor self, Scalar max) -> Tensor"""
-    return op.Min(x, op.const(max, like=x))
+    return minimum(op, x, op.const(max, like=x))
 
 
 @lowering(aten.nan_to_num.default)

@@ -14,8 +14,9 @@ aten = torch.ops.aten
 FEW = 256
 """Sequences up to this length are compared element by element, which is faster than a search and takes fewer nodes."""
 
-TURNS = 32
-"""Of a search whose sequence has a length that is not known: enough for any tensor of two thousand million elements."""
+TURNS = 31
+"""Of a search whose sequence has a length that is not known: enough for any tensor of two thousand million elements.
+One more, and ONNX Runtime's Min of INT64 would be wrong; see `maximum`."""
 
 
 @lowering(aten.searchsorted.Tensor, aten.searchsorted.Scalar)
@@ -94,7 +95,7 @@ def _searched_in_a_loop(op: Op, sequence: Value, x: Value, right: bool) -> Value
 
 def _moved(op: Op, sequence: Value, x: Value, right: bool, place: Value, stride: Value) -> Value:
     """One turn of a binary search: a place goes on by the stride, if what it then has passed is before the value."""
-    length = op.shape([op.sizes(sequence)[-1]])
+    length = op.const(op.sizes(sequence)[-1])
     further = op.Add(place, stride)
     last = op.Sub(op.Min(further, length), 1)
     passed = op.GatherElements(sequence, last, axis=-1) if op.rank(sequence) > 1 else op.Gather(sequence, last)

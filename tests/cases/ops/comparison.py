@@ -15,6 +15,7 @@ EDGES = v((0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, 1e30, NAN, 2.0))
 OTHERS = v((-0.0, 1.0, 1.0, NAN, INF, INF, NAN, -1e30, 2.0, NAN))
 COMPARISONS = (aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge)
 PRIMS = (prims.eq, prims.ne, prims.lt, prims.le, prims.gt, prims.ge)
+HALVES = v([2**31, 2**32 - 1, 2**32, 2**31 - 1, -(2**31), -(2**31) - 1, 2**63 - 1, -1], torch.int64)
 EXTREMA = (aten.maximum, aten.minimum, aten.fmax, aten.fmin)
 
 CASES = (
@@ -26,6 +27,7 @@ CASES = (
     *(OpCase(op.default, f(2, 3), f(2, 3)) for op in PRIMS),
     *(OpCase(op.default, f(2, 3), f(3), dtypes=(*SMALL, *INTS[:2], *INTS[3:], *BOOL), dynamic="n 3") for op in EXTREMA),
     *(OpCase(op.default, EDGES, OTHERS) for op in EXTREMA),
+    *(OpCase(op.default, HALVES, i(8, low=-1)) for op in (aten.maximum, aten.minimum)),
     *(OpCase(op.default, f(2, 3), f(2, 3)) for op in (prims.maximum, prims.minimum, prims.fmax, prims.fmin)),
     *(
         OpCase(op.default, EDGES, dtypes=SMALL)
@@ -60,6 +62,7 @@ CASES = (
     OpCase(aten.clamp.default, i(2, 3, low=-3), 0.5),
     OpCase(aten.clamp.default, EDGES, vary={"min": (-1.0, NAN, 0, None), "max": (1.0, INF, NAN)}),
     OpCase(aten.clamp.default, EDGES, 0),
+    OpCase(aten.clamp.default, HALVES, vary={"min": (3, None), "max": (9, 2**32, 2**40)}),
     OpCase(aten.clamp.Tensor, f(2, 3), f(3), f(2, 1), dtypes=SMALL, dynamic="n 3, 3, n 1"),
     OpCase(aten.clamp.Tensor, f(2, 3), None, i(3)),
     OpCase(aten.clamp.Tensor, f(2, 3), max=f(3), dtypes=(torch.float32, torch.int64)),

@@ -1,6 +1,7 @@
 """Rows for exporter/lowerings/search.py."""
 
 import torch
+from torch import Tensor
 
 from tests.cases.ops import FLOATS, INTS, OpCase, f, i, v
 
@@ -11,6 +12,12 @@ NUMBERS = (*FLOATS, *INTS)
 STEPS = v([1, 3, 3, 5, 9])
 LONG = v(torch.arange(0, 900, 3).tolist())
 SIDES = {"right": (False, True)}
+
+
+def _searched(sequence: Tensor, x: Tensor, right: bool = False) -> Tensor:
+    """Of a sequence that is put in order first, since a drawn one is in none."""
+    return aten.searchsorted.Tensor(sequence.sort().values, x, right=right)
+
 
 CASES = (
     OpCase(aten.searchsorted.Tensor, STEPS, i(2, 3, high=10), vary=SIDES),
@@ -36,6 +43,10 @@ CASES = (
         dtypes=(torch.int64,),
     ),
     OpCase(aten.searchsorted.Tensor, v(LONG.values, torch.int64), i(3, 4, high=1000), vary=SIDES),
+    OpCase(aten.searchsorted.Tensor, LONG, v(500)),
+    OpCase(_searched, f(5), f(2, 3), vary=SIDES, dynamic="n, 2 m"),
+    OpCase(_searched, f(2, 3), f(2, 4), vary=SIDES, dynamic="n m, n k"),
+    OpCase(_searched, f(5), f(), dynamic="n"),
     OpCase(aten.searchsorted.Scalar, STEPS, vary={"self": (3, 2.5), **SIDES}),
     OpCase(aten.bucketize.Tensor, f(2, 3, low=0.0, high=10.0), STEPS, vary=SIDES, dtypes=NUMBERS),
     OpCase(aten.bucketize.Tensor, f(2, 3), v([-1.0, 0.0, 1.0]), out_int32=True),
