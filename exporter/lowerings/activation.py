@@ -8,7 +8,6 @@ import onnx_ir as ir
 import torch
 
 from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.dtypes import is_float
 from exporter.lower.registry import lowering
 from exporter.lowerings import double
 from exporter.lowerings.comparison import clamp, clamp_min
