@@ -58,6 +58,17 @@ class Case:
     draws: Arrays | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A module that is run, and what was exported of it. `random` says that it draws random numbers, `whole` is what
+    computes in float64 if the module itself cannot."""
+
+    module: torch.nn.Module
+    program: Program
+    random: bool
+    whole: torch.nn.Module | None
+
+
 def cases(
     model: Any,
     args: tuple[Any, ...],
@@ -68,6 +79,7 @@ def cases(
     hard: bool = False,
     label: str = "sample",
     further: Mapping[str, tuple[tuple[Any, ...], Mapping[str, Any]]] = NONE_FURTHER,
+    whole: torch.nn.Module | None = None,
 ) -> Iterator[Case]:
     """Runs eager PyTorch on the example, which is called `label`; on the `further` calls, by their labels; where sizes
     are dynamic, on another size of each ("resized"); where sizes depend on values, on other values ("other values");
@@ -75,22 +87,24 @@ def cases(
 
     With `hard`, also at the smallest, the largest and a prime size, and on zeros, NaN and other values that kernels get
     wrong, see `at_hard_sizes`, `at_hard_values` and `adversarial`. Inputs of ours that eager PyTorch refuses are
-    reported as ValidationSkipped, the user's as InputMismatch. The model's state is afterwards what it was.
+    reported as ValidationSkipped, the user's as InputMismatch. The model's state is afterwards what it was. `whole` is
+    what computes in float64 where `model` runs on several ranks: the same model in one process.
     """
     module = model.module() if isinstance(model, torch.export.ExportedProgram) else unwrapped(model)
     call = as_padded((tuple(args), in_order(module, kwargs)))
     random = any(finding.rule is rules.RANDOMNESS_CAPTURED for finding in exported.log.findings)
-    yield _record(label, module, call, exported.program, random=random)
+    subject = _Subject(module, exported.program, random, whole)
+    yield _record(label, subject, call)
     for name, (others, named) in further.items():
         try:
-            yield _record(name, module, (tuple(others), in_order(module, named)), exported.program, random=random)
+            yield _record(name, subject, (tuple(others), in_order(module, named)))
         except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is told
             at = place_of_module(module)
             log.report(rules.INPUT_MISMATCH, at=at, name=name, error=_one_line(error), sample=name)
     for name, how, tries in _of_ours(module, call, exported.program, hard=hard):
         record = _record_later if name == LATER else _record
         try:
-            case = _first(tries, partial(record, name, module, program=exported.program, random=random))
+            case = _first(tries, partial(record, name, subject))
         except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is the reason
             reason = f"eager PyTorch fails {how}: {_one_line(error)}"
             log.report(rules.VALIDATION_SKIPPED, at=place_of_module(module), name=name, reason=reason)
@@ -104,7 +118,7 @@ def _first(tries: Iterable[tuple[Any, Any]], record: Callable[..., Case]) -> Cas
     failures: list[Exception] = []
     for call in tries:
         try:
-            return record(call=call)
+            return record(call)
         except Exception as error:  # noqa: BLE001  # the model's own code; raised below
             failures.append(error)
     if failures:
@@ -137,15 +151,14 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
-def _record_later(
-    label: str, module: torch.nn.Module, call: tuple[Any, Any], program: Program, *, random: bool
-) -> Case:
+def _record_later(label: str, subject: _Subject, call: tuple[Any, Any]) -> Case:
     """The call once more, after `CALLS_BEFORE` calls of it: the state that they led to is fed as inputs."""
+    module, program = subject.module, subject.program
     with restored(module, changed_by(program)):
         for _ in range(CALLS_BEFORE):
             called(module, call)
         state = {name: _state(module, target).detach().clone() for name, target in _state_inputs(program).items()}
-        case = _record(label, module, call, program, random=random)
+        case = _record(label, subject, call)
     return replace(case, inputs=case.inputs | {name: as_array(value) for name, value in state.items()})
 
 
@@ -157,11 +170,12 @@ def _state_inputs(program: Program) -> dict[str, str]:
     }
 
 
-def _record(label: str, module: torch.nn.Module, call: tuple[Any, Any], program: Program, *, random: bool) -> Case:
+def _record(label: str, subject: _Subject, call: tuple[Any, Any]) -> Case:
+    module, program = subject.module, subject.program
     inputs = {name: as_array(tensor) for name, tensor in fed(module, call, program).items()}
     outputs = _run(module, call, program)
-    draws = _draws(module, call, program, outputs) if random else None
-    exact = _run_exactly(module, call, program)
+    draws = _draws(module, call, program, outputs) if subject.random else None
+    exact = _run_exactly(module if subject.whole is None else subject.whole, call, program)
     if exact is not None:  # other digits may decide otherwise how many there are of something
         exact = {name: array for name, array in exact.items() if array.shape == outputs[name].shape}
         exact = {name: array for name, array in exact.items() if name not in (draws or {})}

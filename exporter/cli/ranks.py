@@ -109,6 +109,6 @@ def to_validate(program: OnnxProgram, source: Source, log: Log) -> Iterator[Sour
             return
         assert isinstance(program, ShardedProgram)
         with program.running() as model:
-            yield replace(source, model=model)
+            yield replace(source, model=model, whole=program.whole())
     except ExportError as error:
         raise Stop(log, "validate") from error

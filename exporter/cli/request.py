@@ -104,15 +104,13 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
             return ""
         lines = [prediction_of(program.model, request.predict)] if request.predict else []
         validation = None
-        spread = subject is not source
-        ready = with_weights_to_run(subject, program, log, spread=spread) if request.validate else None
+        ready = with_weights_to_run(subject, program, log) if request.validate else None
         if ready is not None:
             told = repro_of(request.repro, request.output, request.provider, lines) if request.repro else ignore
-            searched = (request.bisect or request.repro is not None) and not spread
+            searched = request.bisect or request.repro is not None
             validation = validation_of(
                 request.output,
-                subject,
-                ready,
+                *ready,
                 request.provider,
                 log,
                 options=options if searched else None,
@@ -136,28 +134,32 @@ def saved(program: OnnxProgram, path: Path, log: Log, external_data: Any = "auto
         raise UsageError(f"--weights {error}") from error
 
 
-def with_weights_to_run(source: Source, program: OnnxProgram, log: Log, *, spread: bool) -> OnnxProgram | None:
+def with_weights_to_run(source: Source, program: OnnxProgram, log: Log) -> tuple[Source, OnnxProgram] | None:
     """Gives the model and its program the weights of a checkpoint. None, with a finding, where that cannot be.
 
-    `spread` says that the model runs on several ranks, which have weights of their own.
+    Those that ranks hold together go to the model in one process; where memory is short, there is none.
     """
     from exporter.capture.inference import unwrapped
     from exporter.cli.summary import size
     from exporter.weights import Stored
     from exporter.weights.fill import available_memory, fill, memory_to_run
 
-    if not any(isinstance(each, Stored) for each in program.program.sources.values()):
-        return program
-    if spread:
+    stored = any(isinstance(each, Stored) for each in program.program.sources.values())
+    if source.whole is None and not stored:
+        return source, program
+    if source.whole is not None and stored:
         reason = "the ranks run the model with their own weights, and the file has those of the checkpoint"
         log.report(rules.VALIDATION_SKIPPED, reason=reason)
         return None
     needed, free = memory_to_run(program.program), available_memory()
     if free is not None and needed > free:
+        if source.whole is not None:
+            return replace(source, whole=None), program
         reason = f"running it needs {size(needed)} of memory for its weights, and {size(free)} are free"
         log.report(rules.VALIDATION_SKIPPED, reason=reason)
         return None
-    return replace(program, program=fill(unwrapped(source.model), program.program))
+    model = unwrapped(source.model) if source.whole is None else source.whole
+    return source, replace(program, program=fill(model, program.program))
 
 
 def options_of(request: Request) -> Options:

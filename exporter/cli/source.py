@@ -32,7 +32,8 @@ MODEL = "a model, or a function that returns a model or (model, args[, kwargs[, 
 class Source:
     """What SOURCE names. `args` is None where it brings no example inputs.
 
-    `label` is what findings call the example, `further` holds other calls to validate with, by their labels.
+    `label` is what findings call the example, `further` holds other calls to validate with, by their labels. `whole` is
+    the model in one process, where `model` runs it on several ranks.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Source:
     weights: Path | None = None  # a checkpoint that SOURCE brings, whose values the model is without
     label: str = "sample"
     further: Mapping[str, Call] = field(default_factory=dict)
+    whole: nn.Module | None = None
 
 
 def load(text: str) -> Source:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,8 +54,9 @@ def validation_of(
 ) -> Validation | None:
     """Run the file and compare. Errors are in the log; None where there was nothing to compare with.
 
-    With the `options` of the export, the origin of a difference is looked for, and `told` is given it. With `hard`,
-    zeros, NaN and the like are tried as well.
+    With the `options` of the export, the origin of a difference is looked for, and `told` is given it: not where the
+    program's weights are elsewhere, as those of a sharded model that one process has no room for. With `hard`, zeros,
+    NaN and the like are tried as well.
     """
     from ort_runner import validate
 
@@ -68,8 +69,9 @@ def validation_of(
             if samples:
                 atol, rtol = tolerances.atol, tolerances.rtol
                 explain = None
-                if options is not None:
-                    subject = Subject(path, source, program, options, provider, isolate)
+                if options is not None and not program.program.sources:
+                    alone = source if source.whole is None else replace(source, model=source.whole)
+                    subject = Subject(path, alone, program, options, provider, isolate)
                     explain = explainer(subject, cases, adapt, told)
                 validation = validate(
                     path, samples, provider, log, isolate=isolate, atol=atol, rtol=rtol, explain=explain
@@ -97,6 +99,7 @@ def samples_of(source: Source, program: OnnxProgram, log: Log, *, hard: bool = F
                 hard=hard,
                 label=source.label,
                 further=source.further,
+                whole=source.whole,
             )
         )
     except Exception:

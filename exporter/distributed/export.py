@@ -46,6 +46,13 @@ class ShardedProgram(OnnxProgram):
         with leading(self.stream, self.log):
             yield self.stream.eager.everywhere()
 
+    def whole(self) -> torch.nn.Module:
+        """Rank 0: the model as one process has it, for `fill` of the program's sources; until then it is without them.
+
+        It shares with the ranks' model what rank 0 holds whole, such as buffers.
+        """
+        return skeleton_of(self.stream.eager.model).module
+
 
 @dataclass(frozen=True)
 class Follower:

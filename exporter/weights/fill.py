@@ -27,7 +27,7 @@ def fill(model: torch.nn.Module | torch.export.ExportedProgram, program: Program
     for target, source in program.sources.items():
         held = program.tensors[target]
         value = _mapped(source, held) if isinstance(source, Stored) else None
-        value = source.read().to(held.dtype) if value is None else value
+        value = source.read().to("cpu" if held.is_meta else held.device, held.dtype) if value is None else value
         filled[target] = value
         if isinstance(model, torch.export.ExportedProgram):
             model.state_dict.update(dict.fromkeys((target, *others.get(target, ())), value))

@@ -23,7 +23,8 @@ class Checked:
     """What a check made: the file, all files with those of weights, the exported model in memory, the comparison, and
     the log of the run.
 
-    `validation` is None where there was nothing to compare with; the log says why.
+    `validation` is None where there was nothing to compare with; the log says why. It also is on the ranks of a sharded
+    model that only take part, which write no files; their log has rank 0's findings.
     """
 
     path: Path
@@ -43,8 +44,8 @@ def check_one(
     *,
     isolate: bool = True,
     hard: bool = False,
-) -> Checked | None:
-    """What was made; None on a rank that only takes part, see `exporter.cli.ranks`.
+) -> Checked:
+    """What was made; on a rank that only takes part, no files, and the program that `export` returns there.
 
     Raises Stop where there is no model, its findings in the log; UsageError for inputs that make no sense, OSError
     where `path` cannot be written. `isolate` runs ONNX Runtime in a process of its own; `hard` also tries hard values.
@@ -54,18 +55,9 @@ def check_one(
     files = saved(program, path, log)
     with ranks.to_validate(program, source, log) as subject:
         if subject is None:
-            return None
-        spread = subject is not source
-        ready = with_weights_to_run(subject, program, log, spread=spread)
+            return Checked(path, files, program, None, log)
+        ready = with_weights_to_run(subject, program, log)
         validation = ready and validation_of(
-            path,
-            subject,
-            ready,
-            provider,
-            log,
-            tolerances=tolerances,
-            isolate=isolate,
-            options=None if spread else options,
-            hard=hard,
+            path, *ready, provider, log, tolerances=tolerances, isolate=isolate, options=options, hard=hard
         )
     return Checked(path, files, program, validation, log)

@@ -98,7 +98,7 @@ def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) 
             hard=item.adversarial,
         )
     )  # this process is one of its own already
-    if checked is None:
+    if checked is None or not checked.files:
         return None
     latency = eager = None
     if item.runs and item.ranks == 1 and checked.validation and checked.validation.passed:
