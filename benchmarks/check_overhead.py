@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 FAMILIES = {
     "mlp": "nn.Sequential(nn.Linear({n}, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4)), (torch.randn(2, {n}),)",
@@ -58,14 +59,19 @@ def plainly(sources: Sequence[str]) -> None:
     from diagnostics import Log
     from exporter.cli.check import worker
     from exporter.cli.check.one import check_one
-    from exporter.cli.source import load
+    from exporter.cli.source import import_file, made_from, named
     from exporter.options import Options
 
     worker.warm()
+    modules: dict[str, ModuleType] = {}
     with tempfile.TemporaryDirectory() as folder:
         for source in sources:
             torch.manual_seed(0)
-            checked = check_one(load(source), Options(), Path(folder) / "model.onnx", "cpu", Log(), isolate=False)
+            file, _, name = source.partition(":")
+            if file not in modules:
+                modules[file] = import_file(Path(file))
+            model = made_from(named(modules[file], name, file), name, source)
+            checked = check_one(model, Options(), Path(folder) / "model.onnx", "cpu", Log(), isolate=False)
             assert checked.validation is not None
             assert checked.validation.passed, source
 

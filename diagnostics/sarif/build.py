@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,7 @@ def _sentence(text: str) -> str:
     return text.split(". ")[0].rstrip(".") + "."
 
 
+@cache
 def _version() -> str:
     try:
         return metadata.version(TOOL)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 
 from diagnostics import BaselineState, Finding, Level, Log, Stop, rules
@@ -138,7 +137,6 @@ def write_files(log: Log, report: Report, started: datetime, failure: str | None
         failure=failure,
         started=started,
         ended=datetime.now(UTC),
-        version=metadata.version("fxport"),
     )
     place = definition_of(report.source)
     document = sarif.as_text(sarif.to_sarif(log, profile=report.profile, default_place=place, about=about))

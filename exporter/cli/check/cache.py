@@ -71,7 +71,9 @@ class Cache:
 
 def environment() -> str:
     """A digest of what is installed here, and of our own sources, which may be a checkout at work."""
-    versions = sorted({f"{entry.name} {entry.version}" for entry in metadata.distributions()})
+    # Their metadata as it is written: to parse it, just for a name and a version, takes most of a cached run.
+    installed = {entry.read_text("METADATA") or entry.read_text("PKG-INFO") for entry in metadata.distributions()}
+    versions = sorted(filter(None, installed))
     machine = [platform.python_version(), platform.machine(), platform.system(), read(DRIVER).decode(errors="replace")]
     digest = hashlib.sha256(json.dumps([versions, machine]).encode())
     home = Path(__file__).resolve().parents[3]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from exporter.cli.source import Source
 from exporter.cli.usage import UsageError
 from exporter.cli.validation import Tolerances
 
-ABOUT = sarif.About(model="pytest", run="check", version=metadata.version("fxport"))
+ABOUT = sarif.About(model="pytest", run="check")
 
 
 class Failed(Exception):

@@ -49,6 +49,11 @@ class Item:
     depends: tuple[str, ...] = ()
     ranks: int = 1
 
+    @property
+    def file(self) -> str:
+        """The file or module that the model comes from; "" for a saved one, which brings no code."""
+        return self.source.rpartition(":")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:

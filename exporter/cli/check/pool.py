@@ -16,11 +16,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import IO, Any
 
 from exporter.cli.check.group import LOOPBACK, free_port, members_of
 from exporter.cli.check.items import Task
+from exporter.cli.check.turns import Turns
 from ort_runner.child import how_it_ended
 from ort_runner.failures import tidy
 
@@ -50,7 +51,7 @@ class Stage:
 
 @dataclass(slots=True)
 class Pool:
-    """Tasks that wait, events that were not fetched, and libraries that all workers shall import.
+    """Events that were not fetched, libraries that all workers shall import, and the workers.
 
     `path_of` says where an item's model is written; `folder` is the current one of all items.
     """
@@ -58,17 +59,15 @@ class Pool:
     folder: Path
     path_of: Callable[[Task], Path]
     command: Sequence[str] = WORKER
-    tasks: SimpleQueue[Task] = field(default_factory=SimpleQueue)
     events: SimpleQueue[Outcome | Stage | BaseException] = field(default_factory=SimpleQueue)
     libraries: dict[str, None] = field(default_factory=dict)
     workers: list[Worker] = field(default_factory=list)
 
     def run(self, tasks: Sequence[Task], jobs: int) -> Generator[Outcome | Stage, None, None]:
         """The outcome of each task as it comes, and the stages before it. Closing the iterator ends all workers."""
-        for task in tasks:
-            self.tasks.put(task)
+        turns = Turns(tasks)
         self.workers += [Worker(self) for _ in range(min(jobs, len(tasks)))]
-        threads = [threading.Thread(target=worker.serve, daemon=True) for worker in self.workers]
+        threads = [threading.Thread(target=worker.serve, args=(turns,), daemon=True) for worker in self.workers]
         for thread in threads:
             thread.start()
         missing = len(tasks)
@@ -96,12 +95,11 @@ class Worker:
         self._child: int | None = None
         self._ended = False
 
-    def serve(self) -> None:
+    def serve(self, turns: Turns) -> None:
         """Take tasks until there are none; what goes wrong here itself goes to the pool."""
         try:
-            while not self._ended:
-                self._pool.events.put(self._check(self._pool.tasks.get_nowait()))
-        except Empty:
+            while not self._ended and (task := turns.take(self)) is not None:
+                self._pool.events.put(self._check(task))
             self.end()
         except BaseException as error:  # noqa: BLE001 - a thread has no caller: the pool's raises it
             self._pool.events.put(error)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib import metadata
 from typing import Any
 
 from diagnostics import sarif
@@ -49,7 +48,7 @@ def document(rows: Sequence[Row], profile: str = "full") -> Mapping[str, Any]:  
 
 
 def of_findings(findings: Sequence[Any], name: str, profile: str, row: Row | None = None) -> dict[str, Any]:
-    about = sarif.About(model=name, run="check", command=sys.argv, version=metadata.version("fxport"))
+    about = sarif.About(model=name, run="check", command=sys.argv)
     log = log_of(merged(findings))
     log.stages.extend(row.stages if row else ())
     return sarif.to_sarif(log, profile=profile, default_place=row.place if row else None, about=about)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -29,7 +29,7 @@ class Traces:
         self._opened: set[str] = set()
         self._modules = set(sys.modules)
         self._watching = False
-        sys.addaudithook(self._note)  # it cannot be removed: it ends with the process, and is deaf outside of blocks
+        sys.addaudithook(self._hook())  # it cannot be removed: it ends with the process, and is deaf outside of blocks
 
     def __enter__(self) -> Self:
         self._watching = True
@@ -40,20 +40,25 @@ class Traces:
     ) -> None:
         self._watching = False
 
-    def _note(self, event: str, arguments: tuple[Any, ...]) -> None:  # Any: events carry what they like
-        if self._watching and event == "open":
-            path, _, flags = arguments
-            if isinstance(path, str | bytes) and isinstance(flags, int) and flags & os.O_ACCMODE == os.O_RDONLY:
-                self._opened.add(os.path.abspath(os.fsdecode(path)))
+    def _hook(self) -> Callable[[str, tuple[Any, ...]], None]:  # Any: events carry what they like
+        """A function, as torch raises ten thousand events a model, and a method costs four times as much for each."""
+
+        def note(event: str, arguments: tuple[Any, ...]) -> None:
+            if event == "open" and self._watching:
+                path, _, flags = arguments
+                if isinstance(path, str | bytes) and isinstance(flags, int) and flags & os.O_ACCMODE == os.O_RDONLY:
+                    self._opened.add(os.path.abspath(os.fsdecode(path)))
+
+        return note
 
     def files(self, item: Item, written: Path) -> list[str]:
         """The user's files that the result depends on, sorted; none of the folder that the model is `written` to."""
         named = [*item.samples, item.source if item.source.endswith(".pt2") else "", *_checkpoint(item.weights)]
         modules = [getattr(module, "__file__", None) for _, module in self._imported()]
         found = {os.path.abspath(path) for path in (*named, *modules) if path} | self._opened
-        found = {path for path in found if _counts(path)}
-        found |= {str(path) for path in _beside(found) if _counts(str(path))}
-        return sorted(path for path in found if written.parent not in Path(path).parents)
+        made = os.path.join(written.parent, "")
+        found = {path for path in found if not path.startswith(made) and _counts(path)}
+        return sorted(found | {path for path in _beside(found) if not path.startswith(made) and _counts(path)})
 
     def libraries(self) -> list[str]:
         """Installed modules that were imported meanwhile, in the order of their import."""
@@ -72,9 +77,9 @@ def _checkpoint(weights: str | None) -> list[str]:
     return [str(path) for path in Path(weights).iterdir()]
 
 
-def _beside(found: set[str]) -> Iterator[Path]:
-    for folder in {Path(path).parent for path in found if not path.endswith(".py")}:
-        yield from (path for path in folder.iterdir() if path.suffix in WEIGHTS)
+def _beside(found: set[str]) -> Iterator[str]:
+    for folder in {os.path.dirname(path) for path in found if not path.endswith(".py")}:
+        yield from (os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(WEIGHTS))
 
 
 def _counts(path: str) -> bool:

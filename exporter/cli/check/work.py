@@ -8,7 +8,6 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -63,7 +62,7 @@ def result_of(
 
 
 def about(item: Item, failure: str | None = None) -> sarif.About:
-    return sarif.About(model=item.id, run="check", failure=failure, version=metadata.version("fxport"))
+    return sarif.About(model=item.id, run="check", failure=failure)
 
 
 def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) -> Facts | None:

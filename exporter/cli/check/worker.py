@@ -62,13 +62,15 @@ def warm() -> None:
 
     import ort_runner.validate  # noqa: F401
     from diagnostics import Log, sarif
-    from exporter import export
+    from exporter import export, reference
+    from exporter.weights import fill  # noqa: F401
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     log = Log()
     for model, shape in ((torch.nn.Linear(2, 2), (1, 2)), (torch.nn.Conv2d(1, 1, 1), (1, 1, 2, 2))):
-        export(model.eval(), (torch.zeros(shape),), dynamic_shapes=({0: "rows"},), log=log)
+        program = export(model.eval(), (torch.zeros(shape),), dynamic_shapes=({0: "rows"},), log=log)
+        list(reference.cases(model, (torch.zeros(shape),), {}, program, log))
     sarif.to_sarif(log)
     torch.set_num_threads(threads)
     gc.collect()
@@ -97,9 +99,7 @@ class Bench:
         """Work on one item and tell its result; returns 0."""
         say(self._answers, {"pid": os.getpid()})
         os.chdir(request["folder"])
-        fields: Request = {name: tuple(v) if isinstance(v, list) else v for name, v in request["item"].items()}
-        item = Item(**fields)
-        path = Path(request["path"])
+        item, path = item_of(request), Path(request["path"])
         if request["member"]:  # this process does nothing else, then
             os.environ.update(Member(**request["member"]).environment)
         with self._traces:
@@ -138,7 +138,7 @@ class Nursery:
 
     def serve(self, request: Request) -> int:
         """Have one item worked on; returns 0, or the exit code of the child that died of it."""
-        kind = (request["item"]["source"].rpartition(":")[0], request["memory"])
+        kind = (item_of(request).file, request["memory"])
         if self._child is not None and self._child.kind != kind:
             self.close()
         child = self._child = self._child or self._fork(kind, request["libraries"])
@@ -203,6 +203,12 @@ def apart(memory: int | None) -> None:
     if memory is not None:
         # Private memory that can be written: unlike RLIMIT_AS it leaves out mapped files and mere reservations.
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+
+
+def item_of(request: Request) -> Item:
+    """The item of a request, with tuples where JSON has lists."""
+    fields: Request = {name: tuple(v) if isinstance(v, list) else v for name, v in request["item"].items()}
+    return Item(**fields)
 
 
 def say(answers: IO[str], message: Request) -> None:
