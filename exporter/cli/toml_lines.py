@@ -32,7 +32,7 @@ def line_of(text: str, where: Path) -> int:
             at = (*table, *_parts(match["path"]))
         else:
             continue
-        at = at[:-1] if at == (*where, 0) else at  # `where` is the array itself: its first table
+        at = at[: len(where)]  # of an array, or of a table that has no line of its own: the first part
         if len(at) > depth and at == where[: len(at)]:
             depth, found = len(at), number
     return found

@@ -14,11 +14,12 @@ from diagnostics import Log, Place, rules, sarif
 from diagnostics.model import Level
 from exporter.cli.check.cache import Cache
 from exporter.cli.check.facts import Facts, Sample
-from exporter.cli.check.items import Item, Task, Terms
-from exporter.cli.check.manifest import Budget
+from exporter.cli.check.items import Item, Task, Terms, tasks_of
+from exporter.cli.check.manifest import Budget, load
 from exporter.cli.check.pool import Outcome
 from exporter.cli.check.rows import Row, Verdict, row_of
 from exporter.cli.check.run import exit_code
+from exporter.cli.check.work import result_of
 from exporter.cli.edge import FailOn
 
 ITEM = Item("net", "net", "models.py:net", 23, "cpu")
@@ -48,12 +49,13 @@ def outcome(log: Log, facts: Facts | None, terms: Terms) -> Outcome:
         "stages": [["load", 0.1]],
         "place": ["models.py", 3],
         "files": [],
+        "mistake": None,
     }
     return Outcome(Task(ITEM, terms), result, None, 0.2)
 
 
 def row(log: Log | None = None, facts: Facts | None = FACTS, terms: Terms = NO_TERMS, fail_on: str = "error") -> Row:
-    return row_of(outcome(log or Log(), facts, terms), Path.cwd(), FailOn(fail_on))
+    return row_of(outcome(log or Log(), facts, terms), Path("fxport.toml").resolve(), FailOn(fail_on))
 
 
 def ids(found: Row) -> list[str]:
@@ -121,7 +123,8 @@ def test_the_level_that_fails() -> None:
 
 
 def test_a_dead_process_is_one_finding_and_a_fault_of_ours_is_exit_code_3() -> None:
-    dead = row_of(Outcome(Task(ITEM, Terms()), None, "its process was killed by SIGKILL", 1.0), Path(), FailOn.ERROR)
+    lost = Outcome(Task(ITEM, Terms()), None, "its process was killed by SIGKILL", 1.0)
+    dead = row_of(lost, Path("fxport.toml"), FailOn.ERROR)
     assert (dead.verdict, ids(dead), dead.facts) == (Verdict.NOT_CHECKED, ["FXP9003"], None)
     assert "SIGKILL" in dead.findings[0].message
     log = Log()
@@ -190,3 +193,52 @@ def test_levels_of_rules_are_the_users() -> None:
     told = row(log).told(levels, FailOn.ERROR)
     assert [(finding.rule, finding.level) for finding in told.findings] == [(rules.STATE_MUTATED, Level.ERROR)]
     assert (row(log).verdict, told.verdict) == (Verdict.PASSED, Verdict.FAILED)
+
+
+MISTAKEN = """\
+[[model]]
+name = "typo"
+source = "models.py:goood"
+
+[[model]]
+name = "no-file"
+source = "none.py:good"
+
+[[model]]
+name = "no-argument"
+source = "models.py:good"
+inputs = { y = "2x3" }
+
+[[model]]
+name = "no-samples"
+source = "models.py:good"
+samples = "none.npz"
+
+[[model]]
+name = "no-dim"
+source = "models.py:good"
+dynamic.y = "0=rows"
+
+[[model]]
+name = "no-weights"
+source = "models.py:good"
+weights = "none.pt"
+"""
+GOOD = "import torch\n\ndef good():\n    return torch.nn.Linear(3, 4).eval(), (torch.ones(2, 3),)\n"
+LINES = {"typo": 3, "no-file": 7, "no-argument": 12, "no-samples": 17, "no-dim": 22, "no-weights": 27}
+
+
+def test_what_the_manifest_says_wrongly_is_found_at_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = tmp_path / "fxport.toml"
+    manifest.write_text(MISTAKEN, encoding="utf-8")
+    (tmp_path / "models.py").write_text(GOOD, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    found = {}
+    for task in tasks_of(load(manifest)):
+        result = result_of(task.item, tmp_path / "model.onnx", {}, lambda _: None)
+        (finding,) = row_of(Outcome(task, result, None, 0.1), manifest, FailOn.ERROR).findings
+        assert finding.rule == rules.NOT_CHECKED
+        assert finding.place is not None
+        assert Path(finding.place.path) == manifest
+        found[task.item.id] = finding.place.line
+    assert found == LINES

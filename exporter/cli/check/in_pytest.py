@@ -82,7 +82,7 @@ class ManifestItem(pytest.Item):
 
     def told(self, outcome: Outcome) -> Row:
         """The row of an outcome, as the manifest wants to hear of it."""
-        row = row_of(outcome, self.path.parent, self.report.fail_on)
+        row = row_of(outcome, self.path, self.report.fail_on)
         return row.told(self.report.levels, self.report.fail_on)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # Any: pytest's own

@@ -125,6 +125,12 @@ def load(path: Path) -> Manifest:
     return manifest
 
 
+def line_of_model(path: Path, name: str, key: str) -> int:
+    """The line of a key of a model's table, where it has it, else of the table."""
+    names = [model.name for model in validated(Manifest, read(path), path, fields_at).model]
+    return line_in(path, ("model", names.index(name), key))
+
+
 TABLES: Mapping[str, type[Keys]] = {"defaults": Choices, "model": Model, "budget": Budget}
 
 

@@ -14,6 +14,7 @@ from diagnostics.rules import RULES
 from exporter.cli.check import facts
 from exporter.cli.check.facts import Facts
 from exporter.cli.check.items import Task
+from exporter.cli.check.manifest import line_of_model
 from exporter.cli.check.pool import Outcome
 from exporter.cli.definition import definition_of
 from exporter.cli.edge import FailOn, at_least
@@ -58,17 +59,21 @@ class Row:
         return replace(self, findings=by_levels(levels)(self.findings)).judged(fail_on)
 
 
-def row_of(outcome: Outcome, folder: Path, fail_on: FailOn, *, cached: bool = False) -> Row:
-    """The row of an outcome. Paths of the manifest are relative to `folder`."""
+def row_of(outcome: Outcome, manifest: Path, fail_on: FailOn, *, cached: bool = False) -> Row:
+    """The row of an outcome. Paths of the manifest are relative to its folder."""
     from diagnostics.sarif.read import findings_of
 
     task, result = outcome.task, outcome.result
-    place = place_of(task, result, folder)
+    place = place_of(task, result, manifest.parent)
     log = Log()
     found: Sequence[Finding] = findings_of(result["sarif"]) if result else ()
     known = facts.from_json(result["facts"]) if result and result["facts"] else None
     if outcome.reason is not None:
         log.report(rules.NOT_CHECKED, at=place, name=task.item.id, reason=outcome.reason)
+    if result and result["mistake"]:
+        key, reason = result["mistake"]
+        at = Place(str(manifest), line_of_model(manifest, task.item.model, key))
+        log.report(rules.NOT_CHECKED, at=at, name=task.item.id, reason=reason)
     if known is not None:
         report_budgets(task, known, place, log)
     found = [*found, *log.findings]

@@ -67,7 +67,7 @@ def check(request: Request) -> int:
     code = None
     try:
         with Progress(len(tasks)) as progress:
-            for event in outcomes(tasks, folder, output, cache, request, report.fail_on):
+            for event in outcomes(tasks, manifest.resolve(), output, cache, request, report.fail_on):
                 if isinstance(event, Stage):
                     progress.show(event)
                 else:
@@ -103,7 +103,7 @@ def prepare(output: Path) -> None:
 
 
 def outcomes(
-    tasks: Sequence[Task], folder: Path, output: Path, cache: Cache, request: Request, fail_on: FailOn
+    tasks: Sequence[Task], manifest: Path, output: Path, cache: Cache, request: Request, fail_on: FailOn
 ) -> Iterator[Row | Stage]:
     """A row for each task: at once for what has not changed, then the others as they are done."""
     waiting = []
@@ -112,13 +112,13 @@ def outcomes(
         if held is None:
             waiting.append(task)
         else:
-            yield row_of(Outcome(task, held, None, held["seconds"]), folder, fail_on, cached=True)
-    with closing(run_by(request, waiting, folder, output)) as events:
+            yield row_of(Outcome(task, held, None, held["seconds"]), manifest, fail_on, cached=True)
+    with closing(run_by(request, waiting, manifest.parent, output)) as events:
         for event in events:
             if isinstance(event, Stage):
                 yield event
                 continue
-            row = row_of(event, folder, fail_on)
+            row = row_of(event, manifest, fail_on)
             yield row
             if event.result is not None and row.verdict is not Verdict.NOT_CHECKED:
                 keep(cache, event)

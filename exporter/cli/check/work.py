@@ -6,7 +6,8 @@ import errno
 import shlex
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
@@ -36,18 +37,23 @@ NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "bad allocation"
 def result_of(
     item: Item, path: Path, modules: dict[Path, ModuleType], stage: Callable[[str], None]
 ) -> dict[str, Any]:  # Any: JSON
-    """Everything that was found, as JSON: `sarif`, a log of one run; `facts` or None; `stages`, seconds by name.
+    """Everything that was found, as JSON: `sarif`, a log of one run; `facts` or None; `stages`, seconds by name;
+    `mistake`, the key of the manifest that is wrong with the reason, or None.
 
     Raises nothing: whatever ends the work is a finding. `modules` are those of files that this process has imported,
     for the next item of the same file; `stage` is told of each stage as it begins.
     """
     log = Log(progress=lambda name, *_: stage(name))
-    facts = failure = None
+    facts = failure = mistake = None
     try:
         found = measured(item, path, modules, log)
         facts = None if found is None else asdict(found)
     except Stop:
         pass  # its findings are in the log
+    except MistakeError as error:
+        mistake = (error.key, str(error))
+    except UsageError as error:  # one that shows later
+        mistake = ("weights" if item.weights and item.weights in str(error) else "source", str(error))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - also the user's code may end its process, and other models go on
@@ -58,7 +64,25 @@ def result_of(
         "facts": facts,
         "stages": log.stages,
         "place": [place.path, place.line] if place else None,
+        "mistake": mistake,
     }
+
+
+class MistakeError(Exception):
+    """What a key of the manifest says cannot be used."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(reason)
+        self.key = key
+
+
+@contextmanager
+def said_by(key: str) -> Iterator[None]:
+    """Names the key that a UsageError comes from."""
+    try:
+        yield
+    except UsageError as error:
+        raise MistakeError(key, str(error)) from error
 
 
 def about(item: Item, failure: str | None = None) -> sarif.About:
@@ -73,16 +97,22 @@ def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) 
 
     torch.manual_seed(SEED)  # the weights of a model without any are the same in every run and after every other model
     with log.stage("load"):
+        with said_by("plugin"):
+            lowerings = lowerings_of(item.plugin)
         options = Options(
             opset=item.opset,
-            lowerings=lowerings_of(item.plugin),
+            lowerings=lowerings,
             allow_specialization=item.allow_specialization,
             weights=Path(item.weights) if item.weights else None,
             input_names=item.input_names,
             output_names=item.output_names,
         )
-        samples = [Path(name) for name in item.samples]
-        source = with_dynamic(with_inputs(loaded(item, modules), item.inputs, samples), item.dynamic)
+        with said_by("source"):
+            source = loaded(item, modules)
+        with said_by("inputs" if item.inputs else "samples"):
+            source = with_inputs(source, item.inputs, [Path(name) for name in item.samples])
+        with said_by("dynamic"):
+            source = with_dynamic(source, item.dynamic)
     checked = (
         None
         if ranks.is_left_to_rank_0(source)
@@ -158,8 +188,6 @@ def reason_of(error: BaseException) -> str | None:
     """The user's side of an exception; None where it is a fault of ours."""
     if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
         return "it takes more memory than it may"
-    if isinstance(error, UsageError):
-        return str(error)
     if isinstance(error, OSError) and error.errno in UNWRITABLE:
         return f"the model cannot be written: {error.strerror}"
     return f"it ended its process: {one_line(error)}" if isinstance(error, SystemExit) else None
