@@ -32,6 +32,10 @@ KINDS: Mapping[ExportedInputKind, InputKind] = {
 }
 
 
+UNLIMITED = 2**48
+"""No tensor has so many elements along an axis; PyTorch's own bounds are fractions of the largest whole number."""
+
+
 class NamesError(ValueError):
     """Names for inputs or outputs that do not fit their number. The text says how many there are."""
 
@@ -291,7 +295,7 @@ def _ranges(exported: ExportedProgram, replaced: Mapping[str, str]) -> dict[str,
     found: dict[str, tuple[int, int | None]] = {}
     for symbol, bounds in exported.range_constraints.items():
         lower = int(bounds.lower) if bounds.lower > -(2**62) else 0
-        upper = int(bounds.upper) if bounds.upper < 2**62 else None
+        upper = int(bounds.upper) if bounds.upper < UNLIMITED else None
         name = replaced.get(str(symbol), str(symbol))
         low, high = found.get(name, (0, None))
         found[name] = (max(low, lower), min((each for each in (high, upper) if each is not None), default=None))

@@ -27,6 +27,7 @@ from exporter.capture.regions import regions_noted
 from exporter.capture.rewriting.loops import keeping_loops
 from exporter.capture.scans import associative_scans_kept
 from exporter.capture.shared_reads import shared_reads_allowed
+from exporter.capture.sizes.equalities import equalities_tried
 from exporter.capture.sizes.shapes import Request
 from exporter.capture.sizes.shortening import sizes_shortened
 from exporter.capture.structures import declared_results
@@ -92,6 +93,7 @@ def non_strict(call: Call) -> ExportedProgram:
         masks_left_out(),
         parameters_unchecked(),
         sizes_shortened(),
+        equalities_tried(),
         CallsKept(),
         divmod_kept(),
     ):
@@ -132,6 +134,7 @@ def post_dispatch(call: Call) -> ExportedProgram:
         sizes_are_integers(call.model),
         refusals_kept(),
         sizes_shortened(),
+        equalities_tried(),
         CallsKept(),
         divmod_kept(),
     ):

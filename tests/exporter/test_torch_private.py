@@ -24,6 +24,7 @@ RELIED_ON: Mapping[str, tuple[str, ...] | None] = {
     "torch.fx.experimental.proxy_tensor:get_proxy_mode": (),
     "torch.fx.experimental.sym_node:SymNode.__init__": ("self", "expr", "shape_env", "pytype", "hint"),
     "torch.fx.experimental.sym_node:SymNode._int_floordiv": ("self", "other"),
+    "torch.fx.experimental.symbolic_shapes:ShapeEnv._maybe_guard_rel": ("self", "expr"),
     "torch.fx.experimental.symbolic_shapes:ShapeEnv._set_replacement": ("self", "a", "tgt", "msg"),
     "torch.autograd:_get_sequence_nr": VALUE,
     "torch.fx.proxy:TracerBase._filter_traceback_frames": VALUE,
