@@ -19,6 +19,7 @@ from exporter.capture.inputs import path_name
 from exporter.capture.nesting import Structure, of_arguments, of_results, structure_of
 from exporter.capture.places import place_of_module
 from exporter.capture.sizes.shapes import Request
+from exporter.capture.subclasses import weights_opened
 from exporter.options import Options
 from fx_passes.graph import bodies
 from fx_passes.program import Input, InputKind, Output, OutputKind, Program
@@ -52,11 +53,10 @@ def from_exported(
 
     `known` are the paths of the flattened inputs, where they are known from the call.
     """
-    signature = exported.graph_signature
     gm = exported.graph_module
     _take_names(gm)
     paths = _input_paths(exported, known)
-    entries = list(zip(signature.input_specs, gm.graph.find_nodes(op="placeholder"), strict=True))
+    entries, tensors = weights_opened(exported, tensors_of(exported))
     names = _user_names([node.name for spec, node in entries if _is_fed(spec, node)], paths, options.input_names)
     inputs, dropped = [], []
     fed: list[tuple[str | None, Any]] = []
@@ -74,7 +74,7 @@ def from_exported(
         _drop_constant(node, spec, paths.get(node.name) or node.name, model, log)
     inputs = _distinct(inputs)
     outputs = _outputs(exported, inputs, options.output_names)
-    program = Program(gm, tuple(inputs), tuple(outputs), tensors_of(exported))
+    program = Program(gm, tuple(inputs), tuple(outputs), tensors)
     wanted = {(request.input, request.axis): request.name for request in requests if request.name}
     replaced = _unified(program, wanted)
     names, ranges = _dim_names(program, wanted), _ranges(exported, replaced)

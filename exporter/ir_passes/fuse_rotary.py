@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import constant_of, describe, made_by, put_in_place, sizes_of
+from exporter.ir_passes.patterns import constant_of, describe, put_in_place, sizes_of
 from exporter.lower.builder import SIZES
+from exporter.lower.producers import made_by
 
 SINCE = 23
 """The opset that brought RotaryEmbedding."""

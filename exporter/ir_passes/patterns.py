@@ -10,12 +10,6 @@ from exporter.lower.places import remark
 from fx_passes.sizes import Size
 
 
-def made_by(value: ir.Value | None, op_type: str) -> ir.Node | None:
-    """The node that makes a value, if it is of that standard operator."""
-    node = value.producer() if value is not None else None
-    return node if node is not None and node.op_type == op_type and not node.domain else None
-
-
 def sizes_of(value: ir.Value | None) -> tuple[Size, ...] | None:
     """The sizes of a value as numbers and expressions; None where the lowering noted none."""
     return value.meta.get(SIZES) if value is not None else None

@@ -9,8 +9,9 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import fixed, made_by
+from exporter.ir_passes.patterns import fixed
 from exporter.lower.builder import SIZES
+from exporter.lower.producers import made_by
 from exporter.lower.weights import LazyWeight, WeightlessError
 from exporter.lowerings.quant import DECLARED
 

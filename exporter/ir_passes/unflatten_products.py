@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import describe, made_by, put_in_place, sizes_of
+from exporter.ir_passes.patterns import describe, put_in_place, sizes_of
 from exporter.lower.builder import SIZES
+from exporter.lower.producers import made_by
 
 
 class UnflattenProducts(ir.passes.InPlacePass):

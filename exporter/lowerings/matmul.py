@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx_ir as ir
+import sympy
 import torch
 
 from exporter.lower.builder import Op, Scalar, Value
 from exporter.lower.dtypes import is_float
+from exporter.lower.producers import made_by
 from exporter.lower.registry import lowering
 from exporter.lower.symbols import is_symbolic
 
@@ -41,8 +43,8 @@ def linear(op: Op, x: Value, weight: Value, bias: Value | None = None) -> Value:
     One Gemm for a matrix. For more axes MatMul with the transposed weight, which costs nothing at run time where the
     weight is an initializer; a vector as weight needs no transposition.
     """
-    if op.rank(x) == 2 and op.rank(weight) == 2 and is_float(x.dtype):
-        return op.Gemm(x, weight, *([bias] if bias is not None else []), transB=1)
+    if op.rank(weight) == 2 and is_float(x.dtype) and (op.rank(x) == 2 or _only_weight_is_quantized(x, weight)):
+        return _by_rows(op, x, weight, *([bias] if bias is not None else []))
     columns = weight
     if op.rank(weight) == 2:
         columns = op.typed(op.Transpose(weight, perm=[1, 0]), op.sizes(weight)[::-1])
@@ -108,9 +110,31 @@ def product_of(op: Op, x: Value, other: Value, ranks: tuple[int, int] | None = N
     """
     rank, other_rank = ranks or (op.rank(x), op.rank(other))
     x, other = widened(op, x), widened(op, other)
+    transposed = made_by(other, "Transpose")
+    weight = None if transposed is None else transposed.inputs[0]
+    if rank > 1 and weight is not None and _only_weight_is_quantized(x, weight):
+        return _by_rows(op, x, weight)
     if rank > 1 and other_rank == 1:
         return op.Squeeze(op.MatMul(x, op.Unsqueeze(other, [-1])), [-1])
     return op.MatMul(x, other)
+
+
+def _by_rows(op: Op, x: Value, weight: Value, *bias: Value) -> Value:
+    """`x @ weight.T + bias` as one Gemm, which takes the other axes of `x` as rows."""
+    if op.rank(x) == 2:
+        return op.Gemm(x, weight, *bias, transB=1)
+    *lead, inner = op.sizes(x)
+    product = op.Gemm(op.reshape(x, [sympy.prod(lead), inner]), weight, *bias, transB=1)
+    return op.reshape(product, [*lead, op.sizes(weight)[0]])
+
+
+def _only_weight_is_quantized(x: Value, weight: Value) -> bool:
+    """Whether ONNX Runtime would make the product with `weight.T` a MatMulNBits, which rounds `x` to 8 bits as well.
+
+    It does so with MatMul, and with Gemm whose second operand is not transposed, but not where both are restored from
+    integers. docs/decisions/quantized-products.md has the figures.
+    """
+    return made_by(weight, "DequantizeLinear") is not None and made_by(x, "DequantizeLinear") is None
 
 
 def widened(op: Op, x: Value) -> Value:
