@@ -122,6 +122,19 @@ VALUES_SPECIALIZED = Rule(
     WARNING,
     "The values of input '{input}' became constants, since Python asks for them here.",
 )
+RANKS_ASK_DIFFERENTLY = Rule(
+    "FXP1026",
+    "RanksAskDifferently",
+    WARNING,
+    "The ranks call export with another '{name}', and that of rank 0 counts. They give: {detail}.",
+)
+REPLICAS_DIFFER = Rule(
+    "FXP1027",
+    "ReplicasDiffer",
+    WARNING,
+    "The ranks have copies of '{name}' with other values, and those of the lowest rank are exported. "
+    "Others like it: {others}.",
+)
 
 # 2: shapes
 

@@ -44,7 +44,7 @@ class Options:
     weights_in_place: bool = False
     functions: bool = True
     custom_ops: bool = False
-    rank_timeout: float = 60.0
+    rank_timeout: float = 45.0
 
     def __post_init__(self) -> None:
         if not MIN_OPSET <= self.opset <= MAX_OPSET:

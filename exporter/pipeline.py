@@ -122,9 +122,11 @@ def export(
     )
     if not is_sharded(model):
         return flow(model, {})
+    from exporter.distributed.asked import asked_of
     from exporter.distributed.export import export_sharded
 
-    return export_sharded(model, flow, options.rank_timeout, log)
+    asked = asked_of(checked_args(args), checked_kwargs(kwargs), dynamic_shapes, options)
+    return export_sharded(model, flow, asked, options.rank_timeout, log)
 
 
 def _exported(

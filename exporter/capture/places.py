@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
+import traceback
 from dataclasses import replace
 
 import torch
 
 from diagnostics import Place
 from diagnostics.calls import last_return
-from diagnostics.source import USER, kind_of, lines_of
+from diagnostics.source import USER, kind_of, lines_of, place_of_stack
+
+SOURCES = (".py", ">")
+"""How the names of Python's sources end, those of notebooks as well; a script of a distribution has no ending."""
 
 _SCRIPTED = re.compile(r"# (.+?):(\d+):\d+$", re.MULTILINE)
 
@@ -28,6 +33,12 @@ def place_of_module(root: torch.nn.Module, path: str = "") -> Place | None:
         if not type(owner).__module__.startswith("torch."):
             return place_of_function(type(owner).forward, path)
     return None
+
+
+def place_of_call() -> Place | None:
+    """The line of the user's that has called fxport; None where no code of theirs has, as on the command line."""
+    place = place_of_stack(traceback.walk_stack(sys._getframe(1)))
+    return place if place is not None and kind_of(place.path) == USER and place.path.endswith(SOURCES) else None
 
 
 def place_of_return(root: torch.nn.Module) -> Place | None:

@@ -50,7 +50,7 @@ def command(
     ] = False,
     rank_timeout: Annotated[
         float, typer.Option("--rank-timeout", metavar="S", help="Under torchrun: how long one rank waits for another.")
-    ] = 60.0,
+    ] = 45.0,
     plugin: arguments.Plugin = None,
     allow_specialization: Annotated[
         bool, typer.Option("--allow-specialization", help="A dynamic dim that became a constant is only a warning.")

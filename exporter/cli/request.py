@@ -62,7 +62,7 @@ class Request:
     weights_in_place: bool = False
     functions: bool = True
     custom_ops: bool = False
-    rank_timeout: float = 60.0
+    rank_timeout: float = 45.0
 
 
 def export_and_validate(request: Request, log: Log) -> str:

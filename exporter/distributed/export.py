@@ -14,7 +14,9 @@ from typing import Any, Literal, cast
 import torch
 
 from diagnostics import Finding, Log, Stop, rules
+from exporter.capture.places import place_of_call
 from exporter.distributed import agreement
+from exporter.distributed.asked import Asked, compare_asked
 from exporter.distributed.eager import Eager
 from exporter.distributed.ranks import LEADER, RankLost, Ranks, join
 from exporter.distributed.skeleton import Skeleton, skeleton_of
@@ -74,16 +76,17 @@ class Follower:
         follow(self.stream, self.log)
 
 
-def export_sharded(model: torch.nn.Module, flow: Flow, timeout: float, log: Log) -> OnnxProgram:
+def export_sharded(model: torch.nn.Module, flow: Flow, asked: Asked, timeout: float, log: Log) -> OnnxProgram:
     """Exports a sharded model; called on all ranks of the default process group.
 
-    Whatever ends the export on rank 0 is raised on all ranks, and every rank raises ExportError when one is lost.
+    `asked` is what this rank asks for. Whatever ends the export on rank 0 is raised on all ranks, and every rank raises
+    ExportError when one is lost.
     """
     skeleton = skeleton_of(model)
     try:
         with log.stage("agree"):
             ranks = join(timedelta(seconds=timeout))
-            stream = _agreed(Eager(ranks, model, skeleton.module), skeleton, log)
+            stream = _agreed(Eager(ranks, model, skeleton.module), skeleton, asked, log)
     except RankLost as lost:
         raise _told(lost, log) from lost
     except Stop as stop:
@@ -96,23 +99,21 @@ def export_sharded(model: torch.nn.Module, flow: Flow, timeout: float, log: Log)
     return ShardedProgram(**vars(program), stream=stream)
 
 
-def _agreed(eager: Eager, skeleton: Skeleton, log: Log) -> Stream:
+def _agreed(eager: Eager, skeleton: Skeleton, asked: Asked, log: Log) -> Stream:
     """The stream of weights that all ranks have the same notion of; otherwise findings, on all of them."""
     ranks = eager.ranks
-    manifests = agreement.gathered(ranks, agreement.manifest_of(skeleton))
+    said = agreement.gathered(ranks, (agreement.manifest_of(skeleton), asked))
     if not ranks.leads:
         _repeat(ranks.hear(LEADER).findings, log)
         return Stream(ranks, skeleton.holdings, {}, eager)
-    agreement.compare(manifests, skeleton, log)
-    findings = _mistakes(log)
+    manifests, at, known = [manifest for manifest, _ in said], place_of_call(), len(log.findings)
+    compare_asked([each for _, each in said], at, log)
+    agreement.compare(manifests, skeleton, at, log)
+    findings = log.findings[known:]
     for rank in ranks.others:
         ranks.tell(rank, End(findings))
-    return Stream(ranks, skeleton.holdings, {} if findings else agreement.covers_of(manifests, skeleton), eager)
-
-
-def _mistakes(log: Log) -> list[Finding]:
-    wanted = (rules.RANKS_DISAGREE, rules.PLACEMENT_UNSUPPORTED)
-    return [finding for finding in log.findings if finding.rule in wanted]
+    apart = any(finding.rule in (rules.RANKS_DISAGREE, rules.PLACEMENT_UNSUPPORTED) for finding in findings)
+    return Stream(ranks, skeleton.holdings, {} if apart else agreement.covers_of(manifests, skeleton), eager)
 
 
 @contextmanager
@@ -156,7 +157,7 @@ def _end(ranks: Ranks, end: End, log: Log) -> None:
 
 def _told(lost: RankLost, log: Log) -> ExportError:
     """A lost rank as a finding, and as the error that ends the export."""
-    finding = log.report(rules.RANK_LOST, name=f"rank {lost.rank}", detail=lost.detail)
+    finding = log.report(rules.RANK_LOST, at=place_of_call(), name=f"rank {lost.rank}", detail=lost.detail)
     return ExportError(log, finding.message)
 
 

@@ -151,9 +151,13 @@ def join(timeout: timedelta) -> Ranks:
     """Waits for all ranks of the process group. Raises RankLost naming the first that has not come in time."""
     rank, size = dist.get_rank(), dist.get_world_size()
     store = default_store()
-    board = f"fxport/{next(_numbers)}"
+    number = next(_numbers)
+    while _was_missed(store, number, rank):
+        number = next(_numbers)
+    board = _board(number)
     ranks = Ranks(rank, size, timeout, store, board)
     try:
+        store.set(f"{board}/begun", b"")
         store.set(f"{board}/{rank}", b"here")
         if (found := failure_on_board(store, board)) is not None:
             raise RankLost(*found)
@@ -165,6 +169,26 @@ def join(timeout: timedelta) -> Ranks:
         found = failure_on_board(store, board, GRACE)
         raise RankLost(*(found or (LEADER, _plain(error, timeout)))) from error
     return ranks
+
+
+def _board(number: int) -> str:
+    """Where in the store the ranks write about their export of this number."""
+    return f"fxport/{number}"
+
+
+def _was_missed(store: Any, number: int, rank: int) -> bool:
+    """Whether the others have given up an export because this rank did not come, and are at a later one.
+
+    So a rank that has left one out, by an exception of its own, comes to the next with all others.
+    """
+    found = failure_on_board(store, _board(number))
+    if found is None or found[0] != rank:
+        return False
+    try:
+        store.wait([f"{_board(number + 1)}/begun"], GRACE)
+    except RuntimeError:  # nobody has begun another: this is the one, and this rank is late
+        return False
+    return True
 
 
 def default_store() -> Any:

@@ -14,8 +14,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor, Partial
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 
+from diagnostics import Place
 from exporter import ExportError, Options, export
 from exporter.distributed.ranks import Ranks
 from tests.distributed.models import Mlp
@@ -42,6 +43,62 @@ class Undecided(nn.Module):
 def another_shape(folder: str) -> None:
     model = nn.Sequential(nn.Linear(8, 9 if dist.get_rank() == 1 else 8), nn.Linear(8, 8))
     export(fully_shard(model), (X,))
+
+
+def another_precision(folder: str) -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+    export(fully_shard(model.bfloat16() if dist.get_rank() == 1 else model), (X,))
+
+
+def another_name(folder: str) -> None:
+    model = Mlp()
+    if dist.get_rank() == 1:
+        model.head.extra = nn.Parameter(torch.ones(8))
+    export(fully_shard(model), (X,))
+
+
+def another_placement(folder: str) -> None:
+    model, mesh = Mlp(), init_device_mesh("cpu", (dist.get_world_size(),))
+    model.up.weight = nn.Parameter(distribute_tensor(model.up.weight, mesh, [Shard(dist.get_rank() % 2)]))
+    export(model, (X,))
+
+
+def another_call(folder: str) -> None:
+    """Rank 1 asks for another opset, and gives more rows in another precision."""
+    one = dist.get_rank() == 1
+    x, options = (torch.ones(3, 8).double(), Options(opset=18)) if one else (X, Options())
+    program = export(fully_shard(Mlp()), (x,), options=options)
+    program.save(Path(folder, "call.onnx"))
+    raise ExportError(program.log, "")  # its findings are told as those of errors are
+
+
+def other_values(folder: str) -> None:
+    """Buffers that each rank has by itself, and weights of which two ranks have copies."""
+    torch.manual_seed(dist.get_rank())
+    model, mesh = Mlp(), init_device_mesh("cpu", (dist.get_world_size(),))
+    model.scale.add_(dist.get_rank())
+    model.up.weight = nn.Parameter(DTensor.from_local(model.up.weight.detach(), mesh, [Replicate()]))
+    model.down.weight = nn.Parameter(distribute_tensor(model.down.weight.detach(), mesh, [Shard(0)]))
+    program = export(model, (X,))
+    program.save(Path(folder, "values.onnx"))
+    raise ExportError(program.log, "")
+
+
+def not_there(folder: str) -> None:
+    """Rank 1 raises an exception of its own in the place of the export."""
+    model = fully_shard(nn.Linear(8, 8))
+    if dist.get_rank() == 1:
+        raise KeyError("no such layer")
+    export(model, (X,), options=Options(rank_timeout=2))
+
+
+def there_again(folder: str) -> None:
+    """After an export that one rank has left out, all come to the same one."""
+    export(fully_shard(nn.Linear(8, 8)), (X,)).save(Path(folder, "again.onnx"))
+
+
+def no_such_folder(folder: str) -> None:
+    export(fully_shard(nn.Linear(8, 8)), (X,)).save(Path(folder, "nowhere", "model.onnx"))
 
 
 def no_capture(folder: str) -> None:
@@ -93,6 +150,11 @@ def leader_dying(folder: str) -> None:
         program.save(Path(folder, "dying.onnx"))
 
 
+def _line(place: Place | None) -> str:
+    """ " at" with the code that a finding points to."""
+    return f" at {Path(place.path).read_text().splitlines()[place.line - 1].strip()}" if place else ""
+
+
 def _third(method: Callable[..., None], instead: Callable[[], None]) -> Callable[..., None]:
     calls = iter((None, None, instead))
 
@@ -110,6 +172,14 @@ def _die(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def slow_by_20_seconds(folder: str) -> None:
+    model = fully_shard(nn.Linear(8, 8))
+    time.sleep(20 if dist.get_rank() == 1 else 0)
+    program = export(model, (X,))
+    time.sleep(20 if dist.get_rank() == 1 else 0)
+    program.save(Path(folder, "slow.onnx"))
+
+
 def told(folder: str, faults: list[str]) -> Told:
     """Runs the faults one after the other."""
     found: Told = {}
@@ -121,7 +191,7 @@ def told(folder: str, faults: list[str]) -> Told:
             globals()[name](folder)
         except ExportError as error:
             headline = str(error)
-            findings = [f"{finding.rule.id} {finding.message}" for finding in error.log.findings]
+            findings = [f"{finding.rule.id} {finding.message}{_line(finding.place)}" for finding in error.log.findings]
         except Exception as error:  # noqa: BLE001  # told to the test
             headline = f"{type(error).__name__}: {error}"
         found[name] = (headline, findings, time.monotonic() - start)

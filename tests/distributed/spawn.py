@@ -39,7 +39,7 @@ class Outcome:
     output: str
 
 
-def spawn(where: str, name: str, size: int, *args: Any, limit: float = 120.0) -> Sequence[Outcome]:
+def spawn(where: str, name: str, size: int, *args: Any, limit: float = 300.0) -> Sequence[Outcome]:
     """Runs `where.name(*args)` in `size` processes with a gloo group on this machine.
 
     A process that still runs after `limit` seconds is ended; its code is then negative.

@@ -6,14 +6,24 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+import onnx
 import pytest
 
 from diagnostics import rules
+from exporter.options import DEFAULT_OPSET
 from tests.distributed.faults import Told
 from tests.distributed.spawn import Outcome, spawn
 
 FAULTS = [
     "another_shape",
+    "another_precision",
+    "another_name",
+    "another_placement",
+    "another_call",
+    "other_values",
+    "not_there",
+    "there_again",
+    "no_such_folder",
     "no_capture",
     "bad_names",
     "terms_of_a_sum",
@@ -57,6 +67,57 @@ def test_another_shape_names_the_weight_and_the_rank(living: Sequence[Told]) -> 
     assert findings[0].startswith(f"{rules.RANKS_DISAGREE.id} The ranks do not hold the same '0.weight'")
     assert "ranks 0 and 2: [8, 8] float32" in findings[0]
     assert "rank 1: [9, 8] float32" in findings[0]
+    assert findings[0].endswith("likewise 1 more, the last of them '0.bias'. at export(fully_shard(model), (X,))")
+    assert len(findings) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            "another_precision",
+            "rank 1: [8, 8] bfloat16 S(0) on a mesh (3,); likewise 3 more, the last of them '1.bias'.",
+        ),
+        ("another_name", "ranks 0 and 2: no such weight; rank 1: [8] float32 S(0) on a mesh (3,). at def forward"),
+        ("another_placement", "rank 1: [14, 8] float32 S(1) on a mesh (3,). at def forward"),
+    ],
+)
+def test_what_ranks_hold_differently_is_one_finding(living: Sequence[Told], fault: str, said: str) -> None:
+    _, (finding,) = the_same(living, fault)
+    assert finding.startswith(rules.RANKS_DISAGREE.id)
+    assert said in finding
+
+
+def test_what_ranks_ask_for_differently_is_a_warning(living: Sequence[Told], folder: Path) -> None:
+    _, findings = the_same(living, "another_call")
+    ours = f"{rules.RANKS_ASK_DIFFERENTLY.id} The ranks call export with another"
+    assert [finding.partition(". at ")[0] for finding in findings] == [
+        f"{ours} 'opset', and that of rank 0 counts. They give: ranks 0 and 2: {DEFAULT_OPSET}; rank 1: 18",
+        f"{ours} 'input[0]', and that of rank 0 counts. They give: ranks 0 and 2: float32 of 2 dimensions; "
+        "rank 1: float64 of 2 dimensions",
+    ]
+    assert onnx.load(folder / "call.onnx").opset_import[0].version == DEFAULT_OPSET
+
+
+def test_copies_with_other_values_are_a_warning(living: Sequence[Told]) -> None:
+    _, (finding,) = the_same(living, "other_values")
+    assert finding.startswith(f"{rules.REPLICAS_DIFFER.id} The ranks have copies of 'up.weight' with other values")
+    assert "Others like it: 5." in finding  # three biases, the weight of the head, the buffer
+
+
+def test_a_rank_that_does_not_come_is_missed_only_once(living: Sequence[Told], folder: Path) -> None:
+    assert living[0]["not_there"][1] == [
+        f"{rules.RANK_LOST.id} The export has lost 'rank 1'. It did not come within 2 s. "
+        "at export(model, (X,), options=Options(rank_timeout=2))"
+    ]
+    assert living[1]["not_there"][0] == "KeyError: 'no such layer'"
+    assert the_same(living, "there_again") == ("", [])
+    assert (folder / "again.onnx").exists()
+
+
+def test_a_folder_that_is_not_there(living: Sequence[Told]) -> None:
+    headline, _ = the_same(living, "no_such_folder")
+    assert headline.startswith("FileNotFoundError: there is no folder")
 
 
 def test_what_stops_rank_0_stops_all(living: Sequence[Told]) -> None:
@@ -81,22 +142,37 @@ def test_a_rank_may_be_slow(living: Sequence[Told], folder: Path) -> None:
 
 def test_a_rank_may_be_too_slow(living: Sequence[Told]) -> None:
     _, findings = the_same(living, "too_slow")
-    assert findings == [f"{rules.RANK_LOST.id} The export has lost 'rank 1'. It did not come within 2 s."]
+    assert findings[0].startswith(f"{rules.RANK_LOST.id} The export has lost 'rank 1'. It did not come within 2 s.")
 
 
 def test_a_rank_that_raises_says_why(living: Sequence[Told], folder: Path) -> None:
     assert living[1]["raising_mid_stream"][0] == "MemoryError: no memory is left"
     assert living[0]["raising_mid_stream"][1] == [
-        f"{rules.RANK_LOST.id} The export has lost 'rank 1'. It raised MemoryError: no memory is left."
+        f"{rules.RANK_LOST.id} The export has lost 'rank 1'. It raised MemoryError: no memory is left. "
+        'at program.save(Path(folder, "raising.onnx"))'
     ]
     assert not (folder / "raising.onnx").exists()
 
 
 def test_a_rank_that_dies_leaves_what_was_there(living: Sequence[Told], folder: Path) -> None:
     _, findings = the_same(living, "dying_mid_stream")
-    assert findings == [f"{rules.RANK_LOST.id} The export has lost 'rank 2'. It has ended its connection."]
+    assert findings == [
+        f"{rules.RANK_LOST.id} The export has lost 'rank 2'. It has ended its connection. "
+        'at program.save(Path(folder, "dying.onnx"))'
+    ]
     assert (folder / "dying.onnx").read_text() == "the model of before"
-    assert sorted(path.name for path in folder.iterdir()) == ["dying.onnx", "slow.onnx"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f"{name}.onnx" for name in ("again", "call", "dying", "slow", "values")
+    ]
+
+
+@pytest.mark.slow
+def test_a_rank_may_be_slow_by_20_seconds(tmp_path: Path) -> None:
+    for outcome in spawn("tests.distributed.faults", "told", 2, str(tmp_path), ["slow_by_20_seconds"]):
+        headline, findings, seconds = outcome.result["slow_by_20_seconds"]
+        assert (headline, findings) == ("", [])
+        assert seconds > 30  # two waits of 20, less what this rank began later
+    assert (tmp_path / "slow.onnx").exists()
 
 
 @pytest.mark.slow
@@ -104,6 +180,9 @@ def test_rank_0_may_die(tmp_path: Path) -> None:
     first, second = spawn("tests.distributed.faults", "told", 2, str(tmp_path), ["leader_dying"])
     assert first.code == -signal.SIGKILL
     _, findings, seconds = second.result["leader_dying"]
-    assert findings == [f"{rules.RANK_LOST.id} The export has lost 'rank 0'. It has ended its connection."]
+    assert findings == [
+        f"{rules.RANK_LOST.id} The export has lost 'rank 0'. It has ended its connection. "
+        'at program.save(Path(folder, "dying.onnx"))'
+    ]
     assert seconds < 30
     assert not (tmp_path / "dying.onnx").exists()

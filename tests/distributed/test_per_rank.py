@@ -29,7 +29,7 @@ def test_two_ranks_generate_what_one_process_does(tmp_path: Path) -> None:
 
 
 def test_two_ranks_generate_with_their_parts_of_the_cache(tmp_path: Path) -> None:
-    for outcome in spawn("tests.distributed.tokens", "generated_with_cache", 2, str(tmp_path), limit=300):
+    for outcome in spawn("tests.distributed.tokens", "generated_with_cache", 2, str(tmp_path)):
         assert outcome.code == 0, outcome.output
         mine, eager, worst, keys = outcome.result
         assert mine == eager

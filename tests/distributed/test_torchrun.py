@@ -20,7 +20,7 @@ from tests.distributed.models import Mlp
 from tests.distributed.spawn import free_port
 
 SOURCES = Path(__file__).with_name("sources.py")
-LIMIT = 120.0
+LIMIT = 300.0
 
 
 @dataclass(frozen=True)
