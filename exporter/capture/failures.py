@@ -108,6 +108,7 @@ def _unregistered(where: str) -> Callable[[BaseException], Facts]:
 LOADED = "it loads tensors while it runs; load them in __init__, or before the export"
 ASKED = "Python asks here for a value that is known only when the model runs"
 KEPT = "it is a part of the ONNX model, which decides when it runs"
+PRESUMED = "the ONNX model has only the way for sizes from 1 on"
 HIDDEN = f"{ASKED}, and an except clause hides it"
 UNTRACED = "PyTorch cannot run '{op}' without values; sparse and nested tensors, for one, it cannot capture"
 SCRIPTED = "it calls TorchScript; give it the nn.Module that was scripted, and leave torch.jit.script out"

@@ -16,12 +16,12 @@ import torch
 from torch.export import ExportedProgram, _trace
 from torch.utils import _pytree as pytree
 
-from diagnostics import Log, Place, rules
+from diagnostics import Level, Log, Place, rules
 from diagnostics.source import place_of_exception
 from exporter.capture import program
 from exporter.capture.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from exporter.capture.derivatives import require_seen_through
-from exporter.capture.failures import first_line, report_failure, report_overcome
+from exporter.capture.failures import PRESUMED, first_line, report_failure, report_overcome
 from exporter.capture.fake import fake_weights
 from exporter.capture.faults import is_our_fault
 from exporter.capture.frames import helpers_kept
@@ -247,6 +247,8 @@ def _first_success(call: Call, guards: list[Guard], log: Log, options: Options) 
                 log.report(rules.CAPTURE_FELL_BACK, at=place, strategy=name, failed=failed, error=first_line(error))
             for error in call.overcome:
                 report_overcome(error, call.model, log)
+            for place in dict.fromkeys(call.presumed.places):
+                log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, detail=PRESUMED)
             return exported
     report_failure(failures[0][1], call.model, log)
     raise CaptureError(failures[0][1]) from failures[0][1]

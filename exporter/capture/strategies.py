@@ -19,10 +19,12 @@ from exporter.capture.distributions import parameters_unchecked
 from exporter.capture.guards import refusals_kept
 from exporter.capture.kinds import sizes_are_integers
 from exporter.capture.known_values import Asked, values_known
+from exporter.capture.libraries import library_functions_rewritten
 from exporter.capture.masks import masks_left_out
 from exporter.capture.outside import attributes_watched
 from exporter.capture.packed import packed_sequences_kept
 from exporter.capture.padded import padded_calls
+from exporter.capture.presence import Presumed, sizes_presumed
 from exporter.capture.regions import regions_noted
 from exporter.capture.rewriting.loops import keeping_loops
 from exporter.capture.scans import associative_scans_kept
@@ -53,6 +55,8 @@ class Call:
     """Gets what a capture would have failed by, had its branches and loops not been kept."""
     asked: list[Asked] = field(default_factory=list)
     """Gets the lines that asked for values of the example, where these are known."""
+    presumed: Presumed = field(default_factory=Presumed)
+    """Where `forward` asked whether there is any data, and the capture holds for some only."""
 
 
 Strategy = Callable[[Call], ExportedProgram]
@@ -94,13 +98,28 @@ def non_strict(call: Call) -> ExportedProgram:
         parameters_unchecked(),
         sizes_shortened(),
         equalities_tried(),
+        library_functions_rewritten(),
         CallsKept(),
         divmod_kept(),
     ):
-        return keeping_loops(partial(_exported, call), call.overcome)
+        return _with_ways_kept(call)
+
+
+def _with_ways_kept(call: Call) -> ExportedProgram:
+    """With every branch on data as a cond; if that cannot be, with those that ask for any data taken for some."""
+    attempt = partial(_exported, call)
+    try:
+        with sizes_presumed(call.presumed, everywhere=False):
+            return keeping_loops(attempt, call.overcome)
+    except Exception:
+        if not call.presumed.open:
+            raise
+    with sizes_presumed(call.presumed, everywhere=True):
+        return keeping_loops(attempt, call.overcome)
 
 
 def _exported(call: Call) -> ExportedProgram:
+    call.presumed.places.clear()
     with refusals_kept():
         return torch.export.export(
             call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=False
@@ -135,6 +154,7 @@ def post_dispatch(call: Call) -> ExportedProgram:
         refusals_kept(),
         sizes_shortened(),
         equalities_tried(),
+        library_functions_rewritten(),
         CallsKept(),
         divmod_kept(),
     ):

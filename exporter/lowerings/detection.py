@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
+import torch
 
+import fx_passes.boxes  # noqa: F401  # registers the op
 from exporter.lower.builder import Op, Value
 from exporter.lower.registry import lowering
 from exporter.lower.symbols import Size
@@ -28,6 +30,29 @@ def nms(op: Op, dets: Value, scores: Value, iou_threshold: float) -> Value:
     boxes, marks = op.Unsqueeze(op.cast(dets, FLOAT), [0]), op.Unsqueeze(op.cast(scores, FLOAT), [0, 1])
     chosen = op.NonMaxSuppression(boxes, marks, [MOST_BOXES], [float(iou_threshold)])
     return op.Gather(chosen, 2, axis=1)
+
+
+@lowering(torch.ops.fxport.batched_nms.default)
+def batched_nms(op: Op, boxes: Value, scores: Value, classes: Value, threshold: float) -> Value:
+    """fxport::batched_nms(Tensor boxes, Tensor scores, Tensor classes, float threshold) -> Tensor
+
+    NonMaxSuppression has an axis for classes. Here each class is given a score for its own boxes alone; what it keeps
+    comes class by class, and is put into the order of the scores, equal ones as they stand.
+    """
+    marks = op.cast(scores, FLOAT)
+    names, _, which, _ = op.Unique(op.cast(classes, INT64), outputs=4)
+    number = op.Range(0, op.Squeeze(op.Shape(names), [0]), 1)
+    own = op.Equal(op.Unsqueeze(which, [0]), op.Unsqueeze(number, [1]))
+    by_class = op.Unsqueeze(op.Where(own, op.Unsqueeze(marks, [0]), op.const(-np.inf, like=marks)), [0])
+    lowest = op.const(np.asarray([np.finfo(np.float32).min], np.float32))
+    chosen = op.NonMaxSuppression(
+        op.Unsqueeze(op.cast(boxes, FLOAT), [0]), by_class, [MOST_BOXES], [float(threshold)], lowest
+    )
+    kept = op.Gather(chosen, 2, axis=1)
+    _, first = op.TopK(kept, op.Shape(kept), largest=0, outputs=2)
+    kept = op.Gather(kept, first)
+    _, best = op.TopK(op.Gather(marks, kept), op.Shape(kept), outputs=2)
+    return op.Gather(kept, best)
 
 
 @lowering("torchvision.roi_align.default")

@@ -15,7 +15,7 @@ import copy
 from collections.abc import Iterator, Sequence
 
 from exporter.capture.rewriting.loop_heads import NoScanError
-from exporter.capture.rewriting.loop_names import read_after, read_first, stored
+from exporter.capture.rewriting.loop_names import bound_before, loaded, read_after, read_first, stored
 
 MODULE = "_branch_steps"
 """The name of the module `branch_steps` in a rewritten function."""
@@ -138,8 +138,11 @@ class _Branching:
             if _written(body) or _added_to(body) & {each.arg for each in self.function.args.args}:
                 raise NoScanError
         names = sorted((read_first(self.node.body) & stored(self.node.body)) | (read_first(other) & stored(other)))
-        then, otherwise = self.function_of("then", names, self.node.body), self.function_of("else", names, other)
-        return [then, otherwise, ast.Return(self.call(names))]
+        seen = self.seen(self.node.body, other, names)
+        then, otherwise = (
+            self.function_of(kind, [*names, *seen], body) for kind, body in (("then", self.node.body), ("else", other))
+        )
+        return [then, otherwise, ast.Return(self.call(names, seen))]
 
     def assigned(self) -> list[ast.stmt]:
         body, other = self.node.body, self.node.orelse
@@ -154,19 +157,26 @@ class _Branching:
         if written & bound or not written <= self.before or any(n not in passed and n not in both for n in given):
             raise NoScanError
         result = ast.Return(_tuple(given, ast.Load()))
-        then = self.function_of("then", passed, [*body, result])
-        otherwise = self.function_of("else", passed, [*other, copy.deepcopy(result)])
+        seen = self.seen(body, other, passed)
+        then = self.function_of("then", [*passed, *seen], [*body, result])
+        otherwise = self.function_of("else", [*passed, *seen], [*other, copy.deepcopy(result)])
         held = [self.name(f"new_{name}") if name in written else name for name in given]
-        taken = ast.Assign([_tuple(held, ast.Store())], self.call(passed))
+        taken = ast.Assign([_tuple(held, ast.Store())], self.call(passed, seen))
         back = [
             ast.parse(f"{name} = {MODULE}.written({name}, {self.name(f'new_{name}')})").body[0]
             for name in sorted(written)
         ]
         return [then, otherwise, taken, *_bare(back)]
 
-    def call(self, names: Sequence[str]) -> ast.expr:
+    def seen(self, body: list[ast.stmt], other: list[ast.stmt], passed: Sequence[str]) -> list[str]:
+        """The names that the branches only read, and that have a value by then: among them may be sizes."""
+        read = (loaded(body) | loaded(other)) - stored(body) - stored(other) - set(passed)
+        return sorted(read & bound_before(self.function, self.node))
+
+    def call(self, names: Sequence[str], seen: Sequence[str]) -> ast.expr:
         arguments: list[ast.expr] = [ast.Name(self.name(each), ast.Load()) for each in ("then", "else")]
-        return ast.Call(_step("chosen"), [self.test(), *arguments, _tuple(names, ast.Load())], [])
+        held = [_tuple(each, ast.Load()) for each in (names, seen)]
+        return ast.Call(_step("chosen"), [self.test(), *arguments, *held], [])
 
     def function_of(self, kind: str, names: Sequence[str], body: Sequence[ast.stmt]) -> ast.FunctionDef:
         (made,) = _bare(ast.parse(f"def {self.name(kind)}({', '.join(names)}):\n    pass").body)

@@ -90,6 +90,23 @@ def read_after(function: ast.FunctionDef, loop: ast.For) -> set[str]:
     return found
 
 
+def bound_before(function: ast.FunctionDef, statement: ast.stmt) -> set[str]:
+    """The names of the function that have a value for certain when it comes to a statement."""
+    bound = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+    body = function.body
+    while True:
+        position = next(i for i, node in enumerate(body) if node is statement or _holds(node, statement))
+        bound = _flow(body[:position], bound)[1]
+        node = body[position]
+        if node is statement:
+            return bound
+        if isinstance(node, (ast.For, ast.With)):
+            bound |= stored([node.target] if isinstance(node, ast.For) else node.items)
+        blocks = [getattr(node, name, []) for name in ("body", "orelse", "finalbody", "handlers", "cases")]
+        inner = [each for block in blocks for each in block if each is statement or _holds(each, statement)]
+        body = [*inner] if not isinstance(inner[0], ast.stmt) else next(b for b in blocks if inner[0] in b)
+
+
 def _following(body: list[ast.stmt], loop: ast.For) -> Iterator[list[ast.stmt]]:
     """The statements after the loop, block by block, innermost first."""
     for position, node in enumerate(body):

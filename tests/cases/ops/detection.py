@@ -1,9 +1,10 @@
-"""Rows for exporter/lowerings/detection.py, where torchvision is installed."""
+"""Rows for exporter/lowerings/detection.py: those of torchvision's own operators where it is installed."""
 
 from importlib.util import find_spec
 
 import torch
 
+import fx_passes.boxes  # noqa: F401  # registers the op
 from tests.cases.ops import OpCase, f, v
 
 BOXES = v([[0, 0, 4, 4], [1, 0, 4, 4], [0, 1, 5, 4], [6, 6, 9, 9], [6, 6, 9, 8.5], [2, 2, 2, 2], [0, 0, 4, 4]])
@@ -64,4 +65,13 @@ def _rows() -> tuple[OpCase, ...]:
     )
 
 
-CASES = _rows() if find_spec("torchvision") else ()
+NMS = torch.ops.fxport.batched_nms.default
+KINDS = v([1, 1, 7, 7, 1, 1, 7])
+OWN = (
+    OpCase(NMS, BOXES, SCORES, KINDS, vary={"threshold": (0.1, 0.5, 0.8)}, dtypes=WIDE),
+    OpCase(NMS, BOXES, SCORES, v([0, 0, 0, 0, 0, 0, 0]), 0.3, dynamic="n 4, n, n"),
+    OpCase(NMS, f(0, 4), f(0), v([], torch.int64), 0.5),
+    OpCase(NMS, f(0, 4), f(0), v([], torch.int64), 0.5, dynamic="n 4, n, n"),
+)
+
+CASES = (*OWN, *(_rows() if find_spec("torchvision") else ()))

@@ -1,0 +1,103 @@
+"""`if len(boxes) == 0` where only a run knows how many there are: taken as some, where both ways cannot be kept.
+
+A size is a whole number, and whether it is 0 is most of what a model asks about one that depends on data. Where the
+ways of such an `if` do not fit into a cond, the graph has the one for sizes from 1 on, and the user is told.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sympy
+import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+from diagnostics import Place
+from diagnostics.source import HIDDEN, kind_of, place_of_stack
+
+_ROOM = str(Path(__file__).parent)
+_START = str(Path(__file__).with_name("inference.py"))
+_TORCH = Path(torch.__file__).parent
+_ASKING = (str(_TORCH / "__init__.py"), str(_TORCH / "fx" / "experimental"))
+"""Where PyTorch turns a symbolic number into a Python one; who called from there wanted to know."""
+_KEPT = str(Path(__file__).parent / "rewriting" / "branch_steps.py")
+"""Who asks there has tried to keep both ways."""
+
+
+@dataclass
+class Presumed:
+    """What was answered, and whether questions were left open that could be answered so."""
+
+    places: list[Place | None] = field(default_factory=list)
+    open: bool = False
+
+
+@contextmanager
+def sizes_presumed(presumed: Presumed, everywhere: bool) -> Iterator[None]:
+    """Sizes that depend on data are at least 1 for whoever asks in Python: `everywhere`, or where no cond can stand."""
+    evaluate = ShapeEnv.evaluate_expr
+
+    def evaluated(self: ShapeEnv, orig_expr: sympy.Basic, *args: Any, **options: Any) -> Any:
+        try:
+            return evaluate(self, orig_expr, *args, **options)
+        except GuardOnDataDependentSymNode:
+            answer = _of_some(self, orig_expr) if _asks_in_python() else None
+            if answer is None:
+                raise
+            if not everywhere and not _was_kept():
+                presumed.open = True
+                raise
+            presumed.places.append(_running())
+            return answer
+
+    ShapeEnv.evaluate_expr = evaluated  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        ShapeEnv.evaluate_expr = evaluate  # type: ignore[method-assign]
+
+
+def _of_some(env: ShapeEnv, question: Any) -> sympy.Basic | None:
+    """The answer if every size that depends on data is at least 1; None where that does not tell."""
+    symbols: Any = question.free_symbols
+    if not isinstance(question, sympy.Rel) or not symbols & env.size_like:
+        return None
+    ranges = {symbol: env.var_to_range.get(symbol, ValueRanges.unknown_int()) for symbol in symbols}
+    for symbol in symbols & env.size_like:
+        ranges[symbol] &= ValueRanges(1, sympy.oo if ranges[symbol].upper == sympy.oo else ranges[symbol].upper)
+    found = bound_sympy(question, ranges)  # type: ignore[arg-type]  # symbols are expressions
+    return found.lower if found.is_singleton() else None  # type: ignore[return-value]
+
+
+def _frames() -> Iterator[Any]:
+    """From the frame that asked outwards, as far as the model goes."""
+    for frame, _ in traceback.walk_stack(sys._getframe(2)):
+        if frame.f_code.co_filename == _START:
+            return
+        yield frame
+
+
+def _asks_in_python() -> bool:
+    """Whether the line that asks is one of the model, or of a library that it uses, and not one of PyTorch."""
+    for frame in _frames():
+        path = frame.f_code.co_filename
+        if not path.startswith((_ROOM, *_ASKING)) and frame.f_code.co_name != "__torch_function__":
+            return kind_of(path) != HIDDEN
+    return False
+
+
+def _was_kept() -> bool:
+    asking = (frame.f_code.co_filename for frame in _frames())
+    return next((path for path in asking if not path.startswith((__file__, *_ASKING))), None) == _KEPT
+
+
+def _running() -> Place | None:
+    walked = ((frame, frame.f_lineno) for frame in _frames())
+    return place_of_stack(entry for entry in walked if not entry[0].f_code.co_filename.startswith(_ROOM))

@@ -1,0 +1,38 @@
+"""Formulas in the place of other libraries' loops over boxes: equal to what they stand for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from exporter.capture.libraries import REWRITES
+
+MASKS = torch.rand(4, 1, 6, 6, generator=torch.Generator().manual_seed(0))
+BOXES = torch.tensor([[2.0, 3, 9, 8], [-3, -2, 4.5, 30], [10, 10, 10.2, 10.1], [0, 0, 19, 14]])
+
+
+def pasted(mask: Tensor, box: Tensor, height: int, width: int) -> Tensor:
+    """A mask with a border of zeros, resized to its box and that grown by as much, in a picture of zeros."""
+    padded, grown = F.pad(mask, (1, 1, 1, 1)), mask.shape[-1] + 2
+    half, centre = (box[2:] - box[:2]) * 0.5 * (grown / mask.shape[-1]), (box[2:] + box[:2]) * 0.5
+    (x, y), (right, bottom) = ((centre + sign * half).long().tolist() for sign in (-1, 1))
+    sizes = (max(bottom - y + 1, 1), max(right - x + 1, 1))
+    resized = F.interpolate(padded[None], sizes, mode="bilinear", align_corners=False)[0, 0]
+    picture = torch.zeros(height + 200, width + 200)
+    picture[100 + y : 100 + y + sizes[0], 100 + x : 100 + x + sizes[1]] = resized
+    return picture[100 : 100 + height, 100 : 100 + width]
+
+
+def test_masks_are_pasted_where_their_boxes_are() -> None:
+    name = "torchvision.models.detection.roi_heads.paste_masks_in_image"
+    expected = torch.stack([pasted(mask, box, 15, 20) for mask, box in zip(MASKS, BOXES, strict=True)])
+    torch.testing.assert_close(REWRITES[name](MASKS, BOXES, (15, 20)), expected[:, None])
+    assert REWRITES[name](MASKS[:0], BOXES[:0], (15, 20)).shape == (0, 1, 15, 20)
+
+
+def test_the_library_itself_agrees() -> None:
+    heads = pytest.importorskip("torchvision.models.detection.roi_heads")
+    got = REWRITES["torchvision.models.detection.roi_heads.paste_masks_in_image"](MASKS, BOXES, (15, 20))
+    torch.testing.assert_close(got, heads.paste_masks_in_image(MASKS, BOXES, (15, 20)))

@@ -1,0 +1,97 @@
+"""Questions whether there is any data: kept as a cond where both ways fit in one, else taken as some, and told."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from diagnostics import Level, Log, rules
+from exporter import ExportError, export
+from tests.exporter.test_capture import line_of
+from tests.running import assert_same, run_exported, run_session, session_of
+
+SOME = torch.tensor([[1.0, -1], [2, 3], [-1, 4]])
+NONE = -SOME.abs()
+SHAPES = {"x": {0: "n"}}
+
+
+class Kept(nn.Module):
+    """Returns early where nothing is left; the other way reads the size, and a maximum that nothing has none of."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x[x[:, 0] > 0]
+        count = len(rows)
+        if count == 0:
+            return torch.full((1, 2), 7.0)
+        return rows.reshape(count, 2) + rows.max() * count
+
+
+def test_a_cond_may_read_sizes_of_data() -> None:
+    cases = [(SOME,), (NONE,), (torch.cat([SOME, SOME]),)]
+    log = Log()
+    for case, result in zip(cases, run_exported(Kept(), cases, dynamic_shapes=SHAPES, log=log), strict=True):
+        assert_same(result, (Kept()(*case),))
+    assert all(finding.level is Level.NOTE for finding in log.findings)
+
+
+class Ranks(nn.Module):
+    """The ways give tensors of different rank, as decoders of boxes do."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x[x[:, 0] > 0].repeat(1, 4)
+        count = 0
+        for part in (rows,):
+            count += part.shape[0]
+        if count > 0:  # asks
+            rows = rows.reshape(count, -1, 4)
+        return rows * 2
+
+
+class Skipped(nn.Module):
+    """A turn of a loop that is left where nothing is there."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = []
+        for column in range(2):
+            rows = x[x[:, column] > 0]
+            if not rows.shape[0]:  # asks
+                continue
+            found.append(rows.sum(0))
+        return torch.stack(found)
+
+
+@pytest.mark.parametrize("model", [Ranks(), Skipped()], ids=lambda each: type(each).__name__)
+def test_else_the_way_for_some_is_taken(model: nn.Module) -> None:
+    log = Log()
+    program = export(model, (SOME,), dynamic_shapes=SHAPES, log=log)
+    (told,) = (finding for finding in log.findings if finding.level is Level.WARNING)
+    assert told.rule is rules.DATA_DEPENDENT_CONTROL_FLOW
+    assert told.place is not None
+    assert told.place.line == line_of(type(model).forward, "# asks")
+    session = session_of(program)
+    for x in (SOME, torch.cat([SOME, NONE, SOME])):
+        assert_same(run_session(session, program, (x,)), (model(x),))
+
+
+class Many(nn.Module):
+    """Asks for more than whether there is any."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = []
+        for column in range(2):
+            rows = x[x[:, column] > 0]
+            if rows.shape[0] > 2:  # asks
+                continue
+            found.append(rows.sum(0))
+        return torch.stack(found)
+
+
+def test_other_questions_are_refused() -> None:
+    log = Log()
+    with pytest.raises(ExportError):
+        export(Many(), (SOME,), dynamic_shapes=SHAPES, log=log)
+    (told,) = (finding for finding in log.findings if finding.level is Level.ERROR)
+    assert told.rule is rules.DATA_DEPENDENT_CONTROL_FLOW
+    assert told.place is not None
+    assert told.place.line == line_of(Many.forward, "# asks")
