@@ -23,8 +23,13 @@ _ROOM = str(Path(__file__).parent)
 _START = str(Path(__file__).with_name("inference.py"))
 """Where captures begin; other frames of this room stand between the model and PyTorch."""
 _TORCH = Path(torch.__file__).parent
-_ASKING = (str(_TORCH / "__init__.py"), str(_TORCH / "fx" / "experimental"), __file__)
-"""Where PyTorch turns a symbolic number into a Python one; who called from there wanted to know."""
+_ASKING = (
+    str(_TORCH / "__init__.py"),
+    str(_TORCH / "fx" / "experimental"),
+    __file__,
+    str(Path(__file__).with_name("presence.py")),
+)
+"""Where PyTorch turns a symbolic number into a Python one, by way of this room; who called from there asked."""
 
 _ABOUT_LAYOUT = (
     (str(_TORCH / "_prims_common" / "__init__.py"), "check_contiguous_sizes_strides"),
