@@ -54,18 +54,20 @@ class TrainingSession:
         path = Path(model)
         self._session, choice = open_session(path, choose(provider), threads=threads)
         self._device = "cpu" if choice.provider.name == "cpu" else "cuda"
-        held = self._session.get_modelmeta().custom_metadata_map.get(METADATA)
-        if held is None:
+        written = self._session.get_modelmeta().custom_metadata_map.get(METADATA)
+        if written is None:
             raise NotATrainingStep(f"'{path.name}' is no training step: its metadata has no '{METADATA}'")
-        description: dict[str, Any] = json.loads(held)
+        description: dict[str, Any] = json.loads(written)
         self._pairs: dict[str, str] = description["state"]
         self._constant: list[str] = description["constant"]
         self._stride: int = description["steps"]
         self.rates: dict[str, float] = dict(description["rates"])
         self.seed = seed
         self.steps = 0
-        self._inputs = [each.name for each in self._session.get_inputs()]
-        self._outputs = [each.name for each in self._session.get_outputs()]
+        held = {*self._pairs, *self._constant}
+        self._fed_names = [each.name for each in self._session.get_inputs() if each.name not in held]
+        new = set(self._pairs.values())
+        self._results = [each.name for each in self._session.get_outputs() if each.name not in new]
         if state is None:
             self.resume(path.with_suffix(STATE_SUFFIX))
         else:
@@ -81,7 +83,19 @@ class TrainingSession:
         self._fixed = {name: self._placed(state[name]) for name in self._constant}
         self._front = {name: self._placed(state[name]) for name in self._pairs}
         self._back = {name: self._placed(np.zeros_like(state[name])) for name in self._pairs}
+        self._bindings = self._bound(self._front, self._back), self._bound(self._back, self._front)
         self.steps = steps
+
+    def _bound(
+        self, front: Mapping[str, onnxruntime.OrtValue], back: Mapping[str, onnxruntime.OrtValue]
+    ) -> onnxruntime.IOBinding:
+        """A run from one buffer of every state to the other, which lacks only the batch and what is no state."""
+        binding = self._session.io_binding()
+        for name, value in {**front, **self._fixed}.items():
+            binding.bind_ortvalue_input(name, value)
+        for name, new in self._pairs.items():
+            binding.bind_ortvalue_output(new, back[name])
+        return binding
 
     def state(self) -> dict[str, np.ndarray]:
         """Copies of all state, by the names of the model's inputs."""
@@ -125,27 +139,24 @@ class TrainingSession:
         `batch` has the model's `batch/...` inputs, with or without that first part of their names. Raises KeyError for
         an input that is missing.
         """
-        binding = self._session.io_binding()
-        for name, value in {**self._front, **self._fixed, **self._fed(batch)}.items():
+        binding, other = self._bindings
+        for name, value in self._fed(batch).items():
             binding.bind_ortvalue_input(name, value)
-        updated = {new: old for old, new in self._pairs.items()}
-        for name in self._outputs:
-            if name in updated:
-                binding.bind_ortvalue_output(name, self._back[updated[name]])
-            else:
-                binding.bind_output(name, "cpu")
+        for name in self._results:
+            binding.bind_output(name, "cpu")
         self._session.run_with_iobinding(binding)
         self._front, self._back = self._back, self._front
+        self._bindings = other, binding
         self.steps += self._stride
-        results = zip(self._outputs, binding.get_outputs(), strict=True)
-        return {name: np.array(from_ort(name, value)) for name, value in results if name not in updated}
+        values = binding.get_outputs()[len(self._pairs) :]  # in the order in which they were bound
+        return {name: np.array(from_ort(name, value)) for name, value in zip(self._results, values, strict=True)}
 
     def _fed(self, batch: Mapping[str, np.ndarray]) -> dict[str, onnxruntime.OrtValue]:
         given = {name if "/" in name else f"batch/{name}": np.asarray(array) for name, array in batch.items()}
         given |= {name: np.asarray(rate, np.float32) for name, rate in self.rates.items()}
-        if SEED in self._inputs:
+        if SEED in self._fed_names:
             given[SEED] = np.asarray(self.seed + self.steps, np.int64)
-        missing = [name for name in self._inputs if name not in given and name not in self._front | self._fixed]
+        missing = [name for name in self._fed_names if name not in given]
         if missing:
             raise KeyError(f"the batch lacks '{missing[0]}'")
         return {name: to_ort(array) for name, array in given.items()}

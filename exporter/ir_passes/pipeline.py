@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from diagnostics import Log
+from exporter.ir_passes.batch_scalars import BatchScalars
 from exporter.ir_passes.casts_first import CastsBeforeTransposes
 from exporter.ir_passes.check import check
 from exporter.ir_passes.drop_identities import DropIdentities
@@ -37,6 +38,7 @@ FINISH: tuple[ir.passes.PassBase, ...] = (
     FoldTransposes(),  # after the search for equal nodes: a weight used by several equal Transposes has only one now
     FoldArrangements(),  # likewise, and after transposes: it takes weights that serve one node
     StoreFourBits(),  # after those that store weights in another order
+    BatchScalars(),  # after the search for equal nodes: the same number twice is no vector
     RemoveUnusedNodesPass(),  # last: what the others left behind
 )
 

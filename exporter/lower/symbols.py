@@ -23,7 +23,9 @@ class UnboundSymbol(Exception):
     """An expression over a symbol that no input or value of the graph determines."""
 
 
-Bindings = tuple[dict[sympy.Symbol, Callable[[], ir.Value]], dict[sympy.Symbol, tuple[ir.Value, int]]]
+Bindings = tuple[
+    dict[sympy.Symbol, Callable[[], ir.Value]], dict[sympy.Symbol, tuple[ir.Value, int]], dict[Size, ir.Value]
+]
 
 
 class Symbols:
@@ -37,13 +39,15 @@ class Symbols:
         self.op = op
         self.sources: dict[sympy.Symbol, Callable[[], ir.Value]] = {}
         self.places: dict[sympy.Symbol, tuple[ir.Value, int]] = {}
+        self.contents: dict[Size, ir.Value] = {}
+        """Symbols that are the content of a tensor of shape []."""
 
     def snapshot(self) -> Bindings:
         """What is bound now. What a body binds is forgotten after it: its values cannot be seen outside."""
-        return dict(self.sources), dict(self.places)
+        return dict(self.sources), dict(self.places), dict(self.contents)
 
     def restore(self, bindings: Bindings) -> None:
-        self.sources, self.places = bindings
+        self.sources, self.places, self.contents = bindings
 
     def bind_sizes(self, value: ir.Value, sizes: Sequence[Size]) -> None:
         """The symbols among a tensor's sizes are from here on found in its shape."""
@@ -74,6 +78,8 @@ class Symbols:
         if symbol not in self.sources:
             dtype = DOUBLE if is_float(value.dtype) else INT64
             self.sources[symbol] = lambda: self.op.cast(self.op.Reshape(value, self.op.const([1])), dtype)
+            if self.op.rank(value) == 0:
+                self.contents[symbol] = value
 
     def vector(self, expr: Size) -> ir.Value:
         """The value of an expression, of shape [1]; INT64 for sizes, DOUBLE for floats, BOOL for relations."""
@@ -93,6 +99,10 @@ class Symbols:
             return self.op.const(expr, dtype=_dtype_of(expr))
         key = ("scalar", expr)
         found = self.op.scope.lookup(key)
+        if found is None and expr in self.contents:
+            content = self.contents[expr]
+            found = self.op.cast(content, DOUBLE if is_float(content.dtype) else INT64)
+            self.op.scope.remember(key, found)
         if found is None:
             found = self.op.typed(self.op.Squeeze(self.vector(expr), [0]), ())
             self.op.scope.remember(key, found)

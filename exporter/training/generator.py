@@ -42,10 +42,10 @@ def hashed(x: torch.Tensor) -> torch.Tensor:
 
 
 def _key(seed: torch.Tensor, stream: int) -> torch.Tensor:
-    """A 32-bit word of a call. A block of them is computed, which is the same for every call in it."""
+    """A 64-bit word of a call. A block of them is computed, which is the same for every call in it."""
     first = stream - stream % BLOCK
     streams = torch.arange(first, first + BLOCK, dtype=torch.int64, device=seed.device)
-    return hashed((hashed(seed & WORD) + streams * GOLDEN) & WORD)[stream % BLOCK]
+    return (hashed((hashed(seed & WORD) + streams * GOLDEN) & WORD) * MULTIPLIER)[stream % BLOCK]
 
 
 def words(seed: torch.Tensor, stream: int, like: torch.Tensor) -> torch.Tensor:
@@ -55,7 +55,7 @@ def words(seed: torch.Tensor, stream: int, like: torch.Tensor) -> torch.Tensor:
     """
     count = like.numel()
     rows = torch.arange((count + ROW - 1) // ROW, dtype=torch.int64, device=like.device)
-    begun = hashed(hashed(rows & WORD) ^ _key(seed, stream)) * MULTIPLIER
+    begun = (hashed(rows & WORD) * MULTIPLIER ^ _key(seed, stream)) * MULTIPLIER
     begun = (begun ^ (begun >> 32)) * MULTIPLIER | 1  # odd, for the full period
     powers = torch.tensor(POWERS, dtype=torch.int64, device=like.device)
     return (begun[:, None] * powers).reshape(-1)[:count].reshape(like.shape)

@@ -114,3 +114,31 @@ def test_equal_results_of_constants_are_one() -> None:
     program = export(Counted(), (x,))
     assert operators(program) == {"Sin": 1, "Add": 2}
     assert_same(run_session(session_of(program), program, (x,)), [Counted()(x)])
+
+
+class Steps(nn.Module):
+    """Counters as an optimizer has them: each counted up, and read by what has axes and by what has none."""
+
+    def forward(self, x: torch.Tensor, *counters: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        new = [each + 1 for each in counters]
+        roots = [torch.sqrt(1 - 0.9**each) for each in new]
+        scaled = [x * root for root in roots]
+        pairs = [torch.exp(a) * root for a, root in zip(counters[1:], roots[1:], strict=True)]
+        return (*new, *scaled, *pairs, roots[0])
+
+
+def test_scalars_that_are_treated_alike_are_one_vector() -> None:
+    inputs = (torch.randn(3), *(torch.tensor(float(number)) for number in range(6)))
+    program = export(Steps(), inputs)
+    found = operators(program)
+    assert (found["Pow"], found["Sqrt"], found["Exp"]) == (1, 1, 1)
+    assert found["Add"] == 7  # six outputs, and the vector
+    assert found["Mul"] == 6 + 1
+    assert_same(run_session(session_of(program), program, inputs), Steps()(*inputs))
+
+
+def test_few_scalars_stay_what_they_are() -> None:
+    inputs = (torch.randn(3), *(torch.tensor(float(number)) for number in range(3)))
+    program = export(Steps(), inputs)
+    assert operators(program)["Sqrt"] == 3
+    assert_same(run_session(session_of(program), program, inputs), Steps()(*inputs))
