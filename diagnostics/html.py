@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 
-from diagnostics import rules
+from diagnostics import rule_pages, rules
 from diagnostics.escape import visible
 from diagnostics.frame import Line, code_frame
 from diagnostics.model import Finding
@@ -115,7 +115,7 @@ def shown(finding: Finding) -> Shown:
         place=place_text(place) if place else "",
         owner=module_text(finding),
         advice=advice_of(finding),
-        help_uri=rules.help_uri(finding.rule) if finding.rule.id in rules.RULES else "",
+        help_uri=rule_pages.help_uri(finding.rule) if finding.rule.id in rules.RULES else "",
         lines=code_frame(place, CONTEXT) if place else (),
         steps=[(visible(step.text), place_text(step.place)) for step in finding.steps],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from diagnostics import rules
+from diagnostics import rule_pages, rules
 from diagnostics.escape import markdown, markdown_code, visible
 from diagnostics.frame import code_frame
 from diagnostics.log import Log
@@ -27,7 +27,7 @@ def render(log: Log, *, root: Path | None = None) -> str:
 
 def _block(finding: Finding, root: Path) -> Iterator[str]:
     rule = finding.rule
-    name = f"[{markdown(rule.id)}]({rules.help_uri(rule)})" if rule.id in rules.RULES else markdown(rule.id)
+    name = f"[{markdown(rule.id)}]({rule_pages.help_uri(rule)})" if rule.id in rules.RULES else markdown(rule.id)
     yield f"### {SIGNS[finding.level]} {name} {markdown(finding.message)}"
     yield ""
     if finding.place:

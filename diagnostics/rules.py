@@ -7,13 +7,11 @@ from run to run (values, errors, ratios) stands in later sentences. Each rule ha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import resources
 from types import MappingProxyType
 
 from diagnostics.model import Level, Rule
 
 ERROR, WARNING, NOTE = Level.ERROR, Level.WARNING, Level.NOTE
-SITE = "https://fxport.readthedocs.io/rules"
 
 # 1: capture
 
@@ -366,33 +364,6 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 )
 
 
-def page(rule: Rule) -> str:
-    """The rule's page, in Markdown."""
-    return resources.files("diagnostics").joinpath("pages", page_name(rule)).read_text(encoding="utf-8")
-
-
-def page_name(rule: Rule) -> str:
-    """FXP3001-no-onnx-lowering.md"""
-    kebab = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in rule.name)
-    return f"{rule.id}{kebab}.md"
-
-
-def section(rule: Rule, heading: str) -> str:
-    """The first paragraph under a heading of the rule's page, as one line; "" if there is none."""
-    _, _, rest = page(rule).partition(f"## {heading}\n")
-    return " ".join(rest.strip().split("\n\n")[0].split())
-
-
-def hint(rule: Rule) -> str:
-    """What to do, in one line."""
-    return section(rule, "What to do")
-
-
 def stage(rule: Rule) -> str:
     """The part of fxport that a rule belongs to, after the thousands of its id."""
     return STAGES[rule.id[3]]
-
-
-def help_uri(rule: Rule) -> str:
-    """Where the page is published."""
-    return f"{SITE}/{rule.id}"

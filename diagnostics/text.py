@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from diagnostics import rules
+from diagnostics import rule_pages, rules
 from diagnostics.edits import EditError, applied, diff
 from diagnostics.escape import one_line, visible
 from diagnostics.frame import code_frame
@@ -58,7 +58,7 @@ def advice_of(finding: Finding) -> str:
     """One thing to do: the first fix, else the rule's own hint."""
     if (fix := advised(finding)) is not None:
         return one_line(fix.description)
-    return rules.hint(finding.rule) if finding.rule.id in rules.RULES else ""
+    return rule_pages.hint(finding.rule) if finding.rule.id in rules.RULES else ""
 
 
 def advised(finding: Finding) -> Fix | None:

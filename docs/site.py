@@ -9,7 +9,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from diagnostics import rules
+from diagnostics import rule_pages, rules
 
 ROOT = Path(__file__).resolve().parent.parent
 REPOSITORY = "https://github.com/fxport/fxport/blob/main"
@@ -22,7 +22,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "index.md", content=(ROOT / "README.md").read_text("utf-8")))
     files.append(File.generated(config, "rules/index.md", content=_table()))
     for rule in rules.RULES.values():
-        files.append(File.generated(config, f"rules/{rule.id}.md", content=rules.page(rule)))
+        files.append(File.generated(config, f"rules/{rule.id}.md", content=rule_pages.page(rule)))
     return files
 
 

@@ -24,7 +24,7 @@ import fx_passes.decompositions
 import fx_passes.passes
 import fx_passes.pipeline
 import tests.cases.ops
-from diagnostics import rules
+from diagnostics import rule_pages, rules
 from diagnostics.model import Rule
 from exporter.lower.registry import registered
 from exporter.lowerings import LOWERINGS
@@ -41,7 +41,7 @@ SHORTEST_SECTION = 20
 def page_gaps(rule: Rule, page: str | None) -> list[str]:
     """What the page of a rule lacks: itself, its id, or one of the sections, in their order and filled."""
     if page is None:
-        return [f"{rule.id} has no page {rules.page_name(rule)}"]
+        return [f"{rule.id} has no page {rule_pages.page_name(rule)}"]
     gaps = [] if rule.id in page.partition("\n")[0] else [f"the first line of {rule.id}'s page does not name it"]
     _, *sections = re.split(r"^## (.+)$", page, flags=re.MULTILINE)
     found = dict(zip(sections[::2], sections[1::2], strict=True))
@@ -136,7 +136,7 @@ CONSTANTS = {name: value for name, value in vars(rules).items() if isinstance(va
 def test_every_rule_has_a_page() -> None:
     folder = ROOT / "diagnostics" / "pages"
     pages = {file.name: file.read_text(encoding="utf-8") for file in folder.glob("*.md")}
-    named = {rules.page_name(rule): rule for rule in CONSTANTS.values()}
+    named = {rule_pages.page_name(rule): rule for rule in CONSTANTS.values()}
     gaps = [gap for name, rule in named.items() for gap in page_gaps(rule, pages.get(name))]
     strays = [f"{name} is the page of no rule" for name in set(pages) - set(named)]
     assert not gaps + strays, "\n".join(gaps + strays)

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from diagnostics import rules
+from diagnostics import rule_pages, rules
 from diagnostics.escape import visible
 from diagnostics.log import Log
 from diagnostics.model import BaselineState, Finding, Level, Place, Rule
@@ -90,11 +90,11 @@ def _driver(table: Sequence[Rule], findings: Sequence[Finding], profile: Profile
 
 def _descriptor(rule: Rule, findings: Sequence[Finding], profile: Profile) -> Any:
     known = rule.id in rules.RULES
-    meaning = rules.section(rule, "What it means") if known else rule.message
+    meaning = rule_pages.section(rule, "What it means") if known else rule.message
     worst = max((finding.level.rank for finding in findings), default=Level.NOTE.rank)
-    page = rules.page(rule) if known and worst > Level.NOTE.rank else None  # that of a note is a link away
+    page = rule_pages.page(rule) if known and worst > Level.NOTE.rank else None  # that of a note is a link away
     in_help = profile.pages_in_help and (worst == Level.ERROR.rank or not profile.pages_in_description)
-    advice = rules.hint(rule) if known else rule.message
+    advice = rule_pages.hint(rule) if known else rule.message
     return om.ReportingDescriptor(
         id=rule.id,
         name=rule.name,
@@ -103,7 +103,7 @@ def _descriptor(rule: Rule, findings: Sequence[Finding], profile: Profile) -> An
             text=meaning[:LONGEST_DESCRIPTION], markdown=page if profile.pages_in_description else None
         ),
         help=om.MultiformatMessageString(text=advice or meaning, markdown=page if in_help else None),
-        help_uri=rules.help_uri(rule),
+        help_uri=rule_pages.help_uri(rule),
         message_strings={
             name: om.MultiformatMessageString(text=text) for name, text in message_strings(rule, findings).items()
         },

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from diagnostics.rules import RULES, page
+from diagnostics.rule_pages import page
+from diagnostics.rules import RULES
 from exporter.cli.usage import UsageError, did_you_mean
 
 

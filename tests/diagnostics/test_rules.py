@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import Rule, rules
+from diagnostics import Rule, rule_pages, rules
 
 RULES = sorted(rules.RULES.values(), key=lambda rule: rule.id)
 HEADINGS = ["What it means", "Why", "Example", "What to do"]
@@ -47,28 +47,28 @@ def test_a_message_keeps_the_rules_of_messages(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_a_page_says_what_why_and_what_to_do(rule: Rule) -> None:
-    page = rules.page(rule)
+    page = rule_pages.page(rule)
     assert page.startswith(f"# {rule.id} {rule.name}\n")
     assert re.findall(r"^## (.+)$", page, re.MULTILINE) == HEADINGS
     for heading in HEADINGS:
-        assert len(rules.section(rule, heading)) > 20, heading
-    assert rules.hint(rule).endswith(".")
-    assert "\n" not in rules.hint(rule)
-    assert len(rules.hint(rule)) <= 160
+        assert len(rule_pages.section(rule, heading)) > 20, heading
+    assert rule_pages.hint(rule).endswith(".")
+    assert "\n" not in rule_pages.hint(rule)
+    assert len(rule_pages.hint(rule)) <= 160
     assert page.count("```") % 2 == 0
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_the_python_of_a_page_is_python(rule: Rule) -> None:
-    for block in re.findall(r"^```python\n(.*?)^```", rules.page(rule), re.MULTILINE | re.DOTALL):
+    for block in re.findall(r"^```python\n(.*?)^```", rule_pages.page(rule), re.MULTILINE | re.DOTALL):
         ast.parse(block)
 
 
 def test_every_page_belongs_to_a_rule() -> None:
     pages = {file.name for file in (MODULE.parent / "pages").iterdir()}
-    assert pages == {rules.page_name(rule) for rule in RULES}
+    assert pages == {rule_pages.page_name(rule) for rule in RULES}
 
 
 def test_a_page_is_found_by_id_and_name() -> None:
-    assert rules.page_name(rules.DIMENSION_RANGE_NARROWED) == "FXP2002-dimension-range-narrowed.md"
-    assert rules.help_uri(rules.NO_ONNX_LOWERING) == "https://fxport.readthedocs.io/rules/FXP3001"
+    assert rule_pages.page_name(rules.DIMENSION_RANGE_NARROWED) == "FXP2002-dimension-range-narrowed.md"
+    assert rule_pages.help_uri(rules.NO_ONNX_LOWERING) == "https://fxport.readthedocs.io/rules/FXP3001"

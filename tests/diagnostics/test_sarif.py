@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from diagnostics import BaselineState, Edit, Finding, Fix, Log, Place, SuppressedBy, Suppression, rules
+from diagnostics import BaselineState, Edit, Finding, Fix, Log, Place, SuppressedBy, Suppression, rule_pages, rules
 from diagnostics.sarif import PROFILES, About, as_text, read_sarif, to_sarif, write_sarif
 from diagnostics.sarif.linehash import line_hashes
 from diagnostics.sarif.objects import from_dict, to_dict
@@ -200,7 +200,7 @@ def test_pages_are_where_each_consumer_looks(log: Log) -> None:
     assert "markdown" in rule("github", error)["help"]
     for profile in PROFILES:
         assert "markdown" not in rule(profile, note)["help"] | rule(profile, note)["fullDescription"]
-        assert rule(profile, note)["help"]["text"] == rules.hint(rules.RULES[note])
+        assert rule(profile, note)["help"]["text"] == rule_pages.hint(rules.RULES[note])
 
 
 def test_the_run_says_whose_failure_it_was(log: Log) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from diagnostics import Log, Rule, Stop, rules
+from diagnostics import Log, Rule, Stop, rule_pages, rules
 from diagnostics.suppressions import by_comments
 from exporter import ExportError, export
 from exporter.capture.sizes.shapes import ShapesError
@@ -26,7 +26,7 @@ OWN_TEST = {
 
 def example(rule: Rule) -> tuple[str, str]:
     """The language and the text of a page's example."""
-    _, _, rest = rules.page(rule).partition("## Example\n")
+    _, _, rest = rule_pages.page(rule).partition("## Example\n")
     found = BLOCK.search(rest.partition("\n## ")[0])
     assert found is not None, f"{rule.id} has no example"
     return found[1], found[2]
