@@ -27,7 +27,7 @@ from exporter.capture.padded import padded_calls
 from exporter.capture.presence import Presumed, sizes_presumed
 from exporter.capture.regions import regions_noted
 from exporter.capture.rewriting.loops import keeping_loops
-from exporter.capture.scans import associative_scans_kept
+from exporter.capture.scans import associative_scans_kept, numbers_in_turns
 from exporter.capture.shared_reads import shared_reads_allowed
 from exporter.capture.sizes.equalities import equalities_tried
 from exporter.capture.sizes.shapes import Request
@@ -85,6 +85,7 @@ def non_strict(call: Call) -> ExportedProgram:
         frozen(call.model),
         whole_ops(),
         associative_scans_kept(),
+        numbers_in_turns(),
         declared_results(call.model),
         padded_calls(call.model),
         attributes_watched(call.model, call.changed),

@@ -51,6 +51,7 @@ RELIED_ON: Mapping[str, tuple[str, ...] | None] = {
     "torch._higher_order_ops.associative_scan:associative_scan": ("combine_fn", "xs", "dim", "reverse", "combine_mode"),
     "torch._higher_order_ops.flex_attention:math_attention": ("query", "key", "value", "score_mod", "block_mask"),
     "torch._higher_order_ops.invoke_subgraph:invoke_subgraph_placeholder": ("func",),
+    "torch._higher_order_ops.scan:scan_op.python_key_table": VALUE,
     "torch._higher_order_ops.scan:scan": ("combine_fn", "init", "xs", "dim", "reverse"),
     "torch._refs:tensor": ("data", "dtype", "device"),
     "torch._subclasses.fake_tensor:FakeTensorMode": VALUE,
