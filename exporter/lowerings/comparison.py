@@ -221,11 +221,10 @@ def nan_to_num(
     if not is_float(x.dtype):
         return x
     lowest, largest = float_range(op.out.dtype)
-    numbers = op.Where(op.IsNaN(x), nan or 0.0, x)
+    given = posinf is not None and neginf is not None
+    numbers = x if given else op.Clip(x, op.const(lowest, like=x), op.const(largest, like=x))
     if posinf is not None:
         numbers = op.Where(op.IsInf(x, detect_negative=0), posinf, numbers)
     if neginf is not None:
         numbers = op.Where(op.IsInf(x, detect_positive=0), neginf, numbers)
-    if posinf is not None and neginf is not None:
-        return numbers
-    return op.Clip(numbers, op.const(lowest, like=x), op.const(largest, like=x))
+    return op.Where(op.IsNaN(x), nan or 0.0, numbers)

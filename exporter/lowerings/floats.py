@@ -8,7 +8,7 @@ import onnx_ir as ir
 import torch
 
 from exporter.lower.builder import Op, Value
-from exporter.lower.dtypes import float_range
+from exporter.lower.dtypes import float_range, is_float
 from exporter.lower.registry import lowering
 
 aten = torch.ops.aten
@@ -16,6 +16,9 @@ prims = torch.ops.prims
 
 DOUBLE, INT32 = ir.DataType.DOUBLE, ir.DataType.INT32
 LN2 = 0.6931471805599453
+
+MOST = 2046.0
+"""The largest exponent whose halves are those of finite doubles: by it every float becomes infinite or 0."""
 
 PRECISION: Mapping[ir.DataType, tuple[int, int]] = {
     ir.DataType.FLOAT16: (11, -24),
@@ -28,8 +31,17 @@ PRECISION: Mapping[ir.DataType, tuple[int, int]] = {
 
 @lowering(aten.ldexp.Tensor)
 def ldexp(op: Op, x: Value, other: Value) -> Value:
-    """ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return op.Mul(x, op.Pow(op.const(2.0, like=x), other))
+    """ldexp.Tensor(Tensor self, Tensor other) -> Tensor
+
+    For an integer exponent in float64 and in two halves: the power alone may be beyond where the product is not.
+    """
+    if is_float(other.dtype):
+        x, other = (op.cast(each, op.out.dtype) for each in (x, other))
+        return op.Mul(x, op.Pow(op.const(2.0, like=x), other))
+    exponent = op.Clip(op.cast(other, DOUBLE), -MOST, MOST)
+    half = op.Floor(op.Mul(exponent, 0.5))
+    scaled = op.Mul(op.cast(x, DOUBLE), power_of_two(op, half))
+    return op.cast(op.Mul(scaled, power_of_two(op, op.Sub(exponent, half))), op.out.dtype)
 
 
 @lowering(aten.frexp.Tensor, prims.frexp.default)

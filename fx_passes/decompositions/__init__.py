@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fx_passes.decompositions import covariance, gradients, linear_cross_entropy, resampling, synonyms, windows
+from fx_passes.decompositions import covariance, gradients, linear_cross_entropy, margins, resampling, synonyms, windows
 
 RULES: Mapping[str, Callable[..., Any]] = {
     **windows.RULES,
@@ -14,5 +14,6 @@ RULES: Mapping[str, Callable[..., Any]] = {
     **gradients.RULES,
     **resampling.RULES,
     **linear_cross_entropy.RULES,
+    **margins.RULES,
 }
 """By the name of the operator, since not every version of PyTorch has all of them."""

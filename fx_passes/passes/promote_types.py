@@ -23,8 +23,16 @@ LOGICAL = frozenset(
 )
 """Each operand becomes a truth value by itself; there is nothing to promote."""
 
-UNPROMOTED = frozenset({aten.copy.default, aten.masked_fill.Tensor, aten.masked_fill.Scalar, aten._to_copy.default})
-"""Pointwise by tag, but the first argument's dtype decides; their lowerings convert the others."""
+UNPROMOTED = frozenset(
+    {
+        aten.copy.default,
+        aten.ldexp.Tensor,
+        aten.masked_fill.Tensor,
+        aten.masked_fill.Scalar,
+        aten._to_copy.default,
+    }
+)
+"""Pointwise by tag, but the dtype of an argument decides; their lowerings convert the others."""
 
 LISTS = frozenset({aten.cat.default, aten.stack.default, aten.hstack.default, aten.vstack.default, aten.dstack.default})
 """Ops on a list of tensors that are promoted together."""

@@ -77,5 +77,6 @@ CASES = (
         vary={"nan": (None, 7.0), "posinf": (None, 8.0), "neginf": (None, -9.0)},
         dtypes=SMALL,
     ),
+    OpCase(aten.nan_to_num.default, EDGES, INF, vary={"posinf": (None, INF, 1.0)}),
     OpCase(aten.nan_to_num.default, i(2, 3)),
 )

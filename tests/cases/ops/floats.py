@@ -19,6 +19,13 @@ CASES = (
     OpCase(aten.frexp.Tensor, v((*TINY, *SOME)), dtypes=FLOATS[:2]),
     OpCase(aten.ldexp.Tensor, f(2, 3), i(3, low=-9, high=9), dtypes=FLOATS[:3], dynamic="n 3"),
     OpCase(aten.ldexp.Tensor, i(3), i(3)),
+    OpCase(
+        aten.ldexp.Tensor,
+        v([1e-30, 1.0, 1.5, math.nan, math.inf, 0.0, 1e-40, 1.0, 0.0]),
+        v([150, -140, -24, 4, -200, 2000, 200, -2000, 9000], torch.int64),
+        dtypes=FLOATS,
+    ),
+    OpCase(aten.ldexp.Tensor, f(3), v([1.5, -0.5, math.inf])),
     OpCase(aten.nextafter.default, f(2, 3), f(3), dtypes=FLOATS, dynamic="n 3", tol=EXACT, why="neighbours are exact"),
     *(
         OpCase(aten.nextafter.default, v(x), v(y), dtypes=FLOATS[:2], tol=EXACT, why="neighbours are exact")
