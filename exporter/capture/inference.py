@@ -245,10 +245,10 @@ def _first_success(call: Call, guards: list[Guard], log: Log, options: Options) 
             for failed, error in failures:
                 place = place_of_exception(error)
                 log.report(rules.CAPTURE_FELL_BACK, at=place, strategy=name, failed=failed, error=first_line(error))
-            for error in call.overcome:
-                report_overcome(error, call.model, log)
             for place in dict.fromkeys(call.presumed.places):
                 log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, detail=PRESUMED)
+            for error in call.overcome:
+                report_overcome(error, call.model, log)
             return exported
     report_failure(failures[0][1], call.model, log)
     raise CaptureError(failures[0][1]) from failures[0][1]

@@ -94,8 +94,10 @@ def _asks_in_python() -> bool:
 
 
 def _was_kept() -> bool:
-    asking = (frame.f_code.co_filename for frame in _frames())
-    return next((path for path in asking if not path.startswith((__file__, *_ASKING))), None) == _KEPT
+    """Whether it is a branch that asks which cannot be a cond; others of this room only stand between."""
+    paths = (frame.f_code.co_filename for frame in _frames())
+    asking = (path for path in paths if path == _KEPT or not path.startswith((_ROOM, *_ASKING)))
+    return next(asking, None) == _KEPT
 
 
 def _running() -> Place | None:

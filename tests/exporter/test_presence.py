@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from diagnostics import Level, Log, rules
 from exporter import ExportError, export
+from exporter.capture.failures import PRESUMED
 from tests.exporter.test_capture import line_of
 from tests.running import assert_same, run_exported, run_session, session_of
 
@@ -67,6 +68,7 @@ def test_else_the_way_for_some_is_taken(model: nn.Module) -> None:
     program = export(model, (SOME,), dynamic_shapes=SHAPES, log=log)
     (told,) = (finding for finding in log.findings if finding.level is Level.WARNING)
     assert told.rule is rules.DATA_DEPENDENT_CONTROL_FLOW
+    assert PRESUMED in told.message
     assert told.place is not None
     assert told.place.line == line_of(type(model).forward, "# asks")
     session = session_of(program)

@@ -41,14 +41,16 @@ def branches_at(function: ast.FunctionDef, lines: set[int]) -> list[ast.If]:
     """Each `if` whose test stands at these lines, and those within it or after its return, inner and later ones first.
 
     The latter may depend on data as well, which is seen only while a branch is captured; if not, they stay what they
-    are at run time. `y = a if test else b` at these lines becomes a statement.
+    are at run time. So do others with a test of the same text. `y = a if test else b` at these lines becomes a statement.
     """
     for block in _blocks(function):
         block[:] = [_as_statement(node, lines) for node in block]
     wanted: set[ast.If] = set()
+    every = [node for node in ast.walk(function) if isinstance(node, ast.If)]
+    texts = {ast.unparse(node.test) for node in every if _is_at(node.test, lines)}
     for block in _blocks(function):
         for position, node in enumerate(block):
-            if isinstance(node, ast.If) and (node in wanted or _is_at(node.test, lines)):
+            if isinstance(node, ast.If) and (node in wanted or ast.unparse(node.test) in texts):
                 rest = block[position + 1 :] if isinstance(node.body[-1], ast.Return) else []
                 wanted |= {each for top in (node, *rest) for each in ast.walk(top) if isinstance(each, ast.If)}
     return sorted(wanted, key=lambda node: (node.lineno, node.col_offset), reverse=True)
