@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,9 @@ from exporter.cli.toml_lines import line_of
 from exporter.cli.usage import UsageError, did_you_mean
 
 NAME, PYPROJECT = "fxport.toml", "pyproject.toml"
+ENCODING = "utf-8-sig"  # some editors put a mark of it first
+_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
+_SUBJECT = re.compile(r"\w+ should ")  # how pydantic begins: "Input should be greater than 0"
 TABLE = ("tool", "fxport")
 """Where fxport's keys stand in pyproject.toml."""
 
@@ -42,11 +46,19 @@ def read(path: Path) -> Mapping[str, Any]:  # Any: whatever TOML holds
 def parsed(path: Path) -> Mapping[str, Any]:
     """The whole of a file. Raises UsageError."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
     except OSError as error:
         raise UsageError(f"'{path}' cannot be read: {error.strerror or error}; name another manifest.") from error
-    except ValueError as error:  # also text that is not UTF-8
-        raise UsageError(f"'{path}' is no TOML: {error}; correct it.") from error
+    try:
+        return tomllib.loads(content.decode(ENCODING))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        byte = f"byte 0x{content[error.start]:02x} is not UTF-8"
+        raise UsageError(f"{path.name}:{line}: {byte}; save the file as UTF-8.") from error
+    except (ValueError, RecursionError) as error:  # an integer of too many digits, brackets of too great a depth
+        at = _AT_LINE.search(str(error))
+        line = f":{at[1] or len(content.splitlines())}" if at else ""
+        raise UsageError(f"{path.name}{line}: no TOML: {_AT_LINE.sub('', str(error))}; correct it.") from error
 
 
 def validated(kind: type[K], data: Mapping[str, Any], path: Path, known: Known) -> K:
@@ -61,7 +73,7 @@ def validated(kind: type[K], data: Mapping[str, Any], path: Path, known: Known) 
 def line_in(path: Path, where: KeyPath) -> int:
     """The line of a key of fxport's in the file."""
     base = TABLE if path.name == PYPROJECT else ()
-    return line_of(path.read_text(encoding="utf-8"), base + where)
+    return line_of(path.read_text(encoding=ENCODING), base + where)
 
 
 def mistakes(error: ValidationError, data: Any, known: Known) -> Iterator[tuple[KeyPath, str]]:
@@ -75,11 +87,12 @@ def mistakes(error: ValidationError, data: Any, known: Known) -> Iterator[tuple[
             yield where[:-1], f"'{key}' is missing."
         else:
             said = unfit.setdefault(where, [f"'{'.'.join(map(str, where))}' is {entry['input']!r}"])
-            said.append(entry["msg"].removeprefix("Input should be ").rstrip("."))
-    for where, (what, *wanted) in unfit.items():
+            said.append(entry["msg"].rstrip("."))
+    for where, (what, *complaints) in unfit.items():
         if any(other != where and other[: len(where)] == where for other in unfit):
             continue  # the part of it that does not fit is told
-        yield where, f"{what}; it should be {', or '.join(wanted)}."
+        wanted = [_SUBJECT.sub("", each) for each in complaints if _SUBJECT.match(each)]
+        yield where, f"{what}; it should {', or '.join(wanted)}." if wanted else f"{what}: {', '.join(complaints)}."
 
 
 def in_table(loc: Sequence[int | str], data: Any) -> KeyPath:  # Any: whatever TOML holds

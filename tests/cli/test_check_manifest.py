@@ -105,7 +105,16 @@ HEAD = '[[model]]\nname = "a"\nsource = "a.py:a"\n'
         (HEAD + HEAD, "fxport.toml:5: there is a model 'a' above"),
         (HEAD.replace('"a"', '"../a"', 1), "fxport.toml:2: 'model.0.name' is '../a'"),
         ("[defaults]\n", "fxport.toml:1: 'model' is missing."),
-        ("model = [\n", "is no TOML"),
+        ("model = [\n", "fxport.toml:1: no TOML: Invalid value; correct it."),
+        (HEAD + "opset = = 20\n", "fxport.toml:4: no TOML: Invalid value; correct it."),
+        (HEAD + "opset = " + "9" * 5000 + "\n", "fxport.toml: no TOML: Exceeds the limit"),
+        (HEAD + "expect = " + "[" * 3000, "fxport.toml: no TOML: "),
+        ("\ufeff" + HEAD + "opsett = 20\n", "fxport.toml:4: unknown key 'opsett'. Did you mean 'opset'?"),
+        (
+            HEAD + '[model.budget]\nbytes = "10 XB"\n',
+            "'model.0.budget.bytes' is '10 XB': could not interpret byte unit",
+        ),
+        ('[[model]]\nname = "m"\nsource = ""\n', "fxport.toml:3: 'model.0.source' is ''; it should have at least 1"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
@@ -224,3 +233,10 @@ def test_init_writes_what_it_finds(tmp_path: Path) -> None:
 def test_init_of_nothing_says_what_to_write(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="returns \\(model, args\\)"):
         init.write(tmp_path)
+
+
+def test_text_that_is_not_utf8_is_told_with_its_line(tmp_path: Path) -> None:
+    path = written(tmp_path, HEAD)
+    path.write_bytes(path.read_bytes() + b"# caf\xe9\n")
+    with pytest.raises(UsageError, match=r"^fxport.toml:4: byte 0xe9 is not UTF-8; save the file as UTF-8.$"):
+        load(path)

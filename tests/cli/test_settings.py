@@ -112,7 +112,7 @@ MISTAKES = [
     ('ignore = ["FXP3001"]', "pyproject.toml:2: FXP3001 NoOnnxLowering stops the export, so it stays an error."),
     ('[tool.fxport.severity]\nFXP4001 = "note"\nFXP1 = "loud"', "pyproject.toml:4: 'severity.FXP1' is 'loud'"),
     ('[tool.fxport.severity]\nFXP4001 = "note"\nFXP99 = "note"', "pyproject.toml:4: no rule is called 'FXP99'"),
-    ("ignore = [", "is no TOML"),
+    ("ignore = [", "no TOML"),
 ]
 
 

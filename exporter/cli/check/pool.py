@@ -147,7 +147,7 @@ class Worker:
         process = self._process or self._start()
         start, told = time.monotonic(), self._position()
         late = threading.Event()
-        watch = threading.Timer(task.terms.time_limit, self._stop, (late,))
+        watch = threading.Timer(min(task.terms.time_limit, threading.TIMEOUT_MAX), self._stop, (late,))
         watch.daemon = True
         watch.start()
         result, code = None, None
