@@ -41,7 +41,8 @@ def branches_at(function: ast.FunctionDef, lines: set[int]) -> list[ast.If]:
     """Each `if` whose test stands at these lines, and those within it or after its return, inner and later ones first.
 
     The latter may depend on data as well, which is seen only while a branch is captured; if not, they stay what they
-    are at run time. So do others with a test of the same text. `y = a if test else b` at these lines becomes a statement.
+    are at run time. So do others with a test of the same text. `y = a if test else b` at these lines becomes a
+    statement.
     """
     for block in _blocks(function):
         block[:] = [_as_statement(node, lines) for node in block]
