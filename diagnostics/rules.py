@@ -118,7 +118,7 @@ VALUES_SPECIALIZED = Rule(
     "FXP1025",
     "ValuesSpecialized",
     WARNING,
-    "The values of input '{input}' became constants, since Python asks for them here.",
+    "The values of '{name}' became constants, since Python asks for them here.",
 )
 RANKS_ASK_DIFFERENTLY = Rule(
     "FXP1026",

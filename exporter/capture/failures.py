@@ -184,6 +184,13 @@ def report_overcome(error: Exception, model: torch.nn.Module, log: Log) -> None:
     log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.NOTE, detail=KEPT, error=first_line(error))
 
 
+def asks_for_values(error: Exception) -> bool:
+    """Whether a capture failed because Python asked for a value that only a run knows."""
+    return any(
+        isinstance(cause, (GuardOnDataDependentSymNode, DataDependentOutputException)) for cause in _causes(error)
+    )
+
+
 def _causes(error: BaseException | None) -> list[BaseException]:
     """The exception and what it was raised from, outermost first."""
     chain: list[BaseException] = []

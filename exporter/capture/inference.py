@@ -21,7 +21,7 @@ from diagnostics.source import place_of_exception
 from exporter.capture import program
 from exporter.capture.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from exporter.capture.derivatives import require_seen_through
-from exporter.capture.failures import PRESUMED, first_line, report_failure, report_overcome
+from exporter.capture.failures import PRESUMED, asks_for_values, first_line, report_failure, report_overcome
 from exporter.capture.fake import fake_weights
 from exporter.capture.faults import is_our_fault
 from exporter.capture.frames import helpers_kept
@@ -43,7 +43,7 @@ from exporter.capture.strategies import (
     non_strict,
     sizes_from_one,
     strict,
-    values_of_example,
+    values_asked,
 )
 from exporter.distributed import wrapped_by
 from exporter.options import Options
@@ -117,9 +117,9 @@ def _taken(call: Call, paths: Sequence[str], options: Options, log: Log, attempt
             told.report(rules.STATE_LOST, at=place_of_assignment(call.model, path), name=path)
     for place in texts:
         told.report(rules.VALUE_MADE_TEXT, at=place)
-    for path in sorted(set().union(*(each.inputs for each in asked))):
-        first = next(each for each in asked if path in each.inputs)
-        told.report(rules.VALUES_SPECIALIZED, at=first.place, input=path)
+    for name in sorted(set().union(*(each.names for each in asked))):
+        first = next(each for each in asked if name in each.names)
+        told.report(rules.VALUES_SPECIALIZED, at=first.place, name=name)
     captured = program.from_exported(exported, paths, call.requests, call.model, options, told)
     return Taken(captured, Comparison(captured, call.requests, guards), told)
 
@@ -231,7 +231,7 @@ def _quiet() -> Iterator[None]:
 
 def _first_success(call: Call, guards: list[Guard], log: Log, options: Options) -> ExportedProgram:
     failures: list[tuple[str, Exception]] = []
-    for name, strategy in _strategies(call, options):
+    for name, strategy in _strategies(call, options, failures):
         guards.clear()
         try:
             exported = functional(require_seen_through(strategy(call)))
@@ -264,7 +264,10 @@ def is_final(error: Exception) -> bool:
     return isinstance(error, RefusalHidden) or (isinstance(error, TypeError) and place is None)
 
 
-def _strategies(call: Call, options: Options) -> Iterator[tuple[str, Strategy]]:
+def _strategies(
+    call: Call, options: Options, failures: Sequence[tuple[str, Exception]]
+) -> Iterator[tuple[str, Strategy]]:
+    """One after the other, with what has failed before as the reason to try some of them."""
     if options.strategy is not None:
         yield options.strategy, dict(STRATEGIES)[options.strategy]
         return
@@ -272,8 +275,8 @@ def _strategies(call: Call, options: Options) -> Iterator[tuple[str, Strategy]]:
         yield "sizes from one", sizes_from_one
     first, *others = STRATEGIES
     yield first
-    if options.allow_specialization:
-        yield "values of the example", values_of_example
+    if options.allow_specialization or asks_for_values(failures[-1][1]):
+        yield "values that Python asks for", partial(values_asked, inputs=options.allow_specialization)
     yield from others
 
 

@@ -1,8 +1,9 @@
-"""Values of inputs that Python asks for while a model is captured, answered from the example.
+"""Values that Python asks for while a model is captured, answered from its weights and from the example's inputs.
 
-A model may loop over `grid.tolist()`, or make as many parts of a picture as `sizes` says. Where the user accepts that
-such values become constants, what Python asks is computed from the example's tensors, beside the capture. What no
-Python asks for stays in the graph. An input with a dynamic dimension has no values here.
+A model may branch on a number in a buffer, loop over `grid.tolist()`, or make as many parts of a picture as `sizes`
+says. What Python asks is computed from the values themselves, beside the capture, and what no Python asks for stays in
+the graph. Values of inputs are known only where the user accepts that they become constants; an input with a dynamic
+dimension has none here.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ from exporter.capture.padded import as_padded
 LARGEST = 2**16
 """Tensors of more elements than this are not followed: no model loops over so many."""
 
+FEW = 2**8
+"""Weights of more elements than this are not followed: no model branches on so many."""
+
 ASKING = frozenset(
     getattr(Tensor, name)
     for name in (
@@ -42,6 +46,9 @@ ASKING = frozenset(
     )
 ) | {torch.equal, torch.is_nonzero, torch.allclose}
 """Functions that give Python a value."""
+
+TRUTHS = ASKING - {Tensor.item, Tensor.tolist, *(getattr(Tensor, f"__{name}__") for name in ("int", "float", "index"))}
+"""Those on whose answer Python takes its way."""
 
 MADE = frozenset({torch.arange, torch.tensor, torch.as_tensor, torch.zeros, torch.ones, torch.full, torch.linspace})
 """Functions that make tensors whose values are known where their arguments are plain numbers."""
@@ -60,28 +67,33 @@ UNKNOWN = (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOut
 """What PyTorch raises where a capture would have to know a value."""
 
 
+class ValueAskedError(Exception):
+    """A constant would have been made of what is another value in each run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a traced tensor holds for the example, and the paths of the inputs from which that comes."""
+    """What a traced tensor holds for the example, and the inputs and weights from which that comes."""
 
     value: Tensor
-    inputs: frozenset[str]
+    names: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A line that asked for values of these inputs, which are constants in the graph from there on."""
+    """A line that asked for values of these inputs or weights, which are constants in the graph from there on."""
 
-    inputs: frozenset[str]
+    names: frozenset[str]
     place: Place | None
 
 
 class ValuesKnown(TorchFunctionMode):
     """While it is active, what is computed from known tensors alone is known as well."""
 
-    def __init__(self, asked: list[Asked]) -> None:
+    def __init__(self, asked: list[Asked], weights: frozenset[str]) -> None:
         super().__init__()
-        self.asked = asked
+        self.asked, self.weights = asked, weights
+        self.written: set[int] = set()
         self.known: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -89,19 +101,24 @@ class ValuesKnown(TorchFunctionMode):
         leaves = pytree.tree_leaves(call)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         found = [self.known[tensor] for tensor in tensors if tensor in self.known]
+        if func in ASKING - TRUTHS and any(known.names & self.weights for known in found):
+            return func(*args, **call[1])  # the graph can hold a number that it computes
         symbolic = any(isinstance(leaf, (SymInt, SymFloat, SymBool)) for leaf in leaves)
         if symbolic or len(found) < len(tensors) or not (tensors or func in MADE):
-            self.forget(func, tensors)
+            if _writes(func) and tensors and tensors[0] in self.known:
+                self.forget(self.known[tensors[0]].value)
             args, kwargs = self.sized(func, call) if found else call
             return func(*args, **kwargs)
-        inputs = frozenset().union(*(known.inputs for known in found))
+        names = frozenset().union(*(known.names for known in found))
         args, kwargs = pytree.tree_map_only(Tensor, lambda tensor: self.known[tensor].value, call)
         with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.no_grad():
             answer = func(*args, **kwargs)
+        if _writes(func):
+            self.written.add(_memory(self.known[tensors[0]].value))
         if func in ASKING:
-            self.ask(inputs)
+            self.ask(names)
             return answer
-        return self.paired(self.traced(func, call), answer, inputs)
+        return self.paired(self.traced(func, call), answer, names)
 
     def sized(self, func: Any, call: tuple[Any, Any]) -> tuple[Any, Any]:
         """The call with known sizes as plain numbers: `x.view(h, w)`, `x[:, :n]` of tensors of one element."""
@@ -120,7 +137,7 @@ class ValuesKnown(TorchFunctionMode):
         known = self.known[value] if isinstance(value, Tensor) and value in self.known else None
         if known is None or known.value.dim() or known.value.is_floating_point():
             return value
-        self.ask(known.inputs)
+        self.ask(known.names)
         return known.value.item()
 
     def traced(self, func: Any, call: tuple[Any, Any]) -> Any:
@@ -130,61 +147,86 @@ class ValuesKnown(TorchFunctionMode):
         except UNKNOWN:
             return None
 
-    def paired(self, traced: Any, answer: Any, inputs: frozenset[str]) -> Any:
+    def paired(self, traced: Any, answer: Any, names: frozenset[str]) -> Any:
         """The results of the capture, known from now on; one whose size depends on values is a constant instead."""
         values, spec = pytree.tree_flatten(answer)
         if not any(isinstance(value, Tensor) for value in values):
             return answer if traced is None else traced
         results = [None] * len(values) if traced is None else pytree.tree_leaves(traced)
         made = [
-            self.result(result, value, inputs) if isinstance(value, Tensor) else result
+            self.result(result, value, names) if isinstance(value, Tensor) else result
             for result, value in zip(results, values, strict=True)
         ]
         return pytree.tree_unflatten(made, spec)
 
-    def result(self, result: Any, value: Tensor, inputs: frozenset[str]) -> Any:
+    def result(self, result: Any, value: Tensor, names: frozenset[str]) -> Any:
         if value.numel() > LARGEST and result is not None:
             return result
         if not isinstance(result, FakeTensor) or free_unbacked_symbols(result):
-            self.ask(inputs)
+            self.ask(names)
             result = torch.tensor(value.tolist(), dtype=value.dtype)
-        self.known[result] = Known(value, inputs)
+        self.known[result] = Known(value, names)
         return result
 
-    def forget(self, func: Any, tensors: Sequence[Tensor]) -> None:
-        """Nothing is known any more of tensors into which a call writes what is not known."""
-        name = getattr(func, "__name__", "")
-        if not (name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")):
-            return
-        written = self.known.get(tensors[0]) if tensors else None
-        if written is not None:
-            memory = written.value.untyped_storage().data_ptr()
-            for tensor, known in list(self.known.items()):
-                if known.value.untyped_storage().data_ptr() == memory:
-                    del self.known[tensor]
+    def forget(self, written: Tensor) -> None:
+        """Nothing is known any more of a tensor, and its views, into which a call writes what is not known."""
+        for tensor, known in list(self.known.items()):
+            if _memory(known.value) == _memory(written):
+                del self.known[tensor]
 
-    def ask(self, inputs: frozenset[str]) -> None:
-        if inputs:
+    def ask(self, names: frozenset[str]) -> None:
+        if names:
             place = place_of_stack(list(traceback.walk_stack(sys._getframe(1))))
-            self.asked.append(Asked(inputs, place))
+            self.asked.append(Asked(names, place))
 
 
 @contextmanager
-def values_known(model: torch.nn.Module, args: Any, kwargs: Mapping[str, Any], asked: list[Asked]) -> Iterator[None]:
-    """While a model is captured, the values of its whole numbers and truths without dynamic dimensions are known."""
-    paths = [leaf.path for leaf in leaves_of(arguments_of(model, args, kwargs))]
-    real = [leaf.detach().clone() if isinstance(leaf, Tensor) else leaf for leaf in pytree.tree_leaves((args, kwargs))]
-    mode = ValuesKnown(asked)
+def values_known(
+    model: torch.nn.Module, args: Any, kwargs: Mapping[str, Any], asked: list[Asked], *, inputs: bool
+) -> Iterator[None]:
+    """While a model is captured, the values of its small weights are known.
+
+    With `inputs`, so are those of inputs of whole numbers and truths without dynamic dimensions.
+    """
+    paths = [leaf.path for leaf in leaves_of(arguments_of(model, args, kwargs))] if inputs else []
+    fed = _copies(pytree.tree_leaves((args, kwargs)))[: len(paths)]
+    held = {name: weight.detach().clone() for name, weight in _weights(model) if weight.numel() <= FEW}
+    mode = ValuesKnown(asked, frozenset(held))
 
     def way(forward: Any, *fakes: Any, **named: Any) -> Any:
         leaves = pytree.tree_leaves(as_padded((fakes, {name: named[name] for name in kwargs})))
-        for path, fake, value in zip(paths, leaves, real, strict=True):
+        for path, fake, value in zip(paths, leaves, fed, strict=False):
             if isinstance(fake, FakeTensor) and _is_followed(fake):
                 mode.known[fake] = Known(value, frozenset({path}))
+        for name, fake in _weights(model):
+            if name in held:
+                mode.known[fake] = Known(held[name], frozenset({name}))
         return forward(*fakes, **named)
 
     with forward_by(model, way), mode:
         yield
+    changed = {name for name, value in held.items() if _memory(value) in mode.written}
+    if found := changed & set().union(*(each.names for each in asked)):
+        raise ValueAskedError(f"Python asks for the value of '{min(found)}', which forward changes")
+
+
+def _writes(func: Any) -> bool:
+    """Whether a call changes its first tensor, by its name: `add_`, `__iadd__`, `__setitem__`."""
+    name = getattr(func, "__name__", "")
+    inside = name.startswith("__i") and name not in ("__int__", "__index__", "__invert__")
+    return name == "__setitem__" or inside or (name.endswith("_") and not name.endswith("__"))
+
+
+def _memory(value: Tensor) -> int:
+    return value.untyped_storage().data_ptr()
+
+
+def _weights(model: torch.nn.Module) -> list[tuple[str, Tensor]]:
+    return [*model.named_buffers(), *model.named_parameters()]
+
+
+def _copies(values: Sequence[Any]) -> list[Any]:
+    return [value.detach().clone() if isinstance(value, Tensor) else value for value in values]
 
 
 def _is_followed(fake: FakeTensor) -> bool:

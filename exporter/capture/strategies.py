@@ -127,11 +127,13 @@ def _exported(call: Call) -> ExportedProgram:
         )
 
 
-def values_of_example(call: Call) -> ExportedProgram:
-    """As `non_strict`, with what Python asks of the values of inputs answered from the example."""
-    call.asked.clear()
-    with values_known(call.model, call.args, call.kwargs, call.asked):
-        return non_strict(call)
+def values_asked(call: Call, *, inputs: bool) -> ExportedProgram:
+    """As `non_strict`, with what Python asks of the values of weights, and of inputs, answered from them."""
+    asked: list[Asked] = []
+    with values_known(call.model, call.args, call.kwargs, asked, inputs=inputs):
+        exported = non_strict(call)
+    call.asked.extend(asked)
+    return exported
 
 
 def sizes_from_one(call: Call) -> ExportedProgram:

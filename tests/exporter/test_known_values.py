@@ -57,6 +57,25 @@ class Written(Compared):
         return super().forward(x, sizes)[:, : int(part[0])]
 
 
+class Switched(nn.Module):
+    """A branch on a number in a buffer that does what no graph can choose."""
+
+    def __init__(self, *, counting: bool = False) -> None:
+        super().__init__()
+        self.counting = counting
+        self.register_buffer("limits", torch.tensor([0.0, 3.0]))
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        outputs = [x]
+        if self.counting:
+            self.limits += 1
+        for limit in self.limits:
+            if limit > 1:
+                outputs.append(self.linear(x))
+        return outputs
+
+
 GRIDS = torch.tensor([[1, 2, 4], [2, 4, 2]])
 CASES = {
     "chunks": (Chunks(), (torch.randn(3, 24), GRIDS), "torch.repeat_interleave"),
@@ -73,7 +92,7 @@ def test_values_of_the_example(name: str) -> None:
     program = export(model, args, dynamic_shapes=({0: "rows"}, None), options=ALLOWED, log=log)
     (found,) = [each for each in log.findings if each.rule is rules.VALUES_SPECIALIZED]
     assert found.level is Level.WARNING
-    assert found.facts["input"] == list(inspect.signature(model.forward).parameters)[1]
+    assert found.facts["name"] == list(inspect.signature(model.forward).parameters)[1]
     assert found.place is not None
     assert line in linecache.getline(found.place.path, found.place.line)
     session = session_of(program)
@@ -89,3 +108,17 @@ def test_they_are_an_error_by_default(name: str) -> None:
         export(model, args, dynamic_shapes=({0: "rows"}, None))
     (found,) = caught.value.log.findings
     assert found.rule in {rules.DATA_DEPENDENT_CONTROL_FLOW, rules.CAPTURE_FAILED}
+
+
+def test_a_branch_on_a_buffer() -> None:
+    log = Log()
+    program = export(Switched(), (torch.randn(2, 4),), dynamic_shapes=({0: "rows"},), log=log)
+    (found,) = [each for each in log.findings if each.rule is rules.VALUES_SPECIALIZED]
+    assert found.facts["name"] == "limits"
+    assert len(program.model.graph.outputs) == 2
+
+
+def test_a_branch_on_a_buffer_that_changes() -> None:
+    with pytest.raises(ExportError) as caught:
+        export(Switched(counting=True), (torch.randn(2, 4),))
+    assert [each.rule for each in caught.value.log.findings] == [rules.DATA_DEPENDENT_CONTROL_FLOW]

@@ -14,8 +14,8 @@ import torch
 
 import ort_runner
 from diagnostics import Level, Log
-from exporter import ExportError, export, reference
-from tests.cases import models, texts_with_more
+from exporter import ExportError, Options, export, reference
+from tests.cases import models, pictures_in_texts, texts_with_more
 from tests.cases import pictures_and_sounds as pictures_and_sounds_
 from tests.cases.models import Example, ModelCase
 
@@ -30,7 +30,7 @@ def rows() -> Iterator[Any]:
 
 def pictures_and_sounds() -> Iterator[Any]:
     """One in ten of them and the quick ones in the usual run, all of them with --slow."""
-    for row in (*pictures_and_sounds_.CASES, *texts_with_more.CASES):
+    for row in (*pictures_and_sounds_.CASES, *texts_with_more.CASES, *pictures_in_texts.CASES):
         marks = [pytest.mark.xfail(reason=row.known_gap, strict=True)] if row.known_gap else []
         if zlib.crc32(row.name.encode()) % 10 and not row.quick:
             marks.append(pytest.mark.slow)
@@ -53,14 +53,15 @@ def check(build: Callable[[], Example], tmp_path: Path) -> None:
     """Exports an example, and validates the file."""
     torch.manual_seed(0)
     example = build()
-    log = Log()
+    log, options = Log(), Options(allow_specialization=example.constants)
+    model, args, kwargs = example.model, example.args, example.kwargs
     try:
-        program = export(example.model, example.args, example.kwargs, dynamic_shapes=example.dynamic_shapes, log=log)
+        program = export(model, args, kwargs, dynamic_shapes=example.dynamic_shapes, options=options, log=log)
     except ExportError as error:
         raise AssertionError("\n".join(f"{f.rule.id} {f.message} {f.place}" for f in error.log.findings)) from error
     path = tmp_path / "model.onnx"
     program.save(path)
-    recorded = reference.cases(example.model, example.args, example.kwargs, program, log)
+    recorded = reference.cases(model, args, kwargs, program, log)
     samples = [ort_runner.Samples(each.label, each.inputs, each.outputs, each.exact) for each in recorded]
     changes = any(value.is_initializer() for value in program.model.graph.inputs)
     wanted = ["sample", *(["resized"] if example.dynamic_shapes else []), *(["later"] if changes else [])]

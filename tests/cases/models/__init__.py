@@ -17,6 +17,8 @@ class Example:
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     dynamic_shapes: Any = None
+    constants: bool = False
+    """Whether what Python asks for may become a constant."""
 
 
 @dataclass(frozen=True)
