@@ -133,6 +133,12 @@ REPLICAS_DIFFER = Rule(
     "The ranks have copies of '{name}' with other values, and those of the lowest rank are exported. "
     "Others like it: {others}.",
 )
+ATTENTION_SPREAD = Rule(
+    "FXP1028",
+    "AttentionSpread",
+    ERROR,
+    "Context parallelism spreads attention over the ranks, so '{name}' cannot be captured in one process.",
+)
 
 # 2: shapes
 

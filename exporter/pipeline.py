@@ -16,12 +16,13 @@ from diagnostics import Level, Log, Stop, rules
 from diagnostics.text import render
 from exporter.calls import checked_args, checked_kwargs, checked_model
 from exporter.capture import capture
-from exporter.capture.attention import masks_unread
+from exporter.capture.attention import is_spread, masks_unread
 from exporter.capture.caches import register_caches
 from exporter.capture.eager import report_failure_in_eager
 from exporter.capture.inference import CaptureError, unwrapped
 from exporter.capture.inputs import arguments_of, leaves_of
 from exporter.capture.keywords import in_order, known_signature, named_keywords
+from exporter.capture.places import place_of_call
 from exporter.capture.sizes.shapes import from_dynamic_axes
 from exporter.distributed import is_sharded
 from exporter.ir_passes import passes_of, run_ir_passes
@@ -111,6 +112,7 @@ def export(
     log = log or Log()
     options = options.named(input_names, output_names, opset_version, lowerings, weights)
     model = checked_model(model)
+    require_attention_alone(model, log)
     flow = partial(
         _exported,
         args=checked_args(args),
@@ -173,6 +175,13 @@ def _exported(
         report_failure_in_eager(unwrapped(model), args, kwargs, log)
         raise ExportError(log, str(stop)) from None  # PyTorch's own words, page after page, are in its context
     return OnnxProgram(onnx, program, log, weights_in_place=options.weights_in_place)
+
+
+def require_attention_alone(model: Any, log: Log) -> None:
+    """Refuses to export inside of context parallelism: all ranks are in it, and each of them raises ExportError."""
+    if is_spread():
+        name = type(model).__name__
+        raise ExportError(log, log.report(rules.ATTENTION_SPREAD, at=place_of_call(), name=name).message)
 
 
 def _shapes_of_axes(

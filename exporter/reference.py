@@ -17,7 +17,7 @@ from diagnostics import Log, rules
 from exporter.adversarial import adversarial
 from exporter.arrays import Arrays, as_array, as_value
 from exporter.capture.attention import no_fast_path
-from exporter.capture.eager import called, restored
+from exporter.capture.eager import FailsOnRanks, called, restored
 from exporter.capture.fake import has_no_values
 from exporter.capture.float64 import wide_types, widened
 from exporter.capture.inference import unwrapped
@@ -147,7 +147,9 @@ def _of_ours(
         yield LATER, "after some calls", (call,)
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, FailsOnRanks) and error.__cause__ is not None:
+        return _one_line(error.__cause__)
     return f"{type(error).__name__}: {error}".splitlines()[0]
 
 

@@ -39,3 +39,8 @@ def masks_unread() -> Iterator[None]:
 def _as_told(mask: torch.Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
     """Whether the caller says that the mask is causal; the arguments are those of PyTorch's function."""
     return is_causal is True
+
+
+def is_spread() -> bool:
+    """Whether context parallelism has put a function of its own in the place of attention."""
+    return torch.nn.functional.scaled_dot_product_attention.__module__.startswith("torch.distributed.")

@@ -20,6 +20,10 @@ UNEXPLAINED = (rules.CAPTURE_FAILED, rules.LOWERING_RAISED)
 """They repeat what an exception said, which may be the model's own fault."""
 
 
+class FailsOnRanks(Exception):
+    """A sharded model that raises in eager PyTorch, where all ranks run it; the cause is what it raised on rank 0."""
+
+
 def called(module: torch.nn.Module, call: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
     """What the module returns for copies of the inputs, and the copies, to which it may have written."""
     try:

@@ -45,7 +45,7 @@ from exporter.capture.strategies import (
     strict,
     values_asked,
 )
-from exporter.distributed import wrapped_by
+from exporter.distributed import is_replicated, wrapped_by
 from exporter.options import Options
 from fx_passes.passes.functionalize import unsupported
 from fx_passes.program import Program
@@ -189,11 +189,15 @@ def unwrapped(model: Any) -> torch.nn.Module:
     """
     while (attribute := wrapped_by(model)) is not None and not (model._forward_hooks or model._forward_pre_hooks):
         model = getattr(model, attribute)
-    if not isinstance(model, torch.nn.Module) or all(wrapped_by(module) is None for module in model.modules()):
+    if not isinstance(model, torch.nn.Module) or not any(map(_is_wrapped, model.modules())):
         return model
     from exporter.distributed.skeleton import skeleton_of
 
     return skeleton_of(model).module
+
+
+def _is_wrapped(module: torch.nn.Module) -> bool:
+    return wrapped_by(module) is not None or is_replicated(type(module))
 
 
 def distinct(call: tuple[Any, Any]) -> tuple[Any, Any]:

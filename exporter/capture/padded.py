@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -54,6 +54,18 @@ def as_padded(tree: Any) -> Any:
 def as_packed(tree: Any) -> Any:
     """The same arguments or results with a PackedSequence in the place of each `Padded`."""
     return _replaced(tree, Padded, _packed)
+
+
+class _Hidden:
+    """A `Padded` where its tensors are not to be seen."""
+
+    def __init__(self, padded: Padded) -> None:
+        self.padded = padded
+
+
+def beside_padded(function: Callable[[Any], Any], tree: Any) -> Any:
+    """What a function makes of a tree without looking into each `Padded`, as torch's own do with a PackedSequence."""
+    return _replaced(function(_replaced(tree, Padded, _Hidden)), _Hidden, lambda hidden: hidden.padded)
 
 
 def call_padded(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:

@@ -84,7 +84,7 @@ def validation_of(
 def samples_of(source: Source, program: OnnxProgram, log: Log, *, hard: bool = False) -> list[Samples]:
     """The runs of eager PyTorch. Where the model does not run there, that is a finding and there are none."""
     from exporter import reference
-    from exporter.capture.eager import failure_in_eager
+    from exporter.capture.eager import FailsOnRanks, failure_in_eager
     from ort_runner import Samples
 
     args = source.args or ()
@@ -102,8 +102,9 @@ def samples_of(source: Source, program: OnnxProgram, log: Log, *, hard: bool = F
                 whole=source.whole,
             )
         )
-    except Exception:
-        error = failure_in_eager(source.model, args, source.kwargs)
+    except Exception as raised:
+        spread = isinstance(raised, FailsOnRanks)
+        error = raised.__cause__ if spread else failure_in_eager(source.model, args, source.kwargs)
         if error is None:
             raise
         reason = f"eager PyTorch raises {one_line(error)}"

@@ -30,6 +30,11 @@ def wrapped_by(module: Any) -> str | None:
     return next((attribute for kind, attribute in _whole().items() if isinstance(module, kind)), None)
 
 
+def is_replicated(cls: type) -> bool:
+    """Whether a class is one that `torch.distributed._composable.replicate` has made of the model's own."""
+    return cls.__module__.startswith("torch.distributed._composable")
+
+
 def _whole() -> Mapping[type, str]:
     checkpoints = sys.modules.get("torch.distributed.algorithms._checkpoint.checkpoint_wrapper")
     return {

@@ -11,6 +11,7 @@ import torch
 from torch.distributed.tensor import DTensor
 from torch.utils import _pytree as pytree
 
+from exporter.capture.eager import FailsOnRanks
 from exporter.distributed.ranks import LEADER, Ranks
 
 
@@ -39,12 +40,14 @@ class Eager:
         return module
 
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Rank 0: what forward returns, with tensors whole. Raises what the model raises, and RankLost."""
+        """Rank 0: what forward returns, with tensors whole. Raises FailsOnRanks, and RankLost."""
         given = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().cpu(), (args, dict(kwargs)))
         for rank in self.ranks.others:
             self.ranks.tell(rank, Forward(*given))
         try:
             return self._whole(args, kwargs)
+        except Exception as error:
+            raise FailsOnRanks(error) from error
         finally:
             for rank in self.ranks.others:
                 self.ranks.hear(rank)

@@ -16,12 +16,18 @@ from torch.distributed.fsdp._fully_shard._fsdp_state import _get_module_fsdp_sta
 from torch.distributed.tensor import DTensor
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from exporter.distributed import wrapped_by
+from exporter.distributed import is_replicated, wrapped_by
 from exporter.distributed.casts import cast_inputs, cast_output
 from exporter.distributed.holdings import Holding, of_dtensor, of_flat
 
-THEIRS = ("torch.distributed.", "torch.nn.parallel.")
-"""Where the functions live that wrappers hook into a model, and the classes that they mix into its classes."""
+THEIRS = (
+    "torch.distributed.",
+    "torch.nn.parallel.",
+    "transformers.distributed.",
+    "transformers.integrations.tensor_parallel",
+)
+"""Where the functions live that wrappers hook into a model or set as its `forward`, and the classes that they mix into
+its classes. Those of transformers are for its `tp_plan`."""
 
 KEPT = ("_override_module_mixed_precision",)
 """Hooks of theirs that compute: FSDP1 keeps the modules of some classes in float32 so."""
@@ -116,6 +122,7 @@ class _Copy:
             hooks = getattr(module, name, None)
             if isinstance(hooks, dict):
                 vars(plain)[name] = OrderedDict((key, hook) for key, hook in hooks.items() if not _is_theirs(hook))
+        vars(plain)["_compiled_call_impl"] = None  # of `module.compile()`: it calls the original
         _replace_casts(plain, module)
         vars(plain)["_parameters"] = self._parameters(module)
         for name in plain._parameters:
@@ -195,8 +202,7 @@ class _Copy:
 
 def _own_class(cls: type) -> type:
     """The class that a wrapper mixed itself into: `Model` for `FSDPModel(FSDPModule, Model)`."""
-    mixed = issubclass(cls, FSDPModule) or cls.__module__.startswith("torch.distributed._composable")
-    if not mixed:
+    if not (issubclass(cls, FSDPModule) or is_replicated(cls)):
         return cls
     return next(base for base in cls.__mro__ if not base.__module__.startswith(THEIRS))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 import types
+import warnings
 from collections import namedtuple
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,11 @@ import onnxruntime
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed._composable.replicate import replicate
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from exporter import decode_step, export, prefill
 
@@ -39,6 +42,31 @@ class Nested(nn.Module):
     def forward(self, parts: Parts, *, scale: torch.Tensor) -> dict[str, Any]:
         h = self.first(parts.a) + self.act(parts.b)
         return {"h": h * scale, "rest": (h,)}
+
+
+class Pieces(nn.Module):
+    """Takes an argument of every kind that a policy casts, and says in which precision each has come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor, parts: Parts, pair: Pair, *, scale: torch.Tensor, rest: Any) -> torch.Tensor:
+        y = self.inner(parts.a) + parts.b + pair.a * scale
+        given = (x, parts.a, parts.b, pair.a, scale, rest["of"][0])
+        kept = torch.tensor([tensor.dtype == torch.bfloat16 for tensor in given])
+        return torch.cat([y.float().flatten(), kept.float(), (pair.b + x[0, 0]).float().flatten()])
+
+
+class Packed(nn.Module):
+    """Takes a packed sequence beside a tensor, and gives the values of both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x: PackedSequence, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return pad_packed_sequence(x)[0], self.inner(y).float()
 
 
 class Recurrent(nn.Module):
@@ -90,6 +118,52 @@ def named(folder: str) -> float:
     return gap(folder, "named", {"pair.a": pair.a, "pair.b": pair.b}, eager, torch.bfloat16)
 
 
+def pieces(folder: str) -> float:
+    """Keywords, dataclasses, namedtuples and what is nested deeper are cast; whole numbers are not."""
+    model = fully_shard(Pieces(), mp_policy=LOW)
+    x, scale, rest = torch.randn(2, 4), torch.randn(4), {"of": [torch.randn(1)]}
+    parts, pair = Parts(torch.randn(2, 4), torch.randn(4)), Pair(torch.randn(2, 4), torch.arange(3))
+    eager = model(x, parts, pair, scale=scale, rest=rest)
+    assert eager[8:14].tolist() == [1.0] * 6
+    export(model, (x, parts, pair), {"scale": scale, "rest": rest}).save(Path(folder, "pieces.onnx"))
+    inputs = {"x": x, "parts.a": parts.a, "parts.b": parts.b, "pair.a": pair.a, "pair.b": pair.b, "scale": scale}
+    inputs |= {"rest.of.0": rest["of"][0]}
+    return gap(folder, "pieces", inputs, eager, torch.bfloat16)
+
+
+def packed(folder: str) -> float:
+    """FSDP's cast of inputs has no effect on a packed sequence, whose values keep all their digits."""
+    model = fully_shard(Packed(), mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16))
+    x, y, lengths = torch.randn(5, 3, 4), torch.randn(2, 4), torch.tensor([5, 3, 2])
+    given = pack_padded_sequence(x, lengths)
+    eager, _ = model(given, y)
+    export(model, (given, y)).save(Path(folder, "packed.onnx"))
+    return gap(folder, "packed", {"x.values": x, "x.lengths": lengths, "y": y}, eager)
+
+
+def compiled_in_place(folder: str) -> float:
+    """Blocks by `module.compile()`, which leaves their class as it is."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).eval()
+    for layer in model:
+        layer.compile(backend="eager")
+        fully_shard(layer)
+    fully_shard(model)
+    x = torch.randn(2, 4)
+    eager = model(x)
+    export(model, (x,)).save(Path(folder, "compiled.onnx"))
+    return gap(folder, "compiled", {"input": x}, eager)
+
+
+def composable(folder: str) -> float:
+    """`replicate`, which makes a class of its own in the place of a wrapper; each rank exports by itself."""
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), torch.randn(2, 4)
+    eager = model(x)
+    program = export(replicate(model), (x,))
+    if dist.get_rank() == 0:
+        program.save(Path(folder, "composable.onnx"))
+    return gap(folder, "composable", {"input": x}, eager)
+
+
 def trained(folder: str) -> float:
     """After steps of training, which leave weights gathered; and it trains on after the export."""
     model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
@@ -124,6 +198,22 @@ def llama_in_parallel(folder: str) -> float:
     model, ids = llama()
     eager = model(ids, use_cache=False).logits
     return _prompt(folder, "parallel", in_parallel(model), ids, eager)
+
+
+def llama_by_its_own_plan(folder: str) -> float:
+    """Tensor parallelism as transformers does it, `tp_plan="auto"`."""
+    from transformers import AutoModelForCausalLM
+
+    model, ids = llama()
+    eager = model(ids, use_cache=False).logits
+    if dist.get_rank() == 0:
+        model.save_pretrained(Path(folder, "llama"))
+    dist.barrier()
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the name of the argument is to change
+        spread = AutoModelForCausalLM.from_pretrained(Path(folder, "llama"), tp_plan="auto", device_mesh=mesh)
+    return _prompt(folder, "plan", spread.eval(), ids, eager)
 
 
 def in_parallel(model: Any) -> Any:

@@ -15,10 +15,13 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.experimental import context_parallel
+from torch.distributed.tensor.parallel import RowwiseParallel, parallelize_module
 
 from diagnostics import Place
 from exporter import ExportError, Options, export
 from exporter.distributed.ranks import Ranks
+from exporter.validated import export_and_validate
 from tests.distributed.models import Mlp
 
 Told = dict[str, tuple[str, list[str], float]]
@@ -99,6 +102,21 @@ def there_again(folder: str) -> None:
 
 def no_such_folder(folder: str) -> None:
     export(fully_shard(nn.Linear(8, 8)), (X,)).save(Path(folder, "nowhere", "model.onnx"))
+
+
+def attention_over_the_ranks(folder: str) -> None:
+    mesh, x = init_device_mesh("cpu", (dist.get_world_size(),)), torch.ones(1, 12, 8)
+    with context_parallel(mesh, buffers=[x], buffer_seq_dims=[1]):
+        export(nn.TransformerEncoderLayer(8, 2, batch_first=True), (x,))
+
+
+def failing_on_the_ranks(folder: str) -> None:
+    """In eager PyTorch the two kinds of tensors do not meet, and in one process there is one kind."""
+    torch.manual_seed(0)
+    model, mesh = Mlp(), init_device_mesh("cpu", (dist.get_world_size(),))
+    parallelize_module(model, mesh, {"head": RowwiseParallel(input_layouts=Replicate(), use_local_output=False)})
+    checked = export_and_validate(model, (X,), path=Path(folder, "failing.onnx"))
+    raise ExportError(checked.log, "")
 
 
 def no_capture(folder: str) -> None:

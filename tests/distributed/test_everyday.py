@@ -8,9 +8,9 @@ import pytest
 
 from tests.distributed.spawn import spawn
 
-USUAL = ["nested", "recurrent", "named", "trained"]
+USUAL = ["nested", "recurrent", "named", "pieces", "packed", "trained", "compiled_in_place", "composable"]
 ROUNDINGS = 8
-LONG = ["llama_of_transformers", "llama_in_parallel"]
+LONG = ["llama_of_transformers", "llama_in_parallel", "llama_by_its_own_plan"]
 
 
 @pytest.mark.parametrize("names", [USUAL, pytest.param(LONG, marks=pytest.mark.slow)])

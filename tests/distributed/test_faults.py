@@ -24,6 +24,8 @@ FAULTS = [
     "not_there",
     "there_again",
     "no_such_folder",
+    "attention_over_the_ranks",
+    "failing_on_the_ranks",
     "no_capture",
     "bad_names",
     "terms_of_a_sum",
@@ -120,6 +122,18 @@ def test_a_folder_that_is_not_there(living: Sequence[Told]) -> None:
     assert headline.startswith("FileNotFoundError: there is no folder")
 
 
+def test_attention_over_the_ranks_is_refused(living: Sequence[Told]) -> None:
+    _, (finding,) = the_same(living, "attention_over_the_ranks")
+    assert finding.startswith(f"{rules.ATTENTION_SPREAD.id} Context parallelism spreads attention over the ranks")
+    assert finding.endswith("at export(nn.TransformerEncoderLayer(8, 2, batch_first=True), (x,))")
+
+
+def test_a_model_that_fails_on_the_ranks_is_not_compared(living: Sequence[Told]) -> None:
+    _, (finding,) = the_same(living, "failing_on_the_ranks")
+    assert finding.startswith(rules.VALIDATION_SKIPPED.id)
+    assert "eager PyTorch raises RuntimeError: aten.mul.Tensor got mixed torch.Tensor and DTensor" in finding
+
+
 def test_what_stops_rank_0_stops_all(living: Sequence[Told]) -> None:
     _, findings = the_same(living, "no_capture")
     assert findings[0].startswith(rules.DATA_DEPENDENT_CONTROL_FLOW.id)
@@ -162,7 +176,7 @@ def test_a_rank_that_dies_leaves_what_was_there(living: Sequence[Told], folder: 
     ]
     assert (folder / "dying.onnx").read_text() == "the model of before"
     assert sorted(path.name for path in folder.iterdir()) == [
-        f"{name}.onnx" for name in ("again", "call", "dying", "slow", "values")
+        f"{name}.onnx" for name in ("again", "call", "dying", "failing", "slow", "values")
     ]
 
 
