@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 MODULE = "transformers.masking_utils"
+KIND = "sdpa"
+"""The kind of attention for which no mask may be made; others always get one."""
 
 
 @contextmanager
@@ -30,10 +33,13 @@ def masks_left_out() -> Iterator[None]:
         return
     module = importlib.import_module(MODULE)
     originals = {name: getattr(module, name) for name in RULES if hasattr(module, name)}
+    known = module.ALL_MASK_ATTENTION_FUNCTIONS._global_mapping
+    fused = {KIND: partial(_fused, known[KIND])} if KIND in known else {}
     try:
         for name, original in originals.items():
             setattr(module, name, partial(RULES[name], original))
-        yield
+        with mock.patch.dict(known, fused):
+            yield
     finally:
         for name, original in originals.items():
             setattr(module, name, original)
@@ -53,6 +59,26 @@ def _causal(
     if plain and statically_known_true(q_length == kv_length):
         return True
     return original(padding_mask, q_length, kv_length, q_offset, kv_offset, local_attention_size)
+
+
+def _fused(original: Callable[..., Tensor | None], *args: Any, **given: Any) -> Tensor | None:
+    """The mask of `scaled_dot_product_attention` in a text model that attends to both sides.
+
+    A plain run makes a causal one where a text is padded, and none where no text is, which hides nothing: this is the
+    one or the other, as the padding is.
+    """
+    mask, padding = original(*args, **given), given.get("attention_mask")
+    if (
+        args
+        or mask is None
+        or padding is None
+        or not getattr(given.get("config"), "use_bidirectional_attention", False)
+    ):
+        return mask
+    if given.get("local_size") is not None or not given.get("allow_is_causal_skip", True):
+        return mask
+    queries, keys = (torch.scalar_tensor(given[name], dtype=torch.int64) for name in ("q_length", "kv_length"))
+    return mask | (padding.all() & (queries == keys))
 
 
 def _bidirectional(

@@ -34,6 +34,23 @@ def test_text_model_that_attends_to_both_sides() -> None:
     assert_same(run_session(session_of(program), program, (ids,)), (expected,))
 
 
+def test_text_model_that_attends_to_both_sides_if_nothing_is_padded() -> None:
+    torch.manual_seed(0)
+    config = transformers.GemmaConfig(
+        **SMALL, head_dim=8, num_key_value_heads=1, use_bidirectional_attention=True, use_cache=False
+    )
+    model = transformers.GemmaModel(config).eval()
+    args = (torch.arange(8).reshape(2, 4), torch.ones(2, 4, dtype=torch.int64))
+    program = export(model, args, dynamic_shapes=(SIZES, SIZES))
+    session = session_of(program)
+    ids, mask = torch.randint(0, 50, (3, 6)), torch.ones(3, 6, dtype=torch.int64)
+    for _ in range(2):
+        with torch.no_grad():
+            expected = model(ids, mask).last_hidden_state
+        assert_same(run_session(session, program, (ids, mask)), (expected,))
+        mask[1, :2] = 0
+
+
 def test_encoder_without_padding() -> None:
     model = transformers.BertModel(transformers.BertConfig(**SMALL), add_pooling_layer=False).eval()
     program = export(model, (torch.arange(8).reshape(2, 4),), dynamic_shapes=(SIZES,))
