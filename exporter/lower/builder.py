@@ -246,6 +246,10 @@ class Op:
     def rank(self, x: Value) -> int:
         return len(self.sizes(x))
 
+    def is_scalar(self, x: Value) -> bool:
+        """Whether a value is known to be of rank 0; of what a Loop gives, nothing is known."""
+        return x.meta.get(SIZES) == ()
+
     def typed(self, x: Value, sizes: Sequence[Size]) -> Value:
         """Notes the sizes of an intermediate value, for helpers that ask for them."""
         x.meta[SIZES] = tuple(plain(size) for size in sizes)

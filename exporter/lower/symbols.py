@@ -78,7 +78,7 @@ class Symbols:
         if symbol not in self.sources:
             dtype = DOUBLE if is_float(value.dtype) else INT64
             self.sources[symbol] = lambda: self.op.cast(self.op.Reshape(value, self.op.const([1])), dtype)
-            if self.op.rank(value) == 0:
+            if self.op.is_scalar(value):
                 self.contents[symbol] = value
 
     def vector(self, expr: Size) -> ir.Value:

@@ -255,10 +255,16 @@ def test_control_flow(name: str, opset: int) -> None:
         assert_same(actual, expected)
 
 
+KEPT = (
+    {"inline_single_use_invoke_subgraph": False} if hasattr(dynamo_config, "inline_single_use_invoke_subgraph") else {}
+)
+"""PyTorch 2.11 keeps each region."""
+
+
 def test_invoke_subgraph() -> None:
     """A region that is called twice and kept as one body is one function of the model."""
     model = Run(repeated_region).requires_grad_(False)
-    with torch.no_grad(), dynamo_config.patch(inline_single_use_invoke_subgraph=False):
+    with torch.no_grad(), dynamo_config.patch(KEPT):
         exported = torch.export.export(model, (t(3, 4),), dynamic_shapes=(({0: AUTO},),), strict=False)
     assert [node.target for node in exported.graph.nodes].count(torch.ops.higher_order.invoke_subgraph) == 2
     program = export(exported)
