@@ -68,12 +68,8 @@ def _fused(original: Callable[..., Tensor | None], *args: Any, **given: Any) -> 
     one or the other, as the padding is.
     """
     mask, padding = original(*args, **given), given.get("attention_mask")
-    if (
-        args
-        or mask is None
-        or padding is None
-        or not getattr(given.get("config"), "use_bidirectional_attention", False)
-    ):
+    both = getattr(given.get("config"), "use_bidirectional_attention", False)
+    if args or mask is None or padding is None or not both:
         return mask
     if given.get("local_size") is not None or not given.get("allow_is_causal_skip", True):
         return mask
