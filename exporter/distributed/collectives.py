@@ -81,9 +81,15 @@ def communicate(kind: str, array: np.ndarray, attributes: Mapping[str, Any]) -> 
     """
     ranks = list(attributes["ranks"])
     group = _groups(tuple(ranks))
-    device = torch.device("cuda", torch.cuda.current_device()) if "nccl" in dist.get_backend(group) else "cpu"
-    x = as_value(array, torch.empty(0, device=device)).contiguous()
+    x = as_value(array, torch.empty(0, device=device_of(group))).contiguous()
     return as_array(_CARRIED[kind](x, attributes, group))
+
+
+def device_of(group: Any) -> torch.device:
+    """Where a process group wants tensors: on the CPU if one of its backends takes them there, for there arrays lie;
+    else, as with NCCL alone, on this process's device."""
+    kinds = [device.type for device in group._device_types]
+    return torch.device("cpu") if "cpu" in kinds else torch.device(kinds[0], torch.accelerator.current_device_index())
 
 
 def _all_reduce(x: torch.Tensor, attributes: Mapping[str, Any], group: Any) -> torch.Tensor:

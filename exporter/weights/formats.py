@@ -91,6 +91,10 @@ def _folder(path: Path) -> Checkpoint:
         if found:
             names = ", ".join(each.name for each in found[:5])
             raise CheckpointError(f"'{path}' has more than one checkpoint: {names}; give one of them.")
+    if any(path.glob("*.distcp")):
+        raise CheckpointError(
+            f"'{path}' has parts of a checkpoint, but no '.metadata' that names them; copy it as well."
+        )
     raise CheckpointError(f"'{path}' has no checkpoint in it; give {KNOWN}.")
 
 

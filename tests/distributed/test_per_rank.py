@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import TensorProto, helper
 
+from exporter.distributed.collectives import device_of
 from ort_runner.cuts import Cuts
 from ort_runner.distributed import DOMAIN, RankSession, Segment, steps_of
 from tests.distributed.spawn import spawn
@@ -44,6 +47,17 @@ def test_collectives_of_one_s_own(tmp_path: Path) -> None:
         kinds, worst = outcome.result
         assert kinds == ["AllGather", "AllReduce", "AllToAll", "Broadcast", "ReduceScatter"]
         assert worst < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("backends", "device"), [(["cpu"], "cpu"), (["cpu", "cuda"], "cpu"), (["cuda"], "cuda:1"), (["xpu"], "xpu:1")]
+)
+def test_tensors_go_where_the_backend_of_their_group_takes_them(
+    backends: list[str], device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 1)
+    group = SimpleNamespace(_device_types=[torch.device(kind) for kind in backends])
+    assert str(device_of(group)) == device
 
 
 @pytest.fixture

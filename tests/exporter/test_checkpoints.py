@@ -95,6 +95,12 @@ def dcp_without_a_file(folder: Path) -> Path:
     return path
 
 
+def dcp_without_metadata(folder: Path) -> Path:
+    path = to_dcp(small(), folder)
+    (path / ".metadata").unlink()
+    return path
+
+
 def dcp_that_runs_code(folder: Path) -> Path:
     (folder / ".metadata").write_bytes(pickle.dumps(Path.home))
     return folder
@@ -126,6 +132,7 @@ FAULTS: tuple[tuple[Callable[[Path], Path], str], ...] = (
     (two_files, "more than one checkpoint: model.pt, other.pt"),
     (cut_dcp, "is truncated: '.+' ends at byte"),
     (dcp_without_a_file, "which is not there; copy all files"),
+    (dcp_without_metadata, "has parts of a checkpoint, but no '.metadata'"),
     (dcp_that_runs_code, "would run code, which is refused: it names"),
     (dcp_that_leads_away, "is outside of it"),
     (damaged_dcp, "is damaged"),
