@@ -62,7 +62,7 @@ def is_integer(dtype: ir.DataType | None) -> bool:
 def int_range(dtype: ir.DataType) -> tuple[int, int]:
     """Smallest and largest value of an integer type."""
     bits = int(dtype.bitwidth)
-    return (0, 2**bits - 1) if dtype in UNSIGNED else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if dtype.is_signed() else (0, 2**bits - 1)
 
 
 def float_range(dtype: ir.DataType) -> tuple[float, float]:

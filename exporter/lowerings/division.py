@@ -25,8 +25,10 @@ LARGEST = float(np.finfo(np.float32).max)
 def div(op: Op, x: Value | Scalar, other: Value | Scalar) -> Value:
     """div.Tensor(Tensor self, Tensor other) -> Tensor
 
-    Integers reach this as floats, except in prims.div, which truncates as ONNX's Div does.
+    Integers reach this as floats, except in prims.div, which truncates as ONNX's Div does, and where both are numbers.
     """
+    if not isinstance(other, ir.Value):
+        x = op.const(x, dtype=op.out.dtype)
     return op.Div(x, other)
 
 

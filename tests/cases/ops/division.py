@@ -16,7 +16,13 @@ EDGES = v((1.0, -1.0, 0.0, -0.0, math.inf, 1.0, -1.0, math.nan, 2.5, -0.5, 1e30,
 EDGE_DIVISORS = v((0.1, 0.1, 3.0, 3.0, 2.0, math.inf, math.inf, 2.0, 0.0, 0.0, 7.0, -math.inf, -2.0, -0.3))
 MODES = {"rounding_mode": ("floor", "trunc", None)}
 
+
+def _ratio(x: torch.Tensor) -> torch.Tensor:
+    return torch.div(x.shape[0], x.shape[1]) * x
+
+
 CASES = (
+    OpCase(_ratio, f(2, 3), dtypes=FLOATS[:2], dynamic="n m"),
     OpCase(aten.div.Tensor, f(2, 3), f(3), dtypes=SMALL, dynamic="n 3"),
     OpCase(aten.div.Tensor, i(2, 3), i(3, low=1)),
     OpCase(aten.div.Tensor, b(2, 3), i(3, low=1)),
