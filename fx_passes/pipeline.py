@@ -21,6 +21,7 @@ from fx_passes.passes.fuse_rms_norm import fuse_rms_norm
 from fx_passes.passes.inline_regions import inline_regions
 from fx_passes.passes.promote_types import promote_types
 from fx_passes.passes.rebase_strides import rebase_strides
+from fx_passes.passes.shorten_gelu import shorten_gelu
 from fx_passes.program import Program
 from fx_passes.randomness import report_randomness
 
@@ -43,6 +44,7 @@ NORMALIZE = (
     drop_copies,  # decompositions clone; fewer nodes to lower
     fuse_rms_norm,  # after promote_types and drop_copies: only then do casts show that change something
     fuse_gelu,  # likewise
+    shorten_gelu,  # likewise, and after fuse_gelu: what is left has a gradient
 )
 
 DEPTH = 2

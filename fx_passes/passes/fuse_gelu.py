@@ -27,7 +27,7 @@ def fuse_gelu(gm: GraphModule, log: Log) -> bool:
     """
     changed = False
     for tanh in gm.graph.find_nodes(op="call_function", target=aten.tanh.default):
-        x = _argument(tanh.args[0])
+        x = cubic_argument(tanh.args[0])
         product = _product(tanh, x) if x is not None else None
         if x is None or product is None or product.meta["val"].dtype != x.meta["val"].dtype:
             continue
@@ -38,14 +38,14 @@ def fuse_gelu(gm: GraphModule, log: Log) -> bool:
     return changed
 
 
-def _argument(node: Any) -> Node | None:
+def cubic_argument(node: Any) -> Node | None:
     """x, for sqrt(2/pi) * (x + 0.044715 * x ** 3); None for anything else."""
-    inner = _times(node, SQRT_2_OVER_PI)
+    inner = times(node, SQRT_2_OVER_PI)
     if not is_call(inner, aten.add.Tensor) or inner.kwargs:
         return None
     operands: Any = inner.args
     for x, cubic in (operands, operands[::-1]):
-        cube = _times(cubic, CUBIC)
+        cube = times(cubic, CUBIC)
         if is_call(cube, aten.pow.Tensor_Scalar) and cube.args[1] == 3 and cube.args[0] is x:
             return x
     return None
@@ -62,10 +62,10 @@ def _product(tanh: Node, x: Node) -> Node | None:
     if not is_call(product, aten.mul.Tensor):
         return None
     (other,) = [each for each in product.args if each is not plus_one] or [None]
-    return product if _times(other, 0.5) is x else None
+    return product if times(other, 0.5) is x else None
 
 
-def _times(node: Any, factor: float) -> Any:
+def times(node: Any, factor: float) -> Any:
     """What is multiplied with the number; None if the node is no such product."""
     if not is_call(node, aten.mul.Tensor, aten.mul.Scalar):
         return None
