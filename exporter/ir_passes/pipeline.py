@@ -20,9 +20,11 @@ from exporter.ir_passes.fold_transposes import FoldTransposes
 from exporter.ir_passes.fuse_rotary import FuseRotary
 from exporter.ir_passes.insert_casts import InsertCasts
 from exporter.ir_passes.merge_heads import MergeHeads
+from exporter.ir_passes.move_scalars import MoveScalars
 from exporter.ir_passes.outline_regions import OutlineRegions
 from exporter.ir_passes.share_equal_nodes import ShareEqualNodes
 from exporter.ir_passes.store_four_bits import StoreFourBits
+from exporter.ir_passes.transposed_products import TransposedProducts
 from exporter.ir_passes.unflatten_products import UnflattenProducts
 from exporter.options import Options
 
@@ -38,6 +40,8 @@ FINISH: tuple[ir.passes.PassBase, ...] = (
     FoldTransposes(),  # after the search for equal nodes: a weight used by several equal Transposes has only one now
     FoldArrangements(),  # likewise, and after transposes: it takes weights that serve one node
     StoreFourBits(),  # after those that store weights in another order
+    TransposedProducts(),  # after both: a weight that is stored transposed needs no flag
+    MoveScalars(),  # before BatchScalars, which takes the new products of scalars together
     BatchScalars(),  # after the search for equal nodes: the same number twice is no vector
     RemoveUnusedNodesPass(),  # last: what the others left behind
 )

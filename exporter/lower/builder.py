@@ -220,7 +220,7 @@ class Op:
         value = plain(value)
         if is_symbolic(value):
             scalar = self.symbols.scalar(value)
-            return scalar if dtype in (None, scalar.dtype) else self.Cast(scalar, to=dtype)
+            return scalar if dtype is None else self.cast(scalar, dtype)
         array = _array(value, dtype)
         key = (str(array.dtype), array.shape, array.tobytes())
         if key not in self._constants:

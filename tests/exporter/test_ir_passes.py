@@ -142,3 +142,33 @@ def test_few_scalars_stay_what_they_are() -> None:
     program = export(Steps(), inputs)
     assert operators(program)["Sqrt"] == 3
     assert_same(run_session(session_of(program), program, inputs), Steps()(*inputs))
+
+
+class Gradients(nn.Module):
+    """Of a linear layer, as autograd leaves them: by the weight transposed twice, and by what goes in."""
+
+    def forward(self, x: torch.Tensor, grad: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        by_weight = (x.t() @ grad).t().t()
+        return by_weight + 1, grad @ weight.t(), (x.t() @ weight).t()
+
+
+def test_products_read_matrices_transposed() -> None:
+    inputs = tuple(torch.randn(3, 3) for _ in range(3))
+    program = export(Gradients(), inputs)
+    assert operators(program) == {"Gemm": 3, "Add": 1, "Transpose": 1}
+    assert_same(run_session(session_of(program), program, inputs), Gradients()(*inputs))
+
+
+class Update(nn.Module):
+    """Adam's: moments, a step's length, the correction of the second moment, and a sum that is read twice."""
+
+    def forward(self, m: torch.Tensor, s: torch.Tensor, t: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        shifted = s.exp() / b + 0.1  # stays: it is read twice
+        return m * t / (s / b + 1e-3), m.exp() * t / shifted, shifted
+
+
+def test_a_scalar_divisor_of_a_divisor_moves() -> None:
+    inputs = (torch.randn(5), torch.rand(5), torch.tensor(-0.3), torch.tensor(0.6))
+    program = export(Update(), inputs)
+    assert operators(program)["Div"] == 3  # one of four is gone
+    assert_same(run_session(session_of(program), program, inputs), Update()(*inputs), tol=(1e-6, 1e-6))
