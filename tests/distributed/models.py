@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
@@ -25,7 +26,7 @@ class Mlp(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.up, self.down, self.norm = nn.Linear(8, 14), nn.Linear(14, 8), nn.LayerNorm(8)
+        self.up, self.down, self.norm = nn.Linear(8, 12), nn.Linear(12, 8), nn.LayerNorm(8)
         self.head = nn.Linear(8, 5)
         self.register_buffer("scale", torch.arange(1.0, 6.0))
 
@@ -157,7 +158,7 @@ def fsdp1_original(model: nn.Module, name: str, low: bool) -> nn.Module:
 
 
 def tensor_parallel(model: nn.Module, name: str, low: bool) -> nn.Module:
-    return parallel(model.bfloat16() if low else model, name, mesh_of(2))
+    return parallel(model.bfloat16() if low else model, name, mesh_of(dist.get_world_size()))
 
 
 def two_dimensions(model: nn.Module, name: str, low: bool) -> nn.Module:
@@ -178,10 +179,11 @@ def inner(model: nn.Module) -> list[nn.Module]:
 
 @dataclass(frozen=True)
 class Way:
-    """One way to spread a model. `after` says what forward returns in with the bf16 policy: a dtype, or its own."""
+    """One way to spread a model, over each of these numbers of ranks. `output` says what forward returns in with the
+    bf16 policy: a dtype, or its own."""
 
     wrap: Callable[[nn.Module, str, bool], nn.Module]
-    ranks: int = 2
+    ranks: Collection[int] = (2, 4)
     policy: bool = True
     output: torch.dtype | None = None
 
@@ -192,7 +194,7 @@ WAYS: Mapping[str, Way] = {
     "fsdp1": Way(fsdp1),
     "fsdp1-original": Way(fsdp1_original),
     "tensor": Way(tensor_parallel, policy=False),
-    "fsdp2+tensor": Way(two_dimensions, ranks=4, output=torch.float32),
+    "fsdp2+tensor": Way(two_dimensions, ranks=(4,), output=torch.float32),
 }
 
 

@@ -81,7 +81,7 @@ def test_another_shape_names_the_weight_and_the_rank(living: Sequence[Told]) -> 
             "rank 1: [8, 8] bfloat16 S(0) on a mesh (3,); likewise 3 more, the last of them '1.bias'.",
         ),
         ("another_name", "ranks 0 and 2: no such weight; rank 1: [8] float32 S(0) on a mesh (3,). at def forward"),
-        ("another_placement", "rank 1: [14, 8] float32 S(1) on a mesh (3,). at def forward"),
+        ("another_placement", "rank 1: [12, 8] float32 S(1) on a mesh (3,). at def forward"),
     ],
 )
 def test_what_ranks_hold_differently_is_one_finding(living: Sequence[Told], fault: str, said: str) -> None:
