@@ -87,6 +87,8 @@ def _attempt(key: Key, sample: Sample, exporter: str) -> Outcome:
             refused = _torch_refuses(sample)
             return Outcome(key, "torch.export refuses" if refused else "export fails", _line(error), seconds)
         seconds = time.perf_counter() - started
+        if not model.graph.outputs:  # what does not depend on the values is told beside the graph
+            return Outcome(key, "no tensors")
         try:
             actual = _run(model, sample.tensors)
         except Exception as error:  # noqa: BLE001  # the outcome
