@@ -43,7 +43,12 @@ def result_of(
     Raises nothing: whatever ends the work is a finding. `modules` are those of files that this process has imported,
     for the next item of the same file; `stage` is told of each stage as it begins.
     """
-    log = Log(progress=lambda name, *_: stage(name))
+
+    def begun(name: str, done: int, total: int) -> None:
+        if not (done or total):  # not of each node in it: that would be a message to the parent each time
+            stage(name)
+
+    log = Log(progress=begun)
     facts = failure = mistake = None
     try:
         found = measured(item, path, modules, log)
