@@ -54,7 +54,8 @@ def words(seed: torch.Tensor, stream: int, like: torch.Tensor) -> torch.Tensor:
     `seed` is an int64 scalar, `stream` tells calls apart.
     """
     count = like.numel()
-    rows = torch.arange((count + ROW - 1) // ROW, dtype=torch.int64, device=like.device)
+    spare = isinstance(count, torch.SymInt)  # a dynamic number of rows is not 1, which PyTorch would hold it to
+    rows = torch.arange((count + ROW - 1) // ROW + spare, dtype=torch.int64, device=like.device)
     begun = (hashed(rows & WORD) * MULTIPLIER ^ _key(seed, stream)) * MULTIPLIER
     begun = (begun ^ (begun >> 32)) * MULTIPLIER | 1  # odd, for the full period
     powers = torch.tensor(POWERS, dtype=torch.int64, device=like.device)
