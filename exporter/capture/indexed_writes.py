@@ -1,4 +1,4 @@
-"""Writes at a place that is known only when the model runs: `x[:, i] = value`, where `i` is a tensor without axes."""
+"""Reads and writes at a place that is known only when the model runs: `x[:, i]`, where `i` is a tensor without axes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import SymInt, Tensor
+from torch._subclasses import FakeTensor
 
 INDICES = (torch.int64, torch.int32, torch.int16, torch.int8)
 
@@ -34,6 +35,39 @@ def write_at(x: Tensor, key: Any, value: Any) -> Any:
         given = given.squeeze(0)
     torch.ops.aten.index_put_(view, places, given.to(x.dtype))
     return None
+
+
+def read_at(x: Tensor, key: Any) -> Any:
+    """`x[key]` by index_select, and bounds of slices as numbers. NotImplemented for any other key."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if not any(_is_hidden(part) for part in parts) or not all(_is_hidden(part) or _is_basic(part) for part in parts):
+        return NotImplemented
+    view: Any = x[tuple(map(_without_tensors, parts))]
+    left = [part for part in parts if type(part) is not int]  # an ellipsis stands for as many axes as are missing
+    for position in reversed(range(len(left))):
+        part = left[position]
+        if isinstance(part, Tensor):
+            counted = any(each is Ellipsis for each in left[:position])
+            axis = position - len(left) + view.dim() if counted else position
+            place = torch.where(part < 0, part + view.shape[axis], part)
+            view = view.index_select(axis, place.reshape(1)).squeeze(axis)
+            del left[position]
+    return view
+
+
+def _is_hidden(part: Any) -> bool:
+    """Whether a tensor stands where Python wants a number, of which nobody knows what it holds."""
+    if isinstance(part, slice):
+        return any(map(_is_hidden, (part.start, part.stop)))
+    known = isinstance(part, FakeTensor) and (part.item_memo is not None or part.constant is not None)
+    return isinstance(part, Tensor) and _is_place(part) and not known
+
+
+def _without_tensors(part: Any) -> Any:
+    if isinstance(part, slice):
+        start, stop = (each.item() if _is_hidden(each) else each for each in (part.start, part.stop))
+        return slice(start, stop, part.step)
+    return slice(None) if _is_hidden(part) else part
 
 
 def _is_place(part: Any) -> bool:

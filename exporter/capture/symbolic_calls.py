@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from exporter.capture import data_calls
-from exporter.capture.indexed_writes import write_at
+from exporter.capture.indexed_writes import read_at, write_at
 from exporter.capture.sizes.held import HELD
 
 
@@ -130,6 +130,7 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     F.pad: _pad,
     torch.as_tensor: _as_tensor,
     Tensor.new_tensor: _new_tensor,
+    Tensor.__getitem__: read_at,
     Tensor.__setitem__: write_at,
     torch.istft: _istft,
     Tensor.istft: _istft,

@@ -277,7 +277,7 @@ class Op:
         symbolic = [axis for axis, size in enumerate(hints) if is_symbolic(size)]
         zero = any(size == 0 for size in target)
         inferred = max(symbolic, key=lambda axis: sympy.count_ops(target[axis]), default=None)
-        if inferred is not None and all(_not_zero(size) for axis, size in enumerate(target) if axis != inferred):
+        if inferred is not None and all(is_not_zero(size) for axis, size in enumerate(target) if axis != inferred):
             hints[inferred] = -1
         literal = zero and not any(hint == 0 and is_symbolic(size) for hint, size in zip(hints, target, strict=True))
         if zero and not literal:
@@ -343,7 +343,7 @@ class Op:
         return copy
 
 
-def _not_zero(size: Size) -> bool:
+def is_not_zero(size: Size) -> bool:
     """Whether a size is at least 1 whenever the model runs; what the data decides may be 0."""
     return bool(size.is_positive) if isinstance(size, sympy.Expr) else size > 0
 

@@ -269,7 +269,8 @@ class _Walk:
         """Lowers a body's nodes into the current scope, with operands for its placeholders.
 
         A number that is a symbol of the body's own goes in as a value, since another call of the body gives it another
-        one; what was computed from that symbol before is then not looked at.
+        one; what was computed from that symbol before is then not looked at. Nor is afterwards what the body computed:
+        the same body may be written again, as the condition of a loop is, where its numbers are others.
         """
         placeholders = gm.graph.find_nodes(op="placeholder")
         symbols = {node: _own_symbol(node, operand) for node, operand in zip(placeholders, operands, strict=True)}
@@ -282,6 +283,7 @@ class _Walk:
         regions, self.regions = (self.regions, self.op.regions), self.op.regions
         if region is not None:
             self.regions = (*self.regions, RegionCall(region, next(self.calls), place))
+        self.op.scope = Scope(outer, outer.nodes)
         try:
             self._rebind({symbol: given[node] for node, symbol in symbols.items() if symbol is not None})
             values = {node: operand if symbols[node] is None else symbols[node] for node, operand in given.items()}

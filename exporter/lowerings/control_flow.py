@@ -9,7 +9,7 @@ import onnx_ir as ir
 import torch
 from torch.fx import GraphModule
 
-from exporter.lower.builder import Op, Scalar, Value
+from exporter.lower.builder import Op, Scalar, Value, is_not_zero
 from exporter.lower.registry import lowering
 
 hop = torch.ops.higher_order
@@ -82,11 +82,29 @@ def _loop(
 def scan(
     op: Op, combine_fn: GraphModule, init: Sequence[Value], xs: Sequence[Value], additional: Sequence[Operand] = ()
 ) -> Sequence[Value]:
-    """Scan over the first axis, which PyTorch wants to be 1 at least, as ONNX Runtime does."""
+    """Scan over the first axis. Where it may be empty, a Loop: ONNX Runtime's Scan has one turn at least."""
+    if not is_not_zero(op.sizes(xs[0])[0]):
+        return _loop_over(op, combine_fn, init, xs, additional)
     state = [op.formal(each.dtype, op.sizes(each)) for each in init]
     slices = [op.formal(each.dtype, op.sizes(each)[1:]) for each in xs]
     body = op.graph([*state, *slices], lambda: op.inline(combine_fn, [*state, *slices, *additional]))
     return op.Scan(*init, *xs, body=body, num_scan_inputs=len(xs), outputs=len(body.outputs))
+
+
+def _loop_over(
+    op: Op, combine_fn: GraphModule, init: Sequence[Value], xs: Sequence[Value], additional: Sequence[Operand]
+) -> Sequence[Value]:
+    """As a Scan, turn by turn."""
+    state = [op.formal(each.dtype, op.sizes(each)) for each in init]
+    number, going = op.formal(ir.DataType.INT64, ()), op.formal(ir.DataType.BOOL, ())
+
+    def turn() -> list[Value]:
+        slices = [op.typed(op.Gather(each, number, axis=0), op.sizes(each)[1:]) for each in xs]
+        return [op.Identity(going), *op.inline(combine_fn, [*state, *slices, *additional])]
+
+    body = op.graph([number, going, *state], turn)
+    turns = op.reshape(op.shape(op.sizes(xs[0])[:1]), ())
+    return op.Loop(turns, None, *init, body=body, outputs=len(body.outputs) - 1)
 
 
 @lowering(hop.map_impl)

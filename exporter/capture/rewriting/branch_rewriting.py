@@ -12,100 +12,107 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from exporter.capture.rewriting.loop_heads import NoScanError
-from exporter.capture.rewriting.loop_names import bound_before, loaded, read_after, read_first, stored
+from exporter.capture.rewriting.effects import MODULE, added_to, attributes, check, without_sums, written
+from exporter.capture.rewriting.jumps import is_wanted
+from exporter.capture.rewriting.loop_heads import STEPS, NoScanError
+from exporter.capture.rewriting.loop_names import OURS, loaded, own_nodes, read_after, read_first, stored
 
-MODULE = "_branch_steps"
-"""The name of the module `branch_steps` in a rewritten function."""
-
-FORBIDDEN = (
-    ast.Break,
-    ast.Continue,
-    ast.Yield,
-    ast.YieldFrom,
-    ast.Await,
-    ast.Global,
-    ast.Nonlocal,
-    ast.Delete,
-    ast.Try,
-    ast.NamedExpr,
-    ast.Import,
-    ast.ImportFrom,
-    ast.ClassDef,
-)
+Kept = ast.If | ast.While
 
 
-def branches_at(function: ast.FunctionDef, lines: set[int]) -> list[ast.If]:
-    """Each `if` whose test stands at these lines, and those within it or after its return, inner and later ones first.
+def branches_at(function: ast.FunctionDef, lines: set[int]) -> list[Kept]:
+    """Each `if` and `while` whose test stands at these lines, and those within it or after its return, inner and later
+    ones first.
 
     The latter may depend on data as well, which is seen only while a branch is captured; if not, they stay what they
-    are at run time. So do others with a test of the same text. `y = a if test else b` at these lines becomes a
-    statement.
+    are at run time. So do others with a test of the same text.
     """
-    for block in _blocks(function):
-        block[:] = [_as_statement(node, lines) for node in block]
-    wanted: set[ast.If] = set()
-    every = [node for node in ast.walk(function) if isinstance(node, ast.If)]
-    texts = {ast.unparse(node.test) for node in every if _is_at(node.test, lines)}
+    wanted: set[Kept] = set()
+    every = [node for node in own_nodes(function) if isinstance(node, Kept)]
+    texts = {ast.unparse(node.test) for node in every if getattr(node, "wanted", False) or is_wanted(node.test, lines)}
     for block in _blocks(function):
         for position, node in enumerate(block):
-            if isinstance(node, ast.If) and (node in wanted or ast.unparse(node.test) in texts):
+            if isinstance(node, Kept) and (node in wanted or ast.unparse(node.test) in texts):
                 rest = block[position + 1 :] if isinstance(node.body[-1], ast.Return) else []
-                wanted |= {each for top in (node, *rest) for each in ast.walk(top) if isinstance(each, ast.If)}
-    return sorted(wanted, key=lambda node: (node.lineno, node.col_offset), reverse=True)
+                wanted |= {each for top in (node, *rest) for each in own_nodes(top) if isinstance(each, Kept)}
+    found = [node for node in own_nodes(function) if node in wanted and not getattr(node, "plain_only", False)]
+    return list(reversed(found))  # type: ignore[arg-type]  # as they are in the set
 
 
-def _is_at(test: ast.expr, lines: set[int]) -> bool:
-    return any(test.lineno <= line <= (test.end_lineno or test.lineno) for line in lines)
-
-
-def _as_statement(node: ast.stmt, lines: set[int]) -> ast.stmt:
-    value = node.value if isinstance(node, (ast.Assign, ast.Return)) else None
-    if not isinstance(value, ast.IfExp) or not _is_at(value.test, lines):
-        return node
-    branches: list[ast.stmt] = []
-    for each in (value.body, value.orelse):
-        branches.append(copy.copy(node))
-        branches[-1].value = each  # type: ignore[attr-defined]  # an assignment or a return
-    return ast.copy_location(ast.If(value.test, branches[:1], branches[1:]), node)
-
-
-def branches_kept(function: ast.FunctionDef, branches: Sequence[ast.If]) -> bool:
+def branches_kept(function: ast.FunctionDef, branches: Sequence[Kept]) -> bool:
     """Rewrites each of these statements that a cond can express. Whether there was one."""
     found = False
     for number, node in enumerate(branches):
-        owner, block = next(
-            (each, block) for each, block in _owned_blocks(function) if any(other is node for other in block)
-        )
+        block = next(block for block in _blocks(function) if any(other is node for other in block))
         position = next(i for i, each in enumerate(block) if each is node)
         try:
-            outermost = isinstance(owner, ast.FunctionDef)
-            new, end = _Branching(function, node, number).statements(block, position, outermost)
+            if isinstance(node, ast.While):
+                new, end = _Repeating(function, node, number).statements(), position + 1
+            else:
+                new, end = _Branching(function, node, number).statements(block, position)
         except NoScanError:
             continue
         for statement in new:
             _placed(statement, node)
         block[position:end] = new
         found = True
-    if found:
-        load = ast.parse(f"from exporter.capture.rewriting import branch_steps as {MODULE}").body[0]
-        function.body.insert(0, ast.copy_location(load, function.body[0]))
     return found
 
 
-def _owned_blocks(function: ast.FunctionDef) -> list[tuple[ast.AST, list[ast.stmt]]]:
-    fields = ("body", "orelse", "finalbody")
-    blocks = [(node, getattr(node, field, None)) for node in ast.walk(function) for field in fields]
-    return [(node, block) for node, block in blocks if isinstance(block, list)]
+def choices_kept(function: ast.FunctionDef, lines: set[int]) -> bool:
+    """`a if test else b` at these lines becomes a call of `chosen`. Whether there was one."""
+    visitor = _Choices(lines)
+    function.body = [visitor.visit(node) for node in function.body]
+    return visitor.found
+
+
+class _Choices(ast.NodeTransformer):
+    def __init__(self, lines: set[int]) -> None:
+        self.lines, self.found = lines, False
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return node  # it is rewritten by itself
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        arms = (node.body, node.orelse)
+        held = any(isinstance(each, (ast.NamedExpr, ast.Await, ast.Yield)) for arm in arms for each in ast.walk(arm))
+        if held or not is_wanted(node.test, self.lines):
+            return node
+        self.found = True
+        ways = [ast.Lambda(ast.arguments([], [], None, [], [], None, []), arm) for arm in arms]
+        test = _Tests().visit(copy.deepcopy(node.test))
+        call = ast.Call(_step("chosen"), [test, *ways, ast.Tuple([], ast.Load())], [])
+        for each in ast.walk(call):
+            if "lineno" in each._attributes and not hasattr(each, "lineno"):
+                ast.copy_location(each, node.test)
+        return call
+
+
+def names_given(function: ast.FunctionDef) -> None:
+    """Lets a rewritten function begin with the module that it calls, and with names that may not be bound as such."""
+    made = [node for node in own_nodes(function) if isinstance(node, ast.FunctionDef) and node.name.startswith(OURS)]
+    names = {name for node in made for name in getattr(node, "unset", ())}
+    first = function.body[0]
+    text = f"from exporter.capture.rewriting import branch_steps as {MODULE}, loop_steps as {STEPS}\n" + "".join(
+        f"{name} = {MODULE}.UNSET\n" for name in sorted(names)
+    )
+    for statement in reversed(_bare(ast.parse(text).body)):
+        for node in ast.walk(statement):
+            if "lineno" in node._attributes:
+                ast.copy_location(node, first)
+        function.body.insert(0, statement)
 
 
 def _blocks(function: ast.FunctionDef) -> list[list[ast.stmt]]:
-    return [block for _, block in _owned_blocks(function)]
+    holders = [node for node in own_nodes(function) if node is function or not isinstance(node, ast.FunctionDef)]
+    blocks = [getattr(node, field, None) for node in holders for field in ("body", "orelse", "finalbody")]
+    return [block for block in blocks if isinstance(block, list)]
 
 
-def _placed(statement: ast.stmt, like: ast.If) -> None:
+def _placed(statement: ast.stmt, like: Kept) -> None:
     for node in ast.walk(statement):
         if "lineno" in node._attributes and not hasattr(node, "lineno"):
             ast.copy_location(node, like.test)
@@ -116,82 +123,116 @@ class _Branching:
 
     def __init__(self, function: ast.FunctionDef, node: ast.If, number: int) -> None:
         self.function, self.node, self.number = function, node, number
-        self.before = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)} | {
-            name.id
-            for name in ast.walk(function)
-            if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store) and name.lineno < node.lineno
-        }
+        self.arguments = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
 
-    def statements(self, block: list[ast.stmt], position: int, outermost: bool) -> tuple[list[ast.stmt], int]:
+    def statements(self, block: list[ast.stmt], position: int) -> tuple[list[ast.stmt], int]:
         """What to put in the place of the block's statements from the position on, and up to which one."""
         node, rest = self.node, block[position + 1 :]
         if not node.orelse and isinstance(node.body[-1], ast.Raise):
             test = ast.Call(_step("refused"), [self.test()], [])
             return [ast.If(test, node.body, [])], position + 1
         if isinstance(node.body[-1], ast.Return):
-            return self.returned(node.orelse or rest, outermost), len(block)
+            return self.returned(node.orelse or rest), len(block)
         return self.assigned(), position + 1
 
-    def returned(self, other: list[ast.stmt], outermost: bool) -> list[ast.stmt]:
+    def returned(self, other: list[ast.stmt]) -> list[ast.stmt]:
         """Both branches end in a return."""
-        if not outermost or not other or not isinstance(other[-1], ast.Return):
+        if not other or not isinstance(other[-1], ast.Return):
             raise NoScanError
         for body in (self.node.body, other):
-            _check(body[:-1])
-            if _written(body) or _added_to(body) & {each.arg for each in self.function.args.args}:
+            check(body[:-1])
+            if written(body) or attributes(body) or added_to(body) & self.arguments:
                 raise NoScanError
         names = sorted((read_first(self.node.body) & stored(self.node.body)) | (read_first(other) & stored(other)))
-        seen = self.seen(self.node.body, other, names)
-        then, otherwise = (
-            self.function_of(kind, [*names, *seen], body) for kind, body in (("then", self.node.body), ("else", other))
-        )
-        return [then, otherwise, ast.Return(self.call(names, seen))]
+        then, otherwise = self.function_of("then", names, self.node.body), self.function_of("else", names, other)
+        return [then, otherwise, ast.Return(self.call(names))]
 
     def assigned(self) -> list[ast.stmt]:
-        body, other = self.node.body, self.node.orelse
+        """What is set as an attribute is set back at the end of each branch."""
+        body, other = map(without_sums, (self.node.body, self.node.orelse))
         for each in (body, other):
-            _check(each)
-        added = _added_to([*body, *other])
-        bound, written = (stored(body) | stored(other)) - added, _written([*body, *other]) | added
-        after = read_after(self.function, self.node) | read_first(body) | read_first(other)  # type: ignore[arg-type]
-        given = sorted((bound & after) | written)
-        passed = sorted((bound | written) & self.before)
-        both = stored(body) & stored(other)
-        if written & bound or not written <= self.before or any(n not in passed and n not in both for n in given):
+            check(each)
+        added, paths = added_to([*body, *other]), [ast.unparse(each) for each in attributes([*body, *other])]
+        bound, changed = (stored(body) | stored(other)) - added, written([*body, *other]) | added
+        after = read_after(self.function, self.node)
+        given, passed = sorted((bound & after) | changed), sorted(bound | changed)
+        if changed & bound:
             raise NoScanError
-        result = ast.Return(_tuple(given, ast.Load()))
-        seen = self.seen(body, other, passed)
-        then = self.function_of("then", [*passed, *seen], [*body, result])
-        otherwise = self.function_of("else", [*passed, *seen], [*other, copy.deepcopy(result)])
-        held = [self.name(f"new_{name}") if name in written else name for name in given]
-        taken = ast.Assign([_tuple(held, ast.Store())], self.call(passed, seen))
-        back = [
-            ast.parse(f"{name} = {MODULE}.written({name}, {self.name(f'new_{name}')})").body[0]
-            for name in sorted(written)
-        ]
-        return [then, otherwise, taken, *_bare(back)]
+        kept = [self.name(f"attribute_{i}") for i in range(len(paths))]
+        restored = _parsed("".join(f"{path} = {name}\n" for path, name in zip(paths, kept, strict=True)))
+        result = _parsed(f"{self.name('result')} = {_listed([*given, *paths])}")
+        given_back = ast.Return(ast.Name(self.name("result"), ast.Load()))
 
-    def seen(self, body: list[ast.stmt], other: list[ast.stmt], passed: Sequence[str]) -> list[str]:
-        """The names that the branches only read, and that have a value by then: among them may be sizes."""
-        read = (loaded(body) | loaded(other)) - stored(body) - stored(other) - set(passed)
-        return sorted(read & bound_before(self.function, self.node))
+        def ended(branch: list[ast.stmt]) -> list[ast.stmt]:
+            whole = [*branch, *copy.deepcopy(result)]
+            tried: list[ast.stmt] = [ast.Try(whole, [], [], copy.deepcopy(restored))] if restored else whole
+            return [*tried, copy.deepcopy(given_back)]
 
-    def call(self, names: Sequence[str], seen: Sequence[str]) -> ast.expr:
+        then = self.function_of("then", passed, ended(body))
+        otherwise = self.function_of("else", passed, ended(other))
+        then.unset = set(passed) - self.arguments  # type: ignore[attr-defined]  # read by `names_given`
+        news = [self.name(f"new_{i}") for i in range(len(paths))]
+        held = [self.name(f"new_{name}") if name in changed else name for name in given]
+        taken = ast.Assign([_tuple([*held, *news], ast.Store())], self.call(passed))
+        back = [f"{name} = {MODULE}.written({name}, {self.name(f'new_{name}')})" for name in sorted(changed)]
+        back += [f"{path} = {MODULE}.state({path}, {new})" for path, new in zip(paths, news, strict=True)]
+        before = _parsed("".join(f"{name} = {path}\n" for path, name in zip(paths, kept, strict=True)))
+        return [*before, then, otherwise, taken, *_parsed("\n".join(back))]
+
+    def call(self, names: Sequence[str]) -> ast.expr:
         arguments: list[ast.expr] = [ast.Name(self.name(each), ast.Load()) for each in ("then", "else")]
-        held = [_tuple(each, ast.Load()) for each in (names, seen)]
-        return ast.Call(_step("chosen"), [self.test(), *arguments, *held], [])
+        return ast.Call(_step("chosen"), [self.test(), *arguments, _tuple(names, ast.Load())], [])
 
     def function_of(self, kind: str, names: Sequence[str], body: Sequence[ast.stmt]) -> ast.FunctionDef:
-        (made,) = _bare(ast.parse(f"def {self.name(kind)}({', '.join(names)}):\n    pass").body)
-        assert isinstance(made, ast.FunctionDef)
-        made.body = list(body)
-        return made
+        return _function(self.name(kind), names, body)
 
     def name(self, kind: str) -> str:
         return f"_if_{self.number}_{kind}"
 
     def test(self) -> ast.expr:
         return _Tests().visit(copy.deepcopy(self.node.test))
+
+
+class _Repeating:
+    """One `while`: its test and its turns as functions of the names that they change."""
+
+    def __init__(self, function: ast.FunctionDef, node: ast.While, number: int) -> None:
+        self.function, self.node, self.name = function, node, f"_while_{number}"
+
+    def statements(self) -> list[ast.stmt]:
+        node, body = self.node, [each for each in self.node.body if not getattr(each, "plain_only", False)]
+        check(body)
+        if node.orelse or attributes(body):
+            raise NoScanError
+        added = added_to(body)
+        changed, bound = written(body) | added, stored(body) - added
+        if changed & bound:
+            raise NoScanError
+        first = read_first(body) | loaded([node.test])
+        carried = sorted((bound & (first | read_after(self.function, node))) | changed)
+        arguments = {each.arg for each in ast.walk(self.function.args) if isinstance(each, ast.arg)}
+        test = _function(f"{self.name}_test", carried, [ast.Return(_Tests().visit(copy.deepcopy(node.test)))])
+        turn = _function(f"{self.name}_turn", carried, [*body, ast.Return(_tuple(carried, ast.Load()))])
+        turn.unset = set(carried) - arguments  # type: ignore[attr-defined]  # read by `names_given`
+        held = [f"{self.name}_new_{name}" if name in changed else name for name in carried]
+        (taken,) = _parsed(f"{_listed(held)} = {MODULE}.repeated({test.name}, {turn.name}, {_listed(carried)})")
+        back = [f"{name} = {MODULE}.written({name}, {self.name}_new_{name})" for name in sorted(changed)]
+        return [test, turn, taken, *_parsed("\n".join(back))]
+
+
+def _function(name: str, arguments: Sequence[str], body: Sequence[ast.stmt]) -> ast.FunctionDef:
+    (made,) = _parsed(f"def {name}({', '.join(arguments)}):\n    pass")
+    assert isinstance(made, ast.FunctionDef)
+    made.body = list(body)
+    return made
+
+
+def _parsed(text: str) -> list[ast.stmt]:
+    return _bare(ast.parse(text).body)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"({''.join(f'{name}, ' for name in names)})"
 
 
 class _Tests(ast.NodeTransformer):
@@ -217,62 +258,6 @@ class _Tests(ast.NodeTransformer):
         self.generic_visit(node)
         plain = isinstance(node.func, ast.Name) and node.func.id == "bool" and len(node.args) == 1
         return node.args[0] if plain else node
-
-
-def _check(body: Sequence[ast.stmt]) -> None:
-    """Raises NoScanError where a branch does what cannot be undone if the other one is taken."""
-    for node in (each for top in body for each in _unmade(top)):
-        if isinstance(node, (*FORBIDDEN, ast.Return, ast.Raise)):
-            raise NoScanError
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            raise NoScanError
-        if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant) and not _in_place(node):
-            raise NoScanError
-
-
-def _unmade(node: ast.AST) -> Iterator[ast.AST]:
-    """The node with all in it, other than functions that stand for branches: they were looked at before."""
-    if isinstance(node, ast.FunctionDef) and node.name.startswith("_if_"):
-        return
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from _unmade(child)
-
-
-def _written(body: Sequence[ast.stmt]) -> set[str]:
-    """The names of tensors that the statements write to: `x[i] = y`, `x += y`, `x.add_(y)`."""
-    found: set[str] = set()
-    for node in (each for top in body for each in ast.walk(top)):
-        target = node.value if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) else _in_place(node)
-        if target is None:
-            continue
-        if not isinstance(target, ast.Name):
-            raise NoScanError
-        found.add(target.id)
-    return found - {name for name in found if name in stored(body)}
-
-
-def _added_to(body: Sequence[ast.stmt]) -> set[str]:
-    """The names to which the statements only add, as `x += y` does, which writes to a tensor."""
-    nodes = [node for top in body for node in ast.walk(top)]
-    added = [node.target.id for node in nodes if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)]
-    back = [node for node in nodes if isinstance(node, ast.Assign) and _is_written_back(node.value)]
-    added += [name.id for node in back for name in node.targets if isinstance(name, ast.Name)]
-    bound = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    return {name for name in added if added.count(name) == bound.count(name)}
-
-
-def _is_written_back(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and ast.unparse(value.func) == f"{MODULE}.written"
-
-
-def _in_place(node: ast.AST) -> ast.expr | None:
-    """What `x.add_(y)` writes to."""
-    call = node.value if isinstance(node, ast.Expr) else None
-    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-        name = call.func.attr
-        return call.func.value if name.endswith("_") and not name.endswith("__") else None
-    return None
 
 
 def _bare(nodes: list[ast.stmt]) -> list[ast.stmt]:

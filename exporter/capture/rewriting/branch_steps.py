@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import SymBool, SymInt, Tensor
-from torch.fx.experimental.symbolic_shapes import (
-    GuardOnDataDependentSymNode,
-    free_unbacked_symbols,
-    statically_known_true,
-)
+from torch import SymBool, SymFloat, SymInt, Tensor
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
+from exporter.capture.rewriting import merging
+from exporter.capture.rewriting.lifting import is_rehearsal, lifted, read_by
+from exporter.capture.rewriting.merging import LoopError, form_of
+
+KINDS: Mapping[str, str] = {
+    "Mult": "mul",
+    "Div": "truediv",
+    "BitOr": "or_",
+    "BitAnd": "and_",
+    "BitXor": "xor",
+    "MatMult": "matmul",
+}
+"""Operators of Python by the names of their nodes, where these differ in more than case."""
+
 Branch = Callable[..., Any]
+UNSET = merging.UNSET
 
 
 def depends_on_data(test: Any) -> bool:
@@ -49,24 +61,12 @@ def refused(test: Any) -> Any:
     return False if depends_on_data(test) else test
 
 
-def chosen(test: Any, then: Branch, other: Branch, values: tuple[Any, ...], seen: tuple[Any, ...]) -> Any:
-    """What the branch that is taken gives for the values and for what it only reads; neither branch changes them."""
+def chosen(test: Any, then: Branch, other: Branch, values: tuple[Any, ...]) -> Any:
+    """What the branch that is taken gives for the values; neither branch changes them."""
     if not depends_on_data(test):
-        return then(*values, *seen) if test else other(*values, *seen)
-    predicate = _predicate(test) if isinstance(test, Tensor) else test
-    held = _Held.of((*values, *seen))
-    own = len(values)
-
-    def taken() -> Any:
-        given = held.values()
-        return _owned(then(*_owned(given[:own]), *given[own:]))
-
-    def left() -> Any:
-        given = held.values()
-        return _owned(other(*_owned(given[:own]), *given[own:]))
-
+        return then(*values) if test else other(*values)
     try:
-        return torch.cond(predicate, taken, left, ())
+        return _cond(test, then, other, values)
     except Exception:
         if isinstance(test, Tensor):
             raise
@@ -76,46 +76,53 @@ def chosen(test: Any, then: Branch, other: Branch, values: tuple[Any, ...], seen
             taking = None
         if taking is None:
             raise
-    return then(*values, *seen) if taking else other(*values, *seen)
+    return then(*values) if taking else other(*values)
 
 
-class _Held:
-    """Values with a tensor for each number that depends on data, since PyTorch lets a branch read no such number.
+def _cond(test: Any, then: Branch, other: Branch, values: tuple[Any, ...]) -> Any:
+    leaves, spec = pytree.tree_flatten(values)
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+    given = [leaves[i] for i in places]
 
-    A size becomes one of a tensor, which keeps what is known about it; any other number the content of one. To a branch
-    all sizes are new ones: it is told of those that are the same.
-    """
+    def on_copies(branch: Branch) -> Callable[..., Any]:
+        def run(*tensors: Tensor) -> Any:
+            own = {place: tensor.clone() for place, tensor in zip(places, tensors, strict=True)}
+            return branch(*pytree.tree_unflatten([own.get(i, leaf) for i, leaf in enumerate(leaves)], spec))
 
-    def __init__(self, held: list[Any], sizes: list[int], contents: list[int], same: list[tuple[int, int, int]]):
-        self.held, self.sizes, self.contents, self.same = held, sizes, contents, same
+        return run
 
-    @staticmethod
-    def of(values: tuple[Any, ...]) -> _Held:
-        numbers = [i for i, each in enumerate(values) if isinstance(each, SymInt) and free_unbacked_symbols(each)]
-        sizes = [i for i in numbers if statically_known_true(values[i] >= 0)]
-        contents = [i for i in numbers if i not in sizes]
-        held = list(values)
-        for i in numbers:
-            held[i] = torch.empty(values[i], 0) if i in sizes else torch.scalar_tensor(values[i], dtype=torch.int64)
-        shapes = [each.shape if isinstance(each, Tensor) else () for each in values]
-        same = [
-            (i, j, axis)
-            for i in sizes
-            for j, shape in enumerate(shapes)
-            for axis, size in enumerate(shape)
-            if isinstance(size, SymInt) and statically_known_true(size == values[i])
-        ]
-        return _Held(held, sizes, contents, same)
+    ways = on_copies(then), on_copies(other)
+    results, outside = read_by(ways, given)
+    form = form_of(*results)
+    if is_rehearsal():
+        return form.value(form.tensors(results[0]))
+    bodies = [lifted(lambda *tensors, way=way: form.tensors(way(*tensors)), given, outside) for way in ways]
+    return form.value(torch.ops.higher_order.cond(_predicate(test), *bodies, (*given, *outside.values)))
 
-    def values(self) -> list[Any]:
-        given = list(self.held)
-        for i, j, axis in self.same:
-            torch._check(given[i].shape[0] == given[j].shape[axis])
-        for i in self.sizes:
-            given[i] = given[i].shape[0]
-        for i in self.contents:
-            given[i] = given[i].item()
-        return given
+
+def repeated(test: Branch, body: Branch, values: tuple[Any, ...]) -> Any:
+    """What the values are once the test fails; the body gives their next ones. Known turns are taken one by one."""
+    while not depends_on_data(going := test(*values)):
+        if not going:
+            return values
+        values = body(*values)
+    (after,), _ = read_by([lambda: body(*pytree.tree_map_only(Tensor, torch.clone, values))], ())
+    form = form_of(values, after, changing=True)
+    start = form.tensors(values)
+    if is_rehearsal():
+        return form.value(start)
+
+    def goes_on(*tensors: Tensor) -> list[Tensor]:
+        return [_predicate(test(*form.value(tensors)))]
+
+    def turn(*tensors: Tensor) -> list[Tensor]:
+        return form.tensors(body(*form.value([tensor.clone() for tensor in tensors])))
+
+    _, outside = read_by((goes_on, turn), start)
+    again, turned = (lifted(each, start, outside) for each in (goes_on, turn))
+    return form.value(
+        torch.ops.higher_order.while_loop(lambda *inputs: again(*inputs)[0], turned, tuple(start), outside.values)
+    )
 
 
 def written(before: Any, after: Any) -> Any:
@@ -125,12 +132,21 @@ def written(before: Any, after: Any) -> Any:
     return after
 
 
+def state(before: Any, after: Any) -> Any:
+    """What a branch has set an attribute to. Where that depends on data, it was a tensor before."""
+    if isinstance(after, (Tensor, SymInt, SymFloat, SymBool)) and not isinstance(before, Tensor):
+        raise LoopError("a branch that sets an attribute to something other than a tensor")
+    return after
+
+
+def added(before: Any, kind: str, value: Any) -> Any:
+    """`before += value`, where `before` is an attribute. `kind` is the name of the operator's node: "Add"."""
+    function = getattr(operator, KINDS.get(kind, kind.lower()))
+    result = function(before, value)
+    return result.to(before.dtype) if isinstance(before, Tensor) else result
+
+
 def _predicate(test: Any) -> Tensor:
     if isinstance(test, Tensor):
         return test.reshape(()).bool()
     return torch.scalar_tensor(test, dtype=torch.bool)
-
-
-def _owned(tree: Any) -> Any:
-    """Copies, since what a branch gives may alias nothing, and what it takes may not change."""
-    return pytree.tree_map_only(Tensor, lambda x: x.clone(), tree)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from exporter.capture.rewriting.kept_calls import MODULE, NAMES
+from exporter.capture.rewriting.loop_heads import STEPS, expression
 from exporter.capture.rewriting.loop_names import SCOPES
 
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)
@@ -87,3 +88,40 @@ class _Instead(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> ast.AST:
         return self.new if node is self.old else self.generic_visit(node)
+
+
+def lists_known(function: ast.FunctionDef, names: set[str]) -> None:
+    """Lists of these names, to which loops append, become such as know what that is, and `len` what can tell it."""
+    _Lists(names).visit(function)
+
+
+class _Lists(ast.NodeTransformer):
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        self.generic_visit(node)
+        for target in node.targets:
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = zip(target.elts, node.value.elts, strict=False)
+                node.value.elts = [self.known(name, value) for name, value in pairs]
+            else:
+                node.value = self.known(target, node.value)
+        return node
+
+    def known(self, target: ast.expr, value: ast.expr) -> ast.expr:
+        if not isinstance(target, ast.Name) or target.id not in self.names or not isinstance(value, ast.List):
+            return value
+        kind = expression(f"{STEPS}.Filled")
+        for each in ast.walk(kind):
+            ast.copy_location(each, value)
+        return ast.copy_location(ast.Call(kind, [value], []), value)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.func, ast.Name) or node.func.id != "len" or len(node.args) != 1:
+            return node
+        size = expression(f"{STEPS}.size")
+        for each in ast.walk(size):
+            ast.copy_location(each, node)
+        return ast.copy_location(ast.Call(size, [node.args[0], ast.copy_location(ast.Constant(0), node)], []), node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 STEPS = "_loop_steps"
 """The name of the module `loop_steps` in a rewritten function."""
@@ -29,10 +29,16 @@ class Header:
     """Values that the head needs more than once."""
     first: list[ast.stmt]
     """What the body begins with."""
+    is_backwards: bool = False
 
 
 def header_of(loop: ast.For, number: int) -> Header:
     called = _called(loop.iter)
+    if called == "reversed":
+        (source,) = _arguments(loop.iter)
+        header = header_of(ast.For(loop.target, source, [], []), number)
+        plain = header.plain if _called(source) == "range" else ast.Call(expression("reversed"), [header.plain], [])
+        return replace(header, plain=plain, is_backwards=not header.is_backwards)
     if called == "range":
         if not isinstance(loop.target, ast.Name):
             raise NoScanError

@@ -5,7 +5,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+OURS = ("_if_", "_while_")
+"""What functions begin with that stand for branches and turns."""
+
 SCOPES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """The function with all in it, other than what functions within it hold; those themselves are among it."""
+    yield function
+    for node in ast.iter_child_nodes(function):
+        yield from (
+            [node] if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) else own_nodes(node)
+        )
 
 
 def stored(nodes: Sequence[ast.AST]) -> set[str]:
@@ -14,7 +26,7 @@ def stored(nodes: Sequence[ast.AST]) -> set[str]:
     for node in _outside_scopes(nodes):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
-        elif isinstance(node, ast.FunctionDef):
+        elif isinstance(node, ast.FunctionDef) and not node.name.startswith(OURS):
             found.add(node.name)
     return found
 
@@ -75,50 +87,33 @@ def _added_to(node: ast.stmt) -> set[str]:
     return {node.target.id} if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) else set()
 
 
-def read_after(function: ast.FunctionDef, loop: ast.For) -> set[str]:
-    """The names whose value at the end of the loop the rest of the function may read."""
-    loops = [node for node in ast.walk(function) if isinstance(node, (ast.For, ast.While)) and node is not loop]
-    if any(_holds(node, loop) for node in loops):
-        rest = [node for node in ast.walk(function) if isinstance(node, ast.Name) and not _holds(loop, node)]
-        return {node.id for node in rest if isinstance(node.ctx, ast.Load)}
+def read_after(function: ast.FunctionDef, statement: ast.stmt) -> set[str]:
+    """The names whose value at the end of the statement the rest of the function may read, or a further turn of it."""
     found: set[str] = set()
     bound: set[str] = set()
-    for block in _following(function.body, loop):
+    for block, runs in _following(function.body, statement):
         exposed, now = _flow(block, bound)
         found |= exposed
-        bound = now
+        bound = now if runs else bound
     return found
 
 
-def bound_before(function: ast.FunctionDef, statement: ast.stmt) -> set[str]:
-    """The names of the function that have a value for certain when it comes to a statement."""
-    bound = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
-    body = function.body
-    while True:
-        position = next(i for i, node in enumerate(body) if node is statement or _holds(node, statement))
-        bound = _flow(body[:position], bound)[1]
-        node = body[position]
-        if node is statement:
-            return bound
-        if isinstance(node, (ast.For, ast.With)):
-            bound |= stored([node.target] if isinstance(node, ast.For) else node.items)
-        blocks = [getattr(node, name, []) for name in ("body", "orelse", "finalbody", "handlers", "cases")]
-        inner = [each for block in blocks for each in block if each is statement or _holds(each, statement)]
-        body = [*inner] if not isinstance(inner[0], ast.stmt) else next(b for b in blocks if inner[0] in b)
-
-
-def _following(body: list[ast.stmt], loop: ast.For) -> Iterator[list[ast.stmt]]:
-    """The statements after the loop, block by block, innermost first."""
+def _following(body: list[ast.stmt], statement: ast.stmt) -> Iterator[tuple[list[ast.stmt], bool]]:
+    """The statements that come after, block by block, innermost first, and whether all of them run for certain."""
     for position, node in enumerate(body):
-        if node is loop:
-            yield body[position + 1 :]
+        rest = body[position + 1 :]
+        runs = not any(isinstance(each, (ast.Break, ast.Continue)) for top in rest for each in ast.walk(top))
+        if node is statement:
+            yield rest, runs
             return
-        if _holds(node, loop):
+        if _holds(node, statement):
             for name in ("body", "orelse", "finalbody", "handlers"):
                 inner = [each for each in getattr(node, name, []) if isinstance(each, ast.stmt)]
-                if any(each is loop or _holds(each, loop) for each in inner):
-                    yield from _following(inner, loop)
-            yield body[position + 1 :]
+                if any(each is statement or _holds(each, statement) for each in inner):
+                    yield from _following(inner, statement)
+            if isinstance(node, (ast.For, ast.While)):
+                yield [node], False
+            yield rest, runs
             return
 
 

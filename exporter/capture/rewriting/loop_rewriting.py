@@ -21,10 +21,12 @@ import copy
 from collections.abc import Sequence
 from types import CodeType
 
-from exporter.capture.rewriting.branch_rewriting import branches_at, branches_kept
-from exporter.capture.rewriting.call_rewriting import calls_kept, comprehensions_as_loops
+from exporter.capture.rewriting.branch_rewriting import branches_at, branches_kept, choices_kept, names_given
+from exporter.capture.rewriting.call_rewriting import calls_kept, comprehensions_as_loops, lists_known
+from exporter.capture.rewriting.effects import MODULE
+from exporter.capture.rewriting.jumps import jumps_removed, returns_last
 from exporter.capture.rewriting.loop_heads import STEPS, NoScanError, expression, header_of
-from exporter.capture.rewriting.loop_names import loaded, read_after, read_first, stored
+from exporter.capture.rewriting.loop_names import OURS, loaded, own_nodes, read_after, read_first, stored
 
 FORBIDDEN = (
     ast.Break,
@@ -62,21 +64,38 @@ def rewritten(source: str, code: CodeType, lines: set[int], calls: bool = True) 
     if not isinstance(function, ast.FunctionDef) or _has_private_names(function):
         return None
     ast.increment_lineno(tree, code.co_firstlineno - 2)
+    inner = [node for node in ast.walk(function) if isinstance(node, ast.FunctionDef)]
+    function.decorator_list = []
+    changed = [_kept(each, lines, calls) for each in reversed(inner)]
+    return _code_of(function, code) if any(changed) else None
+
+
+def _kept(function: ast.FunctionDef, lines: set[int], calls: bool) -> bool:
+    """Rewrites what stands at these lines of the function itself, not of functions in it. Whether there was something.
+
+    Branches come before the loops around them, which then hold what stands for them.
+    """
     comprehensions_as_loops(function, lines)
-    branches = branches_at(function, lines)
-    loops = [node for node in ast.walk(function) if isinstance(node, ast.For) and _is_at(node, lines)]
+    jumps_removed(function, lines, MODULE)
+    function.body = returns_last(function.body, lines)
+    choices = choices_kept(function, lines)
+    branches = branches_kept(function, branches_at(function, lines))
+    loops = [node for node in own_nodes(function) if isinstance(node, ast.For) and _is_at(node, lines)]
     replaced: dict[ast.For, list[ast.stmt]] = {}
+    filled: set[str] = set()
     for number, loop in enumerate(loops):
         try:
-            replaced[loop] = _Rewriting(function, loop, number).statements()
+            rewriting = _Rewriting(function, loop, number)
+            replaced[loop] = rewriting.statements()
         except NoScanError:
             continue
-    function.decorator_list = []
+        filled |= rewriting.filled
+    if branches or choices or replaced:
+        names_given(function)
     _Replace(replaced).visit(function)
-    changed = [bool(replaced), branches_kept(function, branches), calls and calls_kept(function, lines)]
-    if not any(changed):
-        return None
-    return _code_of(function, code)
+    if replaced:
+        lists_known(function, filled)
+    return any([bool(replaced), branches, choices, calls and calls_kept(function, lines)])
 
 
 def _is_at(loop: ast.For, lines: set[int]) -> bool:
@@ -92,7 +111,8 @@ def _has_private_names(function: ast.FunctionDef) -> bool:
 def _code_of(function: ast.FunctionDef, code: CodeType) -> CodeType | None:
     """The compiled function, as one that has the same free variables as the original."""
     outer = ast.parse(f"def _outer({', '.join(code.co_freevars)}):\n    pass")
-    outer.body[0].body = [function]  # type: ignore[attr-defined]  # a function was parsed
+    known = [] if function.name in code.co_freevars else [ast.Global([function.name])]  # one that calls itself
+    outer.body[0].body = [*known, function]  # type: ignore[attr-defined]  # a function was parsed
     ast.fix_missing_locations(outer)
     whole = compile(outer, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
     inner = next(each for each in whole.co_consts if isinstance(each, CodeType))
@@ -120,12 +140,13 @@ class _Rewriting:
         self.loop, self.number = loop, number
         self.header = header_of(loop, number)
         self.index = self.header.index
-        self.source = [*self.header.first, *loop.body]
+        self.source = [*self.header.first, *(node for node in loop.body if not getattr(node, "plain_only", False))]
         self.after = read_after(function, loop)
         self.bound = stored(self.source)
         self.check()
         self.rows: list[tuple[ast.expr, ast.expr]] = []
         self.given: list[tuple[str, ast.stmt]] = []  # name of what a turn gives, what is done with it afterwards
+        self.filled: set[str] = set()  # names of lists that it appends to
         self.changed: dict[str, str] = {}  # tensors that each turn changes one row of, and what the row is called
         body = [self.turned(copy.deepcopy(node)) for node in self.source]
         copies = [ast.parse(f"{row} = {row}.clone()").body[0] for row in self.changed.values()]
@@ -135,10 +156,13 @@ class _Rewriting:
         self.carried = sorted(first)
 
     def check(self) -> None:
-        for node in (each for top in self.source for each in ast.walk(top)):
+        for node in own_nodes(ast.Module(self.source, [])):
             if isinstance(node, FORBIDDEN):
                 raise NoScanError
-            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        for node in (each for top in self.source for each in ast.walk(top)):
+            if isinstance(node, (ast.Nonlocal, ast.Global)) or (
+                isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+            ):
                 raise NoScanError
         if self.loop.orelse or self.index in self.bound or self.index in self.after:
             raise NoScanError
@@ -148,6 +172,8 @@ class _Rewriting:
         if isinstance(node, ast.If):
             node.body = [self.turned(each) for each in node.body]
             node.orelse = [self.turned(each) for each in node.orelse]
+            return node
+        if isinstance(node, ast.FunctionDef) and node.name.startswith(OURS):
             return node
         if isinstance(node, ast.Expr):
             return self.appended(node)
@@ -171,7 +197,8 @@ class _Rewriting:
         if not isinstance(held, ast.Name) or held.id in self.bound or self.uses(held.id) != 1 or len(call.args) != 1:
             raise NoScanError
         name = self.name("out", len(self.given))
-        self.given.append((name, _statement(f"{held.id}.append({STEPS}.Many({name}))")))
+        self.filled.add(held.id)
+        self.given.append((name, _statement(f"{STEPS}.append({held.id}, {name})")))
         return self.assigned(node, name, call.args[0])
 
     def written(self, node: ast.Assign) -> ast.stmt:
@@ -282,9 +309,11 @@ class _Rewriting:
         scaffold[1:1] = self.header.before
         head, branch = scaffold[-2], scaffold[-1]
         assert isinstance(head, ast.Assign)
-        assert isinstance(head.value, ast.Call)
+        assert isinstance(head.value, ast.Call)  # of Turns.of
         assert isinstance(branch, ast.If)
         head.value.args = [copy.deepcopy(each) for each in self.header.turns]
+        if self.header.is_backwards:
+            head.value = ast.Attribute(head.value, "backwards", ast.Load())
         inner, run = branch.body[0], branch.body[1]
         assert isinstance(inner, ast.FunctionDef)
         assert isinstance(run, ast.Assign)

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
-from torch._higher_order_ops.scan import scan
-from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 from torch.utils import _pytree as pytree
+
+from exporter.capture.rewriting.filled import Filled
+from exporter.capture.rewriting.lifting import is_rehearsal, lifted, read_by
+from exporter.capture.rewriting.merging import LoopError, form_of
+
+scan_module: Any = importlib.import_module("torch._higher_order_ops.scan")  # a function of the same name hides it
 
 INDEX = object()
 """Stands in an index for the loop's variable."""
 
 Index = tuple[Any, ...]
 Step = Callable[[Tensor, Any, Sequence[Tensor]], tuple[Any, Sequence[Tensor]]]
-
-
-class LoopError(Exception):
-    """A loop that is no scan after all. The capture goes on without it, as if the loop had not been looked at."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,14 @@ class Turns:
 
     @staticmethod
     def of(first: Any, stop: Any = None, step: Any = 1) -> Turns:
-        """Takes what `range` takes."""
-        return Turns(0, first, 1) if stop is None else Turns(first, stop, step)
+        """Takes what `range` takes. A number that data tells may be negative, and Python then takes no turn."""
+        start, stop = (0, first) if stop is None else (first, stop)
+        if free_unbacked_symbols(stop - start):
+            ahead = torch.scalar_tensor(stop - start if step > 0 else start - stop, dtype=torch.int64)
+            count: Any = ahead.clamp(min=0).item()
+            torch._check(count >= 0)
+            stop = start + count if step > 0 else start - count
+        return Turns(start, stop, step)
 
     @property
     def symbolic(self) -> bool:
@@ -47,6 +56,12 @@ class Turns:
         return range(self.start, self.stop, self.step)
 
     @property
+    def backwards(self) -> Turns:
+        """The same turns, the last one first."""
+        low, high = self.bounds
+        return Turns(high - 1, low - 1, -1) if self.step == 1 else Turns(low, high, 1)
+
+    @property
     def bounds(self) -> tuple[Any, Any]:
         """The first index and one more than the last, in ascending order."""
         if self.step == 1:
@@ -55,11 +70,19 @@ class Turns:
             return self.stop + 1, self.start + 1
         raise LoopError("a loop over a dynamic size in steps of other than one")
 
+    def numbers(self, device: torch.device | None) -> Tensor:
+        """The values of the loop's variable."""
+        start, stop = self.bounds
+        numbers = torch.arange(start, stop, device=device)
+        return numbers.flip(0) if self.step == -1 else numbers
+
 
 def size(value: Any, axis: int) -> Any:
     """The number of elements along an axis, symbolic where it is; of anything that is no tensor, its length."""
     value = held(value)
     if isinstance(value, Ragged):
+        return value.count
+    if isinstance(value, Filled):
         return value.count
     return value.shape[axis] if isinstance(value, Tensor) else len(value)
 
@@ -71,20 +94,33 @@ def scanned(step: Step, turns: Turns, carried: Any, rows: Sequence[Tensor]) -> t
     """
     if any(isinstance(each, Ragged) for each in rows):
         return _each(step, carried, rows)
-    if not all(isinstance(leaf, Tensor) for leaf in pytree.tree_leaves(carried)):
-        raise LoopError("a loop over a dynamic size that carries something other than tensors")
-    start, stop = turns.bounds
-    numbers = torch.arange(start, stop, device=rows[0].device if rows else None)
-    if turns.step == -1:
-        numbers = numbers.flip(0)
-    unused = torch.zeros((), device=numbers.device)  # a scan wants to carry something
+    numbers = turns.numbers(rows[0].device if rows else None)
+    xs = [numbers, *rows]
+    samples = [_slice(x) for x in xs]
+    ((after, _),), _ = read_by([lambda: step(samples[0], _owned(carried), samples[1:])], ())
+    form = form_of(carried, after, changing=True)
+    held = form.tensors(carried)
+    init = held or [torch.zeros((), device=numbers.device)]  # a scan wants to carry something
+    count = len(init)
 
-    def turn(state: Any, xs: Any) -> Any:
-        new, given = step(xs[0], state[1], xs[1])
-        return (state[0].clone(), _owned(new)), [each.clone() for each in given]
+    def turn(*tensors: Tensor) -> list[Tensor]:
+        state = form.value([each.clone() for each in tensors[: len(held)]])
+        new, given = step(tensors[count], state, tensors[count + 1 :])
+        if not all(isinstance(each, Tensor) for each in given):
+            raise LoopError("a loop over a dynamic size that gives other things than tensors")
+        return [*(form.tensors(new) or [tensors[0].clone()]), *(each.clone() for each in given)]
 
-    (_, final), given = scan(turn, (unused, _owned(carried)), (numbers, list(rows)))
-    return final, given
+    (sample,), outside = read_by([turn], [*init, *samples])
+    if is_rehearsal():
+        return form.value(held), [each.expand(numbers.shape[0], *each.shape) for each in sample[count:]]
+    with mock.patch.object(scan_module, "first_slice_copy", _slice):  # which asks whether there is one
+        results = scan_module.scan_op(lifted(turn, [*init, *samples], outside), init, xs, outside.values)
+    return form.value(results[: len(held)]), list(results[count:])
+
+
+def _slice(x: Tensor, dim: int = 0) -> Tensor:
+    """Like an element along the axis, of which there may be none."""
+    return x.new_empty([size for axis, size in enumerate(x.shape) if axis != dim])
 
 
 def _each(step: Step, carried: Any, rows: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -111,6 +147,8 @@ def rows(value: Any, index: Index, turns: Turns) -> Tensor:
         raise LoopError("a loop over a dynamic size that reads something other than tensors")
     axis = _axis(value.dim(), index)
     start, stop = turns.bounds
+    if free_unbacked_symbols(stop - start):
+        return value.index_select(axis, turns.numbers(value.device)).movedim(axis, 0)
     moved = value.movedim(axis, 0)
     if not _whole(value, axis, turns):
         moved = moved[start:stop]
@@ -156,6 +194,8 @@ class Many:
     elements; whatever else is done with it ends the attempt.
     """
 
+    stands_for_many = True
+
     def __init__(self, stacked: Any) -> None:
         self.stacked = stacked
 
@@ -165,6 +205,13 @@ class Many:
         if joined is None:
             raise LoopError(f"{func} of a list that a loop over a dynamic size fills")
         return joined(*args, **(kwargs or {}))
+
+
+def append(target: Any, given: Any) -> None:
+    """`target.append(...)` of all turns. Only a list of the rewritten function itself knows what it then holds."""
+    if not isinstance(target, Filled):
+        raise LoopError("a loop over a dynamic size that fills a list which was made elsewhere")
+    list.append(target, Many(given))
 
 
 class Elements(list[Many]):
@@ -179,6 +226,9 @@ class Elements(list[Many]):
 
 def held(value: Any) -> Any:
     """What a list of as many elements as a dynamic size has was made of; other values as they are."""
+    if isinstance(value, Filled) and value.is_dynamic:
+        only = list.__getitem__(value, 0) if list.__len__(value) == 1 else None
+        return only.stacked if isinstance(only, Many) else value.joined()
     if not isinstance(value, Elements):
         return value
     if list.__len__(value) != 1:
@@ -214,7 +264,7 @@ UNKNOWN = object()
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
     """`torch.stack` of a list with a Many in it."""
-    tensors = list.copy(tensors) if isinstance(tensors, list) else tensors
+    tensors = [*list.__iter__(tensors)] if isinstance(tensors, list) else tensors
     if any(isinstance(each, Many) and isinstance(each.stacked, Ragged) for each in tensors):
         raise LoopError("a stack of parts of different sizes")
     rank = max(each.stacked.dim() if isinstance(each, Many) else each.dim() + 1 for each in tensors)
@@ -224,7 +274,7 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
     """`torch.cat` of a list with a Many in it."""
-    tensors = list.copy(tensors) if isinstance(tensors, list) else tensors
+    tensors = [*list.__iter__(tensors)] if isinstance(tensors, list) else tensors
     whole = [_merged(each.stacked, dim) if isinstance(each, Many) else each for each in tensors]
     return whole[0] if len(whole) == 1 else torch.cat(whole, dim)
 

@@ -23,6 +23,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from exporter.capture.faults import is_our_fault
 from exporter.capture.rewriting.loop_rewriting import rewritten
+from exporter.capture.rewriting.merging import LoopError
 
 T = TypeVar("T")
 
@@ -54,7 +55,7 @@ def keeping_loops(attempt: Callable[[], T], overcome: list[Exception]) -> T:
     errors = [result.error] if result.error is not None else []
     for _ in range(ATTEMPTS):
         originals = _originals(new)
-        for site in found:
+        for site in found | set(_around(found)):
             lines.setdefault(originals.get(site.code, site.code), set()).add(site.line)
         before, new = new, _rewritten(lines, calls)
         if new == before:
@@ -67,15 +68,25 @@ def keeping_loops(attempt: Callable[[], T], overcome: list[Exception]) -> T:
         if result.error is not None:
             errors.append(better.error)
         further = {(_originals(new).get(site.code, site.code), site.line) for site in found}
-        if result.error is not None and any(line not in lines.get(code, ()) for code, line in further):
+        refused = result.error is not None or any(_asking(better.error, LoopError))
+        if refused and any(line not in lines.get(code, ()) for code, line in further):
             continue  # it came farther than before
         if not calls:
             break
         calls, new = False, before
     if result.error is not None:
         raise result.error
-    overcome += [error for error in errors if any(_asking(error))]
+    overcome += [error for error in errors if any(_asking(error, GuardOnDataDependentSymNode))]
     return result.value  # type: ignore[return-value]  # without an error there is a value
+
+
+def _around(found: set[Site]) -> Iterator[Site]:
+    """The lines of functions within functions, as such of the outermost one: it makes them anew in each attempt."""
+    for site in found:
+        outer, inside, _ = site.code.co_qualname.partition(".<locals>")
+        for other in found if inside else ():
+            if (other.code.co_filename, other.code.co_qualname) == (site.code.co_filename, outer):
+                yield Site(other.code, site.line)
 
 
 def _originals(new: dict[CodeType, CodeType]) -> dict[CodeType, CodeType]:
@@ -95,12 +106,12 @@ def _noted(attempt: Callable[[], object]) -> tuple[_Outcome, set[Site]]:
         except Exception as error:  # raised again above, unless another attempt did better
             if is_our_fault(error):
                 raise
-            return _Outcome(error=error), found | set(_asking(error))
+            return _Outcome(error=error), found | set(_asking(error, GuardOnDataDependentSymNode, LoopError))
 
 
-def _asking(error: BaseException | None) -> Iterator[Site]:
-    """The lines of the model that asked for a truth or a number that only data can tell, as `if x.any()` does."""
-    while error is not None and not isinstance(error, GuardOnDataDependentSymNode):
+def _asking(error: BaseException | None, *kinds: type[Exception]) -> Iterator[Site]:
+    """The lines of the model that ended in such an error: `if x.any()` asks for what only data can tell."""
+    while error is not None and not isinstance(error, kinds):
         error = error.__cause__ or error.__context__
     for frame, number in traceback.walk_tb(error.__traceback__ if error is not None else None):
         if not frame.f_code.co_filename.startswith((_PYTORCH, _ROOM)):

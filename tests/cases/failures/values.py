@@ -96,8 +96,7 @@ class WhileOnValue(nn.Module):
 
 class LoopOverItem(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        steps = int(x.abs().sum())
-        for _ in range(steps):
+        for _ in range(int(x.abs().sum())):
             x = x + 1
         return x
 
@@ -246,7 +245,7 @@ CASES = (
     FailureCase("if in a function", "if", "FXP1002", "if «x.std() > 1e-6»:", HelperBranch, (X,)),
     FailureCase("if in an inner layer", "if", "FXP1002", "if «x.amax() > 3»:", InnerBranch, (X,)),
     FailureCase("while on a value", "while", "FXP1002", "while «x.norm() > 1»:", WhileOnValue, (X,)),
-    FailureCase("loop over an item", "loop", "FXP1002", "steps = «int(x.abs().sum())»", LoopOverItem, (X,)),
+    FailureCase("loop over an item", "loop", "FXP1002", "for _ in range(«int(x.abs().sum())»):", LoopOverItem, (X,)),
     FailureCase(
         "loop over a list", "tolist", "FXP1002", "sum(«range(counts[0])»)", LoopOverList, (X, torch.tensor([1, 2, 3]))
     ),

@@ -1,0 +1,193 @@
+"""Loops and branches that data decides on, with jumps, numbers and inner functions, against eager PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tests.running import assert_same, run_exported
+
+
+class Experts(nn.Module):
+    """A turn for each expert, which those without a word skip."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(4, 3)
+        self.experts = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights, selected = self.gate(x).softmax(-1).topk(2, -1)
+        out = torch.zeros_like(x)
+        mask = F.one_hot(selected, 3).permute(2, 1, 0)
+        for number, expert in enumerate(self.experts):
+            place, token = torch.where(mask[number])
+            if token.numel() == 0:
+                continue
+            out.index_add_(0, token, expert(x[token]) * weights[token, place, None])
+        return out
+
+
+class Converging(nn.Module):
+    """A `while` on a tensor and a count, and one on a number that a tensor holds."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        error, turns = x.abs().max(), 0
+        while error > 0.01 and turns < 10:
+            new = x * 0.5
+            error = (new - x).abs().max()
+            x = new
+            turns += 1
+        y = x + turns
+        while y.abs().max().item() > 0.1:
+            y = y * 0.5
+        return x, y
+
+
+class Leaving(nn.Module):
+    """Early exits: from a loop over layers, from one without an end of its own, and from the function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+            if x.abs().max() < 0.5:
+                break
+            x = x * 0.75
+        while True:
+            x = x * 0.5
+            if x.abs().max() < 0.3:
+                break
+        for turn in range(3):
+            x = x * 0.5
+            if x.sum() > 0:
+                return x + turn
+        return x - 1
+
+
+class Filtering(nn.Module):
+    """A branch and a skipped turn in a loop over a dynamic size, and a function that is made in each turn."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        h = x.new_zeros(x.shape[1])
+        for t in range(x.shape[0]):
+
+            def step(a: Tensor) -> Tensor:
+                return torch.tanh(a + x[t])  # noqa: B023  # it is called in its turn
+
+            if x[t].sum() > 0:
+                h = step(h)
+            else:
+                h = h * 0.5 - x[t]
+                h = h * h
+        total = torch.zeros(4)
+        for row in x:
+            if row[0] > 0:
+                continue
+            total = total + row
+        return h, total
+
+
+def nested(x: Tensor, depth: int) -> Tensor:
+    if depth == 0:
+        return torch.tanh(x)
+    if x.sum() > 0:
+        return nested(x - 0.5, depth - 1) * 2
+    return nested(x + 0.5, depth - 1) + 1
+
+
+class Deep(nn.Module):
+    """A function that calls itself in both branches."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nested(x, 2)
+
+
+class Chosen(nn.Module):
+    """A choice in a lambda, and one that divides by a number of data."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        choose = lambda a: a * 2 if a.sum() > 0 else a - 1  # noqa: E731  # it is what is tried
+        keep = x[:, 0] > 0
+        total, count = x[keep].sum(0), keep.sum().item()
+        return choose(x), total / count if count > 0 else total
+
+
+class Lagging(nn.Module):
+    """What a turn reads from the turn before."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h, out = x[0], [x[0]]
+        for t in range(1, x.shape[0]):
+            h = torch.tanh(h + x[t] * x[t - 1])
+            out.append(h)
+        return torch.stack(out)
+
+
+class Listed(nn.Module):
+    """Lists that loops fill: turned round in place and as a copy, counted, their last element, gone through again."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        h, out, back = x[0], [], []
+        for row in x:
+            h = torch.tanh(h + row)
+            out.append(h)
+        for t in reversed(range(x.shape[0])):
+            h = torch.tanh(h - x[t])
+            back.append(h)
+        back.reverse()
+        both = torch.cat([torch.stack(out), torch.stack(back)], -1)
+        return both, torch.stack(out[::-1]), torch.stack(out).sum(0) / len(out), out[-1] * 2
+
+
+class Numbered(nn.Module):
+    """As many turns as a tensor says, which may be none."""
+
+    def forward(self, x: Tensor, n: Tensor) -> Tensor:
+        for i in range(int(n)):
+            x = torch.tanh(x * 2 + i)
+        return x
+
+
+class Unrolled(nn.Module):
+    """As many turns as the longest row has steps."""
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        h, out = x.new_zeros(x.shape[0], 4), []
+        for t in range(int(lengths.max())):
+            h = torch.where((t < lengths).unsqueeze(1), torch.tanh(h + x[:, t]), h)
+            out.append(h)
+        return torch.stack(out, 1)
+
+
+X = torch.arange(12.0).reshape(3, 4).sin()
+ROWS = [(X,), (X.repeat(2, 1)[:5] - 2,), (X[:2] + 2,), (X * 0.001,)]
+STEPS = torch.arange(40.0).reshape(2, 5, 4).cos()
+
+MODELS = (Experts, Converging, Leaving, Filtering, Deep, Chosen, Lagging, Listed)
+
+CASES = {
+    **{make.__name__: (make, ROWS, {"x": {0: "n"}}) for make in MODELS},
+    "Numbered": (Numbered, [(X, torch.tensor(n)) for n in (3, 5, 0, -1, 1)], None),
+    "Unrolled": (
+        Unrolled,
+        [(STEPS, torch.tensor([2, 3])), (STEPS[:1], torch.tensor([5])), (STEPS, torch.tensor([1, 1]))],
+        {"x": {0: "b", 1: "t"}, "lengths": {0: "b"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_way(name: str) -> None:
+    torch.manual_seed(0)
+    make, calls, shapes = CASES[name]
+    model = make().eval()
+    for call, result in zip(calls, run_exported(model, calls, dynamic_shapes=shapes), strict=True):
+        with torch.no_grad():
+            expected = model(*call)
+        assert_same(result, expected if isinstance(expected, tuple) else (expected,))
