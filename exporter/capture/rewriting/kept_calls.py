@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
 
+from exporter.capture.rewriting.filled import Filled
 from exporter.capture.rewriting.loop_steps import Elements, Many, Ragged, held
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
@@ -63,6 +64,8 @@ def _round(value: Any, digits: Any = None) -> Any:
 def _elements(kind: Callable[..., Any]) -> Callable[..., Any]:
     def made(*args: Any) -> Any:
         rows = args[0] if len(args) == 1 else None
+        if isinstance(rows, Filled) and rows.is_dynamic:
+            return Filled(list.__iter__(rows))
         dynamic = isinstance(rows, Tensor) and rows.dim() and isinstance(rows.shape[0], SymInt)
         return Elements([Many(rows)]) if dynamic else kind(*args)  # type: ignore[arg-type]  # a tensor, as just seen
 
