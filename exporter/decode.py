@@ -16,7 +16,7 @@ import torch
 from torch.export import ShapesCollection
 from torch.utils import _pytree as pytree
 
-from exporter.capture.caches import register_caches
+from exporter.capture.arguments.caches import register_caches
 
 BATCH, SEQUENCE, PAST, TOTAL, SOURCE = "batch", "sequence", "past", "total", "source"
 """Names of dimensions: `total` is the length of the attention mask, past and new tokens together."""

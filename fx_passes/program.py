@@ -89,7 +89,7 @@ class Program:
     them: nothing is copied, moved or converted here. Where `sources` has one of these names, the values are
     those of the source, and the tensor may have none. `dim_names` maps the name of a size symbol to the user's name of
     it, `ranges` to the smallest and largest size that the captured graph allows (None: no bound). `conditions` are
-    what else it asks of them. `structure` is JSON of how arguments and results nest (`exporter.capture.nesting`).
+    what else it asks of them. `structure` is JSON of how arguments and results nest, by `exporter.capture.arguments`.
     """
 
     graph_module: GraphModule

@@ -11,9 +11,9 @@ from torch.utils import _pytree as pytree
 
 from diagnostics import Log, rules
 from diagnostics.source import place_of_exception
+from exporter.capture.arguments.padded import call_padded
 from exporter.capture.failures import first_line
 from exporter.capture.fake import has_no_values
-from exporter.capture.padded import call_padded
 from exporter.capture.places import place_of_module
 
 UNEXPLAINED = (rules.CAPTURE_FAILED, rules.LOWERING_RAISED)

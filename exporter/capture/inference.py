@@ -19,17 +19,13 @@ from torch.utils import _pytree as pytree
 from diagnostics import Level, Log, Place, rules
 from diagnostics.source import place_of_exception
 from exporter.capture import program
-from exporter.capture.assignments import assigned_tensors, is_made_anew, place_of_assignment
-from exporter.capture.derivatives import require_seen_through
+from exporter.capture.arguments.inputs import arguments_of, leaves_of
+from exporter.capture.arguments.padded import as_padded
 from exporter.capture.failures import PRESUMED, asks_for_values, first_line, report_failure, report_overcome
 from exporter.capture.fake import fake_weights
 from exporter.capture.faults import is_our_fault
 from exporter.capture.frames import helpers_kept
 from exporter.capture.guards import Guard, RefusalHidden, recorded_guards
-from exporter.capture.inputs import arguments_of, leaves_of
-from exporter.capture.known_values import Asked
-from exporter.capture.outside import nothing_lost
-from exporter.capture.padded import as_padded
 from exporter.capture.places import place_of_module
 from exporter.capture.sizes.conditions import ROUNDINGS
 from exporter.capture.sizes.dimensions import Comparison
@@ -45,6 +41,10 @@ from exporter.capture.strategies import (
     strict,
     values_asked,
 )
+from exporter.capture.tracing.assignments import assigned_tensors, is_made_anew, place_of_assignment
+from exporter.capture.tracing.derivatives import require_seen_through
+from exporter.capture.tracing.known_values import Asked
+from exporter.capture.tracing.outside import nothing_lost
 from exporter.distributed import is_replicated, wrapped_by
 from exporter.options import Options
 from fx_passes.passes.functionalize import unsupported

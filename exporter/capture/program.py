@@ -15,8 +15,8 @@ from torch.export.graph_signature import OutputKind as ExportedOutputKind
 from torch.utils import _pytree as pytree
 
 from diagnostics import Log, rules
-from exporter.capture.inputs import path_name
-from exporter.capture.nesting import Structure, of_arguments, of_results, structure_of
+from exporter.capture.arguments.inputs import path_name
+from exporter.capture.arguments.nesting import Structure, of_arguments, of_results, structure_of
 from exporter.capture.places import place_of_module
 from exporter.capture.sizes.shapes import Request
 from exporter.capture.subclasses import weights_opened

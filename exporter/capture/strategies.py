@@ -13,29 +13,29 @@ from torch.export import ExportedProgram, _trace
 from torch.fx.experimental import _config as shape_config
 
 from diagnostics import Place
-from exporter.capture.conversions import needless_conversions_skipped
-from exporter.capture.derivatives import forward_mode_by_reverse, gradients_recorded
-from exporter.capture.distributions import parameters_unchecked
+from exporter.capture.arguments.padded import padded_calls
+from exporter.capture.arguments.structures import declared_results
 from exporter.capture.guards import refusals_kept
-from exporter.capture.kinds import sizes_are_integers
-from exporter.capture.known_values import Asked, values_known
-from exporter.capture.libraries import library_functions_rewritten
-from exporter.capture.masks import masks_left_out
-from exporter.capture.outside import attributes_watched
-from exporter.capture.packed import packed_sequences_kept
-from exporter.capture.padded import padded_calls
 from exporter.capture.presence import Presumed, sizes_presumed
-from exporter.capture.regions import regions_noted
 from exporter.capture.rewriting.loops import keeping_loops
-from exporter.capture.scans import associative_scans_kept, numbers_in_turns
-from exporter.capture.shared_reads import shared_reads_allowed
 from exporter.capture.sizes.equalities import equalities_tried
 from exporter.capture.sizes.shapes import Request
 from exporter.capture.sizes.shortening import sizes_shortened
-from exporter.capture.structures import declared_results
-from exporter.capture.symbolic_calls import CallsKept, divmod_kept
-from exporter.capture.texts import texts_noted
-from exporter.capture.whole_ops import whole_ops
+from exporter.capture.tracing.conversions import needless_conversions_skipped
+from exporter.capture.tracing.derivatives import forward_mode_by_reverse, gradients_recorded
+from exporter.capture.tracing.distributions import parameters_unchecked
+from exporter.capture.tracing.kinds import sizes_are_integers
+from exporter.capture.tracing.known_values import Asked, values_known
+from exporter.capture.tracing.libraries import library_functions_rewritten
+from exporter.capture.tracing.masks import masks_left_out
+from exporter.capture.tracing.outside import attributes_watched
+from exporter.capture.tracing.packed import packed_sequences_kept
+from exporter.capture.tracing.regions import regions_noted
+from exporter.capture.tracing.scans import associative_scans_kept, numbers_in_turns
+from exporter.capture.tracing.shared_reads import shared_reads_allowed
+from exporter.capture.tracing.symbolic_calls import CallsKept, divmod_kept
+from exporter.capture.tracing.texts import texts_noted
+from exporter.capture.tracing.whole_ops import whole_ops
 
 
 @dataclass(frozen=True, slots=True)

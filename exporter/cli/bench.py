@@ -103,8 +103,8 @@ def inputs_of(path: Path, source: Source, against: str) -> dict[str, np.ndarray]
     from torch import nn
 
     from exporter.arrays import as_array
+    from exporter.capture.arguments.inputs import arguments_of, leaves_of
     from exporter.capture.inference import unwrapped
-    from exporter.capture.inputs import arguments_of, leaves_of
 
     if not isinstance(source.model, nn.Module):
         raise UsageError(f"'{against}' is no nn.Module, so PyTorch cannot be timed; name the model itself.")

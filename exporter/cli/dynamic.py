@@ -38,7 +38,7 @@ def with_dynamic(source: Source, texts: Sequence[str]) -> Source:
     """The source with the dims of the command line over its own, checked against the example inputs."""
     from torch.export import ExportedProgram
 
-    from exporter.capture.inputs import arguments_of, leaves_of
+    from exporter.capture.arguments.inputs import arguments_of, leaves_of
     from exporter.capture.sizes.shapes import ShapesError, axes_of
 
     if not texts:

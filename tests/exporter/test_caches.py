@@ -15,8 +15,8 @@ import transformers as hf
 import ort_runner
 from diagnostics import Level, Log
 from exporter import export, reference
-from exporter.capture.caches import register_caches
-from exporter.capture.inputs import leaves_of
+from exporter.capture.arguments.caches import register_caches
+from exporter.capture.arguments.inputs import leaves_of
 from tests.cases.architectures import Architecture, model_of, tokens
 from tests.cases.models import Example
 

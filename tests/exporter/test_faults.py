@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from exporter import ExportError, export
-from exporter.capture import strategies, symbolic_calls
+from exporter.capture import strategies
+from exporter.capture.tracing import symbolic_calls
 from exporter.cli.edge import Format, Report, run
 
 

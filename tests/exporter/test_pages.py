@@ -18,7 +18,6 @@ from exporter.cli.validation import validation_of
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OWN_TEST = {
     "FXP1015": "export_training_step reports it: tests/exporter",
-    "FXP1025": "what is asked for by most models is captured for all values: tests/exporter/test_known_values.py",
     **dict.fromkeys(
         ("FXP1020", "FXP1021", "FXP1022", "FXP1026", "FXP1027", "FXP1028"), "it takes several ranks: tests/distributed"
     ),

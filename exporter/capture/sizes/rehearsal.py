@@ -9,8 +9,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
-from exporter.capture.inputs import arguments_of, leaves_of
-from exporter.capture.padded import call_padded
+from exporter.capture.arguments.inputs import arguments_of, leaves_of
+from exporter.capture.arguments.padded import call_padded
 from fx_passes.program import InputKind, OutputKind, Program
 
 TOLERANCE = 1e-3

@@ -10,8 +10,8 @@ import sympy
 import torch
 from torch.utils import _pytree as pytree
 
-from exporter.capture.inputs import arguments_of, leaves_of
-from exporter.capture.padded import refitted
+from exporter.capture.arguments.inputs import arguments_of, leaves_of
+from exporter.capture.arguments.padded import refitted
 from exporter.capture.sizes.shapes import Request
 from fx_passes.program import Program
 from fx_passes.sizes import Size, size_of, sizes_of

@@ -11,7 +11,7 @@ import torch
 from torch.export import Dim
 from torch.export.dynamic_shapes import _DimHint, _DimHintType, _tree_map_with_path
 
-from exporter.capture.inputs import Leaf, arguments_of, children, key_name, leaves_of
+from exporter.capture.arguments.inputs import Leaf, arguments_of, children, key_name, leaves_of
 
 AUTO = "auto"
 """In the place of a request: whatever can be dynamic, is."""

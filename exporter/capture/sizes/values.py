@@ -15,8 +15,8 @@ from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
-from exporter.capture.inputs import arguments_of, leaves_of
-from exporter.capture.padded import refitted
+from exporter.capture.arguments.inputs import arguments_of, leaves_of
+from exporter.capture.arguments.padded import refitted
 from fx_passes.program import Program
 
 SEED = 0

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from exporter.capture.inputs import children, key_name
-from exporter.capture.padded import Padded
+from exporter.capture.arguments.inputs import children, key_name
+from exporter.capture.arguments.padded import Padded
 from fx_passes.program import Output, OutputKind
 
 PLAIN = (bool, int, float, str, type(None))

@@ -28,9 +28,9 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from diagnostics import Place
 from diagnostics.source import place_of_stack
+from exporter.capture.arguments.inputs import arguments_of, leaves_of
+from exporter.capture.arguments.padded import as_padded
 from exporter.capture.forward import forward_by
-from exporter.capture.inputs import arguments_of, leaves_of
-from exporter.capture.padded import as_padded
 
 LARGEST = 2**16
 """Tensors of more elements than this are not followed: no model loops over so many."""

@@ -10,8 +10,8 @@ from typing import Any
 from torch.export.dynamic_shapes import _combine_args
 from torch.utils import _pytree as pytree
 
-from exporter.capture.padded import as_padded
-from exporter.capture.structures import register_dataclasses
+from exporter.capture.arguments.padded import as_padded
+from exporter.capture.arguments.structures import register_dataclasses
 
 
 @dataclass(frozen=True)

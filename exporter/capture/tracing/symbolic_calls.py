@@ -13,9 +13,9 @@ from torch import SymFloat, SymInt, Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from exporter.capture import data_calls
-from exporter.capture.indexed_writes import read_at, write_at
 from exporter.capture.sizes.held import HELD
+from exporter.capture.tracing import data_calls
+from exporter.capture.tracing.indexed_writes import read_at, write_at
 
 
 class CallsKept(TorchFunctionMode):

@@ -21,9 +21,9 @@ import torch
 from diagnostics import Log, Place, rules
 from diagnostics.calls import scope_of
 from diagnostics.source import USER, kind_of, lines_of
-from exporter.capture.assignments import place_of_assignment
 from exporter.capture.forward import forward_by
 from exporter.capture.places import place_of_function, place_of_module
+from exporter.capture.tracing.assignments import place_of_assignment
 
 SCALARS = (bool, int, float, str, type(None))
 SOURCES: Mapping[str, Callable[[], object]] = {
