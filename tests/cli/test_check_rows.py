@@ -228,11 +228,9 @@ GOOD = "import torch\n\ndef good():\n    return torch.nn.Linear(3, 4).eval(), (t
 LINES = {"typo": 3, "no-file": 7, "no-argument": 12, "no-samples": 17, "no-dim": 22, "no-weights": 27}
 
 
-def test_each_stage_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "models.py").write_text(GOOD, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
+def test_each_stage_is_told_once(folder: Path) -> None:
     told: list[str] = []
-    result = result_of(Item("m", "m", "models.py:good", 23, "cpu"), tmp_path / "model.onnx", {}, told.append)
+    result = result_of(Item("m", "m", "models.py:with_inputs", 23, "cpu"), folder / "model.onnx", {}, told.append)
     assert sorted(told) == sorted(name for name, _ in result["stages"])
 
 

@@ -55,10 +55,11 @@ def result_of(
         facts = None if found is None else asdict(found)
     except Stop:
         pass  # its findings are in the log
-    except MistakeError as error:
-        mistake = (error.key, str(error))
-    except UsageError as error:  # one that shows later
-        mistake = ("weights" if item.weights and item.weights in str(error) else "source", str(error))
+    except (MistakeError, UsageError) as error:
+        if is_out_of_memory(error):
+            failure = report(error, item, log)
+        else:
+            mistake = (key_of(error, item), str(error))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - also the user's code may end its process, and other models go on
@@ -79,6 +80,13 @@ class MistakeError(Exception):
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(reason)
         self.key = key
+
+
+def key_of(error: Exception, item: Item) -> str:
+    """The key of the manifest that is wrong."""
+    if isinstance(error, MistakeError):
+        return error.key
+    return "weights" if item.weights and item.weights in str(error) else "source"  # it shows after all was read
 
 
 @contextmanager
@@ -189,9 +197,13 @@ def report(error: BaseException, item: Item, log: Log) -> str | None:
     return one_line(error)
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or any(words in str(error) for words in (*NO_MEMORY, "MemoryError"))
+
+
 def reason_of(error: BaseException) -> str | None:
     """The user's side of an exception; None where it is a fault of ours."""
-    if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
+    if is_out_of_memory(error):
         return "it takes more memory than it may"
     if isinstance(error, OSError) and error.errno in UNWRITABLE:
         return f"the model cannot be written: {error.strerror}"
