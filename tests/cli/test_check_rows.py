@@ -198,7 +198,7 @@ def test_levels_of_rules_are_the_users() -> None:
 MISTAKEN = """\
 [[model]]
 name = "typo"
-source = "models.py:goood"
+source = "row_models.py:goood"
 
 [[model]]
 name = "no-file"
@@ -206,22 +206,22 @@ source = "none.py:good"
 
 [[model]]
 name = "no-argument"
-source = "models.py:good"
+source = "row_models.py:good"
 inputs = { y = "2x3" }
 
 [[model]]
 name = "no-samples"
-source = "models.py:good"
+source = "row_models.py:good"
 samples = "none.npz"
 
 [[model]]
 name = "no-dim"
-source = "models.py:good"
+source = "row_models.py:good"
 dynamic.y = "0=rows"
 
 [[model]]
 name = "no-weights"
-source = "models.py:good"
+source = "row_models.py:good"
 weights = "none.pt"
 """
 GOOD = "import torch\n\ndef good():\n    return torch.nn.Linear(3, 4).eval(), (torch.ones(2, 3),)\n"
@@ -230,14 +230,14 @@ LINES = {"typo": 3, "no-file": 7, "no-argument": 12, "no-samples": 17, "no-dim":
 
 def test_each_stage_is_told_once(folder: Path) -> None:
     told: list[str] = []
-    result = result_of(Item("m", "m", "models.py:with_inputs", 23, "cpu"), folder / "model.onnx", {}, told.append)
+    result = result_of(Item("m", "m", "row_models.py:with_inputs", 23, "cpu"), folder / "model.onnx", {}, told.append)
     assert sorted(told) == sorted(name for name, _ in result["stages"])
 
 
 def test_what_the_manifest_says_wrongly_is_found_at_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = tmp_path / "fxport.toml"
     manifest.write_text(MISTAKEN, encoding="utf-8")
-    (tmp_path / "models.py").write_text(GOOD, encoding="utf-8")
+    (tmp_path / "row_models.py").write_text(GOOD, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     found = {}
     for task in tasks_of(load(manifest)):
