@@ -8,7 +8,7 @@ Where the operators lack the type, the zero point is a float, or scales are by t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 import torch
@@ -74,6 +74,14 @@ def quantize(op: Op, x: Value, grid: Grid, *, round_last: bool = False) -> Value
     zero = op.cast(grid.zero, grid.dtype) if grid.zero is not None else op.const(0, dtype=grid.dtype)
     q = op.QuantizeLinear(op.cast(x, D.FLOAT), grid.scale, zero, **grid.attributes)
     return q if grid.is_full else _clip(op, q, grid)
+
+
+def is_known(scale: Value | float) -> bool:
+    """Whether a scale is no result of the model's own, which often puts the largest value on the border of two numbers.
+
+    QuantizeLinear would choose the other one there.
+    """
+    return not isinstance(scale, Value) or scale.const_value is not None
 
 
 def _clip(op: Op, q: Value, grid: Grid) -> Value:
@@ -158,7 +166,8 @@ def quantize_per_tensor(
     op: Op, x: Value, scale: Value | float, zero: Value | int, low: Value | int, high: Value | int, dtype: D
 ) -> Value:
     """quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""  # noqa: E501
-    return quantize(op, x, _per_tensor(op, scale, zero, low, high, dtype))
+    grid = _per_tensor(op, scale, zero, low, high, dtype)
+    return quantize(op, x, replace(grid, by_operator=is_known(scale)))
 
 
 @lowering(

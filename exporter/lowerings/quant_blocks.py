@@ -12,7 +12,7 @@ import sympy
 from exporter.lower.builder import Op, Value
 from exporter.lower.dtypes import int_range, is_integer
 from exporter.lower.registry import Unsupported, lowering
-from exporter.lowerings.quant import Grid, dequantize, quantize
+from exporter.lowerings.quant import Grid, dequantize, is_known, quantize
 
 D = ir.DataType
 
@@ -32,7 +32,7 @@ def quantize_affine(
 ) -> Value:
     """torchao::quantize_affine(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType output_dtype, Scalar? quant_min=None, Scalar? quant_max=None) -> Tensor"""  # noqa: E501
     low, high = _range(output_dtype, quant_min, quant_max)
-    grid = Grid(scale, zero_point, low, high, output_dtype)
+    grid = Grid(scale, zero_point, low, high, output_dtype, by_operator=is_known(scale))
     return _by_blocks(op, x, block_size, grid, quantize)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from diagnostics import rules
 from exporter import ExportError, export
@@ -89,9 +90,21 @@ def tables(x: Tensor) -> Tensor:
     return torch.as_tensor([(x.shape[0], x.shape[1]), (3, 4)]) + x.new_tensor([x.shape[1], x.shape[0]])
 
 
+def averaged(x: Tensor) -> Tensor:
+    return F.interpolate(x[None], scale_factor=0.5, mode="area") + F.interpolate(x[None], scale_factor=0.5).mean()
+
+
+def averaged_both_ways(x: Tensor) -> Tensor:
+    return F.interpolate(x[None, None], scale_factor=(0.5, 1.5), mode="area")
+
+
+def sizes_by_factor(x: Tensor) -> Tensor:
+    return F.interpolate(x[None, None], scale_factor=1.7, mode="bilinear", recompute_scale_factor=True)
+
+
 FUNCTIONS = (
     whole, fraction, length, rounded, root, logarithm, numpy_rounding, quotients, product, listed, unbound,
-    comprehension, generator, typed, tables,
+    comprehension, generator, typed, tables, averaged, averaged_both_ways, sizes_by_factor,
 )  # fmt: skip
 SHAPES = {"x": {0: "b", 1: "n"}}
 

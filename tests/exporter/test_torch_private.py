@@ -37,6 +37,10 @@ RELIED_ON: Mapping[str, tuple[str, ...] | None] = {
     "torch.nn.modules.rnn:LSTM.check_forward_args": ("self", "input", "hidden", "batch_sizes"),
     "torch.nn.utils.rnn:_VF._pack_padded_sequence": VALUE,
     "torch.nn.utils.rnn:pad_packed_sequence": ("sequence", "batch_first", "padding_value", "total_length"),
+    "torch.fx.experimental.proxy_tensor:PreDispatchTorchFunctionMode": VALUE,
+    "torch.fx.experimental.proxy_tensor:disable_proxy_modes_tracing": VALUE,
+    "torch.overrides:_get_current_function_mode_stack": (),
+    "torch.utils._pytree:_broadcast_to_and_flatten": ("tree", "treespec"),
     "torch.utils._pytree:_get_node_type": ("tree",),
     "torch.utils._pytree:SUPPORTED_NODES": VALUE,
     "torch.utils.checkpoint:CheckpointFunction": VALUE,
@@ -53,6 +57,7 @@ RELIED_ON: Mapping[str, tuple[str, ...] | None] = {
     "torch._higher_order_ops.invoke_subgraph:invoke_subgraph_placeholder": ("func",),
     "torch._higher_order_ops.scan:scan_op.python_key_table": VALUE,
     "torch._higher_order_ops.scan:scan": ("combine_fn", "init", "xs", "dim", "reverse"),
+    "torch._higher_order_ops.scan:first_slice_copy": ("t", "dim"),
     "torch._refs:tensor": ("data", "dtype", "device"),
     "torch._subclasses.fake_tensor:FakeTensorMode": VALUE,
 }

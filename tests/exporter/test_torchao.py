@@ -17,7 +17,7 @@ from exporter.validated import export_and_validate
 ao = pytest.importorskip("torchao.quantization", reason="torchao is not installed")
 
 D = ir.DataType
-X = torch.randn(2, 3, 64)
+X = torch.randn(2, 3, 64, generator=torch.Generator().manual_seed(0))
 BOTH = ({0: "batch", 1: "length"},)
 SHARE = 0.45
 """How much of the float32 weights' size a file with weights of 8 bits may have; half of it are nodes, not weights."""
@@ -50,6 +50,15 @@ def test_a_quantized_model(way: str, x: Tensor, tmp_path: Path) -> None:
     weights = {name: value for name, value in checked.program.model.graph.initializers.items() if "qdata" in name}
     assert [value.dtype for name, value in weights.items() if not name.endswith("zero")] == [stored, stored]
     assert path.stat().st_size < SHARE * sum(4 * weight.numel() for weight in model().parameters())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_largest_input_of_a_row_is_rounded_as_in_pytorch(seed: int, tmp_path: Path) -> None:
+    """It is 127.5 times the scale, up to the last bit."""
+    quantized = model()
+    ao.quantize_(quantized, ao.Int8DynamicActivationInt8WeightConfig())
+    x = torch.randn(9, 64, generator=torch.Generator().manual_seed(seed))
+    export_and_validate(quantized[:1], x, path=tmp_path / "model.onnx", provider="cpu")
 
 
 def test_weights_by_row_are_restored_by_one_operator() -> None:

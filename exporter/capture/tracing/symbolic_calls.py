@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -105,6 +106,26 @@ def _pad(x: Tensor, pad: Sequence[Any], mode: str = "constant", value: float | N
     return torch.view_as_complex(F.pad(torch.view_as_real(x), (0, 0, *pad)))
 
 
+def _interpolate(
+    x: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Any:
+    """Where PyTorch makes sizes of the factors itself: for averages, and on request."""
+    sizes = x.shape[2:]
+    if scale_factor is None or not (mode == "area" or recompute_scale_factor) or not _holds_sizes(list(sizes)):
+        return NotImplemented
+    factors = scale_factor if isinstance(scale_factor, (list, tuple)) else [scale_factor] * len(sizes)
+    made = [math.floor(each * float(factor)) for each, factor in zip(sizes, factors, strict=True)]
+    if mode == "area" and len(sizes) == 1:  # an average along one axis takes plain numbers only
+        return F.interpolate(x[..., None], [*made, 1], mode=mode)[..., 0]
+    return F.interpolate(x, made, mode=mode, align_corners=align_corners, antialias=antialias)
+
+
 def _as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     return torch._refs.tensor(data, dtype=dtype, device=device) if _holds_sizes(data) else NotImplemented
 
@@ -127,6 +148,7 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     torch.linspace: _linspace,
     F.affine_grid: _affine_grid,
     torch.affine_grid_generator: _affine_grid,
+    F.interpolate: _interpolate,
     F.pad: _pad,
     torch.as_tensor: _as_tensor,
     Tensor.new_tensor: _new_tensor,
