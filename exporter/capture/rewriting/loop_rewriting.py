@@ -21,6 +21,7 @@ import copy
 from collections.abc import Sequence
 from types import CodeType
 
+from exporter.capture.rewriting import effects
 from exporter.capture.rewriting.branch_rewriting import branches_at, branches_kept, choices_kept, names_given
 from exporter.capture.rewriting.call_rewriting import calls_kept, comprehensions_as_loops, lists_known
 from exporter.capture.rewriting.effects import MODULE
@@ -28,23 +29,7 @@ from exporter.capture.rewriting.jumps import jumps_removed, returns_last
 from exporter.capture.rewriting.loop_heads import STEPS, NoScanError, expression, header_of
 from exporter.capture.rewriting.loop_names import OURS, loaded, own_nodes, read_after, read_first, stored
 
-FORBIDDEN = (
-    ast.Break,
-    ast.Continue,
-    ast.Return,
-    ast.Yield,
-    ast.YieldFrom,
-    ast.Await,
-    ast.Global,
-    ast.Nonlocal,
-    ast.Delete,
-    ast.Try,
-    ast.Raise,
-    ast.NamedExpr,
-    ast.Import,
-    ast.ImportFrom,
-    ast.ClassDef,
-)
+FORBIDDEN = (*effects.FORBIDDEN, ast.Return, ast.Raise)
 
 
 CHECKS = ("_check", "_check_is_size", "_check_value", "torch_compilable_check")
