@@ -249,8 +249,9 @@ def _first_success(call: Call, guards: list[Guard], log: Log, options: Options) 
             for failed, error in failures:
                 place = place_of_exception(error)
                 log.report(rules.CAPTURE_FELL_BACK, at=place, strategy=name, failed=failed, error=first_line(error))
-            for place in dict.fromkeys(call.presumed.places):
-                log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, detail=PRESUMED)
+            for place, error in call.presumed.answers.items():
+                told: Mapping[str, Any] = {"detail": PRESUMED, "error": first_line(error)}
+                log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **told)
             for error in call.overcome:
                 report_overcome(error, call.model, log)
             return exported

@@ -33,10 +33,14 @@ _KEPT = str(Path(__file__).parent / "rewriting" / "branch_steps.py")
 
 @dataclass
 class Presumed:
-    """What was answered, and whether questions were left open that could be answered so."""
+    """What was answered, and what was left open."""
 
-    places: list[Place | None] = field(default_factory=list)
+    answers: dict[Place | None, BaseException] = field(default_factory=dict)
+    """Where a question was answered, and what kept both of its ways from the graph."""
     open: bool = False
+    """Whether there were questions that could be answered so, had that been allowed."""
+    refusal: Exception | None = None
+    """What ended the capture without these answers."""
 
 
 @contextmanager
@@ -47,14 +51,14 @@ def sizes_presumed(presumed: Presumed, everywhere: bool) -> Iterator[None]:
     def evaluated(self: ShapeEnv, orig_expr: sympy.Basic, *args: Any, **options: Any) -> Any:
         try:
             return evaluate(self, orig_expr, *args, **options)
-        except GuardOnDataDependentSymNode:
+        except GuardOnDataDependentSymNode as question:
             answer = _of_some(self, orig_expr) if _asks_in_python() else None
             if answer is None:
                 raise
             if not everywhere and not _was_kept():
                 presumed.open = True
                 raise
-            presumed.places.append(_running())
+            presumed.answers.setdefault(_running(), question.__context__ or presumed.refusal or question)
             return answer
 
     ShapeEnv.evaluate_expr = evaluated  # type: ignore[method-assign, assignment]

@@ -15,6 +15,7 @@ from torch.fx.experimental import _config as shape_config
 from diagnostics import Place
 from exporter.capture.arguments.padded import padded_calls
 from exporter.capture.arguments.structures import declared_results
+from exporter.capture.faults import is_our_fault
 from exporter.capture.guards import refusals_kept
 from exporter.capture.presence import Presumed, sizes_presumed
 from exporter.capture.rewriting.loops import keeping_loops
@@ -112,15 +113,16 @@ def _with_ways_kept(call: Call) -> ExportedProgram:
     try:
         with sizes_presumed(call.presumed, everywhere=False):
             return keeping_loops(attempt, call.overcome)
-    except Exception:
-        if not call.presumed.open:
+    except Exception as error:
+        if not call.presumed.open or is_our_fault(error):
             raise
+        call.presumed.refusal = error
     with sizes_presumed(call.presumed, everywhere=True):
         return keeping_loops(attempt, call.overcome)
 
 
 def _exported(call: Call) -> ExportedProgram:
-    call.presumed.places.clear()
+    call.presumed.answers.clear()
     with refusals_kept():
         return torch.export.export(
             call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=False

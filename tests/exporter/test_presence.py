@@ -62,13 +62,14 @@ class Skipped(nn.Module):
         return torch.stack(found)
 
 
-@pytest.mark.parametrize("model", [Ranks(), Skipped()], ids=lambda each: type(each).__name__)
-def test_else_the_way_for_some_is_taken(model: nn.Module) -> None:
+@pytest.mark.parametrize(("model", "why"), [(Ranks(), "expected same dim"), (Skipped(), "Could not guard")])
+def test_else_the_way_for_some_is_taken(model: nn.Module, why: str) -> None:
     log = Log()
     program = export(model, (SOME,), dynamic_shapes=SHAPES, log=log)
     (told,) = (finding for finding in log.findings if finding.level is Level.WARNING)
     assert told.rule is rules.DATA_DEPENDENT_CONTROL_FLOW
     assert PRESUMED in told.message
+    assert why in str(told.facts["error"])  # what kept both ways from the graph
     assert told.place is not None
     assert told.place.line == line_of(type(model).forward, "# asks")
     session = session_of(program)

@@ -11,6 +11,7 @@ from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
+from exporter.capture.faults import is_our_fault
 from exporter.capture.rewriting import merging
 from exporter.capture.rewriting.lifting import is_rehearsal, lifted, read_by
 from exporter.capture.rewriting.merging import LoopError, form_of
@@ -67,11 +68,11 @@ def chosen(test: Any, then: Branch, other: Branch, values: tuple[Any, ...]) -> A
         return then(*values) if test else other(*values)
     try:
         return _cond(test, then, other, values)
-    except Exception:
-        if isinstance(test, Tensor):
+    except Exception as error:
+        if isinstance(test, Tensor) or is_our_fault(error):
             raise
         try:
-            taking = bool(test)  # there may be an answer to a question about sizes
+            taking = bool(test)  # there may be an answer to a question about sizes, which keeps this error
         except GuardOnDataDependentSymNode:
             taking = None
         if taking is None:
