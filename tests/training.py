@@ -75,7 +75,9 @@ def assert_teacher_forced(
         for name, parameter in model.named_parameters():
             for key, value in optimizer.state.get(parameter, {}).items():
                 if isinstance(value, torch.Tensor):
-                    state[f"opt/{name}/{key}"] = value.numpy()
+                    held = f"opt/{name}/{key}"
+                    np.testing.assert_allclose(state[held], value.numpy(), rtol=tol, atol=tol, err_msg=held)
+                    state[held] = value.numpy()
         session.load(state, session.steps)
     return program
 

@@ -53,11 +53,11 @@ class PacksCoarsely(Plain):
 
 
 class PacksToBytes(Plain):
-    """What is saved for backward becomes another type, and one that a tuple describes."""
+    """What is saved for backward becomes whole numbers and their scale, in a tuple."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         def pack(saved: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            scale = saved.abs().amax() / 127
+            scale = saved.abs().amax() / 7  # as coarse as four bits are
             return (saved / scale).round().to(torch.int8), scale
 
         hooks = graph.saved_tensors_hooks(pack, lambda packed: packed[0].float() * packed[1])
@@ -121,25 +121,26 @@ class HooksATensor(Plain):
 
 
 class HooksANode(Plain):
-    """A hook before and one after a step of backward."""
+    """A hook before or after a step of backward."""
+
+    def __init__(self, register: str, hook: Callable[..., Any], on: bool) -> None:
+        super().__init__(on)
+        self.register, self.hook = register, hook
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         hidden = torch.tanh(self.first(x))
-        node = hidden.grad_fn
-        if self.on and node is not None:
-            node.register_prehook(lambda incoming: (coarse(incoming[0] * 100) / 100,))
-            node.register_hook(lambda outgoing, incoming: (outgoing[0] * 3,))
+        if self.on:
+            getattr(hidden.grad_fn, self.register)(self.hook)
         return self.head(hidden)
 
 
 class HooksAParameter(Plain):
-    """Hooks on the parameters themselves, which stand for ever."""
+    """A hook on a parameter itself, which stands for ever."""
 
-    def __init__(self, on: bool) -> None:
+    def __init__(self, register: str, hook: Callable[..., Any], on: bool) -> None:
         super().__init__(on)
         if on:
-            self.first.weight.register_hook(lambda gradient: gradient * 2)
-            self.second.weight.register_post_accumulate_grad_hook(halve)
+            getattr(self.first.weight, register)(hook)
 
 
 def halve(parameter: torch.Tensor) -> None:
@@ -147,24 +148,13 @@ def halve(parameter: torch.Tensor) -> None:
     parameter.grad.mul_(0.5)
 
 
-def shifted(module: nn.Module, incoming: Any, outgoing: Any) -> Any:
-    return (incoming[0] * 0.5 + 0.01,)
+class HooksAModule(Plain):
+    """A hook of the last layer, which changes what it sees."""
 
-
-def amplified(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
-    return output * 1.1
-
-
-class HooksModules(Plain):
-    """Every hook of a module, each of which changes what it sees."""
-
-    def __init__(self, on: bool) -> None:
+    def __init__(self, register: str, hook: Callable[..., Any], on: bool) -> None:
         super().__init__(on)
         if on:
-            self.first.register_forward_pre_hook(lambda module, args: (args[0] + 0.1,))
-            self.first.register_forward_hook(amplified)
-            self.second.register_full_backward_pre_hook(lambda module, outgoing: (outgoing[0] * 2,))
-            self.second.register_full_backward_hook(shifted)
+            getattr(self.second, register)(hook)
 
 
 class PenalizesASlope(Plain):
@@ -209,9 +199,32 @@ ROWS: dict[str, tuple[Callable[[bool], Plain], Callable[[], AbstractContextManag
     "multi-grad hook": (WatchesGradients, nullcontext),
     "multi-grad hook, any": (WatchesAnyGradient, nullcontext),
     "tensor hook": (HooksATensor, nullcontext),
-    "hooks of a node": (HooksANode, nullcontext),
-    "hooks of parameters": (HooksAParameter, nullcontext),
-    "hooks of modules": (HooksModules, nullcontext),
+    "prehook of a node": (
+        partial(HooksANode, "register_prehook", lambda incoming: (coarse(incoming[0] * 20) / 20,)),
+        nullcontext,
+    ),
+    "hook of a node": (
+        partial(HooksANode, "register_hook", lambda outgoing, incoming: (outgoing[0] * 3,)),
+        nullcontext,
+    ),
+    "hook of a parameter": (partial(HooksAParameter, "register_hook", lambda gradient: gradient * 2), nullcontext),
+    "post-accumulate hook": (partial(HooksAParameter, "register_post_accumulate_grad_hook", halve), nullcontext),
+    "prehook of a module": (
+        partial(HooksAModule, "register_forward_pre_hook", lambda module, args: (args[0] + 0.1,)),
+        nullcontext,
+    ),
+    "hook of a module": (
+        partial(HooksAModule, "register_forward_hook", lambda module, args, output: output * 1.1),
+        nullcontext,
+    ),
+    "backward prehook of a module": (
+        partial(HooksAModule, "register_full_backward_pre_hook", lambda module, outgoing: (outgoing[0] * 2,)),
+        nullcontext,
+    ),
+    "backward hook of a module": (
+        partial(HooksAModule, "register_full_backward_hook", lambda module, incoming, _: (incoming[0] * 0.5 + 0.01,)),
+        nullcontext,
+    ),
     "double backward": (PenalizesASlope, nullcontext),
     "autograd.Function": (RoundsStraightThrough, nullcontext),
 }
@@ -221,13 +234,24 @@ def loss_of(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return model(x)
 
 
+def sgd(model: nn.Module) -> optim.Optimizer:
+    return optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
 def eager(model: nn.Module, x: torch.Tensor, context: Callable[[], AbstractContextManager[Any]]) -> torch.Tensor:
-    """Everything that one step of eager PyTorch leaves behind, in one tensor."""
+    """What `assert_teacher_forced` looks at after one step of eager PyTorch, in one tensor."""
+    optimizer = sgd(model)
     with context():
         loss = model(x)
         loss.backward()
-    left = [loss, *model.buffers(), *(p.grad for p in model.parameters() if p.grad is not None)]
-    return torch.cat([each.detach().reshape(-1) for each in left])
+    optimizer.step()
+    held = (value for entries in optimizer.state.values() for value in entries.values())
+    return torch.cat([each.detach().reshape(-1) for each in (loss, *model.buffers(), *model.parameters(), *held)])
+
+
+def assert_far(a: torch.Tensor, b: torch.Tensor) -> None:
+    """Farther apart than `assert_teacher_forced` lets pass, by so much that no rounding hides it."""
+    assert not torch.allclose(a, b, rtol=1e-3, atol=1e-3)
 
 
 def same_weights(build: Callable[[bool], Plain], on: bool) -> Plain:
@@ -245,10 +269,9 @@ def test_the_step_does_what_autograd_does(name: str, tmp_path: Path) -> None:
             eager(same_weights(build, False), data[0][0], nullcontext)
     else:
         without = eager(same_weights(build, False), data[0][0], nullcontext)
-        assert not torch.allclose(want, without, rtol=1e-3, atol=1e-4)
+        assert_far(want, without)
     model = same_weights(build, True)
-    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    assert_teacher_forced(model, optimizer, loss_of, data, tmp_path, steps=3, context=context)
+    assert_teacher_forced(model, sgd(model), loss_of, data, tmp_path, steps=3, context=context)
 
 
 class Checkpointed(nn.Module):
@@ -274,9 +297,8 @@ def test_checkpointed_activations(reentrant: bool, tmp_path: Path) -> None:
     model, data = Checkpointed(reentrant), [(torch.randn(5, 6),)]
     plain = copy.deepcopy(model)
     plain.reentrant = None
-    assert not torch.allclose(eager(copy.deepcopy(model), *data[0], nullcontext), eager(plain, *data[0], nullcontext))
-    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    assert_teacher_forced(model, optimizer, loss_of, data, tmp_path, steps=3)
+    assert_far(eager(copy.deepcopy(model), *data[0], nullcontext), eager(plain, *data[0], nullcontext))
+    assert_teacher_forced(model, sgd(model), loss_of, data, tmp_path, steps=3)
 
 
 def test_a_checkpoint_drops_out_what_its_plain_twin_does(tmp_path: Path) -> None:
@@ -321,7 +343,7 @@ def test_hooks_around_the_step_of_the_optimizer(register: str, hook: Any, tmp_pa
     loss_of(twin, *data[0]).backward()
     plain.step()
     assert_teacher_forced(model, optimizer, loss_of, data, tmp_path, steps=1)
-    assert not torch.allclose(model.first.weight, twin.first.weight, rtol=1e-3, atol=1e-4)
+    assert_far(model.first.weight, twin.first.weight)
 
 
 def test_an_optimizer_inside_of_backward_is_said() -> None:
