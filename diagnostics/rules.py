@@ -61,7 +61,7 @@ UNSUPPORTED_VALUE = Rule(
     "FXP1011",
     "UnsupportedValue",
     ERROR,
-    "torch.export does not know the type '{type}', which is among the '{name}' of forward.",
+    "A value of the type '{type}' among the '{name}' of forward cannot be captured.",
 )
 GRADIENT_MISSING = Rule(
     "FXP1015", "GradientMissing", ERROR, "The loss does not depend on the parameter '{name}', so it gets no gradient."

@@ -251,7 +251,8 @@ def _run_exactly(module: torch.nn.Module, call: tuple[Any, Any], program: Progra
         return None
     for run in (_run_widened, _run_doubled) if weights <= COPIED_LIMIT else (_run_widened,):
         try:
-            outputs = run(module, widened(call), program)
+            with restored(module, changed_by(program)):  # not under the mode of a run, which refuses narrow writes
+                outputs = run(module, widened(call), program)
         except Exception:  # noqa: BLE001  # float64 is a yardstick that not every model allows
             continue
         return {

@@ -46,7 +46,15 @@ def tuple_output(site: Site) -> Iterator[Fix]:
         yield fix("Return tensors only: leave the function out of what forward returns.")
 
 
+IN_WORDS = {
+    "numpy": "Give a tensor: torch.from_numpy(array).",
+    "torch.sparse": "Give its dense form, x.to_dense(), or its indices and values.",
+    "torch._mkldnn": "Give its dense form, x.to_dense().",
+    "torch.nested": "Give the padded tensor and the lengths; torch.nested.to_padded_tensor makes the first.",
+}
+
+
 def input_in_words(site: Site) -> Iterator[Fix]:
     """For inputs of types that belong to nobody here."""
-    if site.facts.get("type", "").startswith("numpy"):
-        yield fix("Give a tensor: torch.from_numpy(array).")
+    kind = site.facts.get("type", "")
+    yield from (fix(words) for start, words in IN_WORDS.items() if kind.startswith(start))

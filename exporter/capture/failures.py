@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
 
-from diagnostics import Level, Log, Place, Rule, rules
+from diagnostics import Fix, Level, Log, Place, Rule, rules
 from diagnostics.source import place_of_exception
 from exporter.capture.guards import RefusalHidden
 from exporter.capture.places import place_of_module, place_of_return
@@ -27,12 +27,15 @@ Matches = Callable[[BaseException, torch.nn.Module], bool]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One row: which exceptions it is about, the rule, the facts of its message, and its place if not the stack's."""
+    """One row: which exceptions it is about, the rule, the facts of its message, its place if not the stack's, and what
+    to do if the rule's own advice is another.
+    """
 
     matches: Matches
     rule: Rule
     facts: Callable[[BaseException], Facts]
     place: Callable[[torch.nn.Module], Place | None] = lambda _: None
+    remedy: str | None = None
 
 
 def _is(*kinds: type[BaseException]) -> Matches:
@@ -105,26 +108,37 @@ def _unregistered(where: str) -> Callable[[BaseException], Facts]:
     return facts
 
 
-LOADED = "it loads tensors while it runs; load them in __init__, or before the export"
+LOADED = "it loads tensors while it runs"
+LOAD_BEFORE = "Load them in __init__, or before the export."
 ASKED = "Python asks here for a value that is known only when the model runs"
 KEPT = "it is a part of the ONNX model, which decides when it runs"
 PRESUMED = "the ONNX model has only the way for sizes from 1 on"
 HIDDEN = f"{ASKED}, and an except clause hides it"
 UNTRACED = "PyTorch cannot run '{op}' without values; sparse and nested tensors, for one, it cannot capture"
-SCRIPTED = "it calls TorchScript; give it the nn.Module that was scripted, and leave torch.jit.script out"
-LAZY = "a lazy layer has no weights yet; call the model once before the export"
-PACKED = "it holds packed quantized weights, which cannot be traced; export the float model, and quantize the ONNX file"
+SCRIPTED = "it calls TorchScript, which has left Python"
+GIVE_MODULE = "Give the nn.Module that was scripted or traced, and leave torch.jit out."
+LAZY = "a lazy layer has no weights yet"
+CALL_ONCE = "Call the model once on the example before the export."
+PACKED = "it holds packed quantized weights, which cannot be traced"
+QUANTIZE_AFTER = "Export the float model, and quantize the ONNX file; or quantize with torchao."
 LEAKED = "a tensor of the capture came from where it cannot be followed: another thread, or a value kept from before"
 
 TABLE: tuple[Failure, ...] = (
     Failure(_is(RefusalHidden), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(HIDDEN)),
-    Failure(_calls_scripted, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(SCRIPTED)),
+    Failure(_calls_scripted, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(SCRIPTED), remedy=GIVE_MODULE),
     Failure(_says(Exception, r"merging two branches' output"), rules.BRANCHES_DISAGREE, _branches),
     Failure(_is(GuardOnDataDependentSymNode), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(ASKED)),
     Failure(_says(TypeError, r"unhashable type: .*Sym"), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(ASKED)),
-    Failure(_says(Exception, r"UntypedStorage"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(LOADED)),
-    Failure(_says(ValueError, r"uninitialized parameter"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(LAZY)),
-    Failure(_says(Exception, r"__obj_flatten__|PackedParams"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(PACKED)),
+    Failure(_says(Exception, r"UntypedStorage"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(LOADED), remedy=LOAD_BEFORE),
+    Failure(
+        _says(ValueError, r"uninitialized parameter"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(LAZY), remedy=CALL_ONCE
+    ),
+    Failure(
+        _says(Exception, r"__obj_flatten__|PackedParams"),
+        rules.UNSUPPORTED_PYTHON_CONSTRUCT,
+        _told(PACKED),
+        remedy=QUANTIZE_AFTER,
+    ),
     Failure(_is_of_torch, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _untraced),
     Failure(_is(DataDependentOutputException, DynamicOutputShapeException), rules.DATA_DEPENDENT_CONTROL_FLOW, _detail),
     Failure(
@@ -173,7 +187,8 @@ def report_failure(error: Exception, model: torch.nn.Module, log: Log) -> None:
     for cause in _causes(error):
         for row in TABLE:
             if row.matches(cause, model):
-                log.report(row.rule, at=row.place(model) or place, **row.facts(cause))
+                fixes = () if row.remedy is None else (Fix(row.remedy),)
+                log.report(row.rule, at=row.place(model) or place, fixes=fixes, **row.facts(cause))
                 return
     log.report(rules.CAPTURE_FAILED, at=place, error=first_line(error))
 

@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from diagnostics import Level, Log, Place, rules
 from diagnostics.source import place_of_exception
 from exporter.capture import program
-from exporter.capture.arguments.inputs import arguments_of, leaves_of
+from exporter.capture.arguments.inputs import Leaf, arguments_of, form_of, leaves_of
 from exporter.capture.arguments.padded import as_padded
 from exporter.capture.failures import PRESUMED, asks_for_values, first_line, report_failure, report_overcome
 from exporter.capture.fake import fake_weights
@@ -72,6 +72,7 @@ def capture(
     except (TypeError, ValueError) as error:  # a call that does not fit, and a forward without a signature
         report_failure(error, module, log)
         raise CaptureError(error) from error
+    _require_dense(leaves_of(arguments), module, log)
     named = {name: kwargs[name] for name in arguments if name in kwargs}  # PyTorch flattens them as they are written
     args, named = as_padded((args, named))
     axes = axes_of(module, args, named, dynamic_shapes, options.input_names)
@@ -283,6 +284,15 @@ def _strategies(
     if options.allow_specialization or asks_for_values(failures[-1][1]):
         yield "values that Python asks for", partial(values_asked, inputs=options.allow_specialization)
     yield from others
+
+
+def _require_dense(leaves: Sequence[Leaf], module: torch.nn.Module, log: Log) -> None:
+    """Inputs of the ONNX model are dense tensors; PyTorch would trace others as what they are not."""
+    forms = [form for leaf in leaves if (form := form_of(leaf.value)) is not None]
+    for form in forms:
+        log.report(rules.UNSUPPORTED_VALUE, at=place_of_module(module), name="inputs", type=form)
+    if forms:
+        raise CaptureError(f"inputs that are stored as {', '.join(sorted(set(forms)))}")
 
 
 def _report_training(module: torch.nn.Module, log: Log) -> None:

@@ -99,13 +99,13 @@ def test_the_text_of_the_exception_is_that_of_its_errors() -> None:
 def test_a_traced_module_says_what_to_give() -> None:
     with pytest.raises(ExportError) as caught:
         export(torch.jit.trace(nn.Linear(4, 2), X), X)
-    assert "leave torch.jit.script out" in str(caught.value)
+    assert "leave torch.jit out" in str(caught.value)
 
 
 def test_a_lazy_layer_says_what_to_do() -> None:
     with pytest.raises(ExportError) as caught:
         export(nn.Sequential(nn.LazyLinear(2)), X)
-    assert "call the model once before the export" in str(caught.value)
+    assert "Call the model once on the example before the export." in str(caught.value)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")

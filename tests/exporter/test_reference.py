@@ -50,6 +50,16 @@ def test_a_model_that_writes_to_its_weights_is_not_run_wide() -> None:
     assert case.exact is not None  # of the copy
 
 
+def test_the_state_is_what_it_was_after_a_float64_run_that_fails() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+    x = torch.randn(3, 4)
+    program = export(model, (x,), dynamic_shapes=({0: "batch"},))
+    for case in cases(model, (x,), {}, program, Log()):
+        counted = reference.CALLS_BEFORE if case.label == reference.LATER else 0
+        assert case.outputs["1.num_batches_tracked.updated"] == counted + 1, case.label
+    assert model[1].num_batches_tracked == 0
+
+
 class Reciprocal(torch.nn.Module):
     def forward(self, x: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
         if bool(torch.isnan(x).any()):

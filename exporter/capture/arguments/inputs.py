@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch.export.dynamic_shapes import _combine_args
 from torch.utils import _pytree as pytree
 
@@ -47,6 +48,15 @@ def arguments_of(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 def leaves_of(arguments: Mapping[str, Any]) -> list[Leaf]:
     """The flattened arguments in torch.export's order."""
     return [leaf for name, value in arguments.items() for leaf in _leaves(value, name, f"L[{name!r}]")]
+
+
+def form_of(value: Any) -> str | None:
+    """How a tensor is stored, if not as a dense grid: "torch.sparse_csr" or "torch.nested"; None for all else."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    if value.is_nested:
+        return "torch.nested"
+    return None if value.layout is torch.strided else str(value.layout)
 
 
 def _leaves(value: Any, path: str, source: str) -> Iterator[Leaf]:

@@ -201,7 +201,12 @@ CASES = (
     FailureCase("eigenvalues", "lowering", "FXP3001", "«torch.linalg.eigvals(square)»", Eigenvalues, (X,)),
     FailureCase("sparse output", "sparse", "FXP3001", "«x.to_sparse()» * 2", SparseOutput, (X,)),
     FailureCase(
-        "sparse input", "sparse", "FXP3001", "«torch.sparse.mm(x, y)»", SparseInput, (X.to_sparse(), torch.randn(6, 2))
+        "a sparse tensor among the inputs",
+        "tensor form",
+        "FXP1011",
+        "«def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:»",
+        SparseInput,
+        (X.to_sparse(), torch.randn(6, 2)),
     ),
     FailureCase(
         "lowering refuses",

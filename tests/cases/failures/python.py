@@ -32,6 +32,11 @@ class NumpyArgument(nn.Module):
         return x * 2
 
 
+class Rows(nn.Module):
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows.sin()
+
+
 class Pair:
     def __init__(self, x: torch.Tensor) -> None:
         self.x = x
@@ -171,6 +176,14 @@ CASES = (
         "«def forward(self, x: Any) -> Any:»",
         NumpyArgument,
         (X.numpy(),),
+    ),
+    FailureCase(
+        "a nested tensor among the inputs",
+        "tensor form",
+        "FXP1011",
+        "«def forward(self, rows: torch.Tensor) -> torch.Tensor:»",
+        Rows,
+        (torch.nested.nested_tensor([X[:2], X], layout=torch.jagged),),
     ),
     FailureCase(
         "a type that is no container",
