@@ -80,8 +80,8 @@ class SparseOutput(nn.Module):
 
 
 class SparseInput(nn.Module):
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return torch.sparse.mm(x, y)
+    def forward(self, edges: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return torch.sparse.mm(edges, x)
 
 
 ASM = "neg.f32 $0, $1;"
@@ -204,7 +204,7 @@ CASES = (
         "a sparse tensor among the inputs",
         "tensor form",
         "FXP1011",
-        "«def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:»",
+        "«def forward(self, edges: torch.Tensor, x: torch.Tensor) -> torch.Tensor:»",
         SparseInput,
         (X.to_sparse(), torch.randn(6, 2)),
     ),
