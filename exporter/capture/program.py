@@ -166,7 +166,7 @@ def _user_names(fed: Sequence[str], paths: Mapping[str, str], wanted: Sequence[s
     if wanted is None:
         return {name: paths[name] for name in fed}
     if len(wanted) > len(fed):
-        raise NamesError(f"input_names has {len(wanted)} names, but the model has {len(fed)} inputs: {', '.join(fed)}")
+        raise NamesError(f"input_names has {len(wanted)} names; the inputs are {len(fed)}: {', '.join(fed)}")
     return dict(zip(fed, [*wanted, *(paths[n] for n in fed[len(wanted) :])], strict=True))
 
 
@@ -235,7 +235,7 @@ def _renamed(outputs: Sequence[Output], wanted: Sequence[str] | None) -> list[Ou
     tensors = [i for i in user if outputs[i].kind is OutputKind.USER]
     targets = user if len(wanted) == len(user) else tensors
     if len(wanted) > len(targets):
-        raise NamesError(f"output_names has {len(wanted)} names, but the model returns {len(tensors)} tensors")
+        raise NamesError(f"output_names has {len(wanted)} names; the tensors returned are {len(tensors)}")
     renamed = list(outputs)
     for position, name in zip(targets, wanted, strict=False):
         renamed[position] = Output(renamed[position].kind, name, renamed[position].updates)

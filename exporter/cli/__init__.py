@@ -1,7 +1,7 @@
 """The command line: a table of subcommands, each imported on use.
 
 `fxport --help` imports none of them; `fxport explain` and `fxport rules` work without torch.
-Exit codes: 0 clean, 1 findings at or above `--fail-on`, 2 usage, 3 our own fault, 130 interrupted.
+Exit codes are those of `exit_codes`.
 """
 
 import shlex
@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from exporter.cli import exit_codes
 from exporter.cli.usage import UsageError
 
 COMMANDS = {
@@ -37,17 +38,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         application(args)(args=args or ["--help"], prog_name="fxport")
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
+        return end.code if isinstance(end.code, int) else exit_codes.CLEAN
     except UsageError as error:
         from diagnostics.escape import visible
 
         print(f"fxport: {visible(str(error))}", file=sys.stderr)
-        return 2
+        return exit_codes.USAGE
+    except KeyboardInterrupt:  # before the work has begun: while a subcommand is imported
+        print("fxport: interrupted", file=sys.stderr)
+        return exit_codes.INTERRUPTED
     except Exception:  # noqa: BLE001 - the outermost edge: `edge.run` makes findings, here nothing is left to make one
         print(f"fxport itself failed, please report it: fxport {shlex.join(args)}", file=sys.stderr)
         traceback.print_exc()
-        return 3
-    return 0
+        return exit_codes.FAULT
+    return exit_codes.CLEAN
 
 
 def application(args: Sequence[str]) -> typer.Typer:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from exporter.options import DEFAULT_OPSET, MAX_OPSET, MIN_OPSET
+
 Source = Annotated[
     str,
     typer.Argument(
@@ -35,6 +37,18 @@ SampleFiles = Annotated[
         help=f"{INPUTS_HELP} Repeatable: the model is captured with the first and validated with each.",
     ),
 ]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="PATH", help="The ONNX file; NAME.onnx by default.")
+]
+Opset = Annotated[
+    int | None,
+    typer.Option(
+        "--opset",
+        help=f"The ai.onnx opset, {MIN_OPSET} to {MAX_OPSET}; {DEFAULT_OPSET} by default.",
+        show_default=False,
+    ),
+]
+NoValidate = Annotated[bool, typer.Option("--no-validate", help="Do not run the model.")]
 Dynamic = Annotated[
     list[str] | None,
     typer.Option(

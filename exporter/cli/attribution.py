@@ -277,9 +277,8 @@ class _Stages:
         others = [place for each in divergence.causes[1:] for place in (each.place,)]
         nearby = list(cause.nearby) if cause else []
         related = tuple(dict.fromkeys(place for place in (*nearby, *others) if cause and place != cause.place))
-        place = (
-            shown.place if shown and shown.place.path != str(path) else None
-        )  # the model of a stage is no file to show
+        in_source = shown is not None and shown.place.path != str(path)  # the model of a stage is no file to show
+        place = shown.place if shown and in_source else None
         return Attribution(stage, place, related, divergence, reason=divergence.reason)
 
     def _reference(self) -> Reference:

@@ -100,6 +100,7 @@ def bench(asked: Bench, log: Log) -> str:
 
 def inputs_of(path: Path, source: Source, against: str) -> dict[str, np.ndarray]:
     """The example inputs of SOURCE under the names of the file, matched by their order."""
+    import torch
     from torch import nn
 
     from exporter.arrays import as_array
@@ -109,8 +110,6 @@ def inputs_of(path: Path, source: Source, against: str) -> dict[str, np.ndarray]
     if not isinstance(source.model, nn.Module):
         raise UsageError(f"'{against}' is no nn.Module, so PyTorch cannot be timed; name the model itself.")
     model = model_of(path)
-    import torch
-
     leaves = leaves_of(arguments_of(unwrapped(source.model), source.args or (), source.kwargs))
     values = {leaf.path: as_array(torch.as_tensor(leaf.value)) for leaf in leaves if leaf.value is not None}
     needed = [entry for entry in model.graph.inputs if not entry.is_initializer()]
@@ -122,11 +121,11 @@ def of_pytorch(asked: Bench, source: Source, provider: str, *, compiled: bool) -
     import torch
     from torch import nn
 
-    from exporter.timing import seconds_of
+    from exporter.timing import device_beside, seconds_of
     from ort_runner import Latency
 
     assert isinstance(source.model, nn.Module)
-    device = "cpu" if provider == "cpu" else "cuda"
+    device = device_beside(provider)
     threads = torch.get_num_threads()
     if asked.threads:
         torch.set_num_threads(asked.threads)

@@ -17,13 +17,12 @@ from diagnostics import BaselineState, Finding, Level, Log, Stop, rules
 from diagnostics.escape import visible
 from diagnostics.source import place_of_exception
 from exporter.cli.definition import definition_of
+from exporter.cli.exit_codes import CLEAN, FAULT, FINDINGS, INTERRUPTED
 from exporter.cli.faces import FACES, Format, write_reports
 from exporter.cli.policy import revisions_of
 from exporter.cli.progress import progress_of
 from exporter.cli.ranks import follows
 from exporter.cli.usage import UsageError
-
-CLEAN, FINDINGS, USAGE, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class FailOn(StrEnum):

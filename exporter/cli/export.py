@@ -21,16 +21,14 @@ def command(
     input: arguments.Input = None,
     inputs: arguments.SampleFiles = None,
     dynamic: arguments.Dynamic = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="PATH", help="The ONNX file; NAME.onnx by default.")
-    ] = None,
-    opset: Annotated[int | None, typer.Option("--opset", help="The ai.onnx opset, 18 to 26.")] = None,
+    output: arguments.Output = None,
+    opset: arguments.Opset = None,
     provider: arguments.Provider = "auto",
     bisect: arguments.Bisect = True,
     repro: arguments.Repro = None,
     adversarial: arguments.Adversarial = False,
     predict: arguments.Predict = None,
-    no_validate: Annotated[bool, typer.Option("--no-validate", help="Do not run the model.")] = False,
+    no_validate: arguments.NoValidate = False,
     dump: Annotated[Path | None, typer.Option("--dump", metavar="DIR", help="Write the graph after each pass.")] = None,
     external_data: Annotated[
         ExternalData, typer.Option("--external-data", help="Weights in a file of their own; auto: above a threshold.")
@@ -49,7 +47,10 @@ def command(
         bool, typer.Option("--custom-ops", help="Operators of your own without a lowering: nodes of their own domain.")
     ] = False,
     rank_timeout: Annotated[
-        float, typer.Option("--rank-timeout", metavar="S", help="Under torchrun: how long one rank waits for another.")
+        float,
+        typer.Option(
+            "--rank-timeout", metavar="S", min=1.0, help="Under torchrun: seconds for which one rank waits for another."
+        ),
     ] = 45.0,
     plugin: arguments.Plugin = None,
     allow_specialization: Annotated[
@@ -68,7 +69,7 @@ def command(
 ) -> None:
     """Export a PyTorch model to ONNX and validate it in ONNX Runtime.
 
-    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 usage, 3 a fault of fxport's.
+    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 usage, 3 a fault of fxport's, 130 interrupted.
     """
     request = Request(
         source=source,

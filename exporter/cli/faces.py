@@ -6,10 +6,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 
 from diagnostics import Finding, Level, Log
 from diagnostics.paths import write_whole
+from exporter.cli.summary import plural
 
 
 class Format(StrEnum):
@@ -43,34 +45,9 @@ def as_text(log: Log) -> str:
     return render(log, color=sys.stdout.isatty())
 
 
-def as_json(log: Log) -> str:
-    from diagnostics.json_log import render
-
-    return render(log)
-
-
-def as_github(log: Log) -> str:
-    from diagnostics.github import render
-
-    return render(log)
-
-
-def as_gitlab(log: Log) -> str:
-    from diagnostics.gitlab import render
-
-    return render(log)
-
-
-def as_markdown(log: Log) -> str:
-    from diagnostics.markdown import render
-
-    return render(log)
-
-
-def as_junit(log: Log) -> str:
-    from diagnostics.junit import render
-
-    return render(log)
+def by(module: str) -> Callable[[Log], str]:
+    """`render` of a module of diagnostics, which is imported on use."""
+    return lambda log: import_module(f"diagnostics.{module}").render(log)
 
 
 def as_html(log: Log) -> str:
@@ -82,19 +59,18 @@ def page(title: str, name: str, findings: Sequence[Finding]) -> str:
     from diagnostics import html
 
     errors = sum(finding.is_open and finding.level is Level.ERROR for finding in findings)
-    verdict = f"{errors} error{'' if errors == 1 else 's'}" if errors else "no errors"
+    verdict = plural(errors, "error") if errors else "no errors"
     section = html.Section(name=name, verdict=verdict, good=not errors, cells={}, findings=findings)
-    summary = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
-    return html.render(title, summary, [section])
+    return html.render(title, plural(len(findings), "finding"), [section])
 
 
 FACES: Mapping[Format, Face] = {
     Format.TEXT: Face(as_text),
-    Format.GITHUB: Face(as_github),
-    Format.JSON: Face(as_json, "report.json"),
-    Format.GITLAB: Face(as_gitlab, "codequality.json"),
-    Format.MARKDOWN: Face(as_markdown, "summary.md"),
-    Format.JUNIT: Face(as_junit, "junit.xml"),
+    Format.GITHUB: Face(by("github")),
+    Format.JSON: Face(by("json_log"), "report.json"),
+    Format.GITLAB: Face(by("gitlab"), "codequality.json"),
+    Format.MARKDOWN: Face(by("markdown"), "summary.md"),
+    Format.JUNIT: Face(by("junit"), "junit.xml"),
     Format.HTML: Face(as_html, "report.html"),
 }
 

@@ -63,11 +63,14 @@ def fix_source(request: Request, fail_on: FailOn) -> None:
 def verified(source: str, least: Level, attempt: Attempt) -> tuple[Texts, Sequence[Verified]]:
     """The patched texts by path, and the fixes in them, of all findings from the level `least` on.
 
-    `attempt` exports what SOURCE names with patched texts; without any, as it is.
+    `attempt` exports what SOURCE names with patched texts; without any, as it is. Where that already fails, it is told
+    on standard error, and there is nothing to try.
     """
     texts: dict[str, str] = {}
     found: list[Verified] = []
     now, tried = attempt(texts), set[tuple[str, str]]()
+    if now.error is not None:
+        print(f"fxport: no fix can be tried: {now.error}", file=sys.stderr)
     while len(tried) < MOST_TRIALS:
         for bundle in _bundles(now.findings, least, _root(source), tried):
             try:

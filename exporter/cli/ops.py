@@ -11,7 +11,7 @@ from exporter.cli.usage import UsageError
 
 def command(
     word: Annotated[
-        str | None, typer.Argument(metavar="[WORD]", help="Only operators with this word in the name.")
+        str | None, typer.Argument(metavar="WORD", help="Only operators with this word in the name.")
     ] = None,
 ) -> None:
     """List the operators that have a lowering, with its family and the first opset that can express it."""

@@ -12,6 +12,7 @@ import typer
 from diagnostics import Log, Place, Stop, rules
 from exporter.cli import arguments
 from exporter.cli.edge import run
+from exporter.cli.model_file import model_of
 from exporter.cli.prediction import require_table
 from exporter.cli.reporting import Reporting, reports
 from exporter.cli.source import require_file
@@ -40,6 +41,7 @@ def command(
     codes are those of `fxport export`.
     """
     require_file(model)
+    model_of(model)
     require_provider(provider)
     if predict is not None:
         require_table(predict)
@@ -77,7 +79,6 @@ def placed_on(path: Path, provider: str, log: Log) -> str:
 
 def predicted_on(path: Path, provider: str, log: Log) -> str:
     """Look each node up in the table of the provider's kernels; returns the summary."""
-    from exporter.cli.model_file import model_of
     from exporter.cli.prediction import prediction_of
     from exporter.placement import predicted
 

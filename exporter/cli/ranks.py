@@ -11,13 +11,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from diagnostics import Log, Stop
+from exporter.cli.exit_codes import FAULT, USAGE
 from exporter.cli.source import Source
 from exporter.cli.usage import UsageError
 
 if TYPE_CHECKING:
     from exporter import OnnxProgram
 
-USAGE, FAULT = 2, 3
 LONGEST_RUN = timedelta(hours=12)
 """How long the other ranks wait for rank 0 to end."""
 

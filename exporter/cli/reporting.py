@@ -1,4 +1,4 @@
-"""The options of all subcommands that report findings: one table, which `@reporter` puts into their signatures."""
+"""The options of all subcommands that report findings: one table, which `@reports` puts into their signatures."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def read(path: Path) -> Mapping[str, Any]:  # Any: whatever TOML holds
     for key in TABLE if path.name == PYPROJECT else ():
         data = data.get(key, {})
         if not isinstance(data, Mapping):
-            raise UsageError(f"{path.name}:{line_of(path.read_text(encoding='utf-8'), TABLE)}: '{key}' is no table.")
+            raise UsageError(f"{path.name}:{line_in(path, ())}: '{key}' is no table.")
     return data
 
 

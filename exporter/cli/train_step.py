@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -54,10 +54,8 @@ class Request:
 @reports()
 def command(
     source: TrainingSource,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="PATH", help="The ONNX file; NAME.onnx by default.")
-    ] = None,
-    opset: Annotated[int | None, typer.Option("--opset", help="The ai.onnx opset, 18 to 26.")] = None,
+    output: arguments.Output = None,
+    opset: arguments.Opset = None,
     steps: Annotated[int, typer.Option("--steps", help="Steps a run, in a Loop; batches then have an axis more.")] = 1,
     accumulate: Annotated[int, typer.Option("--accumulate", help="Micro-batches a step.")] = 1,
     clip_grad_norm: Annotated[
@@ -69,12 +67,12 @@ def command(
     ] = False,
     weights: arguments.Weights = None,
     provider: arguments.Provider = "auto",
-    no_validate: Annotated[bool, typer.Option("--no-validate", help="Do not run the model.")] = False,
+    no_validate: arguments.NoValidate = False,
     reporting: Reporting = Reporting(),
 ) -> None:
     """Export a training step to ONNX: forward, loss, backward and optimizer in one model, and its state beside it.
 
-    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 usage, 3 a fault of fxport's.
+    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 usage, 3 a fault of fxport's, 130 interrupted.
     """
     request = Request(
         source=source,
@@ -133,7 +131,18 @@ def parts_of(text: str) -> Sequence[Any]:
     parts = users_code(value, f"Calling '{text}'")
     if not isinstance(parts, tuple) or not 4 <= len(parts) <= 5:
         raise UsageError(f"'{text}' gives a value of type '{type(parts).__name__}'; it should be {PARTS}.")
+    refuse_strangers(parts, text)
     return parts
+
+
+def refuse_strangers(parts: Sequence[Any], text: str) -> None:
+    """Refuse parts of another kind than their places are for, before the first use of one fails."""
+    from torch import nn, optim
+
+    kinds = {"model": nn.Module, "optimizer": optim.Optimizer, "loss_fn": Callable, "batch": Sequence}
+    for (name, kind), part in zip(kinds.items(), parts[:4], strict=True):
+        if not isinstance(part, kind):
+            raise UsageError(f"The {name} of '{text}' is of type '{type(part).__name__}'; it should return {PARTS}.")
 
 
 def exported(request: Request, parts: Sequence[Any], log: Log) -> TrainingProgram:

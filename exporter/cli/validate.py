@@ -76,7 +76,6 @@ class Comparison:
 
 def compare(asked: Comparison, log: Log) -> str:
     """Capture SOURCE for its names and sizes, run it, and hold the file against it; returns the summary."""
-
     from exporter import Options
     from exporter.cli.repro import repro_of
     from exporter.cli.request import exported, lowerings_of

@@ -20,7 +20,7 @@ PAGE = "report.html"
 
 def command(
     path: Annotated[
-        Path, typer.Argument(metavar="[PATH]", help="A SARIF file, or the folder of `fxport check --report`.")
+        Path, typer.Argument(metavar="PATH", help="A SARIF file, or the folder of `fxport check --report`.")
     ] = Path(".fxport/report"),
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="PATH", help="Where the page of a SARIF file is written.")
@@ -28,17 +28,18 @@ def command(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:
     """Show a report or a SARIF log in the browser."""
-    page = in_folder(path) if path.is_dir() else page_of(path, output)
-    print(page)
-    if browser and not webbrowser.open(page.resolve().as_uri()):
-        raise UsageError(f"There is no browser here; open '{page}' in one.")
+    made = in_folder(path) if path.is_dir() else page_of(path, output)
+    print(made)
+    if browser and not webbrowser.open(made.resolve().as_uri()):
+        raise UsageError(f"There is no browser here; open '{made}' in one.")
 
 
 def in_folder(folder: Path) -> Path:
-    page = folder / PAGE
-    if not page.is_file():
+    """The page in a folder of reports. Raises UsageError where there is none."""
+    there = folder / PAGE
+    if not there.is_file():
         raise UsageError(f"There is no {PAGE} in '{folder}'; `fxport check --report {folder}` writes one.")
-    return page
+    return there
 
 
 def page_of(log: Path, output: Path | None) -> Path:

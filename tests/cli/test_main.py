@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from diagnostics.rules import RULES
+from exporter import cli
 from exporter.cli import COMMANDS, main
 
 HEAVY = ("torch", "onnx", "onnx_ir", "onnxruntime", "transformers", "numpy", "sarif_om")
@@ -64,6 +65,15 @@ def test_lowerings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.split() == ["torchvision.deform_conv2d.default", "detection", "opset", "19"]
 
 
+def test_ctrl_c_before_the_work_begins(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt(name)
+
+    monkeypatch.setattr(cli, "function_of", interrupted)
+    assert main(["export", "models.py:adder"]) == 130
+    assert capsys.readouterr().err == "fxport: interrupted\n"
+
+
 USAGE = [
     (["explain", "FXP300"], "There is no rule 'FXP300'"),
     (["ops", "nothing_like_it"], "No operator with a lowering"),
@@ -80,6 +90,8 @@ USAGE = [
     (["export", "models.py:adder", "-o", "a", "--sarif", "./a"], "--sarif 'a' is the same file as --output"),
     (["export", "models.py:adder", "--dump", "models.py"], "--dump 'models.py' is a file"),
     (["export", "models.py:adder", "--dump", "/proc/a/b"], "--dump '/proc/file' cannot be written"),
+    (["export", "models.py:adder", "--rank-timeout", "0"], "'--rank-timeout'"),
+    (["place", "models.py"], "'models.py' is no ONNX model"),
     (["export", "models.py:adder", "--sarif", "."], "--sarif '.' is a directory"),
     (["export", "models.py:adder", "--sarif", "models.py/a.sarif"], "there is no folder 'models.py'"),
 ]

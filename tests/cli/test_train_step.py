@@ -27,6 +27,10 @@ def model():
     return nn.Linear(4, 8)
 
 
+def shuffled():
+    return model(), (torch.randn(2, 4),), {}, {"x": {0: "batch"}}
+
+
 def stranger():
     net, _, loss, batch, _ = step()
     return net, torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1), loss, batch
@@ -54,6 +58,7 @@ def test_a_step_is_written_with_its_state_and_validated(folder: Path, capsys: py
         ("source.py", "SOURCE 'source.py' names no model"),
         ("source.py:nn", "is no function"),
         ("source.py:model", "gives a value of type 'Linear'"),
+        ("source.py:shuffled", "The optimizer of 'source.py:shuffled' is of type 'tuple'"),
         ("source.py:stranger", "has a parameter that is none of the model's"),
     ],
 )

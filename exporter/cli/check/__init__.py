@@ -21,7 +21,7 @@ class Executor(StrEnum):
 @reports(without=("baseline",))  # its baseline is fxport.lock
 def command(
     models: Annotated[
-        list[str] | None, typer.Argument(metavar="[MODEL]…", help="Models of the manifest, by name; all by default.")
+        list[str] | None, typer.Argument(metavar="MODEL", help="Models of the manifest, by name; all by default.")
     ] = None,
     manifest: Annotated[
         Path | None,

@@ -1,9 +1,8 @@
 """`--executor ray`: the same work items on the nodes of a Ray cluster.
 
 A model that several ranks hold gets an actor for each, with one process group. The project's folder travels to the
-nodes. There each item runs in a local pool of one worker, so that its time limit,
-its bound of memory and a crash are what they are on one machine; the result and the files of the model come back, with
-the paths of this machine.
+nodes. There each item runs in a local pool of one worker, so that its time limit, its bound of memory and a crash are
+what they are on one machine; the result and the files of the model come back, with the paths of this machine.
 """
 
 from __future__ import annotations

@@ -28,6 +28,14 @@ SIGNS: Mapping[Verdict, str] = {
 }
 
 
+JUNIT: Mapping[Verdict, tuple[str, str]] = {
+    Verdict.FAILED: ("failure", "failures"),
+    Verdict.NOT_CHECKED: ("error", "errors"),
+    Verdict.EXPECTED: ("skipped", "skipped"),
+}
+"""JUnit's tag for a verdict, and its attribute with the number of them."""
+
+
 def as_json(rows: Sequence[Row]) -> str:
     """Rows with their facts and findings. New keys may come; those here stay."""
     entries = [
@@ -51,21 +59,19 @@ def as_json(rows: Sequence[Row]) -> str:
 
 def as_junit(rows: Sequence[Row]) -> str:
     """One test case a row. What is expected is skipped; a check that was not finished is an error."""
-    bad = {Verdict.FAILED: "failures", Verdict.NOT_CHECKED: "errors", Verdict.EXPECTED: "skipped"}
-    counts = {name: sum(row.verdict is verdict for row in rows) for verdict, name in bad.items()}
+    counts = {name: sum(row.verdict is verdict for row in rows) for verdict, (_, name) in JUNIT.items()}
     seconds = sum(row.seconds for row in rows)
     totals = {"tests": str(len(rows)), **{name: str(count) for name, count in counts.items()}, "time": f"{seconds:.3f}"}
     root = ElementTree.Element("testsuites", {"name": TITLE, **totals})
     suite = ElementTree.SubElement(root, "testsuite", {"name": TITLE, **totals})
-    tags = {Verdict.FAILED: "failure", Verdict.NOT_CHECKED: "error", Verdict.EXPECTED: "skipped"}
     for row in rows:
         names = {"classname": one_line(row.task.item.source), "name": one_line(row.id), "time": f"{row.seconds:.3f}"}
         case = ElementTree.SubElement(suite, "testcase", names)
         text = visible(as_text(log_of(row.findings)))
-        if row.verdict in tags:
+        if row.verdict in JUNIT:
             worst = max(row.findings, key=lambda finding: finding.level.rank, default=None)
             message = worst.message if worst else row.verdict.value
-            ElementTree.SubElement(case, tags[row.verdict], {"message": one_line(message)}).text = text
+            ElementTree.SubElement(case, JUNIT[row.verdict][0], {"message": one_line(message)}).text = text
         elif text:
             ElementTree.SubElement(case, "system-out").text = text
     ElementTree.indent(root)

@@ -162,7 +162,7 @@ def refuse_unknown_rules(manifest: Manifest, path: Path) -> None:
 
 def schema() -> str:
     """The JSON Schema of fxport.toml."""
-    document = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "fxport.toml"}
+    document = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": ""}  # these two come first
     return json.dumps(document | Manifest.model_json_schema() | {"title": "fxport.toml"}, indent=2) + "\n"
 
 

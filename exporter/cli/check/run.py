@@ -20,7 +20,8 @@ from exporter.cli.check.pool import Outcome, Pool, Stage
 from exporter.cli.check.progress import Progress
 from exporter.cli.check.report import print_rows, write_files
 from exporter.cli.check.rows import Row, Verdict, row_of
-from exporter.cli.edge import CLEAN, FAULT, FINDINGS, INTERRUPTED, FailOn
+from exporter.cli.edge import FailOn
+from exporter.cli.exit_codes import CLEAN, FAULT, FINDINGS, INTERRUPTED
 from exporter.cli.output import require_folder
 from exporter.cli.reporting import Reporting
 from exporter.cli.summary import plural
@@ -147,11 +148,12 @@ def keep(cache: Cache, outcome: Outcome) -> None:
 
 def default_jobs() -> int:
     """Half of the cores that this process may use: torch and ONNX Runtime have threads of their own."""
-    return max(1, len(os.sched_getaffinity(0)) // 2) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // 2)
 
 
 def exit_code(rows: Sequence[Row]) -> int:
-    """3 where fxport itself failed, 1 where a row is not as it should be, else 0."""
+    """FAULT where fxport itself failed, FINDINGS where a row is not as it should be, else CLEAN."""
     if any(finding.rule == rules.INTERNAL_ERROR for row in rows for finding in row.findings):
         return FAULT
     return FINDINGS if any(row.verdict in (Verdict.FAILED, Verdict.NOT_CHECKED) for row in rows) else CLEAN

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import shlex
 import statistics
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -126,21 +125,20 @@ def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) 
             source = with_inputs(source, item.inputs, [Path(name) for name in item.samples])
         with said_by("dynamic"):
             source = with_dynamic(source, item.dynamic)
-    checked = (
-        None
-        if ranks.is_left_to_rank_0(source)
-        else check_one(
-            source,
-            options,
-            path,
-            item.provider,
-            log,
-            Tolerances(item.atol, item.rtol),
-            isolate=False,
-            hard=item.adversarial,
-        )
-    )  # this process is one of its own already
-    if checked is None or not checked.files:
+    if ranks.is_left_to_rank_0(source):
+        return None
+    tolerances = Tolerances(item.atol, item.rtol)
+    checked = check_one(
+        source,
+        options,
+        path,
+        item.provider,
+        log,
+        tolerances,
+        isolate=False,  # this process is one of its own already
+        hard=item.adversarial,
+    )
+    if not checked.files:
         return None
     latency = eager = None
     if item.runs and item.ranks == 1 and checked.validation and checked.validation.passed:
@@ -164,10 +162,11 @@ def loaded(item: Item, modules: dict[Path, ModuleType]) -> Source:
 
 
 def timed(source: Source, checked: Checked, runs: int) -> tuple[float, float]:
-    """Median seconds of a run in ONNX Runtime and in eager PyTorch, on the example, with the same threads."""
+    """Median seconds of a run in ONNX Runtime and in eager PyTorch: the example, on one device, with equal threads."""
     import torch
 
     from exporter.reference import cases
+    from exporter.timing import device_beside, seconds_of
     from ort_runner import latency
 
     args, kwargs = source.args or (), source.kwargs
@@ -175,15 +174,8 @@ def timed(source: Source, checked: Checked, runs: int) -> tuple[float, float]:
     provider = checked.validation.provider if checked.validation else None
     found = latency(checked.path, example.inputs, provider or "auto", runs=runs, threads=torch.get_num_threads())
     module = source.model.module() if isinstance(source.model, torch.export.ExportedProgram) else source.model
-    with torch.no_grad():
-        seconds = [clocked(lambda: module(*args, **kwargs)) for _ in range(WARM_RUNS + runs)]
-    return found.median, statistics.median(seconds[WARM_RUNS:])
-
-
-def clocked(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+    device = device_beside(found.provider)
+    return found.median, statistics.median(seconds_of(module, args, kwargs, runs=runs, warmup=WARM_RUNS, device=device))
 
 
 def report(error: BaseException, item: Item, log: Log) -> str | None:
