@@ -74,6 +74,7 @@ LIGHT = {
         "traceback",
         "typer",
         "typing",
+        "exporter.cli.exit_codes",
         "exporter.cli.usage",
     ),
 }

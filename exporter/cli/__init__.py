@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from exporter.cli import exit_codes
+from exporter.cli.exit_codes import CLEAN, FAULT, INTERRUPTED, USAGE
 from exporter.cli.usage import UsageError
 
 COMMANDS = {
@@ -38,20 +38,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         application(args)(args=args or ["--help"], prog_name="fxport")
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else exit_codes.CLEAN
+        return end.code if isinstance(end.code, int) else CLEAN
     except UsageError as error:
         from diagnostics.escape import visible
 
         print(f"fxport: {visible(str(error))}", file=sys.stderr)
-        return exit_codes.USAGE
+        return USAGE
     except KeyboardInterrupt:  # before the work has begun: while a subcommand is imported
         print("fxport: interrupted", file=sys.stderr)
-        return exit_codes.INTERRUPTED
+        return INTERRUPTED
     except Exception:  # noqa: BLE001 - the outermost edge: `edge.run` makes findings, here nothing is left to make one
         print(f"fxport itself failed, please report it: fxport {shlex.join(args)}", file=sys.stderr)
         traceback.print_exc()
-        return exit_codes.FAULT
-    return exit_codes.CLEAN
+        return FAULT
+    return CLEAN
 
 
 def application(args: Sequence[str]) -> typer.Typer:
