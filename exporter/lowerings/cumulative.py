@@ -11,7 +11,7 @@ from exporter.lower.builder import Op, Value
 from exporter.lower.dtypes import HALVES, is_float, is_integer
 from exporter.lower.registry import lowering
 from exporter.lowerings.axes import axis_of
-from exporter.lowerings.exponential import log_of_sum
+from exporter.lowerings.exponential import closeness, log1p_parts
 from exporter.lowerings.prefix import prefixes, running_product
 
 aten = torch.ops.aten
@@ -45,12 +45,25 @@ def _widened(op: Op, x: Value) -> Value:
 
 @lowering(aten.logcumsumexp.default)
 def logcumsumexp(op: Op, x: Value, dim: int) -> Value:
-    """logcumsumexp(Tensor self, int dim) -> Tensor"""
+    """logcumsumexp(Tensor self, int dim) -> Tensor
+
+    What is carried is the largest element, and the sum of the others' exponentials relative to it: the one logarithm
+    at the end rounds once, and of large elements nothing is lost on the way.
+    """
     x = _widened(op, x)
     if op.rank(x) == 0:
         return op.cast(x, op.out.dtype)
-    (found,) = prefixes(op, [x], axis_of(dim, op.rank(x)), lambda before, after: [log_of_sum(op, *before, *after)])
-    return op.cast(found, op.out.dtype)
+
+    def combine(before: Sequence[Value], after: Sequence[Value]) -> list[Value]:
+        (largest, others), (next_largest, next_others) = before, after
+        share = op.Exp(closeness(op, largest, next_largest))
+        first = op.Add(others, op.Mul(share, op.Add(next_others, 1)))
+        second = op.Add(next_others, op.Mul(share, op.Add(others, 1)))
+        return [op.Max(largest, next_largest), op.Where(op.GreaterOrEqual(largest, next_largest), first, second)]
+
+    nothing = op.typed(op.Expand(op.const(0.0, like=x), op.shape(op.sizes(x))), op.sizes(x))
+    largest, others = prefixes(op, [x, nothing], axis_of(dim, op.rank(x)), combine)
+    return op.cast(op.Add(largest, op.Add(*log1p_parts(op, others))), op.out.dtype)
 
 
 @lowering(aten.cummax.default)

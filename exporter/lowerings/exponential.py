@@ -109,13 +109,13 @@ def expm1(op: Op, x: Value) -> Value:
 def log1p(op: Op, x: Value) -> Value:
     """log1p(Tensor self) -> Tensor
 
-    Within 2 ulp; see `_log1p_parts`. At -1 and infinity the correction is not defined, and the logarithm is right.
+    Within 2 ulp; see `log1p_parts`. At -1 and infinity the correction is not defined, and the logarithm is right.
     """
-    log, lost = _log1p_parts(op, x)
+    log, lost = log1p_parts(op, x)
     return op.Where(op.IsNaN(lost), log, op.Add(log, lost))
 
 
-def _log1p_parts(op: Op, x: Value) -> tuple[Value, Value]:
+def log1p_parts(op: Op, x: Value) -> tuple[Value, Value]:
     """With u = 1 + x rounded: log(u), and the correction for what the rounding took away, (x - (u - 1)) / u.
 
     That is the series around u to the first term; the next is below the precision.
@@ -144,13 +144,11 @@ def log10(op: Op, x: Value) -> Value:
 @lowering(aten.logaddexp.default)
 @in_float
 def logaddexp(op: Op, x: Value, other: Value) -> Value:
-    """logaddexp(Tensor self, Tensor other) -> Tensor"""
-    return log_of_sum(op, x, other)
+    """logaddexp(Tensor self, Tensor other) -> Tensor
 
-
-def log_of_sum(op: Op, x: Value, other: Value) -> Value:
-    """log(exp(x) + exp(other)) without overflow."""
-    log, lost = _log1p_parts(op, op.Exp(_closeness(op, x, other)))
+    By the larger one and their distance, so that nothing overflows.
+    """
+    log, lost = log1p_parts(op, op.Exp(closeness(op, x, other)))
     return op.Add(op.Max(x, other), op.Add(log, lost))
 
 
@@ -158,10 +156,10 @@ def log_of_sum(op: Op, x: Value, other: Value) -> Value:
 @in_float
 def logaddexp2(op: Op, x: Value, other: Value) -> Value:
     """logaddexp2(Tensor self, Tensor other) -> Tensor"""
-    log, lost = _log1p_parts(op, op.Exp(op.Mul(_closeness(op, x, other), LN2)))
+    log, lost = log1p_parts(op, op.Exp(op.Mul(closeness(op, x, other), LN2)))
     return op.Add(op.Max(x, other), op.Div(op.Add(log, lost), LN2))
 
 
-def _closeness(op: Op, x: Value, other: Value) -> Value:
+def closeness(op: Op, x: Value, other: Value) -> Value:
     """Minus the distance of two values; 0 for equal infinities."""
     return op.Where(op.Equal(x, other), 0, op.Neg(op.Abs(op.Sub(x, other))))
