@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
@@ -61,21 +62,30 @@ def quoted(path: str) -> str:
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
-    """Write text or bytes so that it is never seen half: a temporary file beside it, then a rename. Raises OSError."""
+    """Write text or bytes so that the file is never seen half. Makes the folder where there is none. Raises OSError."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    with written_whole(target) as draft:
+        draft.write_bytes(content.encode() if isinstance(content, str) else content)
+    return target
+
+
+@contextmanager
+def written_whole(target: Path) -> Iterator[Path]:
+    """A temporary path beside `target`, to be written in the block; at its end the file takes the place of `target`.
+
+    Where the block raises, nothing is left of it, and `target` is what it was. Raises OSError.
+    """
+    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with temporary.open("wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
+        yield draft
+        with draft.open("rb+") as file:  # on the disk before the name is: else a lost machine leaves an empty file
             os.fsync(file.fileno())
         if target.exists():
-            shutil.copymode(target, temporary)
-        temporary.replace(target)
+            shutil.copymode(target, draft)
+        draft.replace(target)
     finally:
-        temporary.unlink(missing_ok=True)
-    return target
+        draft.unlink(missing_ok=True)
 
 
 @lru_cache(maxsize=4096)

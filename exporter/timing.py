@@ -12,11 +12,6 @@ from torch.utils import _pytree as pytree
 from exporter.capture.inference import unwrapped
 
 
-def device_beside(provider: str) -> str:
-    """The device of PyTorch that a provider of ONNX Runtime is compared with: all but the CPU's need a GPU."""
-    return "cpu" if provider == "cpu" else "cuda"
-
-
 def seconds_of(
     model: torch.nn.Module,
     args: tuple[Any, ...],

@@ -16,8 +16,8 @@ import numpy as np
 
 from diagnostics import rules
 from ort_runner.failures import RUN, Failure, failure_of
-from ort_runner.providers import AUTO, choose
-from ort_runner.session import open_session, to_ort
+from ort_runner.providers import AUTO
+from ort_runner.session import session_on, to_ort
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,8 @@ def latency(
     """
     if runs < 1:
         raise ValueError(f"{runs} runs cannot be timed")
-    choice = choose(provider)
-    if choice.reason is not None:
-        raise ValueError(f"provider '{provider}' does not work here: {choice.reason}")
-    session, choice = open_session(Path(model_path), choice, threads=threads)
-    name = choice.provider.name
+    session, used = session_on(provider, Path(model_path), threads=threads)
     binding = session.io_binding()
-    device = "cpu" if name == "cpu" else "cuda"
     values = {key: to_ort(array) for key, array in inputs.items()}  # they own the memory that is bound
 
     def run() -> None:
@@ -86,12 +81,12 @@ def latency(
         for key, value in values.items():
             binding.bind_ortvalue_input(key, value)
         for output in session.get_outputs():
-            binding.bind_output(output.name, device)
+            binding.bind_output(output.name, used.device)
         binding.synchronize_inputs()
         seconds = timed(run, runs, warmup)
     except Exception as error:
-        raise failure_of(error, RUN, name) from error
-    return Latency.of(seconds, name, threads)
+        raise failure_of(error, RUN, used.name) from error
+    return Latency.of(seconds, used.name, threads)
 
 
 def timed(run: Callable[[], object], runs: int, warmup: int) -> list[float]:

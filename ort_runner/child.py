@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Any, Self
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class ChildSession:
         # A file, because a pipe that nobody reads could fill up and block the child; `close` closes it.
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=_environment()
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment()
         )
         request = {"model": str(self._model.absolute()), "provider": self._provider, "lean": lean, "optimize": optimize}
         reply, _ = self._ask({"do": "open", **request})
@@ -65,7 +65,9 @@ class ChildSession:
         """End the child, by force if it does not end by itself."""
         process, self._process = self._process, None
         if process is not None:
-            _end(process)
+            end(process)
+            if process.stdout is not None:
+                process.stdout.close()
         if self._errors is not None:
             self._errors.close()
             self._errors = None
@@ -106,21 +108,12 @@ class ChildSession:
         return reply, outputs
 
     def _death(self, process: subprocess.Popen[bytes], late: bool) -> Failure:
-        _end(process)
+        end(process)
         if late:
             how = f"it did not answer within {self._limit:g} seconds and was stopped"
         else:
             how = how_it_ended(process.returncode)
-        return Failure(rules.RUNTIME_FAILED, {"error": how + self._last_words()}, fatal=True)
-
-    def _last_words(self) -> str:
-        """The last line that the child wrote to its standard error."""
-        if self._errors is None:
-            return ""
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return f"; its last words: {tidy(last)}" if last else ""
+        return Failure(rules.RUNTIME_FAILED, {"error": how + last_words(self._errors)}, fatal=True)
 
 
 def how_it_ended(code: int) -> str:
@@ -135,7 +128,18 @@ def how_it_ended(code: int) -> str:
     return f"its process was killed by {name}{memory}"
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def last_words(errors: IO[bytes] | None, since: int = 0) -> str:
+    """The last line that a child wrote to the file of its standard error from the byte `since` on, to be added."""
+    if errors is None:
+        return ""
+    errors.seek(since)
+    lines = errors.read().decode(errors="replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f"; its last words: {tidy(last)}" if last else ""
+
+
+def end(process: subprocess.Popen[Any]) -> None:
+    """End a child that ends when nobody speaks to it any more: by force if it does not."""
     if process.stdin is not None:
         with contextlib.suppress(OSError):  # the child is gone, and what was left in the buffer with it
             process.stdin.close()
@@ -144,8 +148,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
 
 
 def _kill_late(process: subprocess.Popen[bytes], late: threading.Event) -> None:
@@ -153,8 +155,8 @@ def _kill_late(process: subprocess.Popen[bytes], late: threading.Event) -> None:
     process.kill()
 
 
-def _environment() -> dict[str, str]:
-    """This process's, with the folder of this package in front: the child must run the same code."""
+def environment() -> dict[str, str]:
+    """This process's, with the folder of our packages in front: a child must run the same code."""
     home = str(Path(__file__).resolve().parent.parent)
     paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

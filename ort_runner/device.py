@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ort_runner.failures import RUN, failure_of
-from ort_runner.providers import AUTO, choose
-from ort_runner.session import Port, from_ort, open_session, ports_of, to_ort
+from ort_runner.providers import AUTO
+from ort_runner.session import Port, from_ort, ports_of, session_on, to_ort
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -66,12 +66,8 @@ class DeviceSession:
 
         Raises ValueError for a provider that is unknown or does not work here, and ort_runner.failures.Failure.
         """
-        choice = choose(provider)
-        if choice.reason is not None:
-            raise ValueError(f"provider '{provider}' does not work here: {choice.reason}")
-        self._session, choice = open_session(Path(model), choice, settings, threads)
-        self.provider = choice.provider.name
-        self._device = "cpu" if self.provider == "cpu" else "cuda"
+        self._session, used = session_on(provider, Path(model), settings, threads)
+        self.provider, self._device = used.name, used.device
         self.inputs: tuple[Port, ...] = ports_of(self._session.get_inputs())
         self.outputs: tuple[Port, ...] = ports_of(self._session.get_outputs())
         held = self._session.get_modelmeta().custom_metadata_map.get(STATE, "{}")

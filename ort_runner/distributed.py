@@ -14,8 +14,8 @@ import numpy as np
 import onnx
 
 from ort_runner.cuts import Cuts, scratch
-from ort_runner.providers import AUTO, choose
-from ort_runner.session import open_session, run_session
+from ort_runner.providers import AUTO
+from ort_runner.session import run_session, session_on
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -48,7 +48,7 @@ class RankSession:
     def __init__(
         self, model: str | os.PathLike[str], communicate: Communicate, provider: str = AUTO, threads: int = 0
     ) -> None:
-        """Raises ValueError for a file that is no model or has a collective in a body, and Failure as sessions do."""
+        """Raises ValueError for a file that is no model or has a collective in a body, and as `session_on` does."""
         path = Path(model)
         self._cuts, self._communicate, self._provider = Cuts(path), communicate, provider
         self.steps = steps_of(self._cuts)
@@ -80,8 +80,7 @@ class RankSession:
 
     def _opened(self, segment: Segment, path: Path, threads: int) -> onnxruntime.InferenceSession:
         onnx.save(self._cuts.of_nodes(segment.nodes, segment.outputs), path)
-        session, _ = open_session(path, choose(self._provider), threads=threads)
-        return session
+        return session_on(self._provider, path, threads=threads)[0]
 
     def close(self) -> None:
         """Ends the sessions, and removes the segments."""

@@ -25,9 +25,7 @@ class Failure(Exception):
     ) -> None:
         super().__init__(facts.get("error") or facts.get("reason") or rule.name)
         self.rule, self.node, self.fatal = rule, node, fatal
-        self.facts: Mapping[str, Any] = dict(
-            facts
-        )  # Any: they are the keywords of Log.report, which has typed ones too
+        self.facts: Mapping[str, Any] = dict(facts)  # Any: keywords of Log.report, which has typed ones too
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ort_runner.model_file import NodeRecord
-from ort_runner.providers import AUTO, PROVIDERS, choose
-from ort_runner.session import open_session
+from ort_runner.providers import AUTO, PROVIDERS
+from ort_runner.session import session_on
 
 RECORD = {"session.record_ep_graph_assignment_info": "1"}
 _NAMES = {provider.ort_name: name for name, provider in PROVIDERS.items()}
@@ -39,10 +39,7 @@ def placement(model_path: str | os.PathLike[str], provider: str = AUTO) -> tuple
     Raises `Failure` if the model cannot be opened, ValueError for an unknown provider, one that does not work here, or
     an ONNX Runtime that does not tell (before 1.24).
     """
-    choice = choose(provider)
-    if choice.reason is not None:
-        raise ValueError(f"provider '{provider}' does not work here: {choice.reason}")
-    session, _ = open_session(Path(model_path), choice, RECORD)
+    session, _ = session_on(provider, Path(model_path), RECORD)
     ask = getattr(session, "get_provider_graph_assignment_info", None)
     if ask is None:
         raise ValueError("this ONNX Runtime does not tell where its nodes run: 1.24 or later does")

@@ -45,6 +45,11 @@ class Provider:
     slack: float = 1.0
     epsilon: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
+    @property
+    def device(self) -> str:
+        """Where its kernels run, by the name that PyTorch and ONNX Runtime have for it."""
+        return "cpu" if self.name == "cpu" else "cuda"
+
     def chain(self) -> list[tuple[str, dict[str, str]]]:
         """The argument `providers` of an InferenceSession."""
         lower = [PROVIDERS[name] for name in self.below]

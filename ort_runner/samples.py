@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from diagnostics.paths import written_whole
 from ort_runner.dtypes import BY_NAME, FLOAT, element_of
 
 FORMAT, VERSION, HEADER = "fxport-samples", 1, "header"
@@ -64,10 +64,7 @@ class Samples:
 
 
 def save_all(path: str | os.PathLike[str], samples: Sequence[Samples]) -> Path:
-    """Write several to one .npz: a JSON header with names and types, and the bytes of each array.
-
-    The file is written beside `path` and renamed, so that a run that is killed leaves no half file.
-    """
+    """Write several to one .npz, whole or not at all: a JSON header with names and types, and the bytes of each."""
     target = Path(path)
     stored: dict[str, np.ndarray] = {}
     records = [
@@ -76,14 +73,8 @@ def save_all(path: str | os.PathLike[str], samples: Sequence[Samples]) -> Path:
         for s in samples
     ]
     header = json.dumps({"format": FORMAT, "version": VERSION, "samples": records}).encode()
-    handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **{HEADER: np.frombuffer(header, np.uint8)}, **stored)
-        os.replace(scratch, target)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
+    with written_whole(target) as draft, draft.open("wb") as file:
+        np.savez(file, allow_pickle=False, **{HEADER: np.frombuffer(header, np.uint8)}, **stored)
     return target
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from diagnostics import rules
 from ort_runner.dtypes import BY_CODE, element_of, pack, type_name, unpack
 from ort_runner.failures import OPEN, RUN, Failure, failure_of
-from ort_runner.providers import Choice, choose
+from ort_runner.providers import Choice, Provider, choose
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -133,6 +133,22 @@ def open_session(
         asked = provider.name if choice.asked == "auto" else choice.asked
         choice = Choice(used, asked, "ONNX Runtime opened the session without it")
     return session, choice
+
+
+def session_on(
+    asked: str, model: Path, settings: Mapping[str, str] | None = None, threads: int = 0
+) -> tuple[onnxruntime.InferenceSession, Provider]:
+    """A session on the provider of that name and on no other, and the provider that "auto" stands for.
+
+    Raises ValueError for one that is unknown or does not work here, and Failure.
+    """
+    choice = choose(asked)
+    session = None
+    if choice.reason is None:
+        session, choice = open_session(model, choice, settings, threads)
+    if session is None or choice.reason is not None:
+        raise ValueError(f"provider '{asked}' does not work here: {choice.reason}")
+    return session, choice.provider
 
 
 def run_session(

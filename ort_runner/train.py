@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_runner.providers import AUTO, choose
-from ort_runner.session import from_ort, open_session, to_ort
+from diagnostics.paths import written_whole
+from ort_runner.providers import AUTO
+from ort_runner.session import from_ort, session_on, to_ort
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -49,11 +50,12 @@ class TrainingSession:
         """Opens the model, with `state` or with what stands beside it in `<name>.state.safetensors`.
 
         `seed` is where the random numbers of the first step begin; `threads` of 0 leaves their number to ONNX Runtime.
-        Raises NotATrainingStep, OSError, KeyError for state that is missing, and ort_runner.failures.Failure.
+        Raises NotATrainingStep, OSError, KeyError for state that is missing, ValueError for a provider that is unknown
+        or does not work here, and ort_runner.failures.Failure.
         """
         path = Path(model)
-        self._session, choice = open_session(path, choose(provider), threads=threads)
-        self._device = "cpu" if choice.provider.name == "cpu" else "cuda"
+        self._session, used = session_on(provider, path, threads=threads)
+        self._device = used.device
         written = self._session.get_modelmeta().custom_metadata_map.get(METADATA)
         if written is None:
             raise NotATrainingStep(f"'{path.name}' is no training step: its metadata has no '{METADATA}'")
@@ -105,13 +107,8 @@ class TrainingSession:
         """Writes a checkpoint, whole or not at all."""
         from safetensors.numpy import save_file
 
-        target = Path(path)
-        draft = target.with_name(f".{target.name}.partial")
-        try:
+        with written_whole(Path(path)) as draft:
             save_file(self.state(), draft, metadata={STEPS: str(self.steps)})
-            os.replace(draft, target)
-        finally:
-            draft.unlink(missing_ok=True)
 
     def resume(self, path: str | os.PathLike[str]) -> None:
         """Goes on from a checkpoint: the steps that follow give the same numbers as if there had been no break."""

@@ -121,11 +121,11 @@ def of_pytorch(asked: Bench, source: Source, provider: str, *, compiled: bool) -
     import torch
     from torch import nn
 
-    from exporter.timing import device_beside, seconds_of
-    from ort_runner import Latency
+    from exporter.timing import seconds_of
+    from ort_runner import PROVIDERS, Latency
 
     assert isinstance(source.model, nn.Module)
-    device = device_beside(provider)
+    device = PROVIDERS[provider].device
     threads = torch.get_num_threads()
     if asked.threads:
         torch.set_num_threads(asked.threads)

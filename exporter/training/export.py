@@ -16,6 +16,7 @@ from torch.export import Dim
 from torch.optim import Optimizer
 
 from diagnostics import Log, Stop, rules
+from diagnostics.paths import written_whole
 from exporter.capture.places import place_of_module
 from exporter.options import Options
 from exporter.pipeline import ExportError, OnnxProgram, export
@@ -51,12 +52,8 @@ class TrainingProgram(OnnxProgram):
         """Writes the model, and its state beside it as `<name>.state.safetensors`. Returns the files written."""
         written = OnnxProgram.save(self, path, external_data)
         beside = written[0].with_suffix(STATE_SUFFIX)
-        draft = beside.with_name(f".{beside.name}.partial")
-        try:
+        with written_whole(beside) as draft:
             safetensors.torch.save_file(dict(self.state), draft)
-            os.replace(draft, beside)
-        finally:
-            draft.unlink(missing_ok=True)
         return [*written, beside]
 
 

@@ -12,10 +12,12 @@ import onnxruntime
 import pytest
 
 from diagnostics import Level, Log, rules
-from ort_runner import PROVIDERS, Samples, latency, placement, resolve, validate
+from ort_runner import PROVIDERS, DeviceSession, Samples, latency, placement, resolve, validate
+from ort_runner.distributed import RankSession
 from ort_runner.model_file import read_model_file
 from ort_runner.placement import Placed, copies
 from ort_runner.providers import PROBE, Provider, captured_output, choose, why_not
+from ort_runner.train import TrainingSession
 from tests.ort_runner.models import RELU, floats, relu_samples, save
 
 GPU_WORKS = why_not(PROVIDERS["cuda"]) is None
@@ -62,6 +64,9 @@ def test_no_silent_run_on_the_cpu(tmp_path: Path, isolate: bool) -> None:
     for ask in (
         lambda: placement(tmp_path / "model.onnx", "cuda"),
         lambda: latency(tmp_path / "model.onnx", {}, "cuda"),
+        lambda: DeviceSession(tmp_path / "model.onnx", "cuda"),
+        lambda: TrainingSession(tmp_path / "model.onnx", {}, provider="cuda"),
+        lambda: RankSession(tmp_path / "model.onnx", lambda _, array, __: array, "cuda"),
     ):
         with pytest.raises(ValueError, match="'cuda' does not work here"):
             ask()

@@ -22,13 +22,11 @@ from typing import IO, Any
 from exporter.cli.check.group import LOOPBACK, free_port, members_of
 from exporter.cli.check.items import Task
 from exporter.cli.check.turns import Turns
-from ort_runner.child import how_it_ended
-from ort_runner.failures import tidy
+from ort_runner.child import PATIENCE, end, environment, how_it_ended, last_words
 
 # -P: a file in the user's folder must not stand for a module of ours or of a library.
 WORKER = (sys.executable, "-P", "-m", "exporter.cli.check.worker")
 START_LIMIT = 300.0  # seconds for a worker to import torch, on a busy machine
-PATIENCE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +108,7 @@ class Worker:
         self._kill_child()
         process, self._process = self._process, None
         if process is not None:
-            with contextlib.suppress(OSError):  # what it was to be told is of no use now
-                process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
-            try:
-                process.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process)
         if self._errors is not None:
             self._errors.close()
             self._errors = None
@@ -173,7 +165,7 @@ class Worker:
         reason = None
         if result is None:
             limit = f"it was not done within {task.terms.time_limit:g} seconds and was stopped"
-            reason = limit if late.is_set() else how_it_ended(code) + self._last_words(told)
+            reason = limit if late.is_set() else how_it_ended(code) + last_words(self._errors, told)
         return Outcome(task, result, reason, time.monotonic() - start)
 
     def _start(self) -> subprocess.Popen[str]:
@@ -186,7 +178,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            env=_environment(),
+            env=environment(),
             start_new_session=True,  # Ctrl-C is for the parent, which ends its workers
         )
         self._process = process
@@ -197,7 +189,7 @@ class Worker:
         watch.cancel()
         if ready is None and not self._ended:
             self._process = None
-            raise RuntimeError(f"a worker did not start: {how_it_ended(process.wait())}{self._last_words(0)}")
+            raise RuntimeError(f"a worker did not start: {how_it_ended(process.wait())}{last_words(self._errors)}")
         return process
 
     def _send(self, process: subprocess.Popen[str], task: Task) -> None:
@@ -236,15 +228,6 @@ class Worker:
     def _position(self) -> int:
         return 0 if self._errors is None else os.fstat(self._errors.fileno()).st_size
 
-    def _last_words(self, since: int) -> str:
-        """The last line that was written to standard error since then."""
-        if self._errors is None:
-            return ""
-        self._errors.seek(since)
-        lines = self._errors.read().decode(errors="replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return f"; its last words: {tidy(last)}" if last else ""
-
 
 def _first_lost(first: Future[Outcome], rest: Sequence[Future[Outcome]]) -> Future[Outcome] | None:
     """Waits until rank 0 is done and the others have heard of it, or until one of them ends without a result."""
@@ -256,10 +239,3 @@ def _first_lost(first: Future[Outcome], rest: Sequence[Future[Outcome]]) -> Futu
             return lost
     wait(rest, PATIENCE)
     return None
-
-
-def _environment() -> dict[str, str]:
-    """This process's, with the folder of our packages in front: the worker must run the same code."""
-    home = str(Path(__file__).resolve().parents[3])
-    paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -166,15 +166,15 @@ def timed(source: Source, checked: Checked, runs: int) -> tuple[float, float]:
     import torch
 
     from exporter.reference import cases
-    from exporter.timing import device_beside, seconds_of
-    from ort_runner import latency
+    from exporter.timing import seconds_of
+    from ort_runner import PROVIDERS, latency
 
     args, kwargs = source.args or (), source.kwargs
     example = next(iter(cases(source.model, args, kwargs, checked.program, Log())))
     provider = checked.validation.provider if checked.validation else None
     found = latency(checked.path, example.inputs, provider or "auto", runs=runs, threads=torch.get_num_threads())
     module = source.model.module() if isinstance(source.model, torch.export.ExportedProgram) else source.model
-    device = device_beside(found.provider)
+    device = PROVIDERS[found.provider].device
     return found.median, statistics.median(seconds_of(module, args, kwargs, runs=runs, warmup=WARM_RUNS, device=device))
 
 
