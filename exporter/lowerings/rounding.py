@@ -13,7 +13,7 @@ from exporter.lowerings.precision import in_float
 aten = torch.ops.aten
 prims = torch.ops.prims
 
-BOOL = ir.DataType.BOOL
+BOOL, INT64, DOUBLE = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.DOUBLE
 
 
 @lowering(aten.floor.default, prims.floor.default)
@@ -71,10 +71,13 @@ def frac(op: Op, x: Value) -> Value:
 def sign(op: Op, x: Value) -> Value:
     """sign(Tensor self) -> Tensor
 
-    PyTorch's sign of NaN is 0, ONNX's is NaN.
+    PyTorch's sign of NaN is 0, ONNX's is NaN. ONNX Runtime's Sign of INT64 is that of the lower half where the number
+    has more than 32 bits, so there the sign is asked of a double.
     """
     if is_float(x.dtype):
         return op.Where(op.IsNaN(x), 0, op.Sign(x))
+    if x.dtype == INT64:
+        return op.cast(op.Sign(op.cast(x, DOUBLE)), INT64)
     return x if x.dtype == BOOL else op.Sign(x)
 
 

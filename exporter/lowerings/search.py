@@ -81,6 +81,7 @@ def _searched(op: Op, sequence: Value, x: Value, right: bool, length: int) -> Va
 
 
 def _searched_in_a_loop(op: Op, sequence: Value, x: Value, right: bool) -> Value:
+    """No turn is made in an empty sequence, which has no element to look at."""
     sizes, dtype = op.sizes(x), ir.DataType.INT64
     turn, going = op.formal(dtype, []), op.formal(ir.DataType.BOOL, [])
     stride, place = op.formal(dtype, []), op.formal(dtype, sizes)
@@ -88,7 +89,8 @@ def _searched_in_a_loop(op: Op, sequence: Value, x: Value, right: bool) -> Value
         [turn, going, stride, place],
         lambda: [going, op.Div(stride, 2), _moved(op, sequence, x, right, place, stride)],
     )
-    _, found = op.Loop(TURNS, None, 1 << (TURNS - 1), op.Expand(0, op.shape(sizes)), body=graph, outputs=2)
+    filled = op.Greater(op.const(op.sizes(sequence)[-1]), 0)
+    _, found = op.Loop(TURNS, filled, 1 << (TURNS - 1), op.Expand(0, op.shape(sizes)), body=graph, outputs=2)
     found.dtype = dtype
     return found
 

@@ -26,6 +26,7 @@ CASES = (
     OpCase(aten.frac.default, EDGES, dtypes=(torch.float32, torch.float64)),
     OpCase(aten.frac.default, f(2, 3, low=-9, high=9), dtypes=SMALL, dynamic="n 3"),
     OpCase(aten.sign.default, EDGES),
+    OpCase(aten.sign.default, v([2**31, 2**32 - 1, 2**32, -(2**31), -(2**31) - 1, 2**63 - 1, -(2**63)], torch.int64)),
     OpCase(aten.sign.default, f(2, 3), dtypes=(*SMALL, *INTS, torch.bool), dynamic="n 3"),
     OpCase(aten.sgn.default, f(2, 3), dtypes=(*SMALL, *INTS, torch.bool)),
     OpCase(prims.sign.default, f(2, 3)),

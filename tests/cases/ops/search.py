@@ -19,6 +19,15 @@ def _searched(sequence: Tensor, x: Tensor, right: bool = False) -> Tensor:
     return aten.searchsorted.Tensor(sequence.sort().values, x, right=right)
 
 
+def _positive(sequence: Tensor, x: Tensor, right: bool = False) -> Tensor:
+    """Of those elements of the sequence that are positive, be there any or none."""
+    return aten.searchsorted.Tensor(sequence[sequence > 0], x, right=right)
+
+
+def _positive_columns(sequence: Tensor, x: Tensor) -> Tensor:
+    return aten.searchsorted.Tensor(sequence[sequence > 0].expand(x.shape[0], -1), x)
+
+
 CASES = (
     OpCase(aten.searchsorted.Tensor, STEPS, i(2, 3, high=10), vary=SIDES),
     OpCase(
@@ -47,6 +56,10 @@ CASES = (
     OpCase(_searched, f(5), f(2, 3), vary=SIDES, dynamic="n, 2 m"),
     OpCase(_searched, f(2, 3), f(2, 4), vary=SIDES, dynamic="n m, n k"),
     OpCase(_searched, f(5), f(), dynamic="n"),
+    OpCase(_positive, v([1.0, 2.0]), f(2, 3), vary=SIDES),
+    OpCase(_positive, v([-1.0, 0.0]), f(2, 3), vary=SIDES),
+    OpCase(_positive_columns, v([1.0, 2.0]), f(2, 3)),
+    OpCase(_positive_columns, v([-1.0, 0.0]), f(2, 3)),
     OpCase(aten.searchsorted.Scalar, STEPS, vary={"self": (3, 2.5), **SIDES}),
     OpCase(aten.bucketize.Tensor, f(2, 3, low=0.0, high=10.0), STEPS, vary=SIDES, dtypes=NUMBERS),
     OpCase(aten.bucketize.Tensor, f(2, 3), v([-1.0, 0.0, 1.0]), out_int32=True),
