@@ -23,8 +23,8 @@ OUTSIDE = -16.0
 """A coordinate that no pixel is near to, not even for cubic interpolation of two pixels; the image is [-1, 1]."""
 
 FAR = 32768.0
-"""Coordinates from here on are looked up nowhere. In float32, ONNX Runtime's weights are wrong from 2**24 pixels on, its
-whole numbers from 2**63 on; PyTorch's reflections are a matter of rounding there."""
+"""Coordinates from here on are looked up nowhere. In float32, ONNX Runtime's weights are wrong from 2**24 pixels on,
+its whole numbers from 2**63 on; PyTorch's reflections are a matter of rounding there."""
 
 
 @lowering(aten.grid_sampler.default, aten.grid_sampler_2d.default, aten.grid_sampler_3d.default)

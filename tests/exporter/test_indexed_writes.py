@@ -115,3 +115,24 @@ class Cache(nn.Module):
 def test_a_cache_that_counts_its_steps() -> None:
     (result,) = run_exported(Cache(), [(torch.ones(2, 4),)])
     assert_same(result[:1], (Cache()(torch.ones(2, 4)),))
+
+
+class Chosen(nn.Module):
+    """Reads and writes what a truth without axes chooses: all of a tensor, with an axis more, or nothing."""
+
+    def forward(self, x: Tensor, row: Tensor, number: Tensor) -> tuple[Tensor, ...]:
+        truth = number > 0
+        filled, copied, added, moved = (x.clone() for _ in range(4))
+        filled[truth] = 3
+        copied[truth] = row[None]
+        added[1][truth] += row
+        moved[truth] = (x * 2)[truth] + 1
+        number = number.clone()
+        number[number > 0] = 7.0
+        return filled, copied, added, moved, number, x[truth], row[truth].sum(), number[number > 8]
+
+
+def test_what_a_truth_chooses() -> None:
+    calls = [(torch.randn(2, 3), torch.randn(3), torch.tensor(value)) for value in (2.0, -1.0)]
+    for call, result in zip(calls, run_exported(Chosen(), calls), strict=True):
+        assert_same(result, Chosen()(*call))

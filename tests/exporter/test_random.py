@@ -69,6 +69,7 @@ DISTRIBUTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "bernoulli_number": lambda x: x.clone().bernoulli_(0.2),
     "normal_in_place": lambda x: torch.empty(COUNT).normal_(1.0, 2.0),
     "random_in_place": lambda x: x.clone().random_(7),
+    "random_between": lambda x: x.clone().random_(-2, to=9),
     "multinomial": lambda x: torch.multinomial(torch.tensor([1.0, 0.0, 3.0, 2.0]), COUNT, replacement=True),
     "poisson": lambda x: torch.poisson(x.abs() * 4),
     "poisson_many": lambda x: torch.poisson(x.abs() * 50 + 10),

@@ -1,4 +1,7 @@
-"""Reads and writes at a place that is known only when the model runs: `x[:, i]`, where `i` is a tensor without axes."""
+"""Reads and writes at a place that is known only when the model runs: `x[:, i]`, where `i` is a tensor without axes.
+
+So it is with `x[b]` where `b` is a truth: it gives an axis of one element or none.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ def write_at(x: Tensor, key: Any, value: Any) -> Any:
 
     The slices, new axes and plain numbers of the key are taken first, which gives a view of `x`.
     """
+    if _is_truth(key):
+        return _write_if(x, key, value)
     parts = key if isinstance(key, tuple) else (key,)
     if not any(_is_place(part) for part in parts) or not all(_is_place(part) or _is_basic(part) for part in parts):
         return NotImplemented
@@ -29,7 +34,7 @@ def write_at(x: Tensor, key: Any, value: Any) -> Any:
             places.append(part if isinstance(part, Tensor) else torch.scalar_tensor(part, dtype=torch.int64))
         elif not isinstance(part, int):
             places.append(None)
-    given = value if isinstance(value, Tensor) else torch.scalar_tensor(value, dtype=x.dtype, device=x.device)
+    given = _as_tensor(x, value)
     rank = view.dim() - sum(place is not None for place in places)
     while given.dim() > rank and given.shape[0] == 1:  # as PyTorch takes it
         given = given.squeeze(0)
@@ -39,6 +44,8 @@ def write_at(x: Tensor, key: Any, value: Any) -> Any:
 
 def read_at(x: Tensor, key: Any) -> Any:
     """`x[key]` by index_select, and bounds of slices as numbers. NotImplemented for any other key."""
+    if _is_truth(key):
+        return x.unsqueeze(0)[key.unsqueeze(0)]
     parts = key if isinstance(key, tuple) else (key,)
     if not any(_is_hidden(part) for part in parts) or not all(_is_hidden(part) or _is_basic(part) for part in parts):
         return NotImplemented
@@ -55,12 +62,32 @@ def read_at(x: Tensor, key: Any) -> Any:
     return view
 
 
+def _write_if(x: Tensor, truth: Tensor, value: Any) -> Any:
+    given = _as_tensor(x, value).to(x.dtype)
+    if given.dim() > x.dim():
+        torch.ops.aten.index_put_(x.unsqueeze(0), [truth.unsqueeze(0)], given)
+    else:
+        x.copy_(torch.where(truth, given, x))
+    return None
+
+
+def _as_tensor(x: Tensor, value: Any) -> Tensor:
+    return value if isinstance(value, Tensor) else torch.scalar_tensor(value, dtype=x.dtype, device=x.device)
+
+
+def _is_truth(part: Any) -> bool:
+    return isinstance(part, Tensor) and part.dim() == 0 and part.dtype == torch.bool and not _is_known(part)
+
+
+def _is_known(part: Tensor) -> bool:
+    return isinstance(part, FakeTensor) and (part.item_memo is not None or part.constant is not None)
+
+
 def _is_hidden(part: Any) -> bool:
     """Whether a tensor stands where Python wants a number, of which nobody knows what it holds."""
     if isinstance(part, slice):
         return any(map(_is_hidden, (part.start, part.stop)))
-    known = isinstance(part, FakeTensor) and (part.item_memo is not None or part.constant is not None)
-    return isinstance(part, Tensor) and _is_place(part) and not known
+    return isinstance(part, Tensor) and _is_place(part) and not _is_known(part)
 
 
 def _without_tensors(part: Any) -> Any:

@@ -136,6 +136,14 @@ def _new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, 
     return torch._refs.tensor(data, dtype=dtype or x.dtype, device=device or x.device, **rest)
 
 
+def _random(x: Tensor, *bounds: int, to: int | None = None, generator: Any = None) -> Any:
+    """`x.random_(low, high)`, whose op is named `from`: PyTorch cannot write that into a graph's code."""
+    low_and_high = (*bounds, to)[:2]
+    if None in low_and_high or generator is not None:
+        return NotImplemented
+    return x.copy_(torch.randint_like(x, *low_and_high))  # type: ignore[arg-type]
+
+
 def _holds_sizes(data: Any) -> bool:
     if isinstance(data, (list, tuple)):
         return any(_holds_sizes(each) for each in data)
@@ -152,6 +160,7 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     F.pad: _pad,
     torch.as_tensor: _as_tensor,
     Tensor.new_tensor: _new_tensor,
+    Tensor.random_: _random,
     Tensor.__getitem__: read_at,
     Tensor.__setitem__: write_at,
     torch.istft: _istft,
