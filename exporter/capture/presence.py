@@ -1,14 +1,15 @@
 """`if len(boxes) == 0` where only a run knows how many there are: taken as some, where both ways cannot be kept.
 
 A size is a whole number, and whether it is 0 is most of what a model asks about one that depends on data. Where the
-ways of such an `if` do not fit into a cond, the graph has the one for sizes from 1 on, and the user is told.
+ways of such an `if` do not fit into a cond, the graph has the one for sizes from 1 on, and the user is told. So it is
+with `if not padding.any()` and `if mask.all()`, after which a mask of no effect often becomes None.
 """
 
 from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +17,11 @@ from typing import Any
 
 import sympy
 import torch
+from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+from torch.overrides import TorchFunctionMode
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from diagnostics import Place
 from diagnostics.source import HIDDEN, kind_of, place_of_stack
@@ -29,6 +33,11 @@ _ASKING = (str(_TORCH / "__init__.py"), str(_TORCH / "fx" / "experimental"))
 """Where PyTorch turns a symbolic number into a Python one; who called from there wanted to know."""
 _KEPT = str(Path(__file__).parent / "rewriting" / "branch_steps.py")
 """Who asks there has tried to keep both ways."""
+
+TRUTHS: Mapping[Any, bool] = {torch.any: True, Tensor.any: True, torch.all: False, Tensor.all: False}
+"""What tells whether a mask has some effect, and its answer where it has."""
+
+CONTRARY = frozenset({torch.logical_not, Tensor.logical_not, torch.bitwise_not, Tensor.bitwise_not, Tensor.__invert__})
 
 
 @dataclass
@@ -63,9 +72,32 @@ def sizes_presumed(presumed: Presumed, everywhere: bool) -> Iterator[None]:
 
     ShapeEnv.evaluate_expr = evaluated  # type: ignore[method-assign, assignment]
     try:
-        yield
+        with _Truths(presumed):
+            yield
     finally:
         ShapeEnv.evaluate_expr = evaluate  # type: ignore[method-assign]
+
+
+class _Truths(TorchFunctionMode):
+    """While it is active, masks have some effect for an `if` whose ways do not fit into a cond."""
+
+    def __init__(self, presumed: Presumed) -> None:
+        super().__init__()
+        self.presumed = presumed
+        self.known: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        barred = sys.exc_info()[1]
+        if func is Tensor.__bool__ and args[0] in self.known and barred is not None and _was_kept():
+            self.presumed.answers.setdefault(_running(), barred)
+            return self.known[args[0]]
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and not result.dim():
+            if func in TRUTHS:
+                self.known[result] = TRUTHS[func]
+            elif func in CONTRARY and args[0] in self.known:
+                self.known[result] = not self.known[args[0]]
+        return result
 
 
 def _of_some(env: ShapeEnv, question: Any) -> sympy.Basic | None:
@@ -99,7 +131,7 @@ def _asks_in_python() -> bool:
 
 def _was_kept() -> bool:
     """Whether it is a branch that asks which cannot be a cond; others of this room only stand between."""
-    paths = (frame.f_code.co_filename for frame in _frames())
+    paths = (frame.f_code.co_filename for frame in _frames() if frame.f_code.co_name != "__torch_function__")
     asking = (path for path in paths if path == _KEPT or not path.startswith((_ROOM, *_ASKING)))
     return next(asking, None) == _KEPT
 

@@ -102,9 +102,31 @@ def sizes_by_factor(x: Tensor) -> Tensor:
     return F.interpolate(x[None, None], scale_factor=1.7, mode="bilinear", recompute_scale_factor=True)
 
 
+def numbers(x: Tensor) -> Tensor:
+    backwards = torch.tensor(list(range(x.shape[1]))[::-1])
+    return x * backwards + torch.LongTensor(range(x.shape[1])) - torch.as_tensor(tuple(range(1, x.shape[1] * 2, 2)))
+
+
+def numbers_joined(x: Tensor) -> Tensor:
+    turned = list(range(x.shape[1]))
+    turned = turned[2:] + turned[:2]
+    return x * len(turned[1:5]) + x.new_tensor(list(reversed(turned))) * turned[-1]
+
+
+def numbers_pooled(x: Tensor) -> Tensor:
+    places = list(range(x.shape[1]))
+    pooled = [-1] + places[1:-1][::2]
+    return torch.arange(pooled[0] + 2 * len(pooled), -places[-1], -2) + pooled[1] + x.sum()
+
+
+def numbers_stepped(x: Tensor) -> Tensor:
+    return torch.as_tensor(([9, 8, 7] + list(range(x.shape[1])))[1::3]) + x.sum()
+
+
 FUNCTIONS = (
     whole, fraction, length, rounded, root, logarithm, numpy_rounding, quotients, product, listed, unbound,
-    comprehension, generator, typed, tables, averaged, averaged_both_ways, sizes_by_factor,
+    comprehension, generator, typed, tables, averaged, averaged_both_ways, sizes_by_factor, numbers, numbers_joined,
+    numbers_pooled, numbers_stepped,
 )  # fmt: skip
 SHAPES = {"x": {0: "b", 1: "n"}}
 

@@ -90,11 +90,63 @@ class Many(nn.Module):
         return torch.stack(found)
 
 
-def test_other_questions_are_refused() -> None:
+class Masked(nn.Module):
+    """A mask of no effect becomes None, as in models of fairseq."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        padding = self.mask(x)
+        return x * 2 if padding is None else (x * 2).masked_fill(padding, 0.0)
+
+    def mask(self, x: Tensor) -> Tensor | None:
+        padding = x.eq(0)
+        if not padding.any():  # asks
+            padding = None
+        return padding
+
+
+class Seen(nn.Module):
+    """The same of a mask that says what is seen, and a way that returns."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        seen = self.mask(x > 0)
+        return x if seen is None else x.where(seen, x.new_zeros(()) + x * 0)
+
+    def mask(self, seen: Tensor) -> Tensor | None:
+        if torch.all(seen):  # asks
+            return None
+        return seen
+
+
+@pytest.mark.parametrize("model", [Masked(), Seen()], ids=lambda each: type(each).__name__)
+def test_a_mask_has_some_effect(model: Masked | Seen) -> None:
+    log = Log()
+    program = export(model, (SOME.abs(),), dynamic_shapes=SHAPES, log=log)
+    (told,) = (finding for finding in log.findings if finding.level is Level.WARNING)
+    assert told.rule is rules.DATA_DEPENDENT_CONTROL_FLOW
+    assert "other things than tensors" in str(told.facts["error"])
+    assert told.place is not None
+    assert told.place.line == line_of(type(model).mask, "# asks")
+    session = session_of(program)
+    for x in (SOME.abs(), SOME.relu(), SOME.relu().repeat(2, 1)):
+        assert_same(run_session(session, program, (x,)), (model(x),))
+
+
+class Other(nn.Module):
+    """A sum tells no more than itself."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        padding = x.eq(0)
+        if padding.sum() == 0:  # asks
+            padding = None
+        return x if padding is None else x.masked_fill(padding, 0.0)
+
+
+@pytest.mark.parametrize("model", [Many(), Other()], ids=lambda each: type(each).__name__)
+def test_other_questions_are_refused(model: nn.Module) -> None:
     log = Log()
     with pytest.raises(ExportError):
-        export(Many(), (SOME,), dynamic_shapes=SHAPES, log=log)
+        export(model, (SOME,), dynamic_shapes=SHAPES, log=log)
     (told,) = (finding for finding in log.findings if finding.level is Level.ERROR)
     assert told.rule is rules.DATA_DEPENDENT_CONTROL_FLOW
     assert told.place is not None
-    assert told.place.line == line_of(Many.forward, "# asks")
+    assert told.place.line == line_of(type(model).forward, "# asks")

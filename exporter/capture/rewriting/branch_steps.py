@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
+from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
@@ -25,6 +26,9 @@ KINDS: Mapping[str, str] = {
     "MatMult": "matmul",
 }
 """Operators of Python by the names of their nodes, where these differ in more than case."""
+
+UNKNOWN = (GuardOnDataDependentSymNode, DataDependentOutputException)
+"""What PyTorch raises where a capture would have to know a value."""
 
 Branch = Callable[..., Any]
 UNSET = merging.UNSET
@@ -69,11 +73,11 @@ def chosen(test: Any, then: Branch, other: Branch, values: tuple[Any, ...]) -> A
     try:
         return _cond(test, then, other, values)
     except Exception as error:
-        if isinstance(test, Tensor) or is_our_fault(error):
+        if is_our_fault(error) or (isinstance(test, Tensor) and not isinstance(error, LoopError)):
             raise
-        try:
-            taking = bool(test)  # there may be an answer to a question about sizes, which keeps this error
-        except GuardOnDataDependentSymNode:
+        try:  # there may be an answer to a question about sizes, or whether there is any, which keeps this error
+            taking = bool(test)
+        except UNKNOWN:
             taking = None
         if taking is None:
             raise

@@ -17,6 +17,7 @@ from torch import SymBool, SymFloat, SymInt, Tensor
 
 from exporter.capture.rewriting.filled import Filled
 from exporter.capture.rewriting.loop_steps import Elements, Many, Ragged, held
+from exporter.capture.sizes.progressions import Progression, progression
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
 
@@ -54,6 +55,8 @@ def _float(*args: Any) -> Any:
 
 
 def _len(value: Any) -> Any:
+    if isinstance(value, Progression):
+        return value.size
     return value.shape[0] if isinstance(value, Tensor) and value.dim() else len(value)
 
 
@@ -64,6 +67,8 @@ def _round(value: Any, digits: Any = None) -> Any:
 def _elements(kind: Callable[..., Any]) -> Callable[..., Any]:
     def made(*args: Any) -> Any:
         rows = args[0] if len(args) == 1 else None
+        if isinstance(rows, Progression):
+            return rows
         if isinstance(rows, Filled) and rows.is_dynamic:
             return Filled(list.__iter__(rows))
         dynamic = isinstance(rows, Tensor) and rows.dim() and isinstance(rows.shape[0], SymInt)
@@ -116,9 +121,8 @@ def _typed(kind: Any, dtype: torch.dtype) -> Callable[..., Any]:
     """`torch.LongTensor([n])`."""
 
     def made(*args: Any) -> Any:
-        return (
-            torch.tensor(*args, dtype=dtype) if len(args) == 1 and isinstance(args[0], (list, tuple)) else kind(*args)
-        )
+        values = len(args) == 1 and isinstance(args[0], (list, tuple, Progression))
+        return torch.tensor(*args, dtype=dtype) if values else kind(*args)
 
     return made
 
@@ -129,6 +133,7 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     int: _int,
     float: _float,
     len: _len,
+    range: progression,
     round: _round,
     list: _elements(list),
     tuple: _elements(tuple),

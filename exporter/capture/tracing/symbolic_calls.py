@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from exporter.capture.sizes.held import HELD
+from exporter.capture.sizes.progressions import Progression
 from exporter.capture.tracing import data_calls
 from exporter.capture.tracing.indexed_writes import read_at, write_at
 
@@ -126,11 +127,19 @@ def _interpolate(
     return F.interpolate(x, made, mode=mode, align_corners=align_corners, antialias=antialias)
 
 
+def _tensor(data: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Any:
+    return data.tensor(dtype, device) if isinstance(data, Progression) else NotImplemented
+
+
 def _as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+    if isinstance(data, Progression):
+        return data.tensor(dtype, device)
     return torch._refs.tensor(data, dtype=dtype, device=device) if _holds_sizes(data) else NotImplemented
 
 
 def _new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
+    if isinstance(data, Progression):
+        return data.tensor(dtype or x.dtype, device)
     if not _holds_sizes(data):
         return NotImplemented
     return torch._refs.tensor(data, dtype=dtype or x.dtype, device=device or x.device, **rest)
@@ -158,6 +167,7 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     torch.affine_grid_generator: _affine_grid,
     F.interpolate: _interpolate,
     F.pad: _pad,
+    torch.tensor: _tensor,
     torch.as_tensor: _as_tensor,
     Tensor.new_tensor: _new_tensor,
     Tensor.random_: _random,
