@@ -115,12 +115,14 @@ def numbers_joined(x: Tensor) -> Tensor:
 
 def numbers_pooled(x: Tensor) -> Tensor:
     places = list(range(x.shape[1]))
-    pooled = [-1] + places[1:-1][::2]
+    before = [-1]
+    pooled = before + places[1:-1][::2]
     return torch.arange(pooled[0] + 2 * len(pooled), -places[-1], -2) + pooled[1] + x.sum()
 
 
 def numbers_stepped(x: Tensor) -> Tensor:
-    return torch.as_tensor(([9, 8, 7] + list(range(x.shape[1])))[1::3]) + x.sum()
+    before = [9, 8, 7]
+    return torch.as_tensor((before + list(range(x.shape[1])))[1::3]) + x.sum()
 
 
 FUNCTIONS = (
