@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -54,7 +55,9 @@ def restored(weight: Weight, rows: bool) -> tuple[list[onnx.TensorProto], onnx.N
     numbers, scales = (weight.numbers, weight.scales) if rows else (weight.numbers.T, weight.scales.T)
     whole = np.ascontiguousarray(numbers)
     dtype, raw = (TensorProto.INT8, whole) if weight.bits == 8 else (TensorProto.INT4, pack(whole))
-    where = {"axis": 0 if rows else 1} if by_row else {"axis": 1 if rows else 0, "block_size": weight.group}
+    where: dict[str, Any] = (
+        {"axis": 0 if rows else 1} if by_row else {"axis": 1 if rows else 0, "block_size": weight.group}
+    )
     tensors = [
         helper.make_tensor("numbers", dtype, numbers.shape, raw.tobytes(), raw=True),
         numpy_helper.from_array(np.ascontiguousarray(scales.reshape(-1) if by_row else scales), "scales"),

@@ -25,6 +25,9 @@ T = TypeVar("T")
 Call = tuple[tuple[object, ...], Mapping[str, object]]
 """Positional and keyword arguments."""
 
+SEED = 0
+"""Of torch's generator before SOURCE is imported and called: untrained weights are the same in every run."""
+
 MODEL = "a model, or a function that returns a model or (model, args[, kwargs[, dynamic_shapes]])"
 
 
@@ -120,6 +123,7 @@ def require_file(path: Path) -> None:
 def import_file(path: Path) -> ModuleType:
     """Run a file as a module, with its folder first on `sys.path` as `python FILE` has it."""
     require_file(path)
+    seed()
     name = path.stem if path.stem not in sys.modules else f"fxport_source_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     loader = spec.loader if spec else None
@@ -134,6 +138,7 @@ def import_file(path: Path) -> ModuleType:
 
 def import_dotted(name: str) -> ModuleType:
     """Import `package.module`, also from the current folder."""
+    seed()
     sys.path.insert(0, str(Path.cwd()))
     parts = name.split(".")
     for end in range(1, len(parts) + 1):
@@ -177,6 +182,7 @@ def made_from(value: object, name: str, text: str) -> Source:
     from torch.export import ExportedProgram
 
     short = name.rpartition(".")[2]
+    seed()
     if isinstance(value, type) and issubclass(value, nn.Module):
         require_no_arguments(value, text, "write a function that constructs it and name that")
         model: nn.Module = users_code(value, f"Constructing '{text}'")
@@ -218,6 +224,13 @@ def require_no_arguments(function: Callable[..., object], text: str, cure: str) 
         raise UsageError(f"'{text}' cannot be called without arguments: {error}; {cure}.") from error
     except ValueError:
         return  # written in C, without a signature: the call itself will tell
+
+
+def seed() -> None:
+    """Begin torch's random numbers anew. Imports torch, before the user's folder is where Python looks for modules."""
+    import torch
+
+    torch.manual_seed(SEED)
 
 
 def users_code(function: Callable[[], T], doing: str) -> T:

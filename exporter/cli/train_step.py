@@ -15,7 +15,7 @@ from exporter.cli.edge import run
 from exporter.cli.export import short_name
 from exporter.cli.output import require_apart, require_writable
 from exporter.cli.reporting import Reporting, reports
-from exporter.cli.source import Source, found, one_line, require_no_arguments, users_code
+from exporter.cli.source import Source, found, one_line, require_no_arguments, seed, users_code
 from exporter.cli.usage import UsageError
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ def parts_of(text: str) -> Sequence[Any]:
     if not callable(value):
         raise UsageError(f"'{text}' is no function; name one that returns {PARTS}.")
     require_no_arguments(value, text, "write one without that calls it")
+    seed()
     parts = users_code(value, f"Calling '{text}'")
     if not isinstance(parts, tuple) or not 4 <= len(parts) <= 5:
         raise UsageError(f"'{text}' gives a value of type '{type(parts).__name__}'; it should be {PARTS}.")

@@ -35,6 +35,17 @@ def test_a_class_is_constructed_in_eval_mode_and_an_instance_keeps_its_own(folde
     assert made.training
 
 
+@pytest.mark.parametrize("name", ["adder", "Adder", "linear"])
+def test_weights_that_nobody_has_trained_are_the_same_in_every_run(folder: Path, name: str) -> None:
+    (folder / "random_net.py").write_text(
+        "import torch\nfrom torch import nn\nclass Adder(nn.Linear):\n    def __init__(self):\n"
+        "        super().__init__(4, 1)\nadder = Adder()\ndef linear():\n    return Adder(), (torch.randn(2, 4),)\n"
+    )
+    made = [load(f"random_net.py:{name}") for _ in range(2)]
+    weights = [each.model.state_dict()["weight"] for each in made if isinstance(each.model, nn.Module)]
+    assert torch.equal(*weights)
+
+
 def test_a_file_sees_its_neighbours(folder: Path) -> None:
     (folder / "inner").mkdir()
     (folder / "inner" / "parts.py").write_text("WIDTH = 4\n")

@@ -27,7 +27,6 @@ from exporter.cli.usage import UsageError
 from exporter.cli.validation import Tolerances
 
 WARM_RUNS = 3
-SEED = 0
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
 NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "bad allocation", "std::bad_alloc")
 """What torch, the system and ONNX Runtime say when there is no more memory."""
@@ -103,11 +102,8 @@ def about(item: Item, failure: str | None = None) -> sarif.About:
 
 def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) -> Facts | None:
     """The stages of a check, a line each; None on a rank that writes nothing. Raises Stop where there is no model."""
-    import torch
-
     from exporter.options import Options
 
-    torch.manual_seed(SEED)  # the weights of a model without any are the same in every run and after every other model
     with log.stage("load"):
         with said_by("plugin"):
             lowerings = lowerings_of(item.plugin)
