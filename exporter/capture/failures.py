@@ -56,6 +56,13 @@ def _calls_scripted(error: BaseException, model: torch.nn.Module) -> bool:
     return scripted and re.search(r"Script(Module|Method)|positional arguments? but", str(error)) is not None
 
 
+def _quantized(error: BaseException, model: torch.nn.Module) -> bool:
+    """Packed weights, or tensors of a quantized dtype, which no trace can hold."""
+    if re.search(r"__obj_flatten__|PackedParams|aten(::|\.)(quantize_per_|int_repr|q_)", str(error)):
+        return True
+    return any(type(module).__module__ == QUANTIZING for module in model.modules())
+
+
 def _unfit_call(error: BaseException, _: torch.nn.Module) -> bool:
     """The call failed before the first line of forward: the inputs do not fit its signature."""
     pattern = r"(missing|unexpected|takes|too many|multiple values).*argument"
@@ -119,25 +126,22 @@ SCRIPTED = "it calls TorchScript, which has left Python"
 GIVE_MODULE = "Give the nn.Module that was scripted or traced, and leave torch.jit out."
 LAZY = "a lazy layer has no weights yet"
 CALL_ONCE = "Call the model once on the example before the export."
-PACKED = "it holds packed quantized weights, which cannot be traced"
+PACKED = "it holds quantized tensors or packed quantized weights, which cannot be traced"
+QUANTIZING = "torch.ao.nn.quantized.modules"
+"""Where `Quantize` and `DeQuantize` are, which make quantized tensors of others and others of them."""
 QUANTIZE_AFTER = "Export the float model, and quantize the ONNX file; or quantize with torchao."
 LEAKED = "a tensor of the capture came from where it cannot be followed: another thread, or a value kept from before"
 
 TABLE: tuple[Failure, ...] = (
     Failure(_is(RefusalHidden), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(HIDDEN)),
     Failure(_calls_scripted, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(SCRIPTED), remedy=GIVE_MODULE),
+    Failure(_quantized, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(PACKED), remedy=QUANTIZE_AFTER),
     Failure(_says(Exception, r"merging two branches' output"), rules.BRANCHES_DISAGREE, _branches),
     Failure(_is(GuardOnDataDependentSymNode), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(ASKED)),
     Failure(_says(TypeError, r"unhashable type: .*Sym"), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(ASKED)),
     Failure(_says(Exception, r"UntypedStorage"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(LOADED), remedy=LOAD_BEFORE),
     Failure(
         _says(ValueError, r"uninitialized parameter"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(LAZY), remedy=CALL_ONCE
-    ),
-    Failure(
-        _says(Exception, r"__obj_flatten__|PackedParams"),
-        rules.UNSUPPORTED_PYTHON_CONSTRUCT,
-        _told(PACKED),
-        remedy=QUANTIZE_AFTER,
     ),
     Failure(_is_of_torch, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _untraced),
     Failure(_is(DataDependentOutputException, DynamicOutputShapeException), rules.DATA_DEPENDENT_CONTROL_FLOW, _detail),

@@ -271,7 +271,7 @@ CASES = (
     ),
     FailureCase("mixed types", "promotion", "FXP4001", "(«1.0 - mask») * x", Masked, (X,)),
     FailureCase("mixed tensors", "promotion", "FXP4001", "return «x * counts»", MixedTensors, (X,)),
-    FailureCase("a quantized part", "quantized", "FXP1002", "q = «self.quantize(x)»", QuantizedLinear, (X,)),
+    FailureCase("a quantized part", "quantized", "FXP1003", "q = «self.quantize(x)»", QuantizedLinear, (X,)),
     FailureCase("shapes that do not fit", "shape mismatch", "FXP1023", "return «z @ y»", WrongShapes, (X, X)),
     FailureCase("types that do not fit", "type mismatch", "FXP1023", "return «self.linear(y)»", WrongDtypes, (X,)),
     FailureCase(

@@ -118,6 +118,12 @@ class QuantizedEagerly(nn.Module):
         return y.int_repr() * 2
 
 
+class QuantizedByChannel(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scales = torch.tensor([0.1, 0.2])
+        return torch.quantize_per_channel(x, scales, torch.zeros(2), 0, torch.qint8).dequantize()
+
+
 class Nested(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         parts = torch.nested.nested_tensor([x[0, :3], x[1, :2]])
@@ -159,6 +165,14 @@ CASES = (
     ),
     FailureCase("a recurrence until", "loop", "FXP1002", "if «state.abs().amax() < 0.1»:", RecurrentUntilQuiet, (X,)),
     FailureCase("a sparse matrix", "sparse", "FXP3001", "«torch.sparse.mm(self.adjacency, x)»", Graph, (X,)),
+    FailureCase(
+        "eager quantization by channel",
+        "quantized",
+        "FXP1003",
+        "return «torch.quantize_per_channel(x, scales, torch.zeros(2), 0, torch.qint8)».dequantize()",
+        QuantizedByChannel,
+        (X[:2],),
+    ),
     FailureCase("eager quantization", "quantized", "FXP1003", "return «y.int_repr()» * 2", QuantizedEagerly, (X,)),
     FailureCase(
         "a nested tensor",
