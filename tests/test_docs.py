@@ -16,6 +16,7 @@ PAGES = sorted(path for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md
 NOT_RUN = {
     "check.md": "a test, which tests/cli/test_plugin.py runs",
     "distributed.md": "a program of several ranks: tests/distributed",
+    "first-model.md": "a model in steps: tests/cli/test_first_model.py",
     "weights.md": "a model with a checkpoint: tests/exporter/test_weights.py",
 }
 

@@ -100,8 +100,7 @@ def command(
     if weights_in_place and weights is None and not Path(source).is_dir():
         raise UsageError("--weights-in-place leaves the weights in a checkpoint; name it with --weights.")
     written = {"--output": request.output} | ({"--sarif": reporting.sarif} if reporting.sarif else {})
-    for option, path in written.items():
-        require_writable(path, option)
+    require_writable(request.output, "--output")
     read = {"SOURCE": Path(source.rpartition(":")[0] or source)} | {f"--inputs {path}": path for path in inputs or ()}
     read |= {"--weights": weights} if weights else {}
     require_apart(read | written)

@@ -18,6 +18,13 @@ def require_folder(path: Path, option: str) -> None:
     require_writable(above / "file", option)
 
 
+def require_file(path: Path, option: str) -> None:
+    """Refuse a path at which no file can be written, also after its folder is made."""
+    if path.is_dir():
+        raise UsageError(f"{option} '{path}' is a directory; name a file in it.")
+    require_folder(path.parent, option)
+
+
 def require_apart(paths: Mapping[str, Path]) -> None:
     """Refuse two files of different meaning at the same path. The key says what each is."""
     seen: dict[Path, str] = {}

@@ -14,7 +14,7 @@ import typer
 from diagnostics import Finding
 from exporter.cli.edge import FailOn, Report, SarifProfile
 from exporter.cli.faces import Format
-from exporter.cli.output import require_folder, require_writable
+from exporter.cli.output import require_file, require_folder
 from exporter.cli.policy import baseline_of, levels_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ class Reporting:
 
     format: Annotated[Format, typer.Option("--format", help="How the findings are printed.")] = Format.TEXT
     sarif: Annotated[
-        Path | None, typer.Option("--sarif", metavar="PATH", help="Write the findings as SARIF 2.1.0.")
+        Path | None,
+        typer.Option("--sarif", metavar="PATH", help="Write the findings as SARIF 2.1.0; its folder is made."),
     ] = None
     sarif_profile: Annotated[
         SarifProfile | None,
@@ -72,7 +73,7 @@ class Reporting:
     def with_settings(self, run: str, source: str, settings: Settings, folder: Path) -> Report:
         """As `resolved`, with settings whose paths are relative to `folder`."""
         if self.sarif is not None:
-            require_writable(self.sarif, "--sarif")
+            require_file(self.sarif, "--sarif")
         if self.report is not None:
             require_folder(self.report, "--report")
         severity = [f"{rule}={level}" for rule, level in settings.severity.items()]

@@ -88,8 +88,7 @@ def command(
         weights=weights,
     )
     written = {"--output": request.output} | ({"--sarif": reporting.sarif} if reporting.sarif else {})
-    for option, path in written.items():
-        require_writable(path, option)
+    require_writable(request.output, "--output")
     read = {"SOURCE": Path(source.rpartition(":")[0] or source)} | ({"--weights": weights} if weights else {})
     require_apart(read | written)
     raise typer.Exit(run(lambda log: export_and_validate(request, log), reporting.resolved("train-step", source)))

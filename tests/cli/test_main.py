@@ -93,7 +93,7 @@ USAGE = [
     (["export", "models.py:adder", "--rank-timeout", "0"], "'--rank-timeout'"),
     (["place", "models.py"], "'models.py' is no ONNX model"),
     (["export", "models.py:adder", "--sarif", "."], "--sarif '.' is a directory"),
-    (["export", "models.py:adder", "--sarif", "models.py/a.sarif"], "there is no folder 'models.py'"),
+    (["export", "models.py:adder", "--sarif", "models.py/a.sarif"], "--sarif 'models.py' is a file"),
 ]
 
 
