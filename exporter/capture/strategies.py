@@ -34,7 +34,7 @@ from exporter.capture.tracing.packed import packed_sequences_kept
 from exporter.capture.tracing.regions import regions_noted
 from exporter.capture.tracing.scans import associative_scans_kept, numbers_in_turns
 from exporter.capture.tracing.shared_reads import shared_reads_allowed
-from exporter.capture.tracing.symbolic_calls import CallsKept, divmod_kept
+from exporter.capture.tracing.symbolic_calls import CallsKept, arithmetic_kept
 from exporter.capture.tracing.texts import texts_noted
 from exporter.capture.tracing.whole_ops import whole_ops
 
@@ -102,7 +102,7 @@ def non_strict(call: Call) -> ExportedProgram:
         equalities_tried(),
         library_functions_rewritten(),
         CallsKept(),
-        divmod_kept(),
+        arithmetic_kept(),
     ):
         return _with_ways_kept(call)
 
@@ -161,7 +161,7 @@ def post_dispatch(call: Call) -> ExportedProgram:
         equalities_tried(),
         library_functions_rewritten(),
         CallsKept(),
-        divmod_kept(),
+        arithmetic_kept(),
     ):
         return _trace._export(
             call.model,

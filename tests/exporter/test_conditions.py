@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -131,3 +133,64 @@ def test_a_size_of_one_can_be_lost() -> None:
     with pytest.raises(ExportError):
         export(Single(), (torch.randn(1, 3),), dynamic_shapes=({0: "frames"},), log=log)
     assert [each.rule.id for each in log.findings if each.level is Level.ERROR] == ["FXP2001"]
+
+
+class Grown(nn.Module):
+    """As many copies of each column as a function of Python's `math` says."""
+
+    def __init__(self, function: Callable[[int], float]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.repeat(1, math.floor(self.function(x.shape[1])) + 1)[:, : x.shape[0]]
+
+
+def root(n: int) -> float:
+    return math.sqrt(n) / 2
+
+
+def whole_root(n: int) -> float:
+    return math.isqrt(n)
+
+
+def exponential(n: int) -> float:
+    return math.exp(n / 16)
+
+
+def power(n: int) -> float:
+    return math.pow(n, 0.3)
+
+
+def angle(n: int) -> float:
+    return math.atan(n) * 3
+
+
+def wave(n: int) -> float:
+    return math.cos(n) + 2
+
+
+def product(n: int) -> float:
+    return math.prod([n, 2]) / 9
+
+
+GROWTHS = (
+    root,
+    whole_root,
+    exponential,
+    power,
+    angle,
+    wave,
+    product,
+)
+
+
+@pytest.mark.parametrize("function", GROWTHS)
+def test_functions_of_math_keep_sizes_dynamic(function: Callable[[int], float]) -> None:
+    """Also where they stand in what torch.export asks of the sizes, which is tried in Python."""
+    model = Grown(function)
+    program = export(model, (torch.randn(3, 9),), dynamic_shapes=({0: "rows", 1: "columns"},))
+    session = session_of(program)
+    for sizes in ((3, 9), (2, 17), (5, 30)):
+        x = torch.randn(sizes)
+        assert_same(run_session(session, program, (x,)), [model(x)])

@@ -49,6 +49,8 @@ RELIED_ON: Mapping[str, tuple[str, ...] | None] = {
     "torch._dynamo:OptimizedModule": VALUE,
     "torch._dynamo.output_graph:AliasingInfo": ("has_aliasing", "msg"),
     "torch._dynamo.output_graph:SubgraphTracer.has_aliasing": ("self",),
+    "torch._export.verifier:Verifier.allowed_op_types": ("self",),
+    "torch:_sym_tanh": ("a",),
     "torch._functorch.eager_transforms:_jvp_with_argnums": ("func", "primals", "tangents", "argnums", "has_aux"),
     "torch._functorch.eager_transforms:_slice_argnums": VALUE,
     "torch._functorch.eager_transforms:_replace_args": VALUE,

@@ -18,6 +18,7 @@ from torch import SymBool, SymFloat, SymInt, Tensor
 from exporter.capture.rewriting.filled import Filled
 from exporter.capture.rewriting.loop_steps import Elements, Many, Ragged, held
 from exporter.capture.sizes.progressions import Progression, progression
+from exporter.capture.tracing.symbolic_calls import CURVES
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
 
@@ -110,11 +111,15 @@ def _log(value: Any, base: float | None = None) -> Any:
     return torch.scalar_tensor(number, dtype=torch.float64).log().item() / (1.0 if base is None else math.log(base))
 
 
-def _product(values: Any, *rest: Any, **kwargs: Any) -> Any:
+def _exp(value: Any) -> Any:
+    return math.e ** torch.sym_float(value)
+
+
+def _product(function: Callable[..., Any], values: Any, *rest: Any, **kwargs: Any) -> Any:
     listed = isinstance(values, (list, tuple)) and not rest and not kwargs
     if listed and any(isinstance(each, SYMBOLIC) for each in values):
         return functools.reduce(operator.mul, values, 1)
-    return np.prod(values, *rest, **kwargs)
+    return function(values, *rest, **kwargs)
 
 
 def _typed(kind: Any, dtype: torch.dtype) -> Callable[..., Any]:
@@ -142,12 +147,17 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     math.sqrt: _function(math.sqrt, _sqrt),
     math.log: _log,
     math.log2: _function(math.log2, lambda value: _log(value, 2)),
+    math.exp: _function(math.exp, _exp),
+    math.pow: lambda base, exponent: torch.sym_float(base) ** torch.sym_float(exponent),
+    math.isqrt: _function(math.isqrt, lambda value: math.floor(_sqrt(value))),
+    math.prod: functools.partial(_product, math.prod),
+    **{plain: _function(plain, symbolic) for plain, symbolic in CURVES.items()},
     np.log: _function(np.log, _log),
     np.sqrt: _function(np.sqrt, _sqrt),
     np.log2: _function(np.log2, lambda value: _log(value, 2)),
     np.floor: _function(np.floor, _floor),
     np.ceil: _function(np.ceil, _ceil),
-    np.prod: _product,
+    np.prod: functools.partial(_product, np.prod),
     torch.LongTensor: _typed(torch.LongTensor, torch.int64),
     torch.IntTensor: _typed(torch.IntTensor, torch.int32),
     torch.FloatTensor: _typed(torch.FloatTensor, torch.float32),

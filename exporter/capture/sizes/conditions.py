@@ -101,6 +101,26 @@ class _Python(PythonPrinter):
     def _print_ToFloat(self, expr: sympy.Expr) -> str:  # noqa: N802  # as PyTorch calls it
         return f"float({self._print(expr.args[0])})"
 
+    def _print_TruncToFloat(self, expr: sympy.Expr) -> str:  # noqa: N802
+        return f"float(math.trunc({self._print(expr.args[0])}))"
+
+    def _print_Where(self, expr: sympy.Expr) -> str:  # noqa: N802
+        condition, chosen, other = map(self._print, expr.args)
+        return f"({chosen} if {condition} else {other})"
+
+    def _print_OpaqueUnaryFn_sqrt(self, expr: sympy.Expr) -> str:  # noqa: N802
+        return self._print_Function(expr)
+
+    def _print_Function(self, expr: sympy.Expr) -> str:  # noqa: N802
+        name = type(expr).__name__
+        of_math = name.startswith(_MATH)
+        arguments = ", ".join(map(self._print, expr.args))
+        return f"math.{name.removeprefix(_MATH)}({arguments})" if of_math else super()._print_Function(expr)
+
+
+_MATH = "OpaqueUnaryFn_"
+"""How the names of functions of a size begin that PyTorch does not look into: those of Python's `math`."""
+
 
 def _without_outer(text: str) -> str:
     """The text without a pair of parentheses around all of it."""

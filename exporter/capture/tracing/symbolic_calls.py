@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 from unittest import mock
 
 import torch
 import torch._refs
 from torch import SymFloat, SymInt, Tensor
+from torch._export.verifier import Verifier
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
@@ -18,6 +20,12 @@ from exporter.capture.sizes.held import HELD
 from exporter.capture.sizes.progressions import Progression
 from exporter.capture.tracing import data_calls
 from exporter.capture.tracing.indexed_writes import read_at, write_at
+
+CURVES: Mapping[Any, Callable[[Any], Any]] = {
+    getattr(math, name): getattr(torch, f"_sym_{name}")
+    for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
+}
+"""Functions of `math` for which PyTorch has one of symbolic numbers."""
 
 
 class CallsKept(TorchFunctionMode):
@@ -30,8 +38,11 @@ class CallsKept(TorchFunctionMode):
 
 
 @contextmanager
-def divmod_kept() -> Iterator[None]:
-    """Meanwhile `divmod` takes symbolic sizes, which have `//` and `%` but not both at once."""
+def arithmetic_kept() -> Iterator[None]:
+    """Meanwhile `divmod` takes symbolic sizes, which have `//` and `%` but not both at once, and a captured graph may
+    hold functions of Python's, such as those of CURVES; what else it holds is for the checks of our own passes.
+    """
+    allowed = Verifier.allowed_op_types
 
     def both(a: Any, b: Any) -> tuple[Any, Any]:
         return a // b, a % b
@@ -42,6 +53,7 @@ def divmod_kept() -> Iterator[None]:
     with (
         mock.patch.object(SymInt, "__divmod__", both, create=True),
         mock.patch.object(SymInt, "__rdivmod__", reflected, create=True),
+        mock.patch.object(Verifier, "allowed_op_types", lambda graph: (*allowed(graph), FunctionType)),
     ):
         yield
 
