@@ -120,5 +120,10 @@ def _signs_differ(op: Op, rest: Value, other: Value | Scalar) -> Value:
 
 @lowering(aten.fmod.Tensor, aten.fmod.Scalar, prims.fmod.default)
 def fmod(op: Op, x: Value, other: Value | Scalar) -> Value:
-    """fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """fmod.Tensor(Tensor self, Tensor other) -> Tensor
+
+    The sign is the dividend's. ONNX Runtime has it by doubles, which do not hold every INT64; Div truncates as C does.
+    """
+    if x.dtype == INT64:
+        return op.Sub(x, op.Mul(op.Div(x, other), other))
     return op.Mod(x, other, fmod=1)

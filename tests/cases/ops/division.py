@@ -60,6 +60,8 @@ CASES = (
     OpCase(aten.fmod.Tensor, f(2, 3), f(3), dtypes=SMALL, dynamic="n 3"),
     OpCase(aten.fmod.Tensor, SIGNED, DIVISORS, dtypes=INTS[:-1]),
     OpCase(aten.fmod.Tensor, EDGES, EDGE_DIVISORS),
+    OpCase(aten.fmod.Tensor, v([2**53 + 1, -(2**62) + 7, 2**62, 2**63 - 1]), v([3, 2**31, -7, 10]), dtypes=INTS[:1]),
+    OpCase(aten.fmod.Scalar, v([2**53 + 1, -(2**62) + 7, 2**62, 2**63 - 1]), 7, dtypes=INTS[:1]),
     OpCase(aten.fmod.Scalar, f(2, 3), -0.3, dtypes=SMALL),
     OpCase(aten.fmod.Scalar, f(2, 3), 3, dtypes=INTS),
     OpCase(prims.fmod.default, f(2, 3), f(2, 3)),
