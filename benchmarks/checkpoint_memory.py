@@ -16,14 +16,14 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from fresh_process import in_a_fresh_process, peak, start_of_peak
 
 WIDTH = 2048
 LAYER_BYTES = 8 * WIDTH * WIDTH * 4
@@ -119,38 +119,15 @@ def export_it(form: str, layers: int, path: Path, target: Path) -> dict[str, flo
     files = program.save(target, external_data=True)
     seconds = time.perf_counter() - start
     written = sum(file.stat().st_size for file in files if file.name.startswith(target.name))
-    return {"seconds": seconds, "peak_mb": (status("VmHWM") - before) / MB, "written_mb": written / MB}
-
-
-def start_of_peak() -> int:
-    """Resident bytes now. Linux forgets its high-water mark when 5 is written to clear_refs (proc(5))."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return status("VmRSS")
-
-
-def status(field: str) -> int:
-    """A field of /proc/self/status in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{field}:"):
-            return int(line.split()[1]) * 1024
-    raise SystemExit(f"/proc/self/status has no {field}: memory is measured on Linux only")
-
-
-def in_a_fresh_process(*arguments: str) -> Any:
-    """Run this file as a child and return the JSON of its last line."""
-    command = [sys.executable, __file__, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr[-4000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    return {"seconds": seconds, "peak_mb": (peak() - before) / MB, "written_mb": written / MB}
 
 
 def measure(form: str, layers: int, above: Path | None = None) -> dict[str, float]:
     """Save and export in processes of their own, in a folder that is removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="checkpoint-", dir=above))
     try:
-        path = in_a_fresh_process("--save", form, "--layers", str(layers), "--folder", str(folder))
-        return in_a_fresh_process("--export", form, "--layers", str(layers), "--folder", path)
+        path = in_a_fresh_process(__file__, "--save", form, "--layers", str(layers), "--folder", str(folder))
+        return in_a_fresh_process(__file__, "--export", form, "--layers", str(layers), "--folder", path)
     finally:
         shutil.rmtree(folder)
 

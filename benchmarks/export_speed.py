@@ -26,7 +26,6 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -35,6 +34,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from fresh_process import in_a_fresh_process, peak, start_of_peak
 
 MB = 1e6
 WARM_UP = 5
@@ -154,24 +155,6 @@ def measure_export(model: str, exporter: str, path: Path) -> dict[str, float]:
     return {"seconds": seconds, "peak_mb": (peak() - before) / MB, **size_of(path)}
 
 
-def start_of_peak() -> int:
-    """Resident bytes now. Linux forgets its high-water mark when 5 is written to clear_refs (proc(5))."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return status("VmRSS")
-
-
-def peak() -> int:
-    return status("VmHWM")
-
-
-def status(field: str) -> int:
-    """A field of /proc/self/status in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{field}:"):
-            return int(line.split()[1]) * 1024
-    raise SystemExit(f"/proc/self/status has no {field}: memory is measured on Linux only")
-
-
 def size_of(path: Path) -> dict[str, float]:
     """Nodes in the file and bytes on disk, the weights beside it included."""
     import onnx
@@ -218,15 +201,6 @@ def measure_latency(model: str, paths: Mapping[str, Path], threads: int) -> dict
     }
 
 
-def in_a_fresh_process(*arguments: str) -> Any:
-    """Run this file as a child and return the JSON of its last line."""
-    command = [sys.executable, __file__, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr[-4000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def measure(model: str, runs: int, threads: int) -> dict[str, Any]:
     """All measurements of one model: `{exporter: {measure: median}}` under "medians", the single ones under "runs"."""
     singles: dict[str, list[dict[str, float]]] = {name: [] for name in EXPORTERS}
@@ -236,9 +210,11 @@ def measure(model: str, runs: int, threads: int) -> dict[str, Any]:
             path.parent.mkdir()
         for run in range(runs):
             for name, path in paths.items():
-                singles[name].append(in_a_fresh_process("--child", "export", model, name, str(path)))
+                singles[name].append(in_a_fresh_process(__file__, "--child", "export", model, name, str(path)))
                 print(f"{model}: run {run + 1}, {name}, {singles[name][-1]['seconds']:.2f} s", file=sys.stderr)
-        latency = in_a_fresh_process("--child", "latency", model, *map(str, paths.values()), "--threads", str(threads))
+        latency = in_a_fresh_process(
+            __file__, "--child", "latency", model, *map(str, paths.values()), "--threads", str(threads)
+        )
     medians = {
         name: {key: statistics.median(run[key] for run in measured) for key in measured[0]}
         | {"latency_ms": latency["latency_ms"][name]}

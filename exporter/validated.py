@@ -42,8 +42,8 @@ def export_and_validate(
 
     What is named as in `export` means the same here. The comparison is at the example and at another size of every
     dynamic dimension; with `adversarial` also at the smallest, the largest and a prime size, and on zeros, NaN and the
-    like. `provider` is "auto", "cpu", "cuda" or another of `ort_runner.providers`. `atol` and
-    `rtol` replace the error budget by |got - want| <= atol + rtol * |want|.
+    like. `provider` is "auto", "cpu", "cuda" or another of `ort_runner.providers`. `atol` and `rtol` replace the error
+    budget by |got - want| <= atol + rtol * |want|.
 
     Raises ExportError when a finding at error level says that there is no model, or that it gives something else: then
     the file is there all the same. Raises ValueError or TypeError when the arguments themselves make no sense, and

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,4 +73,4 @@ def normalize(
     program = run_passes(program, NORMALIZE, log, after, observe)
     spec.check(program.graph_module)
     report_randomness(program.graph_module, log)
-    return replace(program)
+    return program

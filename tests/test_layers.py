@@ -261,6 +261,11 @@ def test_a_planted_violation_is_red(name: str, path: str, source: str) -> None:
     assert len(check(source, path)) == 1
 
 
+def test_every_room_tells_its_types() -> None:
+    """By the marker of PEP 561: without it type checkers look at nothing of an installed package."""
+    assert [room for room in ROOMS if not (ROOT / room / "py.typed").exists()] == []
+
+
 FINE = [
     (
         "rooms",

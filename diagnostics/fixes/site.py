@@ -130,9 +130,9 @@ def site_of(finding: Finding, path: str) -> Site | None:
     return None if tree is None or not text else Site(finding, path, text, tree)
 
 
-def fix(description: str, *edits: Edit, code: str | None = None) -> Fix:
+def fix(description: str, *edits: Edit) -> Fix:
     """A fix that nobody has tried yet."""
-    return Fix(description, edits, code=code)
+    return Fix(description, edits)
 
 
 @lru_cache(maxsize=16)

@@ -103,8 +103,8 @@ def _written(value: object, depth: int) -> str:
     return f"{first}\n{inner}\n{' ' * depth}{last}"
 
 
-def read_sarif(path: str | os.PathLike[str], *, root: Path | None = None) -> Sequence[Finding]:
-    """The findings of a log that fxport wrote. `root` replaces the source root that the log names.
+def read_sarif(path: str | os.PathLike[str]) -> Sequence[Finding]:
+    """The findings of a log that fxport wrote.
 
     Raises SarifError (a ValueError) for anything else: not JSON, not SARIF, of another tool, too long; OSError if the
     file cannot be read.
@@ -122,7 +122,7 @@ def read_sarif(path: str | os.PathLike[str], *, root: Path | None = None) -> Seq
     except (ValueError, RecursionError) as error:  # ValueError: also text that is not UTF-8
         raise SarifError(f"{file}: not JSON: {error}") from error
     try:
-        return findings_of(data, root)
+        return findings_of(data)
     except SarifError as error:
         raise SarifError(f"{file}: {error}") from error
 

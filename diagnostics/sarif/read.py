@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -31,21 +30,19 @@ TOOL = "fxport"
 _NODE_FIELDS = {"module": "module", "fxNode": "node", "onnxNode": "onnx_node"}
 
 
-def findings_of(data: object, root: Path | None = None) -> Sequence[Finding]:
+def findings_of(data: object) -> Sequence[Finding]:
     """The findings of all runs of a log. Raises SarifError where it is not a log of fxport."""
     log = from_dict(data)
     if log.version != "2.1.0":
         raise SarifError(f"$.version: '2.1.0' is expected, not {log.version!r}")
-    return tuple(finding for index, run in enumerate(_list(log.runs, "$.runs")) for finding in _run(run, index, root))
+    return tuple(finding for index, run in enumerate(_list(log.runs, "$.runs")) for finding in _run(run, index))
 
 
-def _run(run: Any, index: int, root: Path | None) -> Iterator[Finding]:  # Any, here and below: sarif_om has no types
+def _run(run: Any, index: int) -> Iterator[Finding]:  # Any, here and below: sarif_om has no types
     driver = run.tool.driver
     if driver.name != TOOL:
         raise SarifError(f"$.runs[{index}].tool.driver.name: a log of {TOOL} is expected, not of {driver.name!r}")
     bases = {name: unquote(urlsplit(base.uri or "").path) for name, base in (run.original_uri_base_ids or {}).items()}
-    if root is not None:
-        bases["SRCROOT"] = f"{root.as_posix()}/"
     table = {rule.id: _rule(rule) for rule in driver.rules or ()}
     for number, result in enumerate(_list(run.results or [], f"$.runs[{index}].results")):
         try:
