@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch._higher_order_ops.while_loop import while_loop
 
 from exporter import ExportError, export
+from tests.capture import numbers_of
 from tests.running import assert_same, run_session, session_of
 
 Function = Callable[["Counts", Tensor], Tensor]
@@ -101,6 +102,7 @@ def an_input(model: Counts, x: Tensor) -> Tensor:
     return torch.cond(x.sum() > 0, more, lambda a: a - 1, (x,)) + x
 
 
+@pytest.mark.skipif(numbers_of(torch.__version__) < (2, 12), reason="torch.cond of PyTorch 2.11 refuses writes")
 @pytest.mark.parametrize("function", [one_branch, either_branch, before_and_after, nested, named_as_outside, an_input])
 def test_as_in_eager(function: Function) -> None:
     torch.manual_seed(0)
@@ -128,4 +130,4 @@ def test_a_loop_has_no_place_for_it() -> None:
 
     with pytest.raises(ExportError) as raised:
         export(Counts(loops).eval(), (torch.rand(3, 4),))
-    assert "FXP1001" in {finding.rule.id for finding in raised.value.log.findings}
+    assert {finding.rule.id for finding in raised.value.log.findings} & {"FXP1001", "FXP1003"}  # 2.13, and before
