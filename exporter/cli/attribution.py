@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ort_runner.validate import Explain
 
 OPTIMIZATION = "graph optimization of ONNX Runtime"
+OTHER_WEIGHTS = "the file, whose weights are not the model's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,8 @@ class _Stages:
             name = _snake(type(passes[guilty - 1]).__name__)
             return self._bisected(f"ONNX pass {name}", self._model(guilty))
         if not self._note("the file, without graph optimization", self._file_is_right(optimize=False)):
-            return self._bisected_file("the file, which is not what is exported now", optimize=False)
+            stage = OTHER_WEIGHTS if self._has_other_weights() else "the file, which is not what is exported now"
+            return self._bisected_file(stage, optimize=False)
         if not self._note("the file, with graph optimization", self._file_is_right(optimize=True)):
             return self._bisected_file(OPTIMIZATION, optimize=True)
         return Attribution(None, reason="the difference does not come again")
@@ -220,6 +222,14 @@ class _Stages:
         kernels = f"ONNX Runtime's kernel of {' or '.join(divergence.cause.onnx_types)}"
         stage = kernels if kernel_is_wrong(divergence.part) else f"lowering of {divergence.cause.operator}"
         return replace(found, stage=stage)
+
+    def _has_other_weights(self) -> bool:
+        """Whether a weight of the file has other values than the one of its name that is exported now."""
+        from exporter.cli.diff import difference
+        from exporter.cli.model_file import model_of
+
+        now, held = (each.graph.initializers for each in (self.subject.program.model, model_of(self.subject.path)))
+        return any(difference(held[name], now[name]) for name in now if name in held)
 
     def _first_wrong(self, wrong: int) -> int:
         """The smallest number of ONNX passes after which the model is wrong; it is right after none."""

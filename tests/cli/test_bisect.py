@@ -90,6 +90,17 @@ def test_a_file_that_is_not_what_is_exported_now(net: Path, capsys: Output) -> N
     assert "Cause: not looked for." in capsys.readouterr().out
 
 
+def test_a_file_with_other_weights(folder: Path, capsys: Output) -> None:
+    text = (
+        "import torch\ndef net():\n    torch.manual_seed({seed})\n    return torch.nn.Linear(4, 3), (torch.ones(1, 4),)"
+    )
+    (folder / "linear.py").write_text(text.format(seed=1))
+    assert main(["export", "linear.py:net", "--no-validate"]) == 0
+    (folder / "linear.py").write_text(text.format(seed=2))
+    assert main(["validate", "net.onnx", "--against", "linear.py:net"]) == 1
+    assert "Cause: the file, whose weights are not the model's: " in capsys.readouterr().out
+
+
 def test_equal_models_have_nothing_to_search(net: Path, capsys: Output) -> None:
     assert main(["export", "net.py:net"]) == 0
     assert main(["bisect", "net.onnx", "--against", "net.py:net"]) == 0
