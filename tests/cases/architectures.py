@@ -283,10 +283,5 @@ ROWS: tuple[Architecture, ...] = (
     Architecture("minimax", "CausalLM", known_gap="FXP2001: a loop over blocks of tokens, the last of them shorter"),
     Architecture("fsmt", "Seq2SeqLM", {"langs": ["en", "de"]}),
     Architecture("switch_transformers", "Seq2SeqLM"),
-    Architecture(
-        "nllb-moe",
-        "Seq2SeqLM",
-        {"encoder_sparse_step": 2, "decoder_sparse_step": 2},
-        known_gap="FXP1002: a loop over the experts that are chosen",
-    ),
+    Architecture("nllb-moe", "Seq2SeqLM", {"encoder_sparse_step": 2, "decoder_sparse_step": 2}),
 )

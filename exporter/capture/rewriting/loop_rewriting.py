@@ -25,6 +25,7 @@ from exporter.capture.rewriting import effects
 from exporter.capture.rewriting.branch_rewriting import branches_at, branches_kept, choices_kept, names_given
 from exporter.capture.rewriting.call_rewriting import calls_kept, comprehensions_as_loops, lists_known
 from exporter.capture.rewriting.effects import MODULE
+from exporter.capture.rewriting.found_places import places_as_turns
 from exporter.capture.rewriting.jumps import jumps_removed, returns_last
 from exporter.capture.rewriting.loop_heads import STEPS, NoScanError, expression, header_of
 from exporter.capture.rewriting.loop_names import OURS, loaded, own_nodes, read_after, read_first, stored
@@ -61,6 +62,7 @@ def _kept(function: ast.FunctionDef, lines: set[int], calls: bool) -> bool:
     Branches come before the loops around them, which then hold what stands for them.
     """
     comprehensions_as_loops(function, lines)
+    places = places_as_turns(function, lines)
     jumps_removed(function, lines, MODULE)
     function.body = returns_last(function.body, lines)
     choices = choices_kept(function, lines)
@@ -80,7 +82,7 @@ def _kept(function: ast.FunctionDef, lines: set[int], calls: bool) -> bool:
     _Replace(replaced).visit(function)
     if replaced:
         lists_known(function, filled)
-    return any([bool(replaced), branches, choices, calls and calls_kept(function, lines)])
+    return any([bool(replaced), places, branches, choices, calls and calls_kept(function, lines)])
 
 
 def _is_at(loop: ast.For, lines: set[int]) -> bool:

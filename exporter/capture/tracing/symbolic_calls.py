@@ -16,6 +16,7 @@ from torch._export.verifier import Verifier
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from exporter.capture.rewriting.found_places import FINDING
 from exporter.capture.sizes.held import HELD
 from exporter.capture.sizes.progressions import Progression
 from exporter.capture.tracing import data_calls
@@ -173,6 +174,7 @@ def _holds_sizes(data: Any) -> bool:
 
 REWRITES: Mapping[Any, Callable[..., Any]] = {
     **HELD,
+    **FINDING,
     **data_calls.REWRITES,
     torch.linspace: _linspace,
     F.affine_grid: _affine_grid,

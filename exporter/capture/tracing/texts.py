@@ -28,8 +28,15 @@ def texts_noted(places: list[Place]) -> Iterator[None]:
     with ExitStack() as patches:
         for kind in SYMBOLIC:
             patches.enter_context(mock.patch.object(kind, "__repr__", _noting(kind.__repr__, found)))
+        patches.enter_context(mock.patch.object(FakeTensor, "__format__", _formatted))
         yield
     places += found
+
+
+def _formatted(self: FakeTensor, spec: str) -> str:
+    """What eager PyTorch writes, of a number that is the same in every run."""
+    known = self.constant if not self.dim() else None
+    return torch.Tensor.__format__(self, spec) if known is None else format(known.item(), spec)
 
 
 def _noting(written: Callable[[Any], str], found: list[Place]) -> Callable[[Any], str]:  # Any: each of SYMBOLIC
