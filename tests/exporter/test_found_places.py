@@ -37,7 +37,7 @@ class Rows(Experts):
         hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()
         for expert in hit:
             rank, row = torch.where(mask[expert].squeeze(0))
-            out.index_add_(0, row, self.experts[expert](tokens[row]) * weights[row, rank, None])
+            out.index_add_(0, row, self.experts[expert](tokens[row]) * weights[row, rank, None])  # type: ignore[call-overload]
         return out
 
 

@@ -56,8 +56,12 @@ class Found:
         if mask is None:
             return Found(rest=value)
         rows, device = whole.dim() == 2, whole.device
-        as_tensor = lambda k: torch.tensor([k] if rows else k, device=device)  # noqa: E731  # of the two ways
-        return Found(range(mask.shape[0]), (), mask, int if whole is not value else as_tensor)
+        listed = whole is not value
+
+        def place(k: int) -> Any:
+            return k if listed else torch.tensor([k] if rows else k, device=device)
+
+        return Found(range(mask.shape[0]), (), mask, place)
 
     def holds(self, k: int) -> Tensor:
         assert self.mask is not None
@@ -119,12 +123,9 @@ def places_as_turns(function: ast.FunctionDef, lines: set[int]) -> bool:
 
 
 def _is_candidate(node: ast.stmt, lines: set[int]) -> bool:
-    if (
-        not isinstance(node, ast.For)
-        or node.orelse
-        or node.lineno not in lines
-        or not isinstance(node.target, ast.Name)
-    ):
+    if not isinstance(node, ast.For) or not isinstance(node.target, ast.Name):
+        return False
+    if node.orelse or node.lineno not in lines:
         return False
     source = node.iter
     called = isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and source.func.attr in SOURCES
