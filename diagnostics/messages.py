@@ -42,6 +42,18 @@ def one_line_facts(facts: Mapping[str, object]) -> dict[str, object]:
     return {name: _one_line(value) for name, value in facts.items()}
 
 
+def error_line(error: BaseException) -> str:
+    """`ValueError: first line of the text`; the type alone where there is no text."""
+    text, name = error_text(error), type(error).__name__
+    return name if text == name else f"{name}: {text}"
+
+
+def error_text(error: BaseException) -> str:
+    """The first line of an exception's text, without the final period; its type where there is no text."""
+    lines = (line.strip().rstrip(".") for line in _said(error).splitlines())
+    return next(filter(None, lines), type(error).__name__)
+
+
 def _salvaged(template: str, facts: Mapping[str, object]) -> str:
     first, *rest = _SENTENCE_END.split(template)
     kept = [_FIELD.sub(lambda field: str(facts.get(field[1], "?")), first)]
@@ -76,9 +88,11 @@ def _scalar(value: object) -> object:
 
 
 def _text(value: object) -> str:
+    return f"{type(value).__name__}: {_said(value)}" if isinstance(value, BaseException) else _said(value)
+
+
+def _said(value: object) -> str:
     try:
-        if isinstance(value, BaseException):
-            return f"{type(value).__name__}: {value}"
         return str(value)
     except Exception:  # noqa: BLE001 - __str__ belongs to the user and may raise anything
         return f"<{type(value).__name__}>"

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from diagnostics.messages import error_text
 from exporter.capture.fake import without_memory
 from exporter.weights import open_checkpoint
 from exporter.weights.assign import names_in, owner_of
@@ -50,7 +51,7 @@ def load(folder: Path, *, in_memory: bool = False) -> Pretrained:
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
+        reason = error_text(error)
         raise PretrainedError(f"'{folder / CONFIG}' names no model of transformers: {reason}.") from error
     kind = _class_of(transformers, config, folder)
     if getattr(config, "use_cache", False):

@@ -14,6 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from diagnostics import Log, rules
+from diagnostics.messages import error_line
 from exporter.adversarial import adversarial
 from exporter.arrays import Arrays, as_array, as_value
 from exporter.capture.arguments.inputs import arguments_of, leaves_of
@@ -100,13 +101,13 @@ def cases(
             yield _record(name, subject, (tuple(others), in_order(module, named)))
         except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is told
             at = place_of_module(module)
-            log.report(rules.INPUT_MISMATCH, at=at, name=name, error=_one_line(error), sample=name)
+            log.report(rules.INPUT_MISMATCH, at=at, name=name, error=_raised(error), sample=name)
     for name, how, tries in _of_ours(module, call, exported.program, hard=hard):
         record = _record_later if name == LATER else _record
         try:
             case = _first(tries, partial(record, name, subject))
         except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is the reason
-            reason = f"eager PyTorch fails {how}: {_one_line(error)}"
+            reason = f"eager PyTorch fails {how}: {_raised(error)}"
             log.report(rules.VALIDATION_SKIPPED, at=place_of_module(module), name=name, reason=reason)
             continue
         if case is not None:
@@ -147,10 +148,11 @@ def _of_ours(
         yield LATER, "after some calls", (call,)
 
 
-def _one_line(error: BaseException) -> str:
+def _raised(error: BaseException) -> str:
+    """What the model raised, in one line: on rank 0, where it runs on several."""
     if isinstance(error, FailsOnRanks) and error.__cause__ is not None:
-        return _one_line(error.__cause__)
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+        return _raised(error.__cause__)
+    return error_line(error)
 
 
 def _record_later(label: str, subject: _Subject, call: tuple[Any, Any]) -> Case:

@@ -23,6 +23,7 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from diagnostics import Log
+from diagnostics.messages import error_line
 from fx_passes.base import write_dump
 from fx_passes.decompositions import RULES
 from fx_passes.graph import ORIGIN, PROVENANCE, bodies, fake_mode_of
@@ -102,7 +103,7 @@ def _expand(node: Node, rule: Callable[..., Any], keep: frozenset[Any]) -> bool:
     try:
         inner = _trace(node, rule, keep)
     except Exception as error:  # noqa: BLE001  # PyTorch's rule may raise anything; lowering reports the node with it
-        node.meta[REFUSED] = f"{type(error).__name__}: {error}".splitlines()[0]
+        node.meta[REFUSED] = error_line(error)
         return False
     if inner is None:
         return False

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diagnostics import Place, rules
-from exporter.cli.source import one_line
+from diagnostics.messages import error_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,7 +112,7 @@ def explainer(
                 told(attribution)
                 origin = Origin(attribution.text, attribution.place, attribution.related)
             except Exception as error:  # noqa: BLE001 - it runs the user's graph and parts of models; the finding tells
-                origin = Origin(f"cannot be told, because the search failed: {one_line(error)}")
+                origin = Origin(f"cannot be told, because the search failed: {error_line(error)}")
             found.update(dict.fromkeys(wanted, origin))
         return {name: found[name] for name in outputs}
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from diagnostics import Log
+from diagnostics.messages import error_line
 from exporter.cli import arguments
 from exporter.cli.edge import Report, run
 from exporter.cli.inputs import with_inputs
 from exporter.cli.model_file import model_of
-from exporter.cli.source import Source, load, one_line, require_file
+from exporter.cli.source import Source, load, require_file
 from exporter.cli.summary import size
 from exporter.cli.usage import UsageError
 from exporter.cli.validate import matched
@@ -140,7 +141,7 @@ def of_pytorch(asked: Bench, source: Source, provider: str, *, compiled: bool) -
             compiled=compiled,
         )
     except Exception as error:  # noqa: BLE001  # the user's code and the compiler raise what they like
-        return f"not timed: {one_line(error)}"
+        return f"not timed: {error_line(error)}"
     finally:
         torch.set_num_threads(threads)
     return Latency.of(seconds, device, asked.threads)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from diagnostics import Log, Place, Rule, rules
+from diagnostics.messages import error_line
 from exporter.cli import arguments
 from exporter.cli.check.facts import contract_of, operators_of
 from exporter.cli.check.lock import differing
@@ -17,7 +18,7 @@ from exporter.cli.edge import run
 from exporter.cli.model_file import model_of, require_weights
 from exporter.cli.reporting import Reporting, reports
 from exporter.cli.results import Numerics, numerics_of
-from exporter.cli.source import one_line, require_file
+from exporter.cli.source import require_file
 from exporter.cli.summary import count_nodes, plural
 from exporter.cli.usage import UsageError
 from exporter.cli.validation import require_provider
@@ -69,7 +70,7 @@ def compare(old: Path, new: Path, log: Log, ran: Numerics | None = None) -> str:
                 log.report(rule, at=place, **facts)
                 counts[what] += 1
         except (OSError, ValueError) as error:  # weights with fewer bytes than their shape needs
-            raise UsageError(f"The {what} cannot be compared: {one_line(error)}; export the file again.") from error
+            raise UsageError(f"The {what} cannot be compared: {error_line(error)}; export the file again.") from error
     told = [f"{what}: {plural(count, 'difference') if count else 'equal'}" for what, count in counts.items()]
     numerics = numerics_of(ran, place, log) if ran else []
     return "\n".join([*told, *numerics, f"nodes: {count_nodes(before)} → {count_nodes(after)}"])

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from exporter.cli.source import Source, one_line, require_file
+from diagnostics.messages import error_line
+from exporter.cli.source import Source, require_file
 from exporter.cli.usage import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def draw(drawn: Drawn, text: str, generator: torch.Generator) -> Tensor:
         return torch.randint(drawn.low, drawn.high + 1, drawn.shape, generator=generator).to(dtype)
     except RuntimeError as error:
         raise UsageError(
-            f"--input '{text}' cannot be made: {one_line(error)}; choose another shape or dtype."
+            f"--input '{text}' cannot be made: {error_line(error)}; choose another shape or dtype."
         ) from error
 
 
@@ -126,7 +127,7 @@ def stored_inputs(path: Path) -> dict[str, object]:
     try:
         values = READERS[path.suffix](path)
     except Exception as error:  # zipfile, numpy and torch each raise their own kinds on a foreign file
-        raise UsageError(f"--inputs '{path}' cannot be read: {one_line(error)}; save it again.") from error
+        raise UsageError(f"--inputs '{path}' cannot be read: {error_line(error)}; save it again.") from error
     if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
         raise UsageError(
             f"--inputs '{path}' holds a {type(values).__name__}; save a dict from argument names to tensors."

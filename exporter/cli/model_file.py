@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diagnostics import Log, Place, rules
-from exporter.cli.source import one_line
+from diagnostics.messages import error_line
 from exporter.cli.usage import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def model_of(path: Path) -> ir.Model:
     try:
         model = ir.load(path)
     except Exception as error:  # protobuf and onnx_ir raise their own kinds for a foreign file
-        raise UsageError(f"'{path}' is no ONNX model: {one_line(error)}; name an .onnx file.") from error
+        raise UsageError(f"'{path}' is no ONNX model: {error_line(error)}; name an .onnx file.") from error
     if not model.ir_version:  # no bytes at all are a valid message of protobuf
         raise UsageError(f"'{path}' is no ONNX model: it says no version of the format; name an .onnx file.")
     return model

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from exporter.cli.source import one_line
+from diagnostics.messages import error_line
 from exporter.cli.usage import UsageError
 
 
@@ -45,4 +45,4 @@ def require_writable(path: Path, option: str) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UsageError(f"{option} '{path}' cannot be written: {one_line(error)}; name another place.") from error
+        raise UsageError(f"{option} '{path}' cannot be written: {error_line(error)}; name another place.") from error

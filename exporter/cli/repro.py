@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from diagnostics.messages import error_line
 from exporter.cli.attribution import Attribution
-from exporter.cli.source import one_line
 from exporter.cli.summary import plural
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def repro_of(folder: Path, path: Path, provider: str, lines: list[str]) -> Calla
             part = part or whole(path, found.samples)
             made = write_repro(folder, part, runtime, f"Cause of a difference: {found.text}.")
         except (OSError, ValueError, Failure) as error:
-            lines.append(f"repro: not written, because {one_line(error)}")
+            lines.append(f"repro: not written, because {error_line(error)}")
             return
         if made is None:
             lines.append("repro: not written, because what is left of the model gives what PyTorch gives")

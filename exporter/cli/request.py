@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diagnostics import Log, Stop, rules
+from diagnostics.messages import error_line
 from exporter.cli import ranks
 from exporter.cli.dynamic import with_dynamic
 from exporter.cli.inputs import with_inputs
-from exporter.cli.source import Source, import_dotted, load, load_without_memory, named, one_line, shown
+from exporter.cli.source import Source, import_dotted, load, load_without_memory, named, shown
 from exporter.cli.usage import UsageError
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
     try:
         files = saved(program, request.output, log, EXTERNAL_DATA[request.external_data])
     except OSError as error:
-        raise UsageError(f"'{request.output}' cannot be written: {one_line(error)}; name another place.") from error
+        raise UsageError(f"'{request.output}' cannot be written: {error_line(error)}; name another place.") from error
     with ranks.to_validate(program, source, log) if request.validate else nullcontext(source) as subject:
         if subject is None or ranks.follows():
             return ""

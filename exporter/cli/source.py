@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from diagnostics.messages import error_line
 from diagnostics.source import place_of_exception
 from exporter.cli.usage import UsageError, did_you_mean
 
@@ -91,7 +92,7 @@ def load_program(path: Path) -> Source:
     try:
         program = torch.export.load(path)
     except Exception as error:  # a foreign file makes the unzipper, json and torch raise what they like
-        raise UsageError(f"'{path}' cannot be loaded by torch.export.load: {one_line(error)}.") from error
+        raise UsageError(f"'{path}' cannot be loaded by torch.export.load: {error_line(error)}.") from error
     args, kwargs = program.example_inputs or (None, {})
     return Source(path.stem, program, None if args is None else tuple(args), kwargs)
 
@@ -238,13 +239,7 @@ def users_code(function: Callable[[], T], doing: str) -> T:
     try:
         return function()
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{doing} raised {one_line(error)}{where_raised(error)}.") from error
-
-
-def one_line(error: BaseException) -> str:
-    """`ValueError: first line of the text`, without the final period."""
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0].rstrip('.')}" if text else type(error).__name__
+        raise UsageError(f"{doing} raised {error_line(error)}{where_raised(error)}.") from error
 
 
 def where_raised(error: BaseException) -> str:

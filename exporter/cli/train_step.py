@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from diagnostics import Log, Stop
+from diagnostics.messages import error_line
 from exporter.cli import arguments
 from exporter.cli.edge import run
 from exporter.cli.export import short_name
 from exporter.cli.output import require_apart, require_writable
 from exporter.cli.reporting import Reporting, reports
-from exporter.cli.source import Source, found, one_line, require_no_arguments, seed, users_code
+from exporter.cli.source import Source, found, require_no_arguments, seed, users_code
 from exporter.cli.usage import UsageError
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def export_and_validate(request: Request, log: Log) -> str:
     try:
         files = program.save(request.output)
     except OSError as error:
-        raise UsageError(f"'{request.output}' cannot be written: {one_line(error)}; name another place.") from error
+        raise UsageError(f"'{request.output}' cannot be written: {error_line(error)}; name another place.") from error
     run_it = request.validate and request.steps == 1
     name = short_name(request.source)
     validation = validated(request.output, name, program, request.provider, log) if run_it else None

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diagnostics import Log, Stop, rules
+from diagnostics.messages import error_line
 from diagnostics.source import place_of_exception
 from exporter.cli.attribution import Attribution, Subject, explainer
-from exporter.cli.source import Source, one_line
+from exporter.cli.source import Source
 from exporter.cli.usage import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def samples_of(source: Source, program: OnnxProgram, log: Log, *, hard: bool = F
         error = raised.__cause__ if spread else failure_in_eager(source.model, args, source.kwargs)
         if error is None:
             raise
-        reason = f"eager PyTorch raises {one_line(error)}"
+        reason = f"eager PyTorch raises {error_line(error)}"
         log.report(rules.VALIDATION_SKIPPED, at=place_of_exception(error), reason=reason)
         return []
     return [Samples(case.label, case.inputs, case.outputs, case.exact, case.draws) for case in cases]

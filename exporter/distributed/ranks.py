@@ -18,6 +18,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _get_default_store
 
+from diagnostics.messages import error_text
+
 LEADER = 0
 """The rank that captures, writes and speaks."""
 
@@ -236,4 +238,4 @@ def _plain(error: BaseException, timeout: timedelta) -> str:
         return f"did not answer within {timeout.total_seconds():.0f} s"
     if any(words in text for words in ("closed by peer", "connection reset", "broken pipe", "connection refused")):
         return "has ended its connection"
-    return str(error).splitlines()[0][:200]
+    return error_text(error)[:200]

@@ -7,6 +7,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import CheckerPass
 
 from diagnostics import Log, rules
+from diagnostics.messages import error_text
 
 
 def check(model: ir.Model, log: Log) -> None:
@@ -14,4 +15,4 @@ def check(model: ir.Model, log: Log) -> None:
     try:
         CheckerPass(full_check=True).call(model)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        log.report(rules.MODEL_REJECTED, error=str(error).strip().splitlines()[0])
+        log.report(rules.MODEL_REJECTED, error=error_text(error))

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch._subclasses import FakeTensorMode
 
+from diagnostics.messages import error_line, error_text
 from exporter.weights.stored import Checkpoint, CheckpointError, Region, Stored, values_of
 
 METADATA = ".metadata"
@@ -115,7 +116,7 @@ def _metadata(path: Path) -> Any:
     except pickle.UnpicklingError as error:
         raise CheckpointError(f"'{path}' is damaged, or would run code, which is refused: {error}.") from error
     except Exception as error:  # a damaged pickle makes Python raise what it likes
-        raise CheckpointError(f"'{path}' is damaged: {type(error).__name__}: {error}".splitlines()[0] + ".") from error
+        raise CheckpointError(f"'{path}' is damaged: {error_line(error)}.") from error
     return held
 
 
@@ -184,8 +185,7 @@ def _loaded(name: str, piece: Piece) -> torch.Tensor:
         with io.BufferedReader(_Slice(piece.region)) as file:
             held = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file makes the unzipper and torch raise what they like
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise CheckpointError(f"'{piece.region.path}' cannot be read at '{name}': {reason}.") from error
+        raise CheckpointError(f"'{piece.region.path}' cannot be read at '{name}': {error_text(error)}.") from error
     if not isinstance(held, torch.Tensor):
         raise CheckpointError(f"'{piece.region.path}' is damaged: '{name}' is a {type(held).__name__}, no tensor.")
     return held

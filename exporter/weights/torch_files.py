@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch._subclasses import FakeTensorMode
 
+from diagnostics.messages import error_text
 from exporter.weights.stored import CheckpointError, Region, Stored, in_region, values_of
 
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module", "network", "net", "generator", "weights")
@@ -53,7 +54,7 @@ def content_of(path: Path) -> Mapping[str, Any]:
     except pickle.UnpicklingError as error:
         raise CheckpointError(_refusal(path, error)) from error
     except Exception as error:  # a damaged file makes the unzipper and torch raise what they like
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        reason = error_text(error)
         raise CheckpointError(f"'{path}' cannot be read by torch.load: {reason}; it may be truncated.") from error
     if not isinstance(held, Mapping):
         raise CheckpointError(f"'{path}' holds a {type(held).__name__}, no state dict; save model.state_dict().")

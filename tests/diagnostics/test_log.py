@@ -11,6 +11,7 @@ import pytest
 
 from diagnostics import Fix, Level, Log, Place, Rule, Stop, rules
 from diagnostics.log import MAX_RELATED
+from diagnostics.messages import error_line
 
 
 def at(line: int = 3, module: str | None = "layer.0.attn", path: str = "m.py") -> Place:
@@ -144,6 +145,24 @@ def test_report_never_raises(template: str, fact: object) -> None:
 class Scalar:
     def item(self) -> float:
         return 2.5
+
+
+class Silent(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("\n two of three.\nand more"), "ValueError: two of three"),
+        (ValueError(), "ValueError"),
+        (ValueError(" \n"), "ValueError"),
+        (Silent(), "Silent: <Silent>"),
+    ],
+)
+def test_an_exception_is_one_line(error: Exception, line: str) -> None:
+    assert error_line(error) == line
 
 
 def test_facts_are_plain_so_that_a_log_keeps_nothing_alive() -> None:

@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from diagnostics.messages import error_text
 from diagnostics.paths import write_whole
 from exporter.cli.check.group import free_port, members_of
 from exporter.cli.check.items import Task
@@ -86,7 +87,7 @@ class Cluster:
                 try:
                     outcome = self._home(task, ray.get(done))
                 except ray.exceptions.RayError as error:
-                    reason = f"its node or its process was lost: {str(error).strip().splitlines()[0]}"
+                    reason = f"its node or its process was lost: {error_text(error)}"
                     outcome = Outcome(task, None, reason, time.monotonic() - start)
             yield outcome
 

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from diagnostics import Log, Stop, rules, sarif
+from diagnostics.messages import error_line
 from diagnostics.source import place_of_exception
 from exporter.cli import ranks
 from exporter.cli.check.facts import Facts, facts_of
@@ -22,7 +23,7 @@ from exporter.cli.definition import definition_of
 from exporter.cli.dynamic import with_dynamic
 from exporter.cli.inputs import with_inputs
 from exporter.cli.request import lowerings_of
-from exporter.cli.source import Source, import_file, load, load_without_memory, made_from, named, one_line
+from exporter.cli.source import Source, import_file, load, load_without_memory, made_from, named
 from exporter.cli.usage import UsageError
 from exporter.cli.validation import Tolerances
 
@@ -182,7 +183,7 @@ def report(error: BaseException, item: Item, log: Log) -> str | None:
         return None
     command = shlex.join(["fxport", "check", item.model])
     log.report(rules.INTERNAL_ERROR, at=place_of_exception(error), error=error, command=command)
-    return one_line(error)
+    return error_line(error)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -195,4 +196,4 @@ def reason_of(error: BaseException) -> str | None:
         return "it takes more memory than it may"
     if isinstance(error, OSError) and error.errno in UNWRITABLE:
         return f"the model cannot be written: {error.strerror}"
-    return f"it ended its process: {one_line(error)}" if isinstance(error, SystemExit) else None
+    return f"it ended its process: {error_line(error)}" if isinstance(error, SystemExit) else None
