@@ -74,8 +74,13 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
 def written_whole(target: Path) -> Iterator[Path]:
     """A temporary path beside `target`, to be written in the block; at its end the file takes the place of `target`.
 
-    Where the block raises, nothing is left of it, and `target` is what it was. Raises OSError.
+    Where the block raises, nothing is left of it, and `target` is what it was. A link stays one, and what it points to
+    is written; so is a device or a pipe, which no file may take the place of. Raises OSError.
     """
+    target = Path(os.path.realpath(target))
+    if is_special(target):
+        yield target
+        return
     draft = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         yield draft
@@ -86,6 +91,11 @@ def written_whole(target: Path) -> Iterator[Path]:
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def is_special(path: Path) -> bool:
+    """Whether there is something at a path that is neither a file nor a folder: a device, a pipe."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 @lru_cache(maxsize=4096)

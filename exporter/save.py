@@ -11,6 +11,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
+from diagnostics.paths import is_special
 from exporter.lower.weights import RegionTensor
 from exporter.weights.stored import CheckpointError
 
@@ -49,6 +50,8 @@ def save(
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder '{target.parent}' for '{target.name}'; make it first")
+    if is_special(target):
+        raise FileExistsError(f"'{target}' is no ordinary file, which a model could take the place of; name one")
     kept = in_place(model, target) if weights_in_place else {}
     copied = weight_bytes(model) - sum(tensor.nbytes for tensor in kept.values())
     external = copied > SINGLE_FILE_LIMIT if external_data == "auto" else external_data

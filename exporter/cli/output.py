@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from diagnostics.messages import error_line
+from diagnostics.paths import is_special
 from exporter.cli.usage import UsageError
 
 
@@ -19,10 +20,11 @@ def require_folder(path: Path, option: str) -> None:
 
 
 def require_file(path: Path, option: str) -> None:
-    """Refuse a path at which no file can be written, also after its folder is made."""
+    """Refuse a path at which no file can be written, also after its folder is made. A device, or a pipe, will do."""
     if path.is_dir():
         raise UsageError(f"{option} '{path}' is a directory; name a file in it.")
-    require_folder(path.parent, option)
+    if not is_special(path):
+        require_folder(path.parent, option)
 
 
 def require_apart(paths: Mapping[str, Path]) -> None:
@@ -35,10 +37,12 @@ def require_apart(paths: Mapping[str, Path]) -> None:
 
 
 def require_writable(path: Path, option: str) -> None:
-    """Refuse a path at which no file can be written. Leaves nothing behind."""
+    """Refuse a path at which no file can be written, and a device or a pipe. Leaves nothing behind."""
     folder = path.parent
     if path.is_dir():
         raise UsageError(f"{option} '{path}' is a directory; name a file in it.")
+    if is_special(path):
+        raise UsageError(f"{option} '{path}' is no ordinary file; name one.")
     if not folder.is_dir():
         raise UsageError(f"{option} '{path}': there is no folder '{folder}'; make it, or name another.")
     try:

@@ -74,6 +74,14 @@ def test_ctrl_c_before_the_work_begins(capsys: pytest.CaptureFixture[str], monke
     assert capsys.readouterr().err == "fxport: interrupted\n"
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_no_model_takes_the_place_of_a_pipe(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(folder / "pipe")
+    assert main(["export", "models.py:adder", "-o", "pipe"]) == 2
+    assert "--output 'pipe' is no ordinary file" in capsys.readouterr().err
+    assert (folder / "pipe").is_fifo()
+
+
 USAGE = [
     (["explain", "FXP300"], "There is no rule 'FXP300'"),
     (["ops", "nothing_like_it"], "No operator with a lowering"),

@@ -1,0 +1,56 @@
+"""Files that are written whole: what was there before stays until then, and what is no file is never replaced."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from diagnostics.paths import write_whole, written_whole
+
+needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+
+
+def test_a_failing_block_leaves_what_was_there(tmp_path: Path) -> None:
+    file = write_whole(tmp_path / "a.txt", "old")
+
+    def fail() -> None:
+        with written_whole(file) as draft:
+            draft.write_text("new")
+            raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_folders_are_made_and_modes_kept(tmp_path: Path) -> None:
+    file = write_whole(tmp_path / "in" / "a.txt", "old")
+    file.chmod(0o600)
+    write_whole(file, b"new")
+    assert file.read_bytes() == b"new"
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    file, link = tmp_path / "there" / "a.txt", tmp_path / "link"
+    link.symlink_to(file)
+    write_whole(link, "text")
+    assert link.is_symlink()
+    assert file.read_text() == "text"
+
+
+@needs_pipes
+def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    pipe, got = tmp_path / "pipe", list[str]()
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()), daemon=True)
+    reader.start()
+    write_whole(pipe, "text")
+    reader.join(60)
+    assert got == ["text"]
+    assert pipe.is_fifo()
