@@ -188,7 +188,7 @@ TABLE: tuple[Failure, ...] = (
 def report_failure(error: Exception, model: torch.nn.Module, log: Log) -> None:
     """Reports why a capture failed, at the user's line, or at the model's `forward` where no line is known."""
     place = place_of_exception(error) or place_of_module(model)
-    for cause in _causes(error):
+    for cause in causes(error):
         for row in TABLE:
             if row.matches(cause, model):
                 fixes = () if row.remedy is None else (Fix(row.remedy),)
@@ -206,11 +206,11 @@ def report_overcome(error: Exception, model: torch.nn.Module, log: Log) -> None:
 def asks_for_values(error: Exception) -> bool:
     """Whether a capture failed because Python asked for a value that only a run knows."""
     return any(
-        isinstance(cause, (GuardOnDataDependentSymNode, DataDependentOutputException)) for cause in _causes(error)
+        isinstance(cause, (GuardOnDataDependentSymNode, DataDependentOutputException)) for cause in causes(error)
     )
 
 
-def _causes(error: BaseException | None) -> list[BaseException]:
+def causes(error: BaseException | None) -> list[BaseException]:
     """The exception and what it was raised from, outermost first."""
     chain: list[BaseException] = []
     while error is not None and error not in chain:

@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 
 from diagnostics import Log, Stop, rules
 from diagnostics.paths import written_whole
+from exporter.capture.failures import causes
 from exporter.capture.places import place_of_module
 from exporter.options import Options
 from exporter.pipeline import ExportError, OnnxProgram, export
@@ -130,7 +131,13 @@ def export_training_step(
         *(f"{parts_of.MASK}/{number}" for number in range(len(masks))),
     ]
     options = replace(options, input_names=tuple(inputs), strategy="post-dispatch")
-    program = export(step, call, dynamic_shapes=shapes or None, options=options, log=log)
+    try:
+        program = export(step, call, dynamic_shapes=shapes or None, options=options, log=log)
+    except ExportError as error:
+        mistake = next((each for each in causes(error) if isinstance(each, TrainingError)), None)
+        if mistake is None:
+            raise
+        raise TrainingError(str(mistake)) from error
     _report_unused(step, settings, program)
     produced = [value.name for value in program.model.graph.outputs]
     description = {

@@ -84,6 +84,8 @@ def test_pyproject_is_a_manifest_too(tmp_path: Path) -> None:
     path.write_text('[project]\nname = "x"\n', encoding="utf-8")
     with pytest.raises(UsageError, match="check --init"):
         find(tmp_path)
+    with pytest.raises(UsageError, match=r"has no \[tool.fxport\]"):
+        load(path)
     assert find(written(tmp_path, GOOD).parent).name == "fxport.toml"
 
 

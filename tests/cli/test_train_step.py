@@ -31,6 +31,11 @@ def shuffled():
     return model(), (torch.randn(2, 4),), {}, {"x": {0: "batch"}}
 
 
+def no_loss():
+    net, optimizer, _, batch, _ = step()
+    return net, optimizer, lambda model, x, y: model(x), batch
+
+
 def stranger():
     net, _, loss, batch, _ = step()
     return net, torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1), loss, batch
@@ -59,6 +64,7 @@ def test_a_step_is_written_with_its_state_and_validated(folder: Path, capsys: py
         ("source.py:nn", "is no function"),
         ("source.py:model", "gives a value of type 'Linear'"),
         ("source.py:shuffled", "The optimizer of 'source.py:shuffled' is of type 'tuple'"),
+        ("source.py:no_loss", "loss_fn must return a tensor of one element"),
         ("source.py:stranger", "has a parameter that is none of the model's"),
     ],
 )

@@ -118,7 +118,10 @@ def find(folder: Path) -> Path:
 
 def load(path: Path) -> Manifest:
     """Reads and checks a manifest. Raises UsageError with a line for each mistake: file, line, what, what is right."""
-    manifest = validated(Manifest, read(path), path, fields_at)
+    table = read(path)
+    if not table and path.name == PYPROJECT:
+        raise UsageError(f"'{path}' has no [tool.fxport]; name another manifest: `fxport check --init` writes one.")
+    manifest = validated(Manifest, table, path, fields_at)
     refuse_unfit(manifest, path)
     refuse_twins(manifest, path)
     refuse_unknown_rules(manifest, path)
