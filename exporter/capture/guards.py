@@ -28,8 +28,12 @@ _ASKING = (
     str(_TORCH / "fx" / "experimental"),
     __file__,
     str(Path(__file__).with_name("presence.py")),
+    str(Path(__file__).with_name("rewriting")),
+    str(Path(__file__).parent / "sizes" / "progressions.py"),
 )
-"""Where PyTorch turns a symbolic number into a Python one, by way of this room; who called from there asked."""
+"""Where PyTorch turns a symbolic number into a Python one, by way of this room, which also stands in for what Python
+does with ranges and loops; who called from there asked.
+"""
 
 _ABOUT_LAYOUT = (
     (str(_TORCH / "_prims_common" / "__init__.py"), "check_contiguous_sizes_strides"),

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from diagnostics import Level, Log
 from exporter import ExportError, export
+from exporter.capture.sizes.resizing import promised
 from exporter.reference import cases
 from tests.exporter.test_capture import line_of
 from tests.running import assert_same, run_session, session_of
@@ -133,6 +134,36 @@ def test_a_size_of_one_can_be_lost() -> None:
     with pytest.raises(ExportError):
         export(Single(), (torch.randn(1, 3),), dynamic_shapes=({0: "frames"},), log=log)
     assert [each.rule.id for each in log.findings if each.level is Level.ERROR] == ["FXP2001"]
+
+
+class FewRows(nn.Module):
+    """Two loops, of which the first is over few rows of a dynamic number."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.stack([x[:, i] for i in range(min(2, x.shape[1]))], 1)
+        x = x.flatten(1).cumsum(1).view(x.shape)
+        return torch.stack([x[:, i] for i in range(min(3, x.shape[1]))], 1)
+
+
+class Pairs(nn.Module):
+    """Pairs of neighbours where there are enough, after a column more for an odd number of rows."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.pad(x, (0, x.shape[1] % 2))
+        return x.unfold(2, 2, 2).sum(-1) if x.shape[2] > 3 else x
+
+
+@pytest.mark.parametrize(
+    ("model", "said", "least"), [(FewRows(), "rows: at least 2", 1), (Pairs(), "columns: at least 3", 2)]
+)
+def test_what_the_second_size_keeps_to(model: nn.Module, said: str, least: int) -> None:
+    """Also where Python's own ranges asked, and where PyTorch narrowed the range itself."""
+    shapes = {1: "rows", 2: "columns"}
+    program = export(model, (torch.randn(2, 6, 9),), dynamic_shapes=(shapes,)).program
+    (condition,) = program.conditions
+    assert condition.words == said
+    assert promised(model, ((torch.randn(2, 5, 7),), {}), program)
+    assert not promised(model, ((torch.randn(2, least, least),), {}), program)
 
 
 class Grown(nn.Module):

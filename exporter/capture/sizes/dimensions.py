@@ -100,8 +100,10 @@ class Comparison:
         beyond = most is not None and most >= tried[-1] and (high is None or most < high)
         words = words_for(passing, tried) if len(lenient) < len(tried) else f"at most {most}" if beyond else None
         if words is not None:
-            conditions = tuple(each.condition for each in self.relied.alone.get(symbol, ()))
-            self.conditions.append(Condition(f"{request.label}: {words}", conditions))
+            conditions = [each.condition for each in self.relied.alone.get(symbol, ())]
+            conditions += [] if least <= low else [sympy.Ge(symbol, least)]
+            conditions += [] if most is None else [sympy.Le(symbol, most)]
+            self.conditions.append(Condition(f"{request.label}: {words}", tuple(conditions)))
         if words is not None and pinning is not None:
             self._became(request, words, pinning.guard)
         elif words is not None:
