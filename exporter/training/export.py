@@ -19,6 +19,7 @@ from diagnostics import Log, Stop, rules
 from diagnostics.paths import written_whole
 from exporter.capture.failures import causes
 from exporter.capture.places import place_of_module
+from exporter.ir_passes.sum_rows import SumRows
 from exporter.options import Options
 from exporter.pipeline import ExportError, OnnxProgram, export
 from exporter.training import step as parts_of
@@ -130,7 +131,9 @@ def export_training_step(
         *([parts_of.SEED] if seed is not None else []),
         *(f"{parts_of.MASK}/{number}" for number in range(len(masks))),
     ]
-    options = replace(options, input_names=tuple(inputs), strategy="post-dispatch")
+    options = replace(
+        options, input_names=tuple(inputs), strategy="post-dispatch", ir_passes=(SumRows(), *options.ir_passes)
+    )
     try:
         program = export(step, call, dynamic_shapes=shapes or None, options=options, log=log)
     except ExportError as error:

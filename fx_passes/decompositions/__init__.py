@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fx_passes.decompositions import covariance, gradients, linear_cross_entropy, margins, resampling, synonyms, windows
+from fx_passes.decompositions import (
+    covariance,
+    gradients,
+    linear_cross_entropy,
+    loss_gradients,
+    margins,
+    resampling,
+    synonyms,
+    windows,
+)
 
 RULES: Mapping[str, Callable[..., Any]] = {
     **windows.RULES,
     **covariance.RULES,
     **synonyms.RULES,
     **gradients.RULES,
+    **loss_gradients.RULES,
     **resampling.RULES,
     **linear_cross_entropy.RULES,
     **margins.RULES,

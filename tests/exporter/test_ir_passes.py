@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from exporter import OnnxProgram, export
+from exporter import OnnxProgram, Options, export
+from exporter.ir_passes.sum_rows import SumRows
 from tests.running import assert_same, run_session, session_of
 
 
@@ -172,3 +173,20 @@ def test_a_scalar_divisor_of_a_divisor_moves() -> None:
     program = export(Update(), inputs)
     assert operators(program)["Div"] == 3  # one of four is gone
     assert_same(run_session(session_of(program), program, inputs), Update()(*inputs), tol=(1e-6, 1e-6))
+
+
+class RowSums(nn.Module):
+    """Over all axes but the last, with and without keeping them; and over others, which stay."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.sum((0, -2)), y.sum(0, keepdim=True), x.sum((0, 1), keepdim=True), x.sum(0), y.sum(1)
+
+
+def test_sums_of_rows_are_products_where_they_are_asked_for() -> None:
+    inputs = (torch.randn(3, 4, 5), torch.randn(7, 6))
+    assert operators(export(RowSums(), inputs))["ReduceSum"] == 5
+    program = export(RowSums(), inputs, options=Options(ir_passes=(SumRows(),)))
+    assert (operators(program)["ReduceSum"], operators(program)["MatMul"]) == (2, 3)
+    assert_same(run_session(session_of(program), program, inputs), RowSums()(*inputs), tol=(1e-6, 1e-6))
+    dynamic = export(RowSums(), inputs, dynamic_shapes=({0: "n"}, {0: "m"}), options=Options(ir_passes=(SumRows(),)))
+    assert operators(dynamic)["MatMul"] == 0
