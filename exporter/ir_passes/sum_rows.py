@@ -39,11 +39,15 @@ def _by_product(graph: ir.Graph, node: ir.Node) -> bool:
     if not all(isinstance(size, int) for size in sizes) or not prod(map(int, sizes)):
         return False
     ones = _constant(graph, np.ones(prod(map(int, rows)), SUMMED[x.dtype]))
-    flat = x if len(rows) == 1 else _insert(node, "Reshape", [x, _constant(graph, np.array([-1, width], np.int64))])
-    made = _insert(node, "MatMul", [ones, flat])
+    flat = (
+        x
+        if len(rows) == 1
+        else _insert(node, "Reshape", "rows", [x, _constant(graph, np.array([-1, width], np.int64))])
+    )
+    made = _insert(node, "MatMul", "sum", [ones, flat])
     keeps = node.attributes.get("keepdims")
     if keeps is None or keeps.as_int():
-        made = _insert(node, "Reshape", [made, _constant(graph, np.array([1] * len(rows) + [width], np.int64))])
+        made = _insert(node, "Reshape", "kept", [made, _constant(graph, np.array([1] * len(rows) + [width], np.int64))])
     describe(made, node.outputs[0])
     put_in_place(node.outputs[0], made)
     remove_unused(node)
@@ -59,9 +63,9 @@ def _constant(graph: ir.Graph, array: np.ndarray) -> ir.Value:
     return graph.initializers[name]
 
 
-def _insert(near: ir.Node, op_type: str, inputs: list[ir.Value]) -> ir.Value:
+def _insert(near: ir.Node, op_type: str, role: str, inputs: list[ir.Value]) -> ir.Value:
     assert near.graph is not None
-    node = ir.Node("", op_type, inputs, name=f"{near.name}/{op_type}")
+    node = ir.Node("", op_type, inputs, name=f"{near.name}/{role}")
     node.metadata_props.update(near.metadata_props)
     node.outputs[0].name = node.name
     node.outputs[0].type = near.outputs[0].type
