@@ -8,10 +8,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._prims_common import get_computation_dtype
 
 MEAN = 1
 """A reduction; 0 is none and 2 the sum."""
+
+HALVES = (torch.float16, torch.bfloat16)
+"""Dtypes whose gradients are computed in float32."""
 
 
 def layer_norm(
@@ -29,7 +31,7 @@ def layer_norm(
     With h the normalized `x` it is (g w - mean(g w) - h mean(g h w)) rstd, and the means are products with w / n: g h
     is needed for the weight anyway, and g h w is not.
     """
-    wide, count = get_computation_dtype(x.dtype), prod(normalized_shape)
+    wide, count = torch.float32 if x.dtype in HALVES else x.dtype, prod(normalized_shape)
     grad, rows = (each.to(wide).reshape(-1, count) for each in (grad, x))
     mean, rstd = mean.reshape(-1, 1), rstd.reshape(-1, 1)
     scale = None if weight is None else weight.to(wide).flatten()
