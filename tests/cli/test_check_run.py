@@ -216,7 +216,7 @@ def test_ctrl_c_ends_all_and_shows_what_is_known(project: Path, first: subproces
     [
         (["soun"], "There is no model 'soun' in the manifest. Did you mean 'sound'?"),
         (["--manifest", "nothing.toml"], "'nothing.toml' cannot be read"),
-        (["--sarif", "no/such/x.sarif"], "there is no folder"),
+        (["--sarif", "models.py/x.sarif"], "is a file; name a folder"),
         (["--output", "models.py"], "is a file; name a folder"),
         (["--init"], "There is a fxport.toml already"),
     ],
