@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from diagnostics import rules
 from exporter import ExportError, export
+from exporter.capture.rewriting.loop_rewriting import rewritten
 from tests.running import assert_same, run_exported
 
 
@@ -131,3 +134,11 @@ def test_what_is_no_cond_is_said(model: type[nn.Module]) -> None:
     with pytest.raises(ExportError) as caught:
         export(model(), (X,))
     assert [finding.rule for finding in caught.value.log.findings] == [rules.DATA_DEPENDENT_CONTROL_FLOW]
+
+
+def test_a_branch_that_was_made_a_function_is_left_alone() -> None:
+    """Python finds the source of the function around it, at lines which are others."""
+    source, code = inspect.getsource(Rebound.forward), Rebound.forward.__code__
+    lines = set(range(code.co_firstlineno, code.co_firstlineno + 4))
+    assert rewritten(source, code, lines) is not None
+    assert rewritten(source, code.replace(co_name="_if_0_then"), lines) is None

@@ -49,6 +49,8 @@ def rewritten(source: str, code: CodeType, lines: set[int], calls: bool = True) 
     function = tree.body[0].body[0] if isinstance(tree.body[0], ast.If) else tree.body[0]
     if not isinstance(function, ast.FunctionDef) or _has_private_names(function):
         return None
+    if function.name != code.co_name:  # a branch that was made a function has the source of the one around it
+        return None
     ast.increment_lineno(tree, code.co_firstlineno - 2)
     inner = [node for node in ast.walk(function) if isinstance(node, ast.FunctionDef)]
     function.decorator_list = []
