@@ -38,7 +38,7 @@ def adaptive_avg_pool(op: Op, x: Value, output_size: Sequence[Size]) -> Value:
     means = [axis - axes for axis in range(axes) if output_size[axis] == 1 and sizes[axis] != 1]
     if len(means) == axes and x.dtype != DOUBLE:  # for which ONNX Runtime has no GlobalAveragePool
         return unbatched(op, op.GlobalAveragePool(batched(op, x, axes)), x, axes)
-    y = op.ReduceMean(x, means) if means else x
+    y = op.ReduceMean(x, [op.rank(x) + axis for axis in means]) if means else x
     rest = [axis for axis in range(axes) if axis - axes not in means and output_size[axis] != sizes[axis]]
     kernel = [1 if axis not in rest else _quotient(sizes[axis], output_size[axis]) for axis in range(axes)]
     if all(kernel) and rest and x.dtype != DOUBLE:  # nor AveragePool
@@ -96,8 +96,9 @@ def adaptive_max_pool(op: Op, x: Value, output_size: Sequence[int]) -> tuple[Val
     lead = op.out.sizes[: op.rank(x) - axes]
     written = op.typed(windows(op, x, tables), [*lead, *output_size, *lengths])
     flat = op.reshape(written, [*lead, *output_size, product(lengths)])
-    tap = op.ArgMax(flat, axis=-1, keepdims=0)
-    return op.ReduceMax(flat, [-1], keepdims=0), _places(op, tap, tables, lengths, sizes)
+    last = op.rank(x)  # from the front: from the back ONNX Runtime takes no notice of it where there are no elements
+    tap = op.ArgMax(flat, axis=last, keepdims=0)
+    return op.ReduceMax(flat, [last], keepdims=0), _places(op, tap, tables, lengths, sizes)
 
 
 def _longest(size: Size, count: int) -> Size:

@@ -10,6 +10,7 @@ from exporter.lower.builder import Op, Value
 from exporter.lower.registry import Unsupported
 from exporter.lower.symbols import Size, is_symbolic, plain
 from exporter.lowerings.axes import product
+from exporter.lowerings.reduce import may_be_empty
 
 
 def numbers(values: Sequence[Size] | Size, axes: int, what: str) -> tuple[int, ...]:
@@ -76,13 +77,24 @@ def windows(op: Op, x: Value, tables: Sequence[Value]) -> Value:
 
 
 def contracted(op: Op, x: Value, matrix: Value, axis: int) -> Value:
-    """`x` with one axis, counted from the end, multiplied by a matrix [out, in]."""
+    """`x` with one axis, counted from the end, multiplied by a matrix [out, in].
+
+    Where there may be no element, rows are multiplied: ONNX Runtime multiplies no matrix by an empty batch.
+    """
     sizes = [*op.sizes(x)]
     out = op.sizes(matrix)[0]
-    if 0 in sizes:  # ONNX Runtime multiplies no empty batch by one matrix
+    if 0 in sizes:
         sizes[axis] = out
         return op.typed(op.Expand(op.const(0.0, like=x), op.shape(sizes)), sizes)
-    if axis == -1:
+    if any(map(may_be_empty, sizes)):
+        order = [*range(len(sizes))]
+        order[axis], order[-1] = order[-1], order[axis]
+        *lead, size = (sizes[each] for each in order)
+        turned = x if axis == -1 else op.Transpose(x, perm=order)
+        rows = op.MatMul(op.reshape(turned, [product(lead), size]), op.Transpose(matrix, perm=[1, 0]))
+        y = op.reshape(op.typed(rows, [product(lead), out]), [*lead, out])
+        y = y if axis == -1 else op.Transpose(y, perm=order)
+    elif axis == -1:
         y = op.MatMul(x, op.Transpose(matrix, perm=[1, 0]))
     elif axis == -2:
         y = op.MatMul(matrix, x)

@@ -18,8 +18,9 @@ def statistics(node: Node) -> list[Node]:
 
 
 def filled_statistics(node: Node) -> list[Node]:
-    """Likewise of `batch_norm`, which learns nothing from an input without elements."""
-    return [] if 0 in node.args[0].meta["val"].shape else statistics(node)  # type: ignore[union-attr]  # a node
+    """Likewise of `batch_norm`, which learns nothing from an input that is known to have no elements."""
+    sizes = node.args[0].meta["val"].shape  # type: ignore[union-attr]  # a node
+    return [] if any(type(size) is int and size == 0 for size in sizes) else statistics(node)
 
 
 def batch_norm(node: Node) -> tuple[Node, ...]:

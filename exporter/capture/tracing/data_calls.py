@@ -72,11 +72,13 @@ def _lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | No
         return NotImplemented
     columns = b.unsqueeze(-1) if b.dim() == 1 or b.shape == a.shape[:-1] else b
     solution = torch.linalg.pinv(a, rtol=rcond) @ columns
-    nothing = solution.new_empty(0)
+    nothing = solution.real.new_empty(0)
     rank, residuals = torch.linalg.matrix_rank(a, rtol=rcond), nothing
     if driver == "gels":
         rank = nothing.to(torch.int64)
-        residuals = (a @ solution - columns).square().sum(-2) if a.shape[-2] > a.shape[-1] else nothing
+        gap = a @ solution - columns
+        size = gap.abs() if gap.is_complex() else gap
+        residuals = size.square().sum(-2) if a.shape[-2] > a.shape[-1] else nothing
     solution = solution if columns is b else solution.squeeze(-1)
     named: Any = torch.return_types.linalg_lstsq  # type: ignore[attr-defined]  # made in C++
     return named((solution, residuals, rank, nothing))

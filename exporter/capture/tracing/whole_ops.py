@@ -13,6 +13,7 @@ from torch import Tensor
 from torch._C import DispatchKey
 from torch._ops import OpOverload
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from fx_passes.decompositions import covariance
 
@@ -33,15 +34,15 @@ def whole_ops() -> Iterator[None]:
     For `lstm`, `gru` and `rnn` PyTorch has no shape rule: it runs their decomposition, step by step, which makes the
     number of steps a constant and takes its time. For fake quantization it has none that knows symbolic sizes. For
     `cdist` it asks whether there are more than 25 rows, since it computes many of them in another way. The captured
-    graph holds the op in either case, and so it does for `cov`, `corrcoef` and `ctc_loss`, which look at the data, and
-    for random numbers without a shape rule of PyTorch's.
+    graph holds the op in either case, and so it does for `cov`, `corrcoef` and `ctc_loss`, which look at the data, for
+    random numbers without a shape rule of PyTorch's, and for what asks whether there is an element at all.
     """
     before = {op: {key: op.py_kernels.get(key) for key in KEYS} for op in SHAPES}
-    before |= {op: {DispatchKey.Meta: op.py_kernels.get(DispatchKey.Meta)} for op in RANDOM}
+    before |= {op: {DispatchKey.Meta: op.py_kernels.get(DispatchKey.Meta)} for op in METAS}
     for op, rule in SHAPES.items():
         kernels = {key: kernel or INSTEAD[op] for key, kernel in before[op].items()}
         _register(op, {key: _unless_traced(kernel, rule) for key, kernel in kernels.items()})
-    for op, rule in RANDOM.items():
+    for op, rule in METAS.items():
         _register(op, {DispatchKey.Meta: rule})
     try:
         with warnings.catch_warnings():
@@ -155,11 +156,31 @@ def _ctc_loss(
     return log_probs.new_empty((log_probs.shape[1],) if each else ())
 
 
+def _normalized(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel, but for sizes that depend on data the shape alone: the kernel asks whether there is an element."""
+
+    def rule(x: Tensor, *args: Any) -> Tensor:
+        return torch.empty_like(x) if free_unbacked_symbols(x.shape) else kernel(x, *args)
+
+    return rule
+
+
+def _composite(op: OpOverload) -> Callable[..., Any]:
+    """PyTorch's own decomposition of an op, which is written in C++."""
+    return partial(op._op_dk, DispatchKey.CompositeImplicitAutograd)
+
+
+def _with_places(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(x), torch.empty_like(x, dtype=torch.int64)
+
+
 SHAPES: Mapping[OpOverload, Callable[..., Any]] = {
     aten.cov.default: covariance.cov,
     aten.corrcoef.default: covariance.corrcoef,
     aten.ctc_loss.IntList: _ctc_loss,
     aten.ctc_loss.Tensor: _ctc_loss,
+    aten.batch_norm.default: _normalized(_composite(aten.batch_norm.default)),
+    aten.instance_norm.default: _normalized(_composite(aten.instance_norm.default)),
     aten.cdist.default: _cdist,
     aten.fake_quantize_per_tensor_affine.default: _alike,
     aten.fake_quantize_per_tensor_affine.tensor_qparams: _alike,
@@ -176,11 +197,16 @@ SHAPES: Mapping[OpOverload, Callable[..., Any]] = {
 """What each op returns, as far as shapes go: outputs for all steps of the last layer, and last states of all layers."""
 
 
-RANDOM: Mapping[OpOverload, Callable[..., Any]] = {
+METAS: Mapping[OpOverload, Callable[..., Any]] = {
     aten.binomial.default: _alike,
     aten._sample_dirichlet.default: _alike,
+    aten.cummax.default: _with_places,
+    aten.cummin.default: _with_places,
 }
-"""Random numbers for which PyTorch has no shape rule: it draws some where sizes are numbers, and gives up elsewhere."""
+"""Random numbers for which PyTorch has no shape rule: it draws some where sizes are numbers, and gives up elsewhere.
+
+Then those whose rule asks whether there is an element, which cannot be told of a size that depends on data.
+"""
 
 
 def _quantized(x: Tensor, scale: float, zero_point: int, low: int, high: int) -> Tensor:
@@ -200,8 +226,15 @@ def _quantized_by_channel(x: Tensor, scale: Tensor, zero_point: Tensor, axis: in
 INSTEAD: Mapping[OpOverload, Callable[..., Any]] = {
     aten.cov.default: covariance.cov,
     aten.corrcoef.default: covariance.corrcoef,
-    aten.ctc_loss.IntList: partial(aten.ctc_loss.IntList._op_dk, DispatchKey.CompositeImplicitAutograd),
-    aten.ctc_loss.Tensor: partial(aten.ctc_loss.Tensor._op_dk, DispatchKey.CompositeImplicitAutograd),
+    **{
+        op: _composite(op)
+        for op in (
+            aten.ctc_loss.IntList,
+            aten.ctc_loss.Tensor,
+            aten.batch_norm.default,
+            aten.instance_norm.default,
+        )
+    },
     aten.cdist.default: aten._cdist_forward.default,
     aten.fake_quantize_per_tensor_affine.default: _quantized,
     aten.fake_quantize_per_tensor_affine.tensor_qparams: _quantized_by_tensors,

@@ -7,7 +7,21 @@ from tests.cases.ops import FLOATS, OpCase, f, v
 aten = torch.ops.aten
 
 
+def _of_chosen(x: torch.Tensor, chosen: torch.Tensor, output_size: tuple[int, int]) -> torch.Tensor:
+    """Of the images that are chosen, be there any or none."""
+    return aten.adaptive_avg_pool2d.default(x[chosen], output_size)
+
+
+def _largest_of_chosen(x: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+    return aten.adaptive_max_pool2d.default(x[chosen], (2, 4))[0]
+
+
 CASES = (
+    *(
+        OpCase(_of_chosen, f(3, 2, 5, 7), v([chosen] * 3, torch.bool), vary={"output_size": ((3, 2), (3, 7), (1, 4))})
+        for chosen in (True, False)
+    ),
+    OpCase(_largest_of_chosen, f(3, 2, 5, 7), v([False] * 3, torch.bool)),
     OpCase(
         aten.adaptive_avg_pool1d.default,
         f(2, 3, 10),

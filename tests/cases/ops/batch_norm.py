@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.cases.ops import FLOATS, OpCase, f
+from tests.cases.ops import FLOATS, OpCase, f, v
 
 aten = torch.ops.aten
 
@@ -13,7 +13,20 @@ MEAN, VAR = f(3), f(3, low=0.5, high=2.0)
 ROUNDED = {torch.float16: (2e-3, 2e-3), torch.bfloat16: (2e-2, 2e-2)}
 WHY = "eager rounds the batch's statistics to half precision; here they stay float32"
 
+
+def _of_chosen(x: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+    """Of the rows that are chosen: how many they are depends on data."""
+    return torch.nn.functional.batch_norm(x[chosen], x[0], x[1].abs() + 1)
+
+
+def _instances_of_chosen(x: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.instance_norm(x[chosen])
+
+
 CASES = (
+    OpCase(_of_chosen, f(4, 3), v([True, False, True, True], torch.bool)),
+    OpCase(_of_chosen, f(4, 3), v([False, False, False, False], torch.bool)),
+    OpCase(_instances_of_chosen, f(4, 3, 5), v([True, False, True, True], torch.bool)),
     OpCase(aten.batch_norm.default, f(2, 3, 4, 5), f(3), f(3), MEAN, VAR, False, 0.1, 1e-5, True, dtypes=FLOATS),
     OpCase(aten.batch_norm.default, f(2, 3, 4, 5), f(3), f(3), MEAN, VAR, False, 0.1, 1e-5, True, dynamic="n 3 h w"),
     OpCase(aten.batch_norm.default, f(4, 3), None, None, MEAN, VAR, False, 0.1, 1e-3, True, dynamic="n 3"),

@@ -24,6 +24,11 @@ def _first_counts(x: Tensor) -> Tensor:
     return x + 1 if torch.is_nonzero(x[0]) else x - 1
 
 
+def _complex_lstsq(a: torch.Tensor, b: torch.Tensor, driver: str) -> tuple[torch.Tensor, ...]:
+    solution, *others = torch.linalg.lstsq(torch.complex(a, a.flip(0)), torch.complex(b, b.flip(1)), driver=driver)
+    return torch.view_as_real(solution), *others
+
+
 CASES = (
     OpCase(torch.allclose, f(2, 3), f(2, 3), dtypes=ALL, dynamic="n 3,n 3"),
     OpCase(torch.allclose, v([1.0, NAN]), v([1.0, NAN]), vary={"equal_nan": (False, True)}),
@@ -43,6 +48,7 @@ CASES = (
     OpCase(F.one_hot, i(2, 3, high=6), dynamic="n 3"),
     OpCase(F.one_hot, v([[0], [0]], torch.int64)),
     OpCase(torch.linalg.lstsq, f(2, 5, 3), f(2, 5, 4), vary={"driver": ("gelsy", "gels")}, **LOOSE),
+    OpCase(_complex_lstsq, f(2, 5, 3), f(2, 5, 2), vary={"driver": ("gelsy", "gels")}, **LOOSE),
     OpCase(torch.linalg.lstsq, f(5, 3), f(5), dtypes=(torch.float32, torch.float64), **LOOSE),
     OpCase(torch.linalg.lstsq, f(2, 3, 5), f(2, 3), vary={"driver": (None, "gels")}, **LOOSE),
     OpCase(torch.linalg.lstsq, v([[1.0, 2.0], [2.0, 4.0], [0.0, 0.0]]), f(3, 2), **LOOSE),
