@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import sympy
 import torch
@@ -92,13 +93,11 @@ def recorded_guards() -> Iterator[list[Guard]]:
             found.append(Guard(_answered(orig_expr, answer), self, _running(), True, counted, False))
         return answer
 
-    ShapeEnv._log_guard = logged  # type: ignore[method-assign]  # put back below
-    ShapeEnv.evaluate_expr = evaluated  # type: ignore[method-assign, assignment]
-    try:
+    with (
+        mock.patch.object(ShapeEnv, "_log_guard", logged),
+        mock.patch.object(ShapeEnv, "evaluate_expr", evaluated),
+    ):
         yield found
-    finally:
-        ShapeEnv._log_guard = log_guard  # type: ignore[method-assign]
-        ShapeEnv.evaluate_expr = evaluate  # type: ignore[method-assign]
 
 
 class RefusalHidden(Exception):
@@ -122,11 +121,8 @@ def refusals_kept() -> Iterator[None]:
                 refused.append(error)
             raise
 
-    ShapeEnv.evaluate_expr = evaluated  # type: ignore[method-assign, assignment]
-    try:
+    with mock.patch.object(ShapeEnv, "evaluate_expr", evaluated):
         yield
-    finally:
-        ShapeEnv.evaluate_expr = evaluate  # type: ignore[method-assign]
     if refused:
         raise RefusalHidden(str(refused[0])) from refused[0]
 

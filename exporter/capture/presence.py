@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import sympy
 import torch
@@ -70,12 +71,8 @@ def sizes_presumed(presumed: Presumed, everywhere: bool) -> Iterator[None]:
             presumed.answers.setdefault(_running(), question.__context__ or presumed.refusal or question)
             return answer
 
-    ShapeEnv.evaluate_expr = evaluated  # type: ignore[method-assign, assignment]
-    try:
-        with _Truths(presumed):
-            yield
-    finally:
-        ShapeEnv.evaluate_expr = evaluate  # type: ignore[method-assign]
+    with mock.patch.object(ShapeEnv, "evaluate_expr", evaluated), _Truths(presumed):
+        yield
 
 
 class _Truths(TorchFunctionMode):

@@ -55,6 +55,15 @@ def test_the_mended_model_is_exported_shown_and_run(tagger: Path, capsys: pytest
     assert FIGURES.sub("", got) == FIGURES.sub("", want)
     said(SHOWN, capsys, 0)
     assert Path(".sarif", "fxport.sarif").exists()
-    got, want = said(CHECKED, capsys, 0)
-    assert got == want.split("\n")[0] + "\n"
     exec(compile(USE, "use", "exec"), {})
+
+
+def test_the_project_is_checked_and_kept(tagger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mend(tagger)
+    init, check, update = (f"$ {each}" for each in CHECKED.split("$ ")[1:])
+    assert said(init, capsys, 0) == (init.partition("\n")[2],) * 2
+    got, want = said(check, capsys, 0)
+    head, row, total = (line.split() for line in want.splitlines())
+    assert [line.split()[:3] for line in got.splitlines()] == [head[:3], row[:3], total[:3]]
+    said(update, capsys, 0)
+    assert tagger.with_name("fxport.lock").exists()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TypeVar
+from unittest import mock
 
 import torch
 from torch.fx.experimental.sym_node import SymNode
@@ -142,11 +143,11 @@ def noted_sizes() -> Iterator[set[Site]]:
     # The lines of guards are told from the stack, in which the functions shall look like those they stand for.
     for function in (guard_int, guard_float):
         function.__code__ = function.__code__.replace(co_filename=whole.__code__.co_filename)
-    SymNode.guard_int, SymNode.guard_float = guard_int, guard_float  # type: ignore[method-assign]  # put back below
-    try:
+    with (
+        mock.patch.object(SymNode, "guard_int", guard_int),
+        mock.patch.object(SymNode, "guard_float", guard_float),
+    ):
         yield found
-    finally:
-        SymNode.guard_int, SymNode.guard_float = whole, fraction  # type: ignore[method-assign]
 
 
 def _rewritten(lines: dict[CodeType, set[int]], calls: bool) -> dict[CodeType, CodeType]:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import nn
@@ -22,11 +23,8 @@ def needless_conversions_skipped() -> Iterator[None]:
     def to(self: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
         return self if _is_so(self, *args, **kwargs) else original(self, *args, **kwargs)
 
-    nn.Module.to = to  # type: ignore[method-assign]  # put back below
-    try:
+    with mock.patch.object(nn.Module, "to", to):
         yield
-    finally:
-        nn.Module.to = original  # type: ignore[method-assign]
 
 
 def _is_so(module: nn.Module, *args: Any, **kwargs: Any) -> bool:

@@ -90,17 +90,19 @@ class Worker:
         self._pool = pool
         self._process: subprocess.Popen[str] | None = None
         self._errors: IO[bytes] | None = None
+        self._pipes = ExitStack()  # from which the thread reads that runs the items: it closes them
         self._child: int | None = None
         self._ended = False
 
     def serve(self, turns: Turns) -> None:
         """Take tasks until there are none; what goes wrong here itself goes to the pool."""
-        try:
-            while not self._ended and (task := turns.take(self)) is not None:
-                self._pool.events.put(self._check(task))
-            self.end()
-        except BaseException as error:  # noqa: BLE001 - a thread has no caller: the pool's raises it
-            self._pool.events.put(error)
+        with self._pipes:
+            try:
+                while not self._ended and (task := turns.take(self)) is not None:
+                    self._pool.events.put(self._check(task))
+                self.end()
+            except BaseException as error:  # noqa: BLE001 - a thread has no caller: the pool's raises it
+                self._pool.events.put(error)
 
     def end(self) -> None:
         """End the process and the item that it runs."""
@@ -121,6 +123,8 @@ class Worker:
         workers = [Worker(self._pool) for _ in members]  # new ones, so that the ranks have the same behind them
         self._pool.workers += workers
         with ExitStack() as pipes, ThreadPoolExecutor(len(members)) as threads:
+            for worker in workers:
+                pipes.enter_context(worker._pipes)
             first, *rest = [
                 threads.submit(worker._run, member) for worker, member in zip(workers, members, strict=True)
             ]
@@ -128,8 +132,6 @@ class Worker:
                 lost = _first_lost(first, rest)
             finally:
                 for worker in workers:
-                    if worker._process is not None:
-                        pipes.enter_context(worker._process.stdout)  # type: ignore[arg-type]  # it is a pipe
                     worker.end()
             outcome = first.result()
         reason = outcome.reason if lost is None else f"rank {rest.index(lost) + 1}: {lost.result().reason}"
@@ -182,6 +184,7 @@ class Worker:
             start_new_session=True,  # Ctrl-C is for the parent, which ends its workers
         )
         self._process = process
+        self._pipes.enter_context(process.stdout)  # type: ignore[arg-type]  # it is a pipe
         watch = threading.Timer(START_LIMIT, process.kill)
         watch.daemon = True
         watch.start()
