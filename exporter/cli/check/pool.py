@@ -163,7 +163,8 @@ class Worker:
             self._child = None
         if code is None:
             self._process = None
-            code = process.wait()
+            end(process)
+            code = process.returncode
         reason = None
         if result is None:
             limit = f"it was not done within {task.terms.time_limit:g} seconds and was stopped"
@@ -192,7 +193,8 @@ class Worker:
         watch.cancel()
         if ready is None and not self._ended:
             self._process = None
-            raise RuntimeError(f"a worker did not start: {how_it_ended(process.wait())}{last_words(self._errors)}")
+            end(process)
+            raise RuntimeError(f"a worker did not start: {how_it_ended(process.returncode)}{last_words(self._errors)}")
         return process
 
     def _send(self, process: subprocess.Popen[str], task: Task) -> None:
