@@ -11,6 +11,8 @@ import sympy
 import torch
 from torch.fx import GraphModule, Node
 
+from fx_passes.sizes import rebuilt
+
 
 class InputKind(StrEnum):
     """What a placeholder of the graph stands for."""
@@ -66,7 +68,8 @@ class Condition:
 
     def allows(self, sizes: Mapping[sympy.Symbol, int]) -> bool:
         """Whether it holds for sizes by their symbols."""
-        return all(each.subs(sizes) == sympy.true for each in self.holds)  # type: ignore[arg-type]  # a mapping will do
+        numbers = {symbol: sympy.Integer(size) for symbol, size in sizes.items()}
+        return all(rebuilt(each, numbers) == sympy.true for each in self.holds)
 
 
 class WeightSource(Protocol):

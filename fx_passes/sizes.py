@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import sympy
@@ -44,3 +45,42 @@ def sizes_of(tensor: torch.Tensor) -> tuple[Size, ...]:
 def same_sizes(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two fake tensors have the same sizes, by structure."""
     return sizes_of(a) == sizes_of(b)
+
+
+class NamedSize(sympy.Symbol):
+    """A symbol that stands for an expression over other sizes, which is too long to be reckoned with.
+
+    Two are the same where both the names and the definitions are.
+    """
+
+    __slots__ = ("definition",)
+    definition: sympy.Expr
+
+    def __new__(cls, name: str, definition: sympy.Expr, **assumptions: bool) -> NamedSize:
+        self = sympy.Symbol.__xnew__(cls, name, **assumptions)
+        self.definition = definition
+        return self
+
+    def __getnewargs_ex__(self) -> Any:
+        return (self.name, self.definition), self._assumptions_orig
+
+    def _hashable_content(self) -> Any:
+        return (*super()._hashable_content(), self.definition)
+
+
+def unfolded(expr: Any) -> Any:
+    """An expression or condition with what its named sizes stand for in their place."""
+    while names := expr.atoms(NamedSize):
+        expr = rebuilt(expr, {name: name.definition for name in names}, evaluate=False)
+    return expr
+
+
+def rebuilt(expr: Any, values: Mapping[sympy.Symbol, Any], **options: bool) -> Any:
+    """An expression with these values for its symbols, with `evaluate=False` as it is.
+
+    Sympy's own replacement simplifies each step of it, which takes minutes where steps are long.
+    """
+    if not expr.args:
+        return values.get(expr, expr)
+    made = [rebuilt(each, values, **options) for each in expr.args]
+    return expr.func(*made) if isinstance(expr, sympy.Tuple) else expr.func(*made, **options)

@@ -19,6 +19,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 
 from diagnostics import Place
 from diagnostics.source import HIDDEN, USER, kind_of, place_of_stack, place_of_trace
+from fx_passes.sizes import NamedSize, rebuilt, unfolded
 
 _ROOM = str(Path(__file__).parent)
 _START = str(Path(__file__).with_name("inference.py"))
@@ -41,6 +42,7 @@ _ABOUT_LAYOUT = (
     (str(_TORCH / "_prims_common" / "__init__.py"), "_is_non_overlapping_and_dense_or_false"),
     (str(_TORCH / "fx" / "passes" / "shape_prop.py"), "_extract_tensor_metadata"),
     (str(_TORCH / "_subclasses" / "fake_tensor.py"), "_get_output_tensor_from_cache_entry"),
+    (str(_TORCH / "_meta_registrations.py"), "meta_copy_"),
 )
 """Who asks only how a tensor lies in memory: whether it has to be copied, and never what is computed."""
 
@@ -62,12 +64,16 @@ class Guard:
     @property
     def now(self) -> Any:
         """The condition in terms of the sizes that are still free at the end of the capture."""
-        return self.env.replace(self.condition)  # type: ignore[arg-type]  # a condition is an expression
+        if not self.condition.atoms(NamedSize):
+            return self.env.replace(self.condition)  # type: ignore[arg-type]  # a condition is an expression
+        condition = unfolded(self.condition)
+        free = {symbol: self.env.replace(symbol) for symbol in condition.free_symbols}
+        return rebuilt(condition, free, evaluate=False)
 
     @property
     def sources(self) -> frozenset[str]:
         """The sizes it is about: "L['x'].size()[0]"."""
-        symbols = self.condition.free_symbols
+        symbols = unfolded(self.condition).free_symbols
         return frozenset(str(name) for name, symbol in self.env.source_to_var.items() if symbol in symbols)
 
 

@@ -11,7 +11,7 @@ import onnx_ir as ir
 import sympy
 
 from exporter.lower.dtypes import is_float
-from fx_passes.sizes import Size, is_symbolic, plain
+from fx_passes.sizes import NamedSize, Size, is_symbolic, plain
 
 if TYPE_CHECKING:
     from exporter.lower.builder import Op
@@ -146,6 +146,8 @@ class Symbols:
 
     def _compute(self, expr: sympy.Basic) -> ir.Value:
         if isinstance(expr, sympy.Symbol):
+            if expr not in self.sources and isinstance(expr, NamedSize):
+                return self.vector(expr.definition)
             if expr not in self.sources:
                 raise UnboundSymbol(f"no value of the graph determines the size '{expr}'")
             return self.sources[expr]()

@@ -12,6 +12,8 @@ import sympy
 from torch.utils._sympy.functions import CeilToInt, FloorToInt, RoundToInt, TruncToInt
 from torch.utils._sympy.printers import PythonPrinter
 
+from fx_passes.sizes import rebuilt
+
 ROUNDINGS = (CeilToInt, FloorToInt, RoundToInt, TruncToInt)
 """What makes a whole number of a fraction, in the expressions of sizes."""
 
@@ -43,7 +45,8 @@ def text_of(condition: sympy.Basic, names: Mapping[sympy.Symbol, str]) -> str:
 
 def renamed(condition: sympy.Basic, names: Mapping[sympy.Symbol, str]) -> Any:
     """The condition over symbols of these names."""
-    return condition.xreplace({s: sympy.Symbol(name, integer=True, positive=True) for s, name in names.items()})
+    symbols = {s: sympy.Symbol(name, integer=True, positive=True) for s, name in names.items()}
+    return rebuilt(condition, symbols, evaluate=False)
 
 
 def sizes_to_try(low: int, high: int | None, hint: int) -> range:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import sympy
@@ -201,5 +202,8 @@ def _sizes(program: Program) -> dict[tuple[str | None, int | None], Size]:
 
 
 def _near(allowed: Sequence[int], owner: Request, count: int) -> list[int]:
-    """Some of the allowed sizes, nearest to the example first."""
-    return sorted(allowed, key=lambda n: abs(n - (owner.size or 0)))[:count]
+    """Some of the allowed sizes: a few far from the example, so that no wide condition is missed; the others close."""
+    size = owner.size or 0
+    far = [n for n in (2 * size, size // 2, size // 4)[: count // 4] if n in allowed]
+    close = (n for n in sorted(allowed, key=lambda n: abs(n - size)) if n not in far)
+    return [*far, *islice(close, count - len(far))]

@@ -16,7 +16,7 @@ from exporter.capture.sizes.conditions import few_sizes, grid, test_of
 from exporter.capture.sizes.shapes import Request
 from fx_passes.graph import place_of
 from fx_passes.program import Program
-from fx_passes.sizes import sizes_of
+from fx_passes.sizes import rebuilt, sizes_of
 
 aten = torch.ops.aten
 Symbol = sympy.Symbol
@@ -80,7 +80,7 @@ def _alone(relied: Relied, owner: Mapping[Symbol, Request]) -> Relied | None:
         answers = {size: {truth[point] for point in truth if point[position] == size} for size in choices[position]}
         if all(len(each) == 1 for each in answers.values()):
             others = {other: sympy.Integer(size) for other, size in sizes.items() if other != symbol}
-            condition: Any = relied.condition.xreplace(others)
+            condition = rebuilt(relied.condition, others, evaluate=False)
             return replace(relied, condition=condition, symbols=(symbol,) if condition.free_symbols else ())
     return None
 

@@ -1,4 +1,7 @@
-"""Sizes in their shortest form while a model is captured: PyTorch's own algebra takes minutes over nested ones."""
+"""Sizes in their shortest form while a model is captured: PyTorch's own algebra takes minutes over nested ones.
+
+What has no short form gets a name.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from unittest import mock
 
 from torch.fx.experimental.sym_node import SymNode
 
+from exporter.capture.sizes.naming import named, names_unasked
 from exporter.capture.sizes.stairs import shortened
+from fx_passes.sizes import NamedSize
 
 METHODS = ("_add", "_sub", "_int_floordiv", "_mod", "_sym_max", "_sym_min", "_ceil", "_floor", "_trunc")
 """What rounds or compares symbolic numbers, and what joins roundings; products of short forms are short."""
@@ -18,21 +23,27 @@ METHODS = ("_add", "_sub", "_int_floordiv", "_mod", "_sym_max", "_sym_min", "_ce
 @contextmanager
 def sizes_shortened() -> Iterator[None]:
     """Every result of a rounding is written as plainly as it can be, with the same value at every size."""
-    known: dict[Any, Any] = {}
+    forms: dict[Any, Any] = {}
+    names: dict[Any, NamedSize] = {}
+
+    def short(node: SymNode) -> Any:
+        expr = node._expr
+        if expr not in forms:
+            forms[expr] = shortened(expr)
+        return named(node, forms[expr], names)
+
     with ExitStack() as stack:
+        stack.enter_context(names_unasked())
         for name in METHODS:
-            stack.enter_context(mock.patch.object(SymNode, name, _shortening(getattr(SymNode, name), known)))
+            stack.enter_context(mock.patch.object(SymNode, name, _shortening(getattr(SymNode, name), short)))
         yield
 
 
-def _shortening(method: Callable[..., Any], known: dict[Any, Any]) -> Callable[..., Any]:
+def _shortening(method: Callable[..., Any], short: Callable[[SymNode], Any]) -> Callable[..., Any]:
     def run(*operands: Any) -> Any:
         result = method(*operands)
         if isinstance(result, SymNode):
-            expr = result._expr
-            if expr not in known:
-                known[expr] = shortened(expr)
-            result._expr = known[expr]
+            result._expr = short(result)
         return result
 
     return run
