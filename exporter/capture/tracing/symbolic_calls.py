@@ -47,6 +47,7 @@ def arithmetic_kept() -> Iterator[None]:
     Python's, such as those of CURVES; what else it holds is for the checks of our own passes.
     """
     allowed = Verifier.allowed_op_types
+
     def both(a: Any, b: Any) -> tuple[Any, Any]:
         return a // b, a % b
 
@@ -149,8 +150,9 @@ def _interpolate(
     sizes = x.shape[2:]
     if scale_factor is None or not (mode == "area" or recompute_scale_factor) or not _holds_sizes(list(sizes)):
         return NotImplemented
-    factors = scale_factor if isinstance(scale_factor, (list, tuple)) else [scale_factor] * len(sizes)
-    made = [torch.sym_int(each * torch.sym_float(factor)) for each, factor in zip(sizes, factors, strict=True)]
+    given = scale_factor if isinstance(scale_factor, (list, tuple)) else [scale_factor] * len(sizes)
+    factors: list[Any] = [torch.sym_float(factor) for factor in given]
+    made = [math.floor(each * factor) for each, factor in zip(sizes, factors, strict=True)]
     if mode == "area" and len(sizes) == 1:  # an average along one axis takes plain numbers only
         return F.interpolate(x[..., None], [*made, 1], mode=mode)[..., 0]
     return F.interpolate(x, made, mode=mode, align_corners=align_corners, antialias=antialias)
