@@ -14,11 +14,24 @@ from exporter.training.generator import at_least, uniform
 aten = torch.ops.aten
 
 
+class UnseededError(ValueError):
+    """A random op that cannot draw from a seed. The text says which, and what to do."""
+
+
 class SeededRandom(TorchDispatchMode):
     """While it is on, random ops of PyTorch draw from a seed instead of the global generator.
 
-    It stands below autograd, so gradients are those of the ops themselves. Ops that are not in the table draw as ever.
+    It stands below autograd, so gradients are those of the ops themselves. Raises UnseededError for random ops that
+    are not in the table.
     """
+
+    supports_higher_order_operators = True
+    """Branches and bodies are let through."""
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Whether Dynamo works while the mode is on: it finds the parameters that a branch or a body reads."""
+        return True
 
     def __init__(self, seed: torch.Tensor) -> None:
         super().__init__()
@@ -29,6 +42,10 @@ class SeededRandom(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         rule = RULES.get(func)
+        if rule is None and _draws(func):
+            raise UnseededError(
+                f"{func} draws random numbers that no seed gives; export with rng='native', or draw others"
+            )
         return func(*args, **(kwargs or {})) if rule is None else rule(self, *args, **(kwargs or {}))
 
     def draw(self, like: torch.Tensor) -> torch.Tensor:
@@ -40,6 +57,12 @@ class SeededRandom(TorchDispatchMode):
         """Where the next numbers are not below a limit."""
         self.stream += 1
         return at_least(self.seed, self.stream, like, limit)
+
+
+def _draws(func: Any) -> bool:
+    """Whether an operator always draws random numbers."""
+    tags, packet = getattr(func, "tags", ()), getattr(func, "overloadpacket", None)
+    return torch.Tag.nondeterministic_seeded in tags and packet not in FOR_DROPOUT
 
 
 class GivenRandom(SeededRandom):
@@ -131,6 +154,51 @@ def _randn(
     return _normal(source, torch.empty(size, device=options.get("device"))).to(dtype or torch.get_default_dtype())
 
 
+def _randint(
+    source: SeededRandom, low: int, high: int, size: Sequence[int], *, dtype: torch.dtype | None = None, **options: Any
+) -> torch.Tensor:
+    numbers = source.draw(torch.empty(size, device=options.get("device"))).double()
+    return ((numbers * (high - low)).floor() + low).to(dtype or torch.int64)
+
+
+def _randint_below(source: SeededRandom, high: int, size: Sequence[int], **options: Any) -> torch.Tensor:
+    return _randint(source, 0, high, size, **options)
+
+
+def _randperm(
+    source: SeededRandom, n: int, *, dtype: torch.dtype | None = None, device: Any = None, **_: Any
+) -> torch.Tensor:
+    """The order of as many numbers."""
+    return source.draw(torch.empty(n, device=device)).argsort().to(dtype or torch.int64)
+
+
+def _exponential(source: SeededRandom, like: torch.Tensor) -> torch.Tensor:
+    return -torch.log1p(-source.draw(like))
+
+
+def _exponential_(source: SeededRandom, x: torch.Tensor, lambd: float = 1.0, *, generator: Any = None) -> torch.Tensor:
+    return x.copy_(_exponential(source, x) / lambd)
+
+
+def _multinomial(
+    source: SeededRandom, x: torch.Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None
+) -> torch.Tensor:
+    """With replacement by the running sum; without by a race of exponential clocks, of which the first ones win."""
+    if not replacement:
+        return (_exponential(source, x) / x).topk(num_samples, largest=False).indices
+    shares = x.cumsum(-1) / x.sum(-1, keepdim=True)
+    drawn = source.draw(x.new_empty((*x.shape[:-1], num_samples)))
+    return (shares[..., None, :-1] <= drawn[..., None]).sum(-1)
+
+
+FOR_DROPOUT = frozenset(
+    [
+        *(aten.scaled_dot_product_attention, aten._scaled_dot_product_flash_attention_for_cpu),
+        *(aten.lstm, aten.gru, aten.rnn_tanh, aten.rnn_relu),
+    ]
+)
+"""Operators that draw for their dropout alone, which they leave to `native_dropout` or do not have."""
+
 RULES: Mapping[Any, Callable[..., Any]] = {
     aten.native_dropout.default: _native_dropout,
     aten.bernoulli.default: _bernoulli,
@@ -142,5 +210,10 @@ RULES: Mapping[Any, Callable[..., Any]] = {
     aten.normal_.default: _normal_,
     aten.randn.default: _randn,
     aten.randn_like.default: _randn_like,
+    aten.randint.default: _randint_below,
+    aten.randint.low: _randint,
+    aten.randperm.default: _randperm,
+    aten.exponential_.default: _exponential_,
+    aten.multinomial.default: _multinomial,
 }
 """Random ops of PyTorch, and how each draws from [0, 1)."""
