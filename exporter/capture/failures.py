@@ -20,6 +20,7 @@ from diagnostics import Fix, Level, Log, Place, Rule, rules
 from diagnostics.source import place_of_exception
 from exporter.capture.guards import RefusalHidden
 from exporter.capture.places import place_of_module, place_of_return
+from exporter.capture.tracing.symbolic_calls import GeneratorGiven
 
 Facts = Mapping[str, Any]
 Matches = Callable[[BaseException, torch.nn.Module], bool]
@@ -130,9 +131,12 @@ PACKED = "it holds quantized tensors or packed quantized weights, which cannot b
 QUANTIZING = "torch.ao.nn.quantized.modules"
 """Where `Quantize` and `DeQuantize` are, which make quantized tensors of others and others of them."""
 QUANTIZE_AFTER = "Export the float model, and quantize the ONNX file; or quantize with torchao."
+DRAWN = "it draws from a generator of its own, which cannot be a part of the ONNX model"
+DRAW_BEFORE = "Leave the generator out; or draw the numbers once, in __init__, and keep them as a buffer."
 LEAKED = "a tensor of the capture came from where it cannot be followed: another thread, or a value kept from before"
 
 TABLE: tuple[Failure, ...] = (
+    Failure(_is(GeneratorGiven), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(DRAWN), remedy=DRAW_BEFORE),
     Failure(_is(RefusalHidden), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(HIDDEN)),
     Failure(_calls_scripted, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(SCRIPTED), remedy=GIVE_MODULE),
     Failure(_quantized, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(PACKED), remedy=QUANTIZE_AFTER),

@@ -31,10 +31,19 @@ CURVES: Mapping[Any, Callable[[Any], Any]] = {
 """Functions of `math` for which PyTorch has one of symbolic numbers."""
 
 
+class GeneratorGiven(Exception):
+    """A function was to draw from a generator of the model's own, which is a Python object and no value of a graph."""
+
+
 class CallsKept(TorchFunctionMode):
-    """While it is active, the functions of REWRITES make no constants of sizes, nor those of `data_calls` of data."""
+    """While it is active, the functions of REWRITES make no constants of sizes, nor those of `data_calls` of data.
+
+    Raises GeneratorGiven.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if kwargs and kwargs.get("generator") is not None:
+            raise GeneratorGiven(str(func))
         rewrite = REWRITES.get(func)
         result = NotImplemented if rewrite is None else rewrite(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {})) if result is NotImplemented else result

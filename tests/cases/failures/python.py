@@ -32,6 +32,12 @@ class NumpyArgument(nn.Module):
         return x * 2
 
 
+class Seeded(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(0)
+        return x @ torch.randn(6, 3, generator=generator)
+
+
 class Rows(nn.Module):
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         return rows.sin()
@@ -176,6 +182,14 @@ CASES = (
         "«def forward(self, x: Any) -> Any:»",
         NumpyArgument,
         (X.numpy(),),
+    ),
+    FailureCase(
+        "a generator of random numbers",
+        "generator",
+        "FXP1003",
+        "return x @ «torch.randn(6, 3, generator=generator)»",
+        Seeded,
+        (X,),
     ),
     FailureCase(
         "a nested tensor among the inputs",
