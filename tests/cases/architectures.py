@@ -188,15 +188,15 @@ ROWS: tuple[Architecture, ...] = (
         granitemoe_swa granitemoehybrid granitemoeshared helium hrm_text hunyuan_v1_dense hunyuan_v1_moe hy_v3
         hy_v4 hyperclovax inkling_text internlm3 iquestcoder jais2 jetmoe kolibri1 laguna lfm2 lfm3 llama
         llama4_text mamba mellum mimo_v2_flash minimax_m2 minimax_m3_vl_text ministral ministral3 mistral
-        mixtral modernbert-decoder nanochat nemotron olmo olmo2 olmo3 olmoe openai-gpt opt persimmon phi phi3
-        phimoe qwen2 qwen2_moe qwen3 qwen3_5_moe_text qwen3_moe seed_oss smollm3 solar_open stablelm starcoder2
+        mixtral modernbert-decoder nanochat nemotron olmo olmo2 olmo3 olmo_hybrid olmoe openai-gpt opt persimmon phi
+        phi3 phimoe qwen2 qwen2_moe qwen3 qwen3_5_moe_text qwen3_moe seed_oss smollm3 solar_open stablelm starcoder2
         trocr vaultgemma xglm xlnet
         """,
     ),
     *rows(
         "Seq2SeqLM",
         """
-        bart blenderbot blenderbot-small longt5 m2m_100 marian mbart mt5 mvp pegasus plbart prophetnet t5 umt5
+        bart blenderbot blenderbot-small longt5 m2m_100 marian mbart mt5 mvp pegasus pegasus_x plbart prophetnet t5 umt5
         """,
     ),
     *rows(

@@ -125,10 +125,14 @@ def numbers_stepped(x: Tensor) -> Tensor:
     return torch.as_tensor((before + list(range(x.shape[1])))[1::3]) + x.sum()
 
 
+def gathered(x: Tensor) -> Tensor:
+    return torch.tensor([x.max(), x[0, 0]]) + torch.tensor((x.argmax(), x.argmin()), dtype=torch.float32)
+
+
 FUNCTIONS = (
     whole, fraction, length, rounded, root, logarithm, numpy_rounding, quotients, product, listed, unbound,
     comprehension, generator, typed, tables, averaged, averaged_both_ways, sizes_by_factor, numbers, numbers_joined,
-    numbers_pooled, numbers_stepped,
+    numbers_pooled, numbers_stepped, gathered,
 )  # fmt: skip
 SHAPES = {"x": {0: "b", 1: "n"}}
 

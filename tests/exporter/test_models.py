@@ -15,7 +15,7 @@ import torch
 import ort_runner
 from diagnostics import Level, Log
 from exporter import ExportError, Options, export, reference
-from tests.cases import models, pictures_in_texts, texts_with_more
+from tests.cases import models, newer_models, pictures_in_texts, texts_with_more
 from tests.cases import pictures_and_sounds as pictures_and_sounds_
 from tests.cases.models import Example, ModelCase
 
@@ -30,7 +30,8 @@ def rows() -> Iterator[Any]:
 
 def pictures_and_sounds() -> Iterator[Any]:
     """One in ten of them and the quick ones in the usual run, all of them with --slow."""
-    for row in (*pictures_and_sounds_.CASES, *texts_with_more.CASES, *pictures_in_texts.CASES):
+    groups = (pictures_and_sounds_, texts_with_more, pictures_in_texts, newer_models)
+    for row in (row for group in groups for row in group.CASES):
         marks = [pytest.mark.xfail(reason=row.known_gap, strict=True)] if row.known_gap else []
         if zlib.crc32(row.name.encode()) % 10 and not row.quick:
             marks.append(pytest.mark.slow)

@@ -168,7 +168,13 @@ def _interpolate(
 
 
 def _tensor(data: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Any:
-    return data.tensor(dtype, device) if isinstance(data, Progression) else NotImplemented
+    """Numbers of a range, or tensors without axes, the content of which PyTorch would ask for."""
+    if isinstance(data, Progression):
+        return data.tensor(dtype, device)
+    listed = isinstance(data, (list, tuple)) and all(isinstance(each, Tensor) and not each.dim() for each in data)
+    if not listed or len({each.dtype for each in data}) != 1:
+        return NotImplemented
+    return torch.stack(list(data)).detach().to(dtype=dtype, device=device)
 
 
 def _as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
