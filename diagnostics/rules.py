@@ -139,6 +139,12 @@ ATTENTION_SPREAD = Rule(
     ERROR,
     "Context parallelism spreads attention over the ranks, so '{name}' cannot be captured in one process.",
 )
+ENVIRONMENT_BAKED = Rule(
+    "FXP1029",
+    "EnvironmentBaked",
+    WARNING,
+    "forward reads '{name}', and the graph has what that gave in the capture.",
+)
 
 # 2: shapes
 

@@ -24,6 +24,7 @@ from diagnostics.source import USER, kind_of, lines_of
 from exporter.capture.forward import forward_by
 from exporter.capture.places import place_of_function, place_of_module
 from exporter.capture.tracing.assignments import place_of_assignment
+from exporter.capture.tracing.environment import environment_watched
 
 SCALARS = (bool, int, float, str, type(None))
 SOURCES: Mapping[str, Callable[[], object]] = {
@@ -49,7 +50,8 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[list[str]]:
     made: list[str] = []
     changed: list[str] = []
     try:
-        yield changed
+        with environment_watched() as reads:
+            yield changed
     finally:
         made += _restored_layers(layers)
         changed += _restored_scalars(scalars)
@@ -61,6 +63,8 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[list[str]]:
     for name, state in states.items():
         if SOURCES[name]() != state:
             log.report(rules.PYTHON_RANDOM_BAKED, at=_place_of_draw(model, DRAWS[name]), name=name)
+    for (name, _, _), place in reads.items():
+        log.report(rules.ENVIRONMENT_BAKED, at=place, name=name)
 
 
 def attributes_watched(model: torch.nn.Module, changed: list[str]) -> AbstractContextManager[None]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import random
+import time
 
 import numpy as np
 import torch
@@ -143,10 +145,24 @@ class KeptByHook(nn.Module):
         return self.inner(x).relu()
 
 
+class Clock(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        started = time.time()
+        return x * (started % 60)
+
+
+class Variable(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scale = float(os.environ.get("FXPORT_TEST_SCALE_OF_NO_USE", "2"))
+        return x * scale
+
+
 CASES = (
     FailureCase("a branch in try", "except", "FXP1002", "if «x.median() > 0»:", HiddenBranch, (X,)),
     FailureCase("random of Python", "random of Python", "FXP1019", "if «random.random()» < 2:", PythonRandom, (X,)),
     FailureCase("random of numpy", "random of Python", "FXP1019", "«np.random.randn(4, 6)».astype", NumpyRandom, (X,)),
+    FailureCase("a clock", "environment", "FXP1029", "started = «time.time()»", Clock, (X,)),
+    FailureCase("a variable", "environment", "FXP1029", "scale = «float(os.environ»", Variable, (X,), exact=False),
     FailureCase("a counter", "counter", "FXP1018", "«self.count += 1»", Counting, (X,)),
     FailureCase(
         "a global counter",
