@@ -110,12 +110,22 @@ def test_both_ways(model: type[nn.Module]) -> None:
         assert_same(result, expected if isinstance(expected, tuple) else (expected,))
 
 
+class Elsewhere:
+    """No module."""
+
+    seen = False
+
+
 class Keeping(nn.Module):
-    """What it keeps in an attribute cannot be undone."""
+    """What it keeps in an object that is no module cannot be undone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elsewhere = Elsewhere()
 
     def forward(self, x: Tensor) -> Tensor:
         if x.sum() > 0:
-            self.seen = True
+            self.elsewhere.seen = True
         return x
 
 

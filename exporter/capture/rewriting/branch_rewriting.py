@@ -14,7 +14,17 @@ import ast
 import copy
 from collections.abc import Sequence
 
-from exporter.capture.rewriting.effects import MODULE, added_to, attributes, check, without_sums, written
+from exporter.capture.rewriting.appending import Appends
+from exporter.capture.rewriting.effects import (
+    MODULE,
+    added_to,
+    attribute_holders,
+    check,
+    held_by,
+    names_of,
+    without_sums,
+    written,
+)
 from exporter.capture.rewriting.jumps import is_wanted
 from exporter.capture.rewriting.loop_heads import STEPS, NoScanError
 from exporter.capture.rewriting.loop_names import OURS, loaded, own_nodes, read_after, read_first, stored
@@ -124,6 +134,7 @@ class _Branching:
     def __init__(self, function: ast.FunctionDef, node: ast.If, number: int) -> None:
         self.function, self.node, self.number = function, node, number
         self.arguments = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+        self.known = names_of(function)
 
     def statements(self, block: list[ast.stmt], position: int) -> tuple[list[ast.stmt], int]:
         """What to put in the place of the block's statements from the position on, and up to which one."""
@@ -141,43 +152,37 @@ class _Branching:
             raise NoScanError
         for body in (self.node.body, other):
             check(body[:-1])
-            if written(body) or attributes(body) or added_to(body) & self.arguments:
+            if written(body) or added_to(body) & self.arguments:
                 raise NoScanError
         names = sorted((read_first(self.node.body) & stored(self.node.body)) | (read_first(other) & stored(other)))
         then, otherwise = self.function_of("then", names, self.node.body), self.function_of("else", names, other)
         return [then, otherwise, ast.Return(self.call(names))]
 
     def assigned(self) -> list[ast.stmt]:
-        """What is set as an attribute is set back at the end of each branch."""
-        body, other = map(without_sums, (self.node.body, self.node.orelse))
+        """What is set as an attribute of a module is a part of what `chosen` does."""
+        appends = Appends(f"_if_{self.number}")
+        arms = [appends.taken_out(arm) for arm in (self.node.body, self.node.orelse)]
+        body, other = map(without_sums, arms)
         for each in (body, other):
             check(each)
-        added, paths = added_to([*body, *other]), [ast.unparse(each) for each in attributes([*body, *other])]
-        bound, changed = (stored(body) | stored(other)) - added, written([*body, *other]) | added
+        added = added_to([*body, *other])
+        holders = attribute_holders([*body, *other])
+        bound = (stored(body) | stored(other)) - added
+        changed = written([*body, *other]) | added | (holders & self.known)
         after = read_after(self.function, self.node)
-        given, passed = sorted((bound & after) | changed), sorted(bound | changed)
+        given = sorted((bound & (after | set(appends.names))) | changed)
+        passed = sorted(bound | changed)
         if changed & bound:
             raise NoScanError
-        kept = [self.name(f"attribute_{i}") for i in range(len(paths))]
-        restored = _parsed("".join(f"{path} = {name}\n" for path, name in zip(paths, kept, strict=True)))
-        result = _parsed(f"{self.name('result')} = {_listed([*given, *paths])}")
-        given_back = ast.Return(ast.Name(self.name("result"), ast.Load()))
-
-        def ended(branch: list[ast.stmt]) -> list[ast.stmt]:
-            whole = [*branch, *copy.deepcopy(result)]
-            tried: list[ast.stmt] = [ast.Try(whole, [], [], copy.deepcopy(restored))] if restored else whole
-            return [*tried, copy.deepcopy(given_back)]
-
-        then = self.function_of("then", passed, ended(body))
-        otherwise = self.function_of("else", passed, ended(other))
+        results = _parsed(f"return {_listed(given)}")
+        then = self.function_of("then", passed, [*body, *results])
+        otherwise = self.function_of("else", passed, [*other, *copy.deepcopy(results)])
         then.unset = set(passed) - self.arguments  # type: ignore[attr-defined]  # read by `names_given`
-        news = [self.name(f"new_{i}") for i in range(len(paths))]
         held = [self.name(f"new_{name}") if name in changed else name for name in given]
-        taken = ast.Assign([_tuple([*held, *news], ast.Store())], self.call(passed))
+        taken = ast.Assign([_tuple(held, ast.Store())], self.call(passed))
         back = [f"{name} = {MODULE}.written({name}, {self.name(f'new_{name}')})" for name in sorted(changed)]
-        back += [f"{path} = {MODULE}.state({path}, {new})" for path, new in zip(paths, news, strict=True)]
-        before = _parsed("".join(f"{name} = {path}\n" for path, name in zip(paths, kept, strict=True)))
-        return [*before, then, otherwise, taken, *_parsed("\n".join(back))]
+        before = [*_parsed(held_by(holders)), *_parsed(appends.before())]
+        return [*before, then, otherwise, taken, *_parsed("\n".join([*back, appends.after()]))]
 
     def call(self, names: Sequence[str]) -> ast.expr:
         arguments: list[ast.expr] = [ast.Name(self.name(each), ast.Load()) for each in ("then", "else")]
@@ -202,10 +207,10 @@ class _Repeating:
     def statements(self) -> list[ast.stmt]:
         node, body = self.node, [each for each in self.node.body if not getattr(each, "plain_only", False)]
         check(body)
-        if node.orelse or attributes(body):
+        if node.orelse:
             raise NoScanError
-        added = added_to(body)
-        changed, bound = written(body) | added, stored(body) - added
+        added, holders = added_to(body), attribute_holders(body)
+        changed, bound = written(body) | added | (holders & names_of(self.function)), stored(body) - added
         if changed & bound:
             raise NoScanError
         first = read_first(body) | loaded([node.test])
@@ -217,7 +222,7 @@ class _Repeating:
         held = [f"{self.name}_new_{name}" if name in changed else name for name in carried]
         (taken,) = _parsed(f"{_listed(held)} = {MODULE}.repeated({test.name}, {turn.name}, {_listed(carried)})")
         back = [f"{name} = {MODULE}.written({name}, {self.name}_new_{name})" for name in sorted(changed)]
-        return [test, turn, taken, *_parsed("\n".join(back))]
+        return [*_parsed(held_by(holders)), test, turn, taken, *_parsed("\n".join(back))]
 
 
 def _function(name: str, arguments: Sequence[str], body: Sequence[ast.stmt]) -> ast.FunctionDef:

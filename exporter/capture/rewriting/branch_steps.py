@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import partial
 from typing import Any
 
 import torch
-from torch import SymBool, SymFloat, SymInt, Tensor
+from torch import SymBool, Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from exporter.capture.faults import is_our_fault
 from exporter.capture.rewriting import merging
-from exporter.capture.rewriting.lifting import is_rehearsal, lifted, read_by
-from exporter.capture.rewriting.merging import LoopError, form_of
+from exporter.capture.rewriting.lifting import Outside, is_rehearsal, lifted, read_by
+from exporter.capture.rewriting.merging import LoopError, form_of, opaque
+from exporter.capture.rewriting.settings import Settings, holder
 
 KINDS: Mapping[str, str] = {
     "Mult": "mul",
@@ -31,7 +34,7 @@ UNKNOWN = (GuardOnDataDependentSymNode, DataDependentOutputException)
 """What PyTorch raises where a capture would have to know a value."""
 
 Branch = Callable[..., Any]
-UNSET = merging.UNSET
+UNSET, holds = merging.UNSET, holder
 
 
 def depends_on_data(test: Any) -> bool:
@@ -96,13 +99,26 @@ def _cond(test: Any, then: Branch, other: Branch, values: tuple[Any, ...]) -> An
 
         return run
 
-    ways = on_copies(then), on_copies(other)
-    results, outside = read_by(ways, given)
+    ways, settings = (on_copies(then), on_copies(other)), Settings()
+    found, outside = read_by([partial(settings.found, way) for way in ways], given)
+    settings.without_undecided(*(ends for _, ends in found))
+    results = [(result, settings.ends(ends)) for result, ends in found]
     form = form_of(*results)
     if is_rehearsal():
-        return form.value(form.tensors(results[0]))
-    bodies = [lifted(lambda *tensors, way=way: form.tensors(way(*tensors)), given, outside) for way in ways]
-    return form.value(torch.ops.higher_order.cond(_predicate(test), *bodies, (*given, *outside.values)))
+        return _kept(settings, form.value(form.tensors(results[0])))
+
+    def lifted_way(way: Branch) -> Branch:
+        return lifted(lambda *tensors: form.tensors(settings.run(way, settings.starts(), *tensors)), given, outside)
+
+    operands = (*given, *outside.starts(), *outside.values)
+    after = torch.ops.higher_order.cond(_predicate(test), *map(lifted_way, ways), operands)
+    return _kept(settings, form.value(_returned(after, outside)))
+
+
+def _kept(settings: Settings, result: tuple[Any, tuple[Any, ...]]) -> Any:
+    """The result alone; the attributes have what stands behind it."""
+    settings.set(result[1])
+    return result[0]
 
 
 def repeated(test: Branch, body: Branch, values: tuple[Any, ...]) -> Any:
@@ -111,36 +127,60 @@ def repeated(test: Branch, body: Branch, values: tuple[Any, ...]) -> Any:
         if not going:
             return values
         values = body(*values)
-    (after,), _ = read_by([lambda: body(*pytree.tree_map_only(Tensor, torch.clone, values))], ())
-    form = form_of(values, after, changing=True)
-    start = form.tensors(values)
+    settings = Settings()
+    copies = pytree.tree_map_only(Tensor, _copied, values)
+    ((after, ends),), _ = read_by([lambda: settings.found(body, *copies)], ())
+    settings.without_undecided(ends)
+    begin = (values, settings.starts())
+    form = form_of(begin, (after, settings.ends(ends)), changing=True)
+    start = form.tensors(begin)
     if is_rehearsal():
-        return form.value(start)
+        return _kept(settings, form.value(start))
 
     def goes_on(*tensors: Tensor) -> list[Tensor]:
-        return [_predicate(test(*form.value(tensors)))]
+        own, held = form.value([opaque(tensor) for tensor in tensors])
+        return [_predicate(settings.run(test, held, *own)[0])]
 
     def turn(*tensors: Tensor) -> list[Tensor]:
-        return form.tensors(body(*form.value([tensor.clone() for tensor in tensors])))
+        own, held = form.value([_copied(tensor) for tensor in tensors])
+        return form.tensors(settings.run(body, held, *own))
 
     _, outside = read_by((goes_on, turn), start)
-    again, turned = (lifted(each, start, outside) for each in (goes_on, turn))
-    return form.value(
-        torch.ops.higher_order.while_loop(lambda *inputs: again(*inputs)[0], turned, tuple(start), outside.values)
-    )
+    again, turned = lifted(goes_on, start, outside, is_test=True), lifted(turn, start, outside)
+    carried = (*start, *outside.starts())
+    results = torch.ops.higher_order.while_loop(lambda *inputs: again(*inputs)[0], turned, carried, outside.values)
+    return _kept(settings, form.value(_returned(results, outside)))
+
+
+def _returned(results: Sequence[Tensor], outside: Outside) -> Sequence[Tensor]:
+    """What the ways themselves give; behind it stands what they left in tensors of outside."""
+    count = len(results) - len(outside.written)
+    outside.write(results[count:])
+    return results[:count]
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    """With what the turn before left in it."""
+    return opaque(tensor.clone())
 
 
 def written(before: Any, after: Any) -> Any:
-    """A tensor that a branch has written to, with what it then holds."""
-    if isinstance(before, Tensor) and before is not after:
+    """What a branch has written to, with what it then holds; other names of it see that as well."""
+    if before is after or before is UNSET:
+        return after
+    if isinstance(before, Tensor):
         return before.copy_(after)
-    return after
-
-
-def state(before: Any, after: Any) -> Any:
-    """What a branch has set an attribute to. Where that depends on data, it was a tensor before."""
-    if isinstance(after, (Tensor, SymInt, SymFloat, SymBool)) and not isinstance(before, Tensor):
-        raise LoopError("a branch that sets an attribute to something other than a tensor")
+    if isinstance(before, dict):
+        before.clear()
+        before.update(after)
+        return before
+    if isinstance(before, list):
+        before[:] = after
+        return before
+    if is_dataclass(before) and not isinstance(before, type):
+        for field in fields(before):
+            object.__setattr__(before, field.name, getattr(after, field.name))
+        return before
     return after
 
 

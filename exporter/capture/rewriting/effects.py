@@ -6,15 +6,15 @@ import ast
 import copy
 from collections.abc import Iterator, Sequence
 
+from exporter.capture.rewriting.appending import appended_by
+from exporter.capture.rewriting.jumps import jumps_of
 from exporter.capture.rewriting.loop_heads import NoScanError
-from exporter.capture.rewriting.loop_names import OURS, stored
+from exporter.capture.rewriting.loop_names import OURS, own_nodes, stored
 
 MODULE = "_branch_steps"
 """The name of the module `branch_steps` in a rewritten function."""
 
 FORBIDDEN = (
-    ast.Break,
-    ast.Continue,
     ast.Yield,
     ast.YieldFrom,
     ast.Await,
@@ -31,13 +31,26 @@ FORBIDDEN = (
 
 def check(body: Sequence[ast.stmt]) -> None:
     """Raises NoScanError where a branch does what cannot be undone if the other one is taken."""
-    for node in (each for top in body for each in _unmade(top)):
+    own = stored(body)
+    if any(jumps_of(body)):
+        raise NoScanError
+    for node in own_nodes(ast.Module(list(body), [])):
+        outer_names = isinstance(node, ast.FunctionDef) and not node.name.startswith(OURS)
+        if outer_names and any(isinstance(each, (ast.Nonlocal, ast.Global)) for each in ast.walk(node)):
+            raise NoScanError
         if isinstance(node, (*FORBIDDEN, ast.Return, ast.Raise)):
             raise NoScanError
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Del):
             raise NoScanError
-        if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant) and not _in_place(node):
-            raise NoScanError
+        if isinstance(node, ast.Expr) and not (isinstance(node.value, ast.Constant) or _in_place(node)):
+            held = appended_by(node)
+            if not _is_ours(node) and (held is None or held[0] not in own):
+                raise NoScanError
+
+
+def _is_ours(node: ast.Expr) -> bool:
+    called = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
+    return called.startswith(f"{MODULE}.")
 
 
 def _unmade(node: ast.AST) -> Iterator[ast.AST]:
@@ -97,15 +110,24 @@ def without_sums(body: Sequence[ast.stmt]) -> list[ast.stmt]:
     return [_Sums().visit(node) for node in body]
 
 
-def attributes(body: Sequence[ast.stmt]) -> list[ast.Attribute]:
-    """The attributes that the statements set, such as `self.mean`, each once."""
-    nodes = (node for top in body for node in _unmade(top))
-    found = {
-        ast.unparse(node): node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-    }
-    if not all(map(_is_path, found.values())):
+def attribute_holders(body: Sequence[ast.stmt]) -> set[str]:
+    """The expressions of which the statements set attributes: `self` of `self.mean = x`."""
+    nodes = [node for top in body for node in _unmade(top)]
+    found = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
+    if not all(map(_is_path, found)):
         raise NoScanError
-    return list(found.values())
+    return {ast.unparse(node.value) for node in found}
+
+
+def held_by(holders: set[str]) -> str:
+    """Statements that refuse, where they run, what is neither a module nor can be copied."""
+    return "\n".join(f"{MODULE}.holds({holder})" for holder in sorted(holders))
+
+
+def names_of(function: ast.FunctionDef) -> set[str]:
+    """The names of the function's own, other than its first argument, which holds the model."""
+    arguments = [each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)]
+    return (set(arguments) | stored(function.body)) - {"self"}
 
 
 def _is_path(node: ast.expr) -> bool:

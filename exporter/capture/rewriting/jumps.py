@@ -28,21 +28,27 @@ MOST = 4000
 
 
 def jumps_removed(function: ast.FunctionDef, lines: set[int], steps: str) -> None:
-    """Does so in each loop that has such a branch at these lines, inner ones first; others stay as they are.
+    """Does so in each loop that has such a branch at these lines, and in those within it; others stay as they are.
 
     `steps` is the name of the module that has UNSET. Branches and loops that are to be kept are marked as `wanted`.
     """
+    asked = {
+        node
+        for top in own_nodes(function)
+        if isinstance(top, (*LOOPS, ast.If)) and _is_asked_for(top, lines)
+        for node in own_nodes(top)
+    }
     for parent in reversed(list(own_nodes(function))):
         for field in ("body", "orelse", "finalbody"):
             block = getattr(parent, field, None)
             if isinstance(block, list):
-                block[:] = [new for node in block for new in _without(node, lines, steps)]
+                block[:] = [new for node in block for new in (_without(node, steps) if node in asked else [node])]
 
 
-def _without(node: ast.stmt, lines: set[int], steps: str) -> list[ast.stmt]:
-    if not isinstance(node, LOOPS) or node.orelse or not _is_asked_for(node, lines):
+def _without(node: ast.stmt, steps: str) -> list[ast.stmt]:
+    if not isinstance(node, LOOPS) or node.orelse:
         return [node]
-    jumps = {type(jump) for jump in _jumps(node.body)}
+    jumps = {type(jump) for jump in jumps_of(node.body)}
     if not jumps:
         return [node]
     names = _Names(f"{node.lineno}_{node.col_offset}")
@@ -71,21 +77,22 @@ def _without(node: ast.stmt, lines: set[int], steps: str) -> list[ast.stmt]:
     return [*_parsed("\n".join(before), node), node, *map(_wanted, _parsed("\n".join(after), node))]
 
 
-def returns_last(block: Sequence[ast.stmt], lines: set[int]) -> list[ast.stmt]:
+def returns_last(block: Sequence[ast.stmt], lines: set[int], inside: bool = False) -> list[ast.stmt]:
     """The statements of a function with all that follows in both branches of an `if` at these lines that may return.
 
-    Then either both of its branches end in a return, or what they do is no cond.
+    Then either both of its branches end in a return, or what they do is no cond. What is `inside` of such a branch is
+    treated alike, whatever its lines.
     """
     for position, node in enumerate(block):
-        if not isinstance(node, ast.If) or not any(isinstance(jump, ast.Return) for jump in _jumps([node])):
+        if not isinstance(node, ast.If) or not any(isinstance(jump, ast.Return) for jump in jumps_of([node])):
             continue
         asked = any(isinstance(each, ast.If) and is_wanted(each.test, lines) for each in _own([node]))
-        if not asked and not getattr(node, "wanted", False):
+        if not (inside or asked or getattr(node, "wanted", False)):
             continue
         rest = block[position + 1 :]
         arms = [node.body, node.orelse]
         longer = [arm if arm and isinstance(arm[-1], ast.Return) else [*arm, *copy.deepcopy(rest)] for arm in arms]
-        ends = [returns_last(arm, lines) for arm in longer]
+        ends = [returns_last(arm, lines, inside=True) for arm in longer]
         if sum(1 for arm in ends for each in arm for _ in ast.walk(each)) > MOST or not all(map(_is_over, ends)):
             continue
         new = ast.copy_location(ast.If(node.test, *ends), node)
@@ -102,10 +109,11 @@ def _is_over(block: Sequence[ast.stmt]) -> bool:
     return isinstance(last, (ast.Return, ast.Raise))
 
 
-def _is_asked_for(loop: ast.For | ast.While, lines: set[int]) -> bool:
-    """Whether the end of the loop, or what one of its turns skips, depends on one of these lines."""
-    tests = [loop.test] if isinstance(loop, ast.While) else []
-    tests += [node.test for node in _own(loop.body) if isinstance(node, ast.If) and any(_jumps([node]))]
+def _is_asked_for(node: ast.For | ast.While | ast.If, lines: set[int]) -> bool:
+    """Whether the end of a loop, or what one of its turns skips, depends on one of these lines, or the way of an if."""
+    tests = [] if isinstance(node, ast.For) else [node.test]
+    if isinstance(node, LOOPS):
+        tests += [each.test for each in _own(node.body) if isinstance(each, ast.If) and any(jumps_of([each]))]
     return any(is_wanted(test, lines) for test in tests)
 
 
@@ -132,7 +140,7 @@ def _lowered(block: Sequence[ast.stmt], names: _Names) -> list[ast.stmt]:
                 raise NoScanError
             given.value = node.value  # type: ignore[attr-defined]  # an assignment was parsed
             return [*out, given, *flags]
-        if not any(_jumps([node])):
+        if not any(jumps_of([node])):
             out.append(node)
             continue
         if not isinstance(node, ast.If):
@@ -150,7 +158,7 @@ def _lowered(block: Sequence[ast.stmt], names: _Names) -> list[ast.stmt]:
     return out
 
 
-def _jumps(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+def jumps_of(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     """The jumps that leave these statements: of loops among them, only what returns."""
     for node in block:
         if isinstance(node, JUMPS):
@@ -158,10 +166,10 @@ def _jumps(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) or getattr(node, "plain_only", False):
             continue
         for field in ("body", "orelse", "finalbody"):
-            inner = _jumps([each for each in getattr(node, field, []) if isinstance(each, ast.stmt)])
+            inner = jumps_of([each for each in getattr(node, field, []) if isinstance(each, ast.stmt)])
             yield from (jump for jump in inner if not isinstance(node, LOOPS) or isinstance(jump, ast.Return))
         for handler in getattr(node, "handlers", []):
-            yield from _jumps(handler.body)
+            yield from jumps_of(handler.body)
 
 
 def _own(block: Sequence[ast.stmt]) -> Iterator[ast.AST]:

@@ -20,6 +20,8 @@ from torch.fx.experimental.sym_node import SymNode
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
 
+from exporter.capture.rewriting.merging import LoopError, opaque
+
 Body = Callable[..., Sequence[Tensor]]
 """From tensors to tensors."""
 
@@ -35,10 +37,36 @@ def is_rehearsal() -> bool:
 
 @dataclass
 class Outside:
-    """What bodies read from around them: tensors, and symbols of sizes and of numbers that data tells."""
+    """What bodies read from around them: tensors, and symbols of sizes and of numbers that data tells.
+
+    Tensors that they also write to travel with what the bodies are given, and come back.
+    """
 
     tensors: dict[int, Tensor] = field(default_factory=dict)
     symbols: dict[sympy.Basic, Any] = field(default_factory=dict)
+    written: dict[int, Tensor] = field(default_factory=dict)
+    versions: dict[int, int] = field(default_factory=dict)
+
+    def read(self, tensor: Tensor) -> None:
+        self.tensors[id(tensor)] = tensor
+        self.versions.setdefault(id(tensor), tensor._version)
+
+    def parted(self) -> None:
+        """Puts apart what was written to since it was first read."""
+        self.written = {key: each for key, each in self.tensors.items() if each._version != self.versions[key]}
+        places = [each.untyped_storage()._cdata for each in self.tensors.values()]
+        if any(places.count(each.untyped_storage()._cdata) > 1 for each in self.written.values()):
+            raise LoopError("a body that writes to a tensor and reads another view of it")
+        self.tensors = {key: each for key, each in self.tensors.items() if key not in self.written}
+
+    def starts(self) -> list[Tensor]:
+        """Copies of what is written to, as the bodies are given them."""
+        return [opaque(each.clone()) for each in self.written.values()]
+
+    def write(self, ends: Sequence[Tensor]) -> None:
+        """Leaves in what is written to what the bodies gave back."""
+        for tensor, end in zip(self.written.values(), ends, strict=True):
+            tensor.copy_(end)
 
     @property
     def values(self) -> tuple[Any, ...]:
@@ -56,7 +84,7 @@ class _Reads(TorchFunctionMode):
 
     def read(self, leaf: Any) -> None:
         if isinstance(leaf, Tensor) and id(leaf) not in self.own:
-            self.outside.tensors[id(leaf)] = leaf
+            self.outside.read(leaf)
         elif isinstance(leaf, NUMBERS) and not leaf.node.expr.free_symbols <= self.symbols:
             if isinstance(leaf, SymBool):  # PyTorch has nothing in the graph for the symbol of a truth value
                 self.outside.symbols[leaf.node.expr] = leaf
@@ -110,27 +138,33 @@ def read_by(functions: Sequence[Callable[..., Any]], given: Sequence[Tensor]) ->
             results.append(function(*given))
             for leaf in pytree.tree_leaves(results[-1]):
                 reads.read(leaf)
+    outside.parted()
     return results, outside
 
 
-def lifted(body: Body, given: Sequence[Tensor], outside: Outside) -> Body:
-    """The body as a function of the given tensors and of `outside.values`."""
+def lifted(body: Body, given: Sequence[Tensor], outside: Outside, *, is_test: bool = False) -> Body:
+    """The body as a function of the given tensors, of what is written to and of `outside.values`.
+
+    It gives what the body gives and, unless it is a test, what it left in the tensors that it writes to.
+    """
     around = [mode for mode in _get_current_function_mode_stack() if not isinstance(mode, _OF_THE_TRACE)]
-    return partial(_run, body, len(given), outside, around)
+    return partial(_run, body, len(given), outside, around, is_test)
 
 
 def _run(
-    body: Body, count: int, outside: Outside, around: Sequence[TorchFunctionMode], /, *inputs: Any
+    body: Body, count: int, outside: Outside, around: Sequence[TorchFunctionMode], is_test: bool, /, *inputs: Any
 ) -> tuple[Tensor, ...]:
     """The body within the modes that its operator was called in: PyTorch leaves each of them to call it."""
-    held = inputs[count:]
+    first = count + len(outside.written)
+    written, held = [opaque(each.clone()) for each in inputs[count:first]], inputs[first:]
     tensors = dict(zip(outside.tensors, held, strict=False))  # the symbols come behind them
     symbols = dict(zip(outside.symbols, held[len(tensors) :], strict=True))
     numbers = {expr: _node(each.item()).expr for expr, each in symbols.items() if isinstance(each, Tensor)}
     with ExitStack() as modes:
-        for mode in (*around, _Instead(tensors, numbers)):
+        for mode in (*around, _Instead(tensors | dict(zip(outside.written, written, strict=True)), numbers)):
             modes.enter_context(mode)
-        return tuple(body(*inputs[:count]))
+        result = tuple(body(*inputs[:count]))
+    return result if is_test else (*result, *written)
 
 
 @contextmanager

@@ -119,3 +119,9 @@ def _following(body: list[ast.stmt], statement: ast.stmt) -> Iterator[tuple[list
 
 def _holds(outer: ast.AST, inner: ast.AST) -> bool:
     return any(node is inner for node in ast.walk(outer))
+
+
+def has_private_names(function: ast.FunctionDef) -> bool:
+    """Whether a name in it is one that Python changes inside of a class."""
+    names = [getattr(node, "id", None) or getattr(node, "attr", None) or "" for node in ast.walk(function)]
+    return any(isinstance(name, str) and name.startswith("__") and not name.endswith("__") for name in names)

@@ -22,18 +22,27 @@ from collections.abc import Sequence
 from types import CodeType
 
 from exporter.capture.rewriting import effects
+from exporter.capture.rewriting.appending import appended_by, lists_appended
 from exporter.capture.rewriting.branch_rewriting import branches_at, branches_kept, choices_kept, names_given
 from exporter.capture.rewriting.call_rewriting import calls_kept, comprehensions_as_loops, lists_known
 from exporter.capture.rewriting.effects import MODULE
 from exporter.capture.rewriting.found_places import places_as_turns
-from exporter.capture.rewriting.jumps import jumps_removed, returns_last
+from exporter.capture.rewriting.jumps import jumps_of, jumps_removed, returns_last
 from exporter.capture.rewriting.loop_heads import STEPS, NoScanError, expression, header_of
-from exporter.capture.rewriting.loop_names import OURS, loaded, own_nodes, read_after, read_first, stored
+from exporter.capture.rewriting.loop_names import (
+    OURS,
+    has_private_names,
+    loaded,
+    own_nodes,
+    read_after,
+    read_first,
+    stored,
+)
 
 FORBIDDEN = (*effects.FORBIDDEN, ast.Return, ast.Raise)
 
 
-CHECKS = ("_check", "_check_is_size", "_check_value", "torch_compilable_check")
+CHECKS = ("holds", "_check", "_check_is_size", "_check_value", "torch_compilable_check")
 """Functions that do nothing but raise errors."""
 
 
@@ -47,7 +56,7 @@ def rewritten(source: str, code: CodeType, lines: set[int], calls: bool = True) 
     except SyntaxError:  # a lambda within something longer
         return None
     function = tree.body[0].body[0] if isinstance(tree.body[0], ast.If) else tree.body[0]
-    if not isinstance(function, ast.FunctionDef) or _has_private_names(function):
+    if not isinstance(function, ast.FunctionDef) or function.name != code.co_name or has_private_names(function):
         return None
     if function.name != code.co_name:  # a branch that was made a function has the source of the one around it
         return None
@@ -69,6 +78,18 @@ def _kept(function: ast.FunctionDef, lines: set[int], calls: bool) -> bool:
     function.body = returns_last(function.body, lines)
     choices = choices_kept(function, lines)
     branches = branches_kept(function, branches_at(function, lines))
+    loops = loops_kept(function, lines)
+    if branches or choices or loops:
+        names_given(function)
+    if names := lists_appended(function):
+        lists_known(function, names)
+    return any([loops, places, branches, choices, calls and calls_kept(function, lines)])
+
+
+def loops_kept(function: ast.FunctionDef, lines: set[int]) -> bool:
+    """Rewrites the loops at these lines, those in branches before those around them. Whether there was one."""
+    ways = [node for node in own_nodes(function) if isinstance(node, ast.FunctionDef) and node.name.startswith(OURS)]
+    inner = [loops_kept(way, lines) for way in ways if way is not function]
     loops = [node for node in own_nodes(function) if isinstance(node, ast.For) and _is_at(node, lines)]
     replaced: dict[ast.For, list[ast.stmt]] = {}
     filled: set[str] = set()
@@ -79,22 +100,14 @@ def _kept(function: ast.FunctionDef, lines: set[int], calls: bool) -> bool:
         except NoScanError:
             continue
         filled |= rewriting.filled
-    if branches or choices or replaced:
-        names_given(function)
     _Replace(replaced).visit(function)
     if replaced:
         lists_known(function, filled)
-    return any([bool(replaced), places, branches, choices, calls and calls_kept(function, lines)])
+    return bool(replaced) or any(inner)
 
 
 def _is_at(loop: ast.For, lines: set[int]) -> bool:
     return any(loop.lineno <= line <= (loop.iter.end_lineno or loop.lineno) for line in lines)
-
-
-def _has_private_names(function: ast.FunctionDef) -> bool:
-    """Whether a name in it is one that Python changes inside of a class."""
-    names = [getattr(node, "id", None) or getattr(node, "attr", None) or "" for node in ast.walk(function)]
-    return any(isinstance(name, str) and name.startswith("__") and not name.endswith("__") for name in names)
 
 
 def _code_of(function: ast.FunctionDef, code: CodeType) -> CodeType | None:
@@ -145,13 +158,13 @@ class _Rewriting:
         self.carried = sorted(first)
 
     def check(self) -> None:
+        if any(jumps_of(self.source)):
+            raise NoScanError
         for node in own_nodes(ast.Module(self.source, [])):
             if isinstance(node, FORBIDDEN):
                 raise NoScanError
         for node in (each for top in self.source for each in ast.walk(top)):
-            if isinstance(node, (ast.Nonlocal, ast.Global)) or (
-                isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
-            ):
+            if isinstance(node, (ast.Nonlocal, ast.Global)):
                 raise NoScanError
         if self.loop.orelse or self.index in self.bound or self.index in self.after:
             raise NoScanError
@@ -180,15 +193,22 @@ class _Rewriting:
         call = node.value
         if isinstance(call, ast.Constant) or (isinstance(call, ast.Call) and _name_of(call.func) in CHECKS):
             return node
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "append"):
+        found = appended_by(node)
+        if found is None or found[0] in self.bound or self.uses(found[0]) != 1:
             raise NoScanError
-        held = call.func.value
-        if not isinstance(held, ast.Name) or held.id in self.bound or self.uses(held.id) != 1 or len(call.args) != 1:
-            raise NoScanError
+        held, on, value = found
         name = self.name("out", len(self.given))
-        self.filled.add(held.id)
-        self.given.append((name, _statement(f"{STEPS}.append({held.id}, {name})")))
-        return self.assigned(node, name, call.args[0])
+        self.filled.add(held)
+        if isinstance(on, ast.Constant):
+            self.given.append((name, _statement(f"{STEPS}.append({held}, {name})")))
+            return self.assigned(node, name, value)
+        whether = self.name("on", len(self.given))
+        self.given += [(whether, ast.Pass()), (name, _statement(f"{STEPS}.append({held}, {name}, {whether})"))]
+        target = ast.Tuple([ast.Name(name, ast.Store()), ast.Name(whether, ast.Store())], ast.Store())
+        truth = ast.Call(expression(f"{STEPS}.truth"), [on], [])
+        return ast.fix_missing_locations(
+            ast.copy_location(ast.Assign([target], ast.Tuple([value, truth], ast.Load())), node)
+        )
 
     def written(self, node: ast.Assign) -> ast.stmt:
         """`ys[:, t] = y`, one row a turn, to a tensor that the body does nothing else with."""

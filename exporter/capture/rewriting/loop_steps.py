@@ -16,8 +16,9 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statica
 from torch.utils import _pytree as pytree
 
 from exporter.capture.rewriting.filled import Filled
-from exporter.capture.rewriting.lifting import is_rehearsal, lifted, read_by
-from exporter.capture.rewriting.merging import LoopError, form_of
+from exporter.capture.rewriting.lifting import Outside, is_rehearsal, lifted, read_by
+from exporter.capture.rewriting.merging import DTYPES, LoopError, form_of, opaque
+from exporter.capture.rewriting.settings import Settings
 
 scan_module: Any = importlib.import_module("torch._higher_order_ops.scan")  # a function of the same name hides it
 
@@ -97,25 +98,49 @@ def scanned(step: Step, turns: Turns, carried: Any, rows: Sequence[Tensor]) -> t
     numbers = turns.numbers(rows[0].device if rows else None)
     xs = [numbers, *rows]
     samples = [_slice(x) for x in xs]
-    ((after, _),), _ = read_by([lambda: step(samples[0], _owned(carried), samples[1:])], ())
-    form = form_of(carried, after, changing=True)
-    held = form.tensors(carried)
+    settings = Settings()
+    (((after, _), ends),), _ = read_by([lambda: settings.found(step, samples[0], _owned(carried), samples[1:])], ())
+    settings.without_undecided(ends)
+    begin = (carried, settings.starts())
+    form = form_of(begin, (after, settings.ends(ends)), changing=True)
+    held = form.tensors(begin)
     init = held or [torch.zeros((), device=numbers.device)]  # a scan wants to carry something
     count = len(init)
 
     def turn(*tensors: Tensor) -> list[Tensor]:
-        state = form.value([each.clone() for each in tensors[: len(held)]])
-        new, given = step(tensors[count], state, tensors[count + 1 :])
+        state, values = form.value([opaque(each.clone()) for each in tensors[: len(held)]])
+        (after, given), values = settings.run(step, values, tensors[count], state, tensors[count + 1 :])
+        new = (after, values)
         if not all(isinstance(each, Tensor) for each in given):
             raise LoopError("a loop over a dynamic size that gives other things than tensors")
         return [*(form.tensors(new) or [tensors[0].clone()]), *(each.clone() for each in given)]
 
     (sample,), outside = read_by([turn], [*init, *samples])
     if is_rehearsal():
-        return form.value(held), [each.expand(numbers.shape[0], *each.shape) for each in sample[count:]]
+        last, values = form.value(held)
+        settings.set(values)
+        return last, [each.expand(numbers.shape[0], *each.shape) for each in sample[count:]]
     with mock.patch.object(scan_module, "first_slice_copy", _slice):  # which asks whether there is one
-        results = scan_module.scan_op(lifted(turn, [*init, *samples], outside), init, xs, outside.values)
-    return form.value(results[: len(held)]), list(results[count:])
+        carried = [*outside.starts(), *init]
+        results = scan_module.scan_op(_carrying(turn, [*init, *samples], outside), carried, xs, outside.values)
+    kept = len(outside.written)
+    outside.write(results[:kept])
+    last, values = form.value(results[kept : kept + len(held)])
+    settings.set(values)
+    return last, list(results[kept + count :])
+
+
+def _carrying(turn: Callable[..., Any], given: Sequence[Tensor], outside: Outside) -> Callable[..., Any]:
+    """The turn with what it writes to at the head of what it carries."""
+    whole, kept, count = lifted(turn, given, outside), len(outside.written), len(given)
+
+    def run(*inputs: Any) -> Any:
+        written, own, rest = inputs[:kept], inputs[kept : kept + count], inputs[kept + count :]
+        results = whole(*own, *written, *rest)
+        end = len(results) - kept
+        return (*results[end:], *results[:end])
+
+    return run
 
 
 def _slice(x: Tensor, dim: int = 0) -> Tensor:
@@ -135,7 +160,7 @@ def _each(step: Step, carried: Any, rows: Sequence[Any]) -> tuple[Any, list[Any]
 
 def _owned(tree: Any) -> Any:
     """Copies, since what a scan carries may alias nothing."""
-    return pytree.tree_map_only(Tensor, lambda x: x.clone(memory_format=torch.contiguous_format), tree)
+    return pytree.tree_map_only(Tensor, lambda x: opaque(x.clone(memory_format=torch.contiguous_format)), tree)
 
 
 def rows(value: Any, index: Index, turns: Turns) -> Tensor:
@@ -207,11 +232,30 @@ class Many:
         return joined(*args, **(kwargs or {}))
 
 
-def append(target: Any, given: Any) -> None:
-    """`target.append(...)` of all turns. Only a list of the rewritten function itself knows what it then holds."""
+def append(target: Any, given: Any, on: Tensor | None = None) -> None:
+    """`target.append(...)` of all turns, or of those for which `on` is true.
+
+    Only a list of the rewritten function itself knows what it then holds.
+    """
     if not isinstance(target, Filled):
         raise LoopError("a loop over a dynamic size that fills a list which was made elsewhere")
-    list.append(target, Many(given))
+    if on is not None and isinstance(given, Ragged):
+        raise LoopError("some of the parts of different sizes")
+    list.append(target, Many(given if on is None else given[on]))
+
+
+def appended(target: Any, on: Any, value: Any) -> None:
+    """`target.append(value)` where `on` is true, which may be known by data only."""
+    if not isinstance(on, Tensor):
+        if on:
+            target.append(value)
+        return
+    row = value if isinstance(value, Tensor) else torch.scalar_tensor(value, dtype=DTYPES.get(type(value)))
+    append(target, row.unsqueeze(0), on.reshape(1))
+
+
+def truth(on: Any) -> Tensor:
+    return on.reshape(()) if isinstance(on, Tensor) else torch.scalar_tensor(on, dtype=torch.bool)
 
 
 class Elements(list[Many]):

@@ -52,25 +52,25 @@ def keeping_loops(attempt: Callable[[], T], overcome: list[Exception]) -> T:
     lines: dict[CodeType, set[int]] = {}
     new: dict[CodeType, CodeType] = {}
     calls = True
-    result, found = _noted(attempt)
+    result, sites = _noted(attempt)
+    found = set(_sites(sites, new))
     errors = [result.error] if result.error is not None else []
     for _ in range(ATTEMPTS):
-        originals = _originals(new)
-        for site in found | set(_around(found)):
-            lines.setdefault(originals.get(site.code, site.code), set()).add(site.line)
+        for code, line in found:
+            lines.setdefault(code, set()).add(line)
         before, new = new, _rewritten(lines, calls)
         if new == before:
             break
         with _swapped(new):
-            better, found = _noted(attempt)
+            better, sites = _noted(attempt)
+        found = set(_sites(sites, new))
         if better.error is None:
             result = better
             continue
         if result.error is not None:
             errors.append(better.error)
-        further = {(_originals(new).get(site.code, site.code), site.line) for site in found}
         refused = result.error is not None or any(_asking(better.error, LoopError))
-        if refused and any(line not in lines.get(code, ()) for code, line in further):
+        if refused and any(line not in lines.get(code, ()) for code, line in found):
             continue  # it came farther than before
         if not calls:
             break
@@ -81,17 +81,23 @@ def keeping_loops(attempt: Callable[[], T], overcome: list[Exception]) -> T:
     return result.value  # type: ignore[return-value]  # without an error there is a value
 
 
-def _around(found: set[Site]) -> Iterator[Site]:
-    """The lines of functions within functions, as such of the outermost one: it makes them anew in each attempt."""
+def _sites(found: set[Site], new: dict[CodeType, CodeType]) -> Iterator[tuple[CodeType, int]]:
+    """The lines, each with the code of the outermost function around it as it was: this makes inner ones anew."""
+    originals = {inner: old for old, code in new.items() for inner in _within(code)}
+    places = {(site.code.co_filename, site.code.co_qualname): site.code for site in found}
     for site in found:
         outer, inside, _ = site.code.co_qualname.partition(".<locals>")
-        for other in found if inside else ():
-            if (other.code.co_filename, other.code.co_qualname) == (site.code.co_filename, outer):
-                yield Site(other.code, site.line)
+        around = places.get((site.code.co_filename, outer)) if inside else None
+        code = around or site.code
+        yield originals.get(site.code) or originals.get(code, code), site.line
 
 
-def _originals(new: dict[CodeType, CodeType]) -> dict[CodeType, CodeType]:
-    return {code: old for old, code in new.items()}
+def _within(code: CodeType) -> Iterator[CodeType]:
+    """The code with that of all functions in it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _within(each)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,11 @@ from typing import Any
 
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
+from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
+
+from exporter.capture.arguments.structures import register_dataclasses
 
 
 class LoopError(Exception):
@@ -39,7 +42,16 @@ class Constant:
     value: Any
 
 
-Leaf = Tensor | type | Constant
+@dataclass(frozen=True, slots=True)
+class Like:
+    """A leaf that is such a tensor. It holds none: to ask a tensor from outside for its dtype is to read it."""
+
+    dtype: torch.dtype
+    sizes: tuple[Any, ...]
+    device: torch.device
+
+
+Leaf = Like | type | Constant
 """What a leaf is: like this tensor, a number of this type, or a constant."""
 
 
@@ -54,7 +66,9 @@ class Form:
         """The tensors of a value of this form: copies, since what a way gives may alias nothing."""
         found = _flat(value, self.spec)
         return [
-            _as(leaf, like) for leaf, like in zip(found, self.leaves, strict=True) if not isinstance(like, Constant)
+            opaque(_as(leaf, like))
+            for leaf, like in zip(found, self.leaves, strict=True)
+            if not isinstance(like, Constant)
         ]
 
     def value(self, tensors: Sequence[Tensor]) -> Any:
@@ -63,8 +77,16 @@ class Form:
         return pytree.tree_unflatten([_of(like, rest) for like in self.leaves], self.spec)
 
 
+def opaque(tensor: Tensor) -> Tensor:
+    """The tensor, of which the capture no longer knows what it holds: another turn, or another way, may change that."""
+    if isinstance(tensor, FakeTensor):
+        tensor.constant = None
+    return tensor
+
+
 def form_of(first: Any, second: Any, *, changing: bool = False) -> Form:
     """The form that both values can have. With `changing`, equal numbers are none of the others' to come."""
+    register_dataclasses((first, second))
     spec = pytree.tree_structure(_whole(first, second))
     pairs = zip(_flat(first, spec), _flat(second, spec), strict=True)
     return Form(spec, tuple(_leaf(one, two, changing) for one, two in pairs))
@@ -91,7 +113,7 @@ def _leaf(one: Any, two: Any, changing: bool) -> Leaf:
     one, two = (two, two) if one is UNSET else (one, one) if two is UNSET else (one, two)
     for tensor, other in ((one, two), (two, one)):
         if isinstance(tensor, Tensor) and (isinstance(other, Tensor) or type(other) in DTYPES):
-            return tensor
+            return Like(tensor.dtype, tuple(tensor.shape), tensor.device)
     same = one is two or (
         type(one) is type(two) and not isinstance(one, Tensor) and one is not None and _equal(one, two)
     )
@@ -107,15 +129,15 @@ def _equal(one: Any, two: Any) -> bool:
     return type(one) in (*PLAIN, str) and one == two
 
 
-def _as(leaf: Any, like: Tensor | type) -> Tensor:
-    dtype = like.dtype if isinstance(like, Tensor) else DTYPES[like]
+def _as(leaf: Any, like: Like | type) -> Tensor:
+    dtype = like.dtype if isinstance(like, Like) else DTYPES[like]
     if isinstance(leaf, Tensor):
         return leaf.clone()
     if leaf is not UNSET:
         return torch.scalar_tensor(leaf, dtype=dtype)
-    if not isinstance(like, Tensor):
+    if not isinstance(like, Like):
         return torch.zeros((), dtype=dtype)
-    sizes = [0 if free_unbacked_symbols(size) else size for size in like.shape]  # which the other way may not know
+    sizes = [0 if free_unbacked_symbols(size) else size for size in like.sizes]  # which the other way may not know
     return torch.zeros(sizes, dtype=dtype, device=like.device)
 
 
@@ -123,4 +145,4 @@ def _of(like: Leaf, tensors: Iterator[Tensor]) -> Any:
     if isinstance(like, Constant):
         return like.value
     tensor = next(tensors)
-    return tensor if isinstance(like, Tensor) or like is bool else tensor.item()  # a truth value may be either
+    return tensor if isinstance(like, Like) or like is bool else tensor.item()  # a truth value may be either

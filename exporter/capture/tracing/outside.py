@@ -68,12 +68,18 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[list[str]]:
 
 
 def attributes_watched(model: torch.nn.Module, changed: list[str]) -> AbstractContextManager[None]:
-    """Notes the attributes that `forward` has changed when it returns, for PyTorch then puts them back."""
+    """Notes the attributes that `forward` has changed when it returns, for PyTorch then puts them back.
+
+    What only the capture knows, such as a symbolic number, is put back here: PyTorch would compare it.
+    """
 
     def way(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         before = _scalars(model)
         result = forward(*args, **kwargs)
         changed.extend(name for name, scalar in before.items() if scalar.has_changed)
+        for scalar in before.values():
+            if not isinstance(scalar.now, (*SCALARS, torch.Tensor)):
+                scalar.kept[scalar.key] = scalar.value
         return result
 
     return forward_by(model, way)
@@ -91,8 +97,11 @@ class Scalar:
     @property
     def has_changed(self) -> bool:
         """Whether there is another value now; NaN is what it was."""
-        now = self.kept.get(self.key, ...)
-        return now is not self.value and now != self.value
+        return self.now is not self.value and (type(self.now) not in SCALARS or self.now != self.value)
+
+    @property
+    def now(self) -> Any:
+        return self.kept.get(self.key, ...)
 
 
 def _scalars(model: torch.nn.Module) -> dict[str, Scalar]:
