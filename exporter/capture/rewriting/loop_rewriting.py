@@ -29,6 +29,7 @@ from exporter.capture.rewriting.effects import MODULE
 from exporter.capture.rewriting.found_places import places_as_turns
 from exporter.capture.rewriting.jumps import jumps_of, jumps_removed, returns_last
 from exporter.capture.rewriting.loop_heads import STEPS, NoScanError, expression, header_of
+from exporter.capture.rewriting.loop_indices import as_value, elements_of, is_plain, uncut
 from exporter.capture.rewriting.loop_names import (
     OURS,
     has_private_names,
@@ -216,7 +217,7 @@ class _Rewriting:
         if len(node.targets) != 1 or not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Name):
             raise NoScanError
         held = target.value.id
-        index = self.marked(_elements(target.slice))
+        index = self.marked(elements_of(target.slice))
         if held in self.bound:
             raise NoScanError
         if index is None or self.uses(held) != 1:
@@ -248,14 +249,14 @@ class _Rewriting:
 
         After an ellipsis the axis of the loop's variable is counted from the end, and all of the index is needed.
         """
-        elements = _elements(node.slice)
+        elements = elements_of(node.slice)
         turn = next((i for i, each in enumerate(elements) if self.is_turn(each)), len(elements))
         counted = any(isinstance(each, ast.Constant) and each.value is ... for each in elements[:turn])
-        return self.marked(elements if counted else [*map(_uncut, elements[:turn]), *elements[turn : turn + 1]])
+        return self.marked(elements if counted else [*map(uncut, elements[:turn]), *elements[turn : turn + 1]])
 
     def of_row(self, name: str, node: ast.Subscript) -> ast.expr:
         """What of the row `name` an index of the whole tensor means."""
-        kept = [each for each in _elements(node.slice) if not self.is_turn(each) or self.is_window(each)]
+        kept = [each for each in elements_of(node.slice) if not self.is_turn(each) or self.is_window(each)]
         rest: list[ast.expr] = [ast.Constant(None) if self.is_window(each) else each for each in kept]
         stored = isinstance(node.ctx, ast.Store)
         row = ast.copy_location(ast.Name(name, ast.Load()), node)
@@ -282,10 +283,10 @@ class _Rewriting:
         """The index as a tuple with INDEX in the place of the loop's variable; None where that is not all it is."""
         places = [i for i, each in enumerate(elements) if self.is_turn(each)]
         others = [each for i, each in enumerate(elements) if i not in places]
-        if len(places) != 1 or not all(_is_plain(each) for each in others):
+        if len(places) != 1 or not all(is_plain(each) for each in others):
             return None
         marker = ast.Attribute(ast.Name(STEPS, ast.Load()), "INDEX", ast.Load())
-        slots = [marker if i in places else _as_value(each) for i, each in enumerate(elements)]
+        slots = [marker if i in places else as_value(each) for i, each in enumerate(elements)]
         return ast.Tuple(slots, ast.Load())
 
     def is_turn(self, node: ast.expr) -> bool:
@@ -368,14 +369,6 @@ def _name_of(function: ast.expr) -> str | None:
     return getattr(function, "attr", None) or getattr(function, "id", None)
 
 
-def _elements(index: ast.expr) -> list[ast.expr]:
-    return index.elts if isinstance(index, ast.Tuple) else [index]
-
-
-def _uncut(element: ast.expr) -> ast.expr:
-    return ast.Slice() if isinstance(element, ast.Slice) else element
-
-
 def _is_stored(node: ast.AST) -> bool:
     return isinstance(node, ast.AugAssign) or isinstance(getattr(node, "ctx", None), ast.Store)
 
@@ -383,17 +376,6 @@ def _is_stored(node: ast.AST) -> bool:
 def _is_path(node: ast.expr) -> bool:
     """A name, or an attribute of one."""
     return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_path(node.value))
-
-
-def _is_plain(node: ast.expr) -> bool:
-    """`:`, `...`, None, or a whole number."""
-    if isinstance(node, ast.Slice):
-        return node.lower is None and node.upper is None and node.step is None
-    return isinstance(node, ast.Constant) and (node.value is None or node.value is ... or type(node.value) is int)
-
-
-def _as_value(node: ast.expr) -> ast.expr:
-    return expression("slice(None)") if isinstance(node, ast.Slice) else copy.deepcopy(node)
 
 
 def _tuple(names: object) -> str:
