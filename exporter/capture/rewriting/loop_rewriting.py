@@ -57,7 +57,7 @@ def rewritten(source: str, code: CodeType, lines: set[int], calls: bool = True) 
     except SyntaxError:  # a lambda within something longer
         return None
     function = tree.body[0].body[0] if isinstance(tree.body[0], ast.If) else tree.body[0]
-    if not isinstance(function, ast.FunctionDef) or function.name != code.co_name or has_private_names(function):
+    if not isinstance(function, ast.FunctionDef) or has_private_names(function):
         return None
     if function.name != code.co_name:  # a branch that was made a function has the source of the one around it
         return None
