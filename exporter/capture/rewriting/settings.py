@@ -103,7 +103,8 @@ def _undone() -> Iterator[dict[Key, tuple[nn.Module, str, Any]]]:
     around = nn.Module.__setattr__
 
     def put(module: nn.Module, name: str, value: Any) -> None:
-        if isinstance(module, GraphModule) or type(module) is nn.Module:  # one that PyTorch makes to trace the way
+        made = "_buffers" not in vars(module)  # by the way itself, as a slice of a ModuleList is
+        if made or isinstance(module, GraphModule) or type(module) is nn.Module:  # PyTorch's own, to trace the way
             around(module, name, value)
             return
         noted.setdefault((id(module), name), (module, name, _get(module, name)))
