@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -80,30 +80,54 @@ def frozen(module: torch.nn.Module) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
+def _traced(call: Call) -> Iterator[AbstractContextManager[object]]:
+    """What stands around a trace of plain Python, below autograd or above: outermost first."""
+    yield frozen(call.model)
+    yield declared_results(call.model)
+    yield padded_calls(call.model)
+    yield attributes_watched(call.model, call.changed)
+    yield texts_noted(call.texts)
+    yield regions_noted()
+    yield sizes_are_integers(call.model)
+    yield parameters_unchecked()
+    yield sizes_shortened()
+    yield equalities_tried()
+    yield library_functions_rewritten()
+    yield CallsKept()
+    yield arithmetic_kept()
+
+
+def _traced_whole(call: Call) -> Iterator[AbstractContextManager[object]]:
+    """The same for a trace above autograd, which sees the ops that a user writes as they are."""
+    yield whole_ops()
+    yield associative_scans_kept()
+    yield numbers_in_turns()
+    yield needless_conversions_skipped()
+    yield packed_sequences_kept()
+    yield shared_reads_allowed()
+    yield masks_left_out()
+    yield from _traced(call)
+
+
+def _traced_below(call: Call) -> Iterator[AbstractContextManager[object]]:
+    """The same for a trace below autograd."""
+    yield forward_mode_by_reverse()
+    yield refusals_kept()
+    yield from _traced(call)
+
+
+@contextmanager
+def within(managers: Iterable[AbstractContextManager[object]]) -> Iterator[None]:
+    """Enters one after the other, each within those before."""
+    with ExitStack() as entered:
+        for manager in managers:
+            entered.enter_context(manager)
+        yield
+
+
 def non_strict(call: Call) -> ExportedProgram:
     """torch.export without Dynamo: Python runs as it is, tensors are traced, PyTorch decides about every size."""
-    with (
-        frozen(call.model),
-        whole_ops(),
-        associative_scans_kept(),
-        numbers_in_turns(),
-        declared_results(call.model),
-        padded_calls(call.model),
-        attributes_watched(call.model, call.changed),
-        texts_noted(call.texts),
-        needless_conversions_skipped(),
-        packed_sequences_kept(),
-        regions_noted(),
-        sizes_are_integers(call.model),
-        shared_reads_allowed(),
-        masks_left_out(),
-        parameters_unchecked(),
-        sizes_shortened(),
-        equalities_tried(),
-        library_functions_rewritten(),
-        CallsKept(),
-        arithmetic_kept(),
-    ):
+    with within(_traced_whole(call)):
         return _with_ways_kept(call)
 
 
@@ -146,23 +170,7 @@ def sizes_from_one(call: Call) -> ExportedProgram:
 
 def post_dispatch(call: Call) -> ExportedProgram:
     """Tracing below autograd: sees through vmap, jacrev, grad and autograd.grad inside of forward."""
-    with (
-        frozen(call.model),
-        declared_results(call.model),
-        padded_calls(call.model),
-        attributes_watched(call.model, call.changed),
-        texts_noted(call.texts),
-        forward_mode_by_reverse(),
-        parameters_unchecked(),
-        regions_noted(),
-        sizes_are_integers(call.model),
-        refusals_kept(),
-        sizes_shortened(),
-        equalities_tried(),
-        library_functions_rewritten(),
-        CallsKept(),
-        arithmetic_kept(),
-    ):
+    with within(_traced_below(call)):
         return _trace._export(
             call.model,
             call.args,
