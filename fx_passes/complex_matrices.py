@@ -46,6 +46,15 @@ def eigh(x: Tensor) -> tuple[Tensor, Tensor]:
     return values, _real(vectors)
 
 
+@torch.library.custom_op("fxport::eig", mutates_args=())
+def eig(x: Tensor, vectors: bool) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and, if asked for, eigenvectors of square matrices."""
+    if not vectors:
+        return _real(torch.linalg.eigvals(_complex(x))), x.new_empty(0)
+    values, found = torch.linalg.eig(_complex(x))
+    return _real(values), _real(found)
+
+
 @torch.library.custom_op("fxport::svd", mutates_args=())
 def svd(x: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     """U, the singular values, and Vᴴ."""
@@ -77,6 +86,11 @@ def _(a: Tensor, tau: Tensor, c: Tensor, adjoint: bool) -> Tensor:
 @eigh.register_fake
 def _(x: Tensor) -> tuple[Tensor, Tensor]:
     return x.new_empty(x.shape[:-2]), torch.empty_like(x)
+
+
+@eig.register_fake
+def _(x: Tensor, vectors: bool) -> tuple[Tensor, Tensor]:
+    return x.new_empty((*x.shape[:-2], 2)), torch.empty_like(x) if vectors else x.new_empty(0)
 
 
 @svd.register_fake

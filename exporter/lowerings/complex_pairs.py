@@ -36,6 +36,10 @@ class Pair:
         return Pair(*(op.typed(part, sizes) for part in self.parts))
 
 
+def plus(op: Op, a: Pair, b: Pair) -> Pair:
+    return Pair(op.Add(a.re, b.re), op.Add(a.im, b.im))
+
+
 def minus(op: Op, a: Pair, b: Pair) -> Pair:
     return Pair(op.Sub(a.re, b.re), op.Sub(a.im, b.im))
 
@@ -44,6 +48,14 @@ def times(op: Op, a: Pair, b: Pair) -> Pair:
     return Pair(
         op.Sub(op.Mul(a.re, b.re), op.Mul(a.im, b.im)),
         op.Add(op.Mul(a.re, b.im), op.Mul(a.im, b.re)),
+    )
+
+
+def product(op: Op, a: Pair, b: Pair) -> Pair:
+    """Of matrices."""
+    return Pair(
+        op.Sub(op.MatMul(a.re, b.re), op.MatMul(a.im, b.im)),
+        op.Add(op.MatMul(a.re, b.im), op.MatMul(a.im, b.re)),
     )
 
 
@@ -64,6 +76,16 @@ def quotient(op: Op, a: Pair, b: Pair) -> Pair:
     length = op.Mul(op.Add(op.Mul(re, re), op.Mul(im, im)), size)
     found = times(op, a, Pair(re, op.Neg(im)))
     return Pair(op.Div(found.re, length), op.Div(found.im, length))
+
+
+def square_root(op: Op, a: Pair) -> Pair:
+    """The root with re >= 0, and im >= 0 where re is 0."""
+    length = op.Sqrt(op.Add(op.Mul(a.re, a.re), op.Mul(a.im, a.im)))
+    larger = op.Sqrt(op.Mul(op.Add(length, op.Abs(a.re)), op.const(0.5, like=length)))
+    other = op.Div(op.Abs(a.im), op.Mul(op.Where(op.Equal(larger, 0), 1, larger), 2))
+    right = op.GreaterOrEqual(a.re, 0)
+    im = op.Where(right, other, larger)
+    return Pair(op.Where(right, larger, other), op.Where(op.Less(a.im, 0), op.Neg(im), im))
 
 
 def choose(op: Op, condition: Value, a: Pair, b: Pair) -> Pair:

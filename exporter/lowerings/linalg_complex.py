@@ -78,16 +78,7 @@ def reflected(op: Op, a: Pair) -> tuple[Pair, Pair]:
         here, below = op.Equal(rows, turn), op.Greater(rows, turn)
         column = gathered(op, a, at, -1)
         head, tail = gathered(op, column, at, -2), choose(op, below, column, nought)
-        rest = op.Add(*(reduced(op, "ReduceSumSquare", part, rank, -2) for part in tail.parts))
-        rest = op.Add(rest, op.Mul(head.im, head.im))
-        length = op.Sqrt(op.Add(op.Mul(head.re, head.re), rest))
-        done = op.Equal(rest, 0)
-        beta = op.Where(done, head.re, op.Where(op.Less(head.re, 0), length, op.Neg(length)))
-        divisor = op.Where(done, 1, beta)
-        tau = Pair(op.Where(done, 0, op.Div(op.Sub(beta, head.re), divisor)), op.Neg(op.Div(head.im, divisor)))
-        v = quotient(op, tail, Pair(op.Where(done, 1, op.Sub(head.re, beta)), head.im))
-        one = Pair(op.const(1, like=beta), nought.im)
-        v = choose(op, here, one, v)
+        v, tau, beta = reflection(op, head, tail, here, rank)
         turned = minus(op, a, times(op, times(op, v, conjugate(op, tau)), inner(op, v, a, rank)))
         stored = choose(op, here, Pair(beta, nought.im), choose(op, below, v, column))
         changed = choose(op, op.Greater(columns, turn), turned, a)
@@ -98,6 +89,23 @@ def reflected(op: Op, a: Pair) -> tuple[Pair, Pair]:
     zeros = op.typed(op.Expand(nought.re, op.shape([*batch, k])), [*batch, k])
     re, im, *taus = loop(op, k, [*a.parts, zeros, zeros], step)
     return Pair(re, im), Pair(*taus)
+
+
+def reflection(op: Op, head: Pair, tail: Pair, here: Value, rank: int) -> tuple[Pair, Pair, Value]:
+    """v and tau of the reflection that makes `tail` 0, and the real number beta that it makes of `head`.
+
+    LAPACK's larfg; v is 1 `here`, where the column `tail` is 0. Where there is nothing to eliminate, tau is 0.
+    """
+    rest = op.Add(*(reduced(op, "ReduceSumSquare", part, rank, -2) for part in tail.parts))
+    rest = op.Add(rest, op.Mul(head.im, head.im))
+    length = op.Sqrt(op.Add(op.Mul(head.re, head.re), rest))
+    done = op.Equal(rest, 0)
+    beta = op.Where(done, head.re, op.Where(op.Less(head.re, 0), length, op.Neg(length)))
+    divisor = op.Where(done, 1, beta)
+    tau = Pair(op.Where(done, 0, op.Div(op.Sub(beta, head.re), divisor)), op.Neg(op.Div(head.im, divisor)))
+    v = quotient(op, tail, Pair(op.Where(done, 1, op.Sub(head.re, beta)), head.im))
+    one = Pair(op.const(1, like=beta), op.const(0, like=beta))
+    return choose(op, here, one, v), tau, beta
 
 
 @lowering(fxport.unmqr.default)

@@ -144,12 +144,25 @@ def _eigh(a: Any, uplo: str = "L", compute_v: bool = True) -> list[Any]:
     return [aten.slice.Tensor(values, -1, 0, None, 2), Complex(values.new_zeros(0), 0.0)]
 
 
+def _eig(x: Any) -> list[Any]:
+    """Real matrices as well: those, too, have complex eigenvalues."""
+    values, vectors = fxport.eig.default(packed(x), True)
+    return [Packed(values), Packed(vectors)]
+
+
+def _eigvals(x: Any) -> Packed:
+    return Packed(fxport.eig.default(packed(x), False)[0])
+
+
 ROWS: Mapping[Any, Row] = {
     aten._linalg_det.default: _det,
     aten._linalg_eigh.default: _eigh,
+    aten._linalg_eigvals.default: _eigvals,
     aten._linalg_slogdet.default: _slogdet,
     aten._linalg_svd.default: _svd,
     aten.geqrf.default: _geqrf,
+    aten.linalg_eig.default: _eig,
+    aten.linalg_eigvals.default: _eigvals,
     aten.linalg_householder_product.default: _householder_product,
     aten.linalg_lu.default: _lu,
     aten.linalg_lu_factor_ex.default: _lu_factor_ex,
