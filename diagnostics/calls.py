@@ -50,7 +50,7 @@ _WRITTEN_AS: Mapping[str, tuple[str, ...]] = {
     "sparse_mm": ("mm",),
     "local_scalar_dense": ("item", "tolist", "int", "float", "bool"),
 }
-_NAMESPACES = ("linalg_", "fft_", "special_")  # `torch.linalg.eigvals` is aten.linalg_eigvals
+_NAMESPACES = ("linalg_", "fft_", "special_")  # `torch.linalg.qr` is aten.linalg_qr
 _STATEMENT = frozenset(("<statement>",))  # no operator is called so
 TELLING = frozenset(("print", "debug", "info", "warn", "warning", "error", "exception", "critical", "log", "write"))
 """Functions whose arguments are for people to read."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class Detector(nn.Module):
-    """(batch, points, 4) point sets → (batch, 2) scores, from the spectrum of each set's covariance."""
+    """(batch, points, 4) point sets → (batch, 2) scores, from a graph that joins the points that are alike."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -18,6 +18,6 @@ class Detector(nn.Module):
 
     def forward(self, points: Tensor) -> Tensor:
         features = torch.tanh(self.embed(points))
-        covariance = features.transpose(1, 2) @ features
-        spectrum = torch.linalg.eigvals(covariance)  # ONNX has no operator for eigenvalues
-        return self.score(spectrum.real)
+        likeness = torch.relu(features @ features.transpose(1, 2))
+        graph = likeness.to_sparse()  # ONNX Runtime computes no sparse tensors
+        return self.score(torch.bmm(graph, features).mean(1))

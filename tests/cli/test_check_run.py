@@ -62,7 +62,7 @@ class Scale(nn.Module):
 
 class Bent(nn.Module):
     def forward(self, x):
-        return torch.linalg.eigvals(x).real
+        return x.to_sparse() @ x
 """
 FULL = """\
 import resource, torch

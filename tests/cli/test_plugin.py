@@ -25,7 +25,7 @@ import torch
 
 class Bent(torch.nn.Module):
     def forward(self, x):
-        return torch.linalg.eigvals(x).real
+        return torch.bmm(x.to_sparse(), x)
 
 
 class Sound(torch.nn.Module):
@@ -74,10 +74,10 @@ def test_a_failure_is_the_findings_text_at_the_users_line(pytester: pytest.Pytes
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "error[[]FXP3001[]]: No ONNX lowering for 'aten.linalg_eigvals.default'.",
-            "*--> test_models.py:7:16",
-            "7 |         return torch.linalg.eigvals(x).real",
-            "  |                ^^^^^^^^^^^^^^^^^^^^^^^",
+            "error[[]FXP3001[]]: No ONNX lowering for 'aten.to_sparse.default'.",
+            "*--> test_models.py:7:26",
+            "7 |         return torch.bmm(x.to_sparse(), x)",
+            "  |                          ^^^^^^^^^^^^^",
             "  = help: *",
             "1 error",
             "Artifacts are kept in *",
@@ -202,12 +202,12 @@ inputs = { x = "2x3" }
 [[model]]
 name = "bent"
 source = "models.py:Bent"
-inputs = { x = "3x3" }
+inputs = { x = "2x3x3" }
 
 [[model]]
 name = "known"
 source = "models.py:Bent"
-inputs = { x = "3x3" }
+inputs = { x = "2x3x3" }
 expect = ["FXP3001"]
 """
 
@@ -220,7 +220,7 @@ def test_a_manifest_is_a_file_of_tests(pytester: pytest.Pytester) -> None:
     arguments = ("-p", "no:cacheprovider", "--fxport", "fxport.toml", "--fxport-sarif", "all.sarif", "-n", "2")
     result = pytester.runpytest_subprocess(*PLUGIN, *arguments)
     result.assert_outcomes(passed=2, failed=1, xfailed=1)
-    result.stdout.fnmatch_lines(["*error[[]FXP3001[]]*", "*models.py:7:16*"])
+    result.stdout.fnmatch_lines(["*error[[]FXP3001[]]*", "*models.py:7:26*"])
     assert {each["ruleId"] for each in results_of(pytester.path / "all.sarif")} >= {"FXP3001"}
 
 

@@ -95,7 +95,7 @@ def test_a_log_tells_where_the_time_and_the_bytes_are_and_what_became_what() -> 
     assert [part.bytes for part in log.parts] == sorted((part.bytes for part in log.parts), reverse=True)
 
 
-@pytest.mark.parametrize("name", ["if on a value", "eigenvalues", "size bounded by a table", "mutated input"])
+@pytest.mark.parametrize("name", ["if on a value", "sparse product", "size bounded by a table", "mutated input"])
 @pytest.mark.filterwarnings("ignore")  # PyTorch warns about what these models do, and the findings say it
 def test_the_same_run_gives_the_same_bytes(name: str) -> None:
     (case,) = [case for case in CASES if case.name == name]

@@ -23,7 +23,7 @@ def wrong_relu(op: Any, x: Any) -> Any:
 
 class Chosen(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        return torch.linalg.eigvals(x[:3, :3]).real
+        return x.to_sparse() @ x.T
 
 
 def test_a_sound_model_is_compared_at_two_sizes(tmp_path: Path) -> None:
