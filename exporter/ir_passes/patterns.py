@@ -37,6 +37,7 @@ def put_in_place(old: ir.Value, new: ir.Value) -> bool:
         name = old.name
         old.replace_all_uses_with(new, replace_graph_outputs=True)
         old.name, new.name = None, name
+        describe(new, old)  # the interface says what an output is; within a lowering it may not be known
         remark(new, old)
         return True
     old.replace_all_uses_with(new)

@@ -190,3 +190,15 @@ def test_sums_of_rows_are_products_where_they_are_asked_for() -> None:
     assert_same(run_session(session_of(program), program, inputs), RowSums()(*inputs), tol=(1e-6, 1e-6))
     dynamic = export(RowSums(), inputs, dynamic_shapes=({0: "n"}, {0: "m"}), options=Options(ir_passes=(SumRows(),)))
     assert operators(dynamic)["MatMul"] == 0
+
+
+class LowRank(nn.Module):
+    """An output that a lowering makes and that is transposed twice, as its own matrix."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.svd_lowrank(x, q=2)[2]
+
+
+def test_an_output_that_takes_the_place_of_another_has_its_shape() -> None:
+    (output,) = export(LowRank(), (torch.randn(5, 4),)).model.graph.outputs
+    assert list(output.shape or ()) == [4, 2]
