@@ -107,20 +107,18 @@ def open_session(
     threads: int = 0,
     *,
     optimize: bool = True,
-    reuse: bool = True,
 ) -> tuple[onnxruntime.InferenceSession, Choice]:
     """A session on the provider that was chosen, or on the CPU with the reason in the choice.
 
     The path, not the bytes, is given to ONNX Runtime: a model may exceed protobuf's 2 GB, and its external data is
     found beside it. `threads` of 0 leaves their number to ONNX Runtime; without `optimize` its graph optimizations are
-    off, and without `reuse` no node writes its result over what it read. Raises Failure.
+    off. Raises Failure.
     """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = SILENT
     options.intra_op_num_threads = threads
-    options.enable_mem_reuse = reuse
     if not optimize:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     for key, value in (settings or {}).items():
@@ -138,7 +136,7 @@ def open_session(
 
 
 def session_on(
-    asked: str, model: Path, settings: Mapping[str, str] | None = None, threads: int = 0, *, reuse: bool = True
+    asked: str, model: Path, settings: Mapping[str, str] | None = None, threads: int = 0
 ) -> tuple[onnxruntime.InferenceSession, Provider]:
     """A session on the provider of that name and on no other, and the provider that "auto" stands for.
 
@@ -147,7 +145,7 @@ def session_on(
     choice = choose(asked)
     session = None
     if choice.reason is None:
-        session, choice = open_session(model, choice, settings, threads, reuse=reuse)
+        session, choice = open_session(model, choice, settings, threads)
     if session is None or choice.reason is not None:
         raise ValueError(f"provider '{asked}' does not work here: {choice.reason}")
     return session, choice.provider
