@@ -12,10 +12,14 @@ aten = torch.ops.aten
 
 POSITIVE = v([[4, 1j, 0.5], [-1j, 3, 1 - 1j], [0.5, 1 + 1j, 5]])
 TRIANGLE = v([[2 + 1j, 0, 0], [1j, 1 - 1j, 0], [0.5, 1, -3j]])
+UPPER = v([[2 + 1j, 1, 0.5], [0, 1 - 1j, 1j], [0, 0, -3j]])
 SINGULAR = v([[1, 1j], [1j, -1]])
 PIVOTS = v([3, 2, 3], torch.int32)
 FACTOR = f(3, 3)
 REFLECTED, TAUS = f(4, 3), f(3)
+
+EIGEN = (aten.linalg_eig.default, aten.linalg_eigvals.default, aten._linalg_eigvals.default)
+"""Their order is clear for a triangle; tests/exporter/test_linalg_eig.py looks at other matrices, and at vectors."""
 
 CASES = (
     row(aten.linalg_inv_ex.default, SQUARE),
@@ -47,6 +51,8 @@ CASES = (
     *(row(aten._linalg_eigh.default, SQUARE, uplo, compute_v=False) for uplo in "LU"),
     row(aten._linalg_eigh.default, SQUARE, "L", results=1, dtypes=BOTH),
     row(aten._linalg_eigh.default, f(2, 0, 0), "L"),
+    *(row(op, UPPER, results=1, dtypes=BOTH) for op in EIGEN),
+    *(row(op, f(2, 3, 3), compare="shape", dynamic="b 3 3") for op in EIGEN),
     *(row(aten.linalg_qr.default, f(4, 3), mode, dtypes=BOTH) for mode in ("reduced", "complete", "r")),
     *(row(aten.linalg_qr.default, f(2, 3, 4), mode) for mode in ("reduced", "complete")),
     row(aten.geqrf.default, f(2, 4, 3), dtypes=BOTH),
