@@ -25,8 +25,8 @@ from exporter.capture.failures import PRESUMED, asks_for_values, first_line, rep
 from exporter.capture.fake import fake_weights
 from exporter.capture.faults import is_our_fault
 from exporter.capture.frames import helpers_kept
-from exporter.capture.guards import Guard, RefusalHidden, recorded_guards
 from exporter.capture.places import place_of_module
+from exporter.capture.questions.answers import Inquiry, RefusalHidden, answered
 from exporter.capture.sizes.conditions import ROUNDINGS
 from exporter.capture.sizes.dimensions import Comparison
 from exporter.capture.sizes.rehearsal import same_results
@@ -102,7 +102,7 @@ class Taken:
     log: Log
 
 
-Attempt = Callable[[Call, list[Guard], Log], ExportedProgram]
+Attempt = Callable[[Call, Log], ExportedProgram]
 
 
 def _taken(call: Call, paths: Sequence[str], options: Options, log: Log, attempt: Attempt) -> Taken:
@@ -111,8 +111,9 @@ def _taken(call: Call, paths: Sequence[str], options: Options, log: Log, attempt
     state = nothing_lost(call.model, told)
     texts: list[Place] = []
     asked: list[Asked] = []
-    with recorded_guards() as guards, assigned_tensors() as assigned, state as changed, fakes, frames, _quiet():
-        exported = attempt(replace(call, changed=changed, texts=texts, asked=asked), guards, log)
+    inquiry = Inquiry()
+    with answered(inquiry), assigned_tensors() as assigned, state as changed, fakes, frames, _quiet():
+        exported = attempt(replace(call, changed=changed, texts=texts, asked=asked, inquiry=inquiry), log)
     for path in sorted(set(assigned)):  # PyTorch names them in no order
         if not is_made_anew(call.model, path):
             told.report(rules.STATE_LOST, at=place_of_assignment(call.model, path), name=path)
@@ -122,7 +123,7 @@ def _taken(call: Call, paths: Sequence[str], options: Options, log: Log, attempt
         first = next(each for each in asked if name in each.names)
         told.report(rules.VALUES_SPECIALIZED, at=first.place, name=name)
     captured = program.from_exported(exported, paths, call.requests, call.model, options, told)
-    return Taken(captured, Comparison(captured, call.requests, guards), told)
+    return Taken(captured, Comparison(captured, call.requests, inquiry.guards), told)
 
 
 def _with_more_sizes(taken: Taken, call: Call, paths: Sequence[str], options: Options, log: Log) -> Taken:
@@ -142,7 +143,7 @@ def _with_more_sizes(taken: Taken, call: Call, paths: Sequence[str], options: Op
         tries.append(("strict", call, strict))
     for name, other, strategy in tries:
         try:
-            found = _taken(other, paths, options, log, lambda each, guards, _, run=strategy: functional(run(each)))
+            found = _taken(other, paths, options, log, lambda each, _, run=strategy: functional(run(each)))
         except Exception as error:  # the model may not run at that size; the first capture stands
             if is_our_fault(error):
                 raise
@@ -234,10 +235,10 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _first_success(call: Call, guards: list[Guard], log: Log, options: Options) -> ExportedProgram:
+def _first_success(call: Call, log: Log, options: Options) -> ExportedProgram:
     failures: list[tuple[str, Exception]] = []
     for name, strategy in _strategies(call, options, failures):
-        guards.clear()
+        call.inquiry.guards.clear()
         try:
             exported = functional(require_seen_through(strategy(call)))
         except Exception as error:  # whatever a capture raises becomes a finding below
@@ -250,7 +251,7 @@ def _first_success(call: Call, guards: list[Guard], log: Log, options: Options) 
             for failed, error in failures:
                 place = place_of_exception(error)
                 log.report(rules.CAPTURE_FELL_BACK, at=place, strategy=name, failed=failed, error=first_line(error))
-            for place, error in call.presumed.answers.items():
+            for place, error in call.inquiry.presumed.answers.items():
                 told: Mapping[str, Any] = {"detail": PRESUMED, "error": first_line(error)}
                 log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **told)
             for error in call.overcome:

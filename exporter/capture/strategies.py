@@ -16,8 +16,8 @@ from diagnostics import Place
 from exporter.capture.arguments.padded import padded_calls
 from exporter.capture.arguments.structures import declared_results
 from exporter.capture.faults import is_our_fault
-from exporter.capture.guards import refusals_kept
-from exporter.capture.presence import Presumed, sizes_presumed
+from exporter.capture.questions.answers import Inquiry, refusals_kept
+from exporter.capture.questions.presence import Scope, some_presumed
 from exporter.capture.rewriting.loops import keeping_loops
 from exporter.capture.sizes.equalities import equalities_tried
 from exporter.capture.sizes.shapes import Request
@@ -56,8 +56,8 @@ class Call:
     """Gets what a capture would have failed by, had its branches and loops not been kept."""
     asked: list[Asked] = field(default_factory=list)
     """Gets the lines that asked for values of the example, where these are known."""
-    presumed: Presumed = field(default_factory=Presumed)
-    """Where `forward` asked whether there is any data, and the capture holds for some only."""
+    inquiry: Inquiry = field(default_factory=Inquiry)
+    """Gets what the capture asks about sizes, and how that was answered."""
 
 
 Strategy = Callable[[Call], ExportedProgram]
@@ -112,7 +112,7 @@ def _traced_whole(call: Call) -> Iterator[AbstractContextManager[object]]:
 def _traced_below(call: Call) -> Iterator[AbstractContextManager[object]]:
     """The same for a trace below autograd."""
     yield forward_mode_by_reverse()
-    yield refusals_kept()
+    yield refusals_kept(call.inquiry)
     yield from _traced(call)
 
 
@@ -133,21 +133,21 @@ def non_strict(call: Call) -> ExportedProgram:
 
 def _with_ways_kept(call: Call) -> ExportedProgram:
     """With every branch on data as a cond; if that cannot be, with those that ask for any data taken for some."""
-    attempt = partial(_exported, call)
+    attempt, presumed = partial(_exported, call), call.inquiry.presumed
     try:
-        with sizes_presumed(call.presumed, everywhere=False):
+        with some_presumed(presumed, Scope.KEPT):
             return keeping_loops(attempt, call.overcome)
     except Exception as error:
-        if not call.presumed.open or is_our_fault(error):
+        if not presumed.open or is_our_fault(error):
             raise
-        call.presumed.refusal = error
-    with sizes_presumed(call.presumed, everywhere=True):
+        presumed.refusal = error
+    with some_presumed(presumed, Scope.EVERYWHERE):
         return keeping_loops(attempt, call.overcome)
 
 
 def _exported(call: Call) -> ExportedProgram:
-    call.presumed.answers.clear()
-    with refusals_kept():
+    call.inquiry.presumed.answers.clear()
+    with refusals_kept(call.inquiry):
         return torch.export.export(
             call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=False
         )

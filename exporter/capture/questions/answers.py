@@ -1,0 +1,124 @@
+"""Every question of a capture about a size: one stand-in for PyTorch's, and a table of who is asked in which order.
+
+PyTorch asks `ShapeEnv.evaluate_expr` wherever Python wants the number or the truth of something symbolic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+
+from exporter.capture.questions.askers import is_a_kept_branch, is_pythons, is_users, place_of_asker
+from exporter.capture.questions.guards import Guard, guard_of, guards_noted
+from exporter.capture.questions.presence import Presumed, Scope, answer_of_some
+
+
+class RefusalHidden(Exception):
+    """A `try` in `forward` caught PyTorch's refusal to tell a value; its cause is that."""
+
+
+@dataclass
+class Inquiry:
+    """What the questions of one capture have come to."""
+
+    guards: list[Guard] = field(default_factory=list)
+    """What the captured graph relies on."""
+    presumed: Presumed = field(default_factory=Presumed)
+    """Where it was asked whether there is any data, and the capture holds for some only."""
+    refused: list[GuardOnDataDependentSymNode] = field(default_factory=list)
+    """What the user's own lines asked and nobody could answer."""
+
+
+@dataclass(slots=True)
+class Question:
+    """A size, or a condition on sizes, that Python asks for."""
+
+    env: ShapeEnv
+    asked: Any
+    """The expression. Any: sympy has no types."""
+    pytorch: Callable[[], Any]
+    """PyTorch's own answer."""
+    refusal: GuardOnDataDependentSymNode | None = None
+    """Why PyTorch has none, once it was asked."""
+
+
+NOT_MINE = object()
+"""What an answer gives that leaves the question to those after it."""
+
+Answer = Callable[[Question, Inquiry], Any]
+
+
+def known_to_pytorch(question: Question, inquiry: Inquiry) -> Any:
+    """What follows from the ranges of sizes, or holds for the example and becomes a guard. Not what depends on data."""
+    try:
+        answer = question.pytorch()
+    except GuardOnDataDependentSymNode as refusal:
+        question.refusal = refusal
+        return NOT_MINE
+    if (guard := guard_of(question.env, question.asked, answer)) is not None:
+        inquiry.guards.append(guard)
+    return answer
+
+
+def true_of_some(question: Question, inquiry: Inquiry) -> Any:
+    """What holds for every size from 1 on, where some data is presumed. Not what PyTorch or an operator asks."""
+    presumed, refusal = inquiry.presumed, question.refusal
+    if presumed.scope is Scope.NOWHERE or refusal is None or not is_pythons():
+        return NOT_MINE
+    answer = answer_of_some(question.env, question.asked)
+    if answer is None:
+        return NOT_MINE
+    if presumed.scope is Scope.KEPT and not is_a_kept_branch():
+        presumed.open = True
+        return NOT_MINE
+    presumed.answers.setdefault(place_of_asker(), refusal.__context__ or presumed.refusal or refusal)
+    return answer
+
+
+def nobody(question: Question, inquiry: Inquiry) -> Any:
+    """Never an answer. Notes that a line of the user's is refused one, which a `try` around it would hide."""
+    if question.refusal is not None and is_users():
+        inquiry.refused.append(question.refusal)
+    return NOT_MINE
+
+
+ANSWERS: tuple[Answer, ...] = (
+    known_to_pytorch,  # first: what is certain needs no presumption
+    true_of_some,
+    nobody,  # last: only what all others have left open is refused
+)
+"""Each is asked where those before it have no answer; where none has, PyTorch's refusal is raised."""
+
+
+@contextmanager
+def answered(inquiry: Inquiry) -> Iterator[None]:
+    """Meanwhile the table answers whatever PyTorch asks about sizes, and the inquiry gets what comes of it."""
+    evaluate = ShapeEnv.evaluate_expr
+
+    def evaluate_expr(self: ShapeEnv, orig_expr: Any, *args: Any, **options: Any) -> Any:
+        question = Question(self, orig_expr, lambda: evaluate(self, orig_expr, *args, **options))
+        for answer in ANSWERS:
+            if (given := answer(question, inquiry)) is not NOT_MINE:
+                return given
+        assert question.refusal is not None  # PyTorch answers, or says why not
+        raise question.refusal
+
+    with guards_noted(inquiry.guards), mock.patch.object(ShapeEnv, "evaluate_expr", evaluate_expr):
+        yield
+
+
+@contextmanager
+def refusals_kept(inquiry: Inquiry) -> Iterator[None]:
+    """Raises at the end what a `try` of the user's has hidden meanwhile: a value was asked for which is not known.
+
+    The graph would have only the way that the `except` goes on.
+    """
+    inquiry.refused.clear()
+    yield
+    if inquiry.refused:
+        raise RefusalHidden(str(inquiry.refused[0])) from inquiry.refused[0]

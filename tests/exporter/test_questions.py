@@ -1,0 +1,96 @@
+"""Who answers what a capture asks about sizes: the table's order, and what each of its rows leaves to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sympy
+import torch
+from torch import Tensor, nn
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+
+from diagnostics import Log
+from exporter.capture.inference import capture
+from exporter.capture.questions import answers
+from exporter.capture.questions.answers import ANSWERS, NOT_MINE, Inquiry, Question, answered
+from exporter.options import Options
+
+
+def test_the_order() -> None:
+    assert [row.__name__ for row in ANSWERS] == ["known_to_pytorch", "true_of_some", "nobody"]
+
+
+def test_one_stand_in() -> None:
+    """Nothing else of fxport stands in the place of PyTorch's function, where two would depend on who came first."""
+    room = Path(answers.__file__).parents[3]
+    replacing = {
+        path.name
+        for path in room.glob("*/**/*.py")
+        if '"evaluate_expr"' in path.read_text() and "tests" not in path.parts
+    }
+    assert replacing == {"answers.py"}
+
+
+def row(answer: object, asked: list[str], name: str) -> Callable[[Question, Inquiry], Any]:
+    def given(question: Question, inquiry: Inquiry) -> Any:
+        asked.append(name)
+        question.refusal = GuardOnDataDependentSymNode(sympy.Symbol("u0"), name)
+        return answer
+
+    return given
+
+
+def test_the_first_that_knows_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    rows = (row(NOT_MINE, asked, "first"), row(7, asked, "second"), row(8, asked, "third"))
+    monkeypatch.setattr(answers, "ANSWERS", rows)
+    with answered(Inquiry()):
+        assert ShapeEnv().evaluate_expr(sympy.Symbol("s0")) == 7
+    assert asked == ["first", "second"]
+
+
+def test_what_nobody_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(answers, "ANSWERS", (row(NOT_MINE, asked, "first"), row(NOT_MINE, asked, "second")))
+    with answered(Inquiry()), pytest.raises(GuardOnDataDependentSymNode, match="second"):
+        ShapeEnv().evaluate_expr(sympy.Symbol("s0"))
+
+
+class Asks(nn.Module):
+    """Each question is another row's: a size that is dynamic, whether there is any data, and no question at all."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x[x[:, 0] > 0].repeat(1, 4)
+        if x.shape[0] > 2:
+            x = x * 2
+        count = 0
+        for part in (rows,):
+            count += part.shape[0]
+        if count > 0:
+            rows = rows.reshape(count, -1, 4)
+        return rows.sum() + x
+
+
+def test_each_row_has_its_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, set[str]] = {}
+
+    def noting(answer: Callable[[Question, Inquiry], Any]) -> Callable[[Question, Inquiry], Any]:
+        def run(question: Question, inquiry: Inquiry) -> Any:
+            result = answer(question, inquiry)
+            if result is not NOT_MINE:
+                kinds = {str(symbol)[0] for symbol in question.asked.free_symbols}
+                given.setdefault(answer.__name__, set()).update(kinds)
+            return result
+
+        return run
+
+    monkeypatch.setattr(answers, "ANSWERS", tuple(map(noting, ANSWERS)))
+    log = Log()
+    x = torch.tensor([[1.0, -1], [2, 3], [-1, 4]])
+    capture(Asks(), (x,), None, {"x": {0: "n"}}, Options(), log)
+    assert given["true_of_some"] == {"u"}  # sizes of data only
+    assert "s" in given["known_to_pytorch"]
+    assert "nobody" not in given
