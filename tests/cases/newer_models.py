@@ -91,6 +91,8 @@ def with_backbone(model: str, config: str, backbone: str, inner: Mapping[str, An
 CASES = (
     row("MetaClip2Model", "MetaClip2Config", captioned, **PAIR),
     row("Tipsv2Model", "Tipsv2Config", captioned, **PAIR),
+    row("Aimv2Model", "Aimv2Config", captioned, **PAIR),
+    image("Aimv2VisionConfig", "Aimv2VisionModel", SIZED, **PATCHES, is_native=True),
     image("MLCDVisionConfig", "MLCDVisionModel", **PATCHES),
     image("PixioConfig", "PixioModel", **PATCHES),
     image("RadioConfig", "RadioModel", **PATCHES),

@@ -51,6 +51,21 @@ def test_text_model_that_attends_to_both_sides_if_nothing_is_padded() -> None:
         mask[1, :2] = 0
 
 
+def test_layers_that_are_not_causal_under_a_causal_mask() -> None:
+    torch.manual_seed(0)
+    config = transformers.Aimv2TextConfig(**SMALL, max_position_embeddings=16, eos_token_id=2)
+    model = transformers.Aimv2TextModel(config).eval()
+    args = (torch.arange(8).reshape(2, 4), torch.ones(2, 4, dtype=torch.int64))
+    program = export(model, args, dynamic_shapes=(SIZES, SIZES))
+    session = session_of(program)
+    ids, mask = torch.randint(0, 50, (3, 6)), torch.ones(3, 6, dtype=torch.int64)
+    for _ in range(2):
+        with torch.no_grad():
+            expected = model(ids, mask).last_hidden_state
+        assert_same(run_session(session, program, (ids, mask))[:1], (expected,))
+        mask[1, 4:] = 0
+
+
 def test_encoder_without_padding() -> None:
     model = transformers.BertModel(transformers.BertConfig(**SMALL), add_pooling_layer=False).eval()
     program = export(model, (torch.arange(8).reshape(2, 4),), dynamic_shapes=(SIZES,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -15,10 +15,15 @@ from torch import Tensor
 from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.utils.weak import WeakIdKeyDictionary
 
 MODULE = "transformers.masking_utils"
+MODELS = "transformers.modeling_utils"
 KIND = "sdpa"
 """The kind of attention for which no mask may be made; others always get one."""
+
+Lenient = MutableMapping[Tensor, Tensor]
+"""By a mask that layers get, the one that holds for those that are not causal."""
 
 
 @contextmanager
@@ -31,14 +36,17 @@ def masks_left_out() -> Iterator[None]:
     if "transformers" not in sys.modules:
         yield
         return
-    module = importlib.import_module(MODULE)
+    module, models = importlib.import_module(MODULE), importlib.import_module(MODELS)
     originals = {name: getattr(module, name) for name in RULES if hasattr(module, name)}
-    known = module.ALL_MASK_ATTENTION_FUNCTIONS._global_mapping
-    fused = {KIND: partial(_fused, known[KIND])} if KIND in known else {}
+    makers, uses = module.ALL_MASK_ATTENTION_FUNCTIONS._global_mapping, models.AttentionInterface._global_mapping
+    lenient: Lenient = WeakIdKeyDictionary()
     try:
         for name, original in originals.items():
             setattr(module, name, partial(RULES[name], original))
-        with mock.patch.dict(known, fused):
+        with (
+            mock.patch.dict(makers, {KIND: partial(_made, makers[KIND], lenient)}),
+            mock.patch.dict(uses, {KIND: partial(_used, uses[KIND], lenient)}),
+        ):
             yield
     finally:
         for name, original in originals.items():
@@ -61,20 +69,41 @@ def _causal(
     return original(padding_mask, q_length, kv_length, q_offset, kv_offset, local_attention_size)
 
 
-def _fused(original: Callable[..., Tensor | None], *args: Any, **given: Any) -> Tensor | None:
-    """The mask of `scaled_dot_product_attention` in a text model that attends to both sides.
+def _made(original: Callable[..., Tensor | None], lenient: Lenient, *args: Any, **given: Any) -> Tensor | None:
+    """The causal mask of padded texts for `scaled_dot_product_attention`, and the one of layers that are not causal.
 
-    A plain run makes a causal one where a text is padded, and none where no text is, which hides nothing: this is the
-    one or the other, as the padding is.
+    A plain run makes it where a text is padded, and none where no text is: what comes later is then hidden by the
+    layers alone, and by none that attends to both sides. For these it is the one or the other, as the padding is.
     """
     mask, padding = original(*args, **given), given.get("attention_mask")
-    both = getattr(given.get("config"), "use_bidirectional_attention", False)
-    if args or mask is None or padding is None or not both:
+    if args or mask is None or padding is None or torch.compiler.is_dynamo_compiling():
         return mask
-    if given.get("local_size") is not None or not given.get("allow_is_causal_skip", True):
+    queries, keys, near = given["q_length"], given["kv_length"], given.get("local_size")
+    if not given.get("allow_is_causal_skip", True) or not statically_known_true(padding.shape[-1] == keys):
         return mask
-    queries, keys = (torch.scalar_tensor(given[name], dtype=torch.int64) for name in ("q_length", "kv_length"))
-    return mask | (padding.all() & (queries == keys))
+    asked, held = (torch.scalar_tensor(size, dtype=torch.int64) for size in (queries, keys))
+    needless = padding.all() & ((asked == held) | (asked == 1))
+    lenient[mask] = mask | (needless if near is None else needless & (held < near))
+    return mask
+
+
+def _used(
+    original: Callable[..., Any],
+    lenient: Lenient,
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *args: Any,
+    is_causal: bool | None = None,
+    **given: Any,
+) -> Any:
+    """The attention of one layer, which itself says whether it is causal, if its caller does not."""
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    if attention_mask is not None and causal is False and not torch.compiler.is_dynamo_compiling():
+        attention_mask = lenient.get(attention_mask, attention_mask)
+    return original(module, query, key, value, attention_mask, *args, is_causal=is_causal, **given)
 
 
 def _bidirectional(
