@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,10 @@ from tests.conftest import LONG, QUIET
 from tests.running import assert_same, run_session, session_of
 
 Tree = tuple[Any, ...]
-DEPTH, PROGRAMS, MANY = 3, 30, 1000
+DEPTH, PROGRAMS = 3, 30
+PARTS, OF_A_PART = 10, 100
+"""Of a long run: 1,000 programs, in parts that each keep within the time limit of a test."""
+
 ROUNDING = 1e-4  # more than that is no rounding of values near 1
 
 POINTWISE: dict[str, Callable[[Any, Tensor], Tensor]] = {
@@ -182,9 +186,13 @@ def inputs() -> list[tuple[Tensor]]:
     return [(torch.randn(n, 4, generator=generator) + shift,) for n, shift in ((3, 0.5), (5, -0.5), (2, 0.0))]
 
 
-@settings(max_examples=MANY if settings().max_examples == LONG else PROGRAMS, suppress_health_check=QUIET)
-@given(trees(DEPTH).map(possible))
-def test_programs(tree: Tree) -> None:
+PARTS_AND_PROGRAMS = (PARTS, OF_A_PART) if settings().max_examples == LONG else (1, PROGRAMS)
+
+
+@pytest.mark.parametrize("part", range(PARTS_AND_PROGRAMS[0]))
+@settings(max_examples=PARTS_AND_PROGRAMS[1], suppress_health_check=QUIET)
+@given(tree=trees(DEPTH).map(possible))
+def test_programs(part: int, tree: Tree) -> None:
     model, cases = Program(tree).eval(), inputs()
     program = export(model, (cases[0][0].clone(),), dynamic_shapes=({0: "n"},))
     session, names = session_of(program), [str(value.name) for value in program.model.graph.outputs]
