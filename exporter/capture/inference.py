@@ -77,7 +77,7 @@ def capture(
     args, named = as_padded((args, named))
     axes = axes_of(module, args, named, dynamic_shapes, options.input_names)
     requests = requests_of(arguments, axes)
-    call = Call(module, *distinct((args, named)), requests, relaxed(arguments, axes))
+    call = Call(module, *distinct((args, named), module), requests, relaxed(arguments, axes))
     paths = [leaf.path for leaf in leaves_of(arguments)]
     taken = _taken(call, paths, options, log, partial(_first_success, options=options))
     if taken.compared.lost and options.strategy is None and not options.allow_specialization:
@@ -202,13 +202,17 @@ def _is_wrapped(module: torch.nn.Module) -> bool:
     return wrapped_by(module) is not None or is_replicated(type(module))
 
 
-def distinct(call: tuple[Any, Any]) -> tuple[Any, Any]:
-    """The call with a copy for every tensor that is passed a second time: PyTorch would take the two for one input."""
-    seen: set[int] = set()
+def distinct(call: tuple[Any, Any], module: torch.nn.Module) -> tuple[Any, Any]:
+    """The call with a copy for every tensor that is passed a second time, or is one of the module's own.
+
+    PyTorch would take the two for one input, and the weight for what is fed. One with a history of gradients is copied
+    without it: PyTorch warns of those.
+    """
+    seen = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
 
     def once(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) in seen:
-            return tensor.clone()
+        if id(tensor) in seen or not tensor.is_leaf:
+            return tensor.detach().clone().requires_grad_(tensor.requires_grad)
         seen.add(id(tensor))
         return tensor
 

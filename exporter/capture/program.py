@@ -15,7 +15,7 @@ from torch.export.graph_signature import OutputKind as ExportedOutputKind
 from torch.utils import _pytree as pytree
 
 from diagnostics import Log, rules
-from exporter.capture.arguments.inputs import path_name
+from exporter.capture.arguments.inputs import arguments_of, path_name
 from exporter.capture.arguments.nesting import Structure, of_arguments, of_results, structure_of
 from exporter.capture.places import place_of_module
 from exporter.capture.sizes.shapes import Request
@@ -78,7 +78,7 @@ def from_exported(
     wanted = {(request.input, request.axis): request.name for request in requests if request.name}
     replaced = _unified(program, wanted)
     names, ranges = _dim_names(program, wanted), _ranges(exported, replaced)
-    structure = structure_of(_arguments(exported, fed), _results(exported, outputs))
+    structure = structure_of(_arguments(exported, fed, model), _results(exported, outputs))
     return replace(program, dim_names=names, ranges=ranges, structure=structure)
 
 
@@ -89,12 +89,14 @@ def _take_names(gm: torch.fx.GraphModule) -> None:
         _take_names(body)
 
 
-def _arguments(exported: ExportedProgram, fed: Sequence[tuple[str | None, Any]]) -> Structure | None:
+def _arguments(exported: ExportedProgram, fed: Sequence[tuple[str | None, Any]], model: Any) -> Structure | None:
     """How the arguments nest; None where the program does not say it."""
     spec = exported.call_spec.in_spec
     if spec is None or spec.num_leaves != len(fed):
         return None
     args, kwargs = _skeleton(spec)
+    if isinstance(model, torch.nn.Module):
+        return of_arguments(arguments_of(model, args, kwargs), fed)
     names = _parameter_names(exported, len(args))
     return of_arguments({**dict(zip(names, args, strict=True)), **kwargs}, fed)
 

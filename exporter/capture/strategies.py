@@ -77,7 +77,8 @@ def frozen(module: torch.nn.Module) -> Iterator[None]:
             yield
     finally:
         for parameter in trainable:
-            parameter.requires_grad_(True)
+            with torch.inference_mode(parameter.is_inference()):  # where it was made is where PyTorch lets it be set
+                parameter.requires_grad_(True)
 
 
 def _traced(call: Call) -> Iterator[AbstractContextManager[object]]:

@@ -115,6 +115,35 @@ def test_what_the_model_asks_of_its_sizes_is_in_it() -> None:
     assert program.model.metadata_props["fxport.conditions"] == '["n: a multiple of 3"]'
 
 
+def test_bounds_that_were_asked_for_are_in_the_model() -> None:
+    """PyTorch answers questions about a size from them, so another size would take another path in silence."""
+
+    class Short(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if x.shape[0] <= 10 else x
+
+    shapes = ({0: Dim("n", min=2, max=10), 1: Dim("m", max=5)},)
+    program = export(Short(), (torch.randn(4, 3),), dynamic_shapes=shapes)
+    assert program.model.metadata_props["fxport.conditions"] == '["n: at least 2 and at most 10", "m: at most 5"]'
+    assert not program.log.findings
+
+
+class Weighted(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(3))
+
+    def forward(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return x * other + self.weight
+
+
+def test_a_weight_that_is_fed_is_an_input_and_a_weight() -> None:
+    model = Weighted()
+    program = export(model, (torch.ones(3, requires_grad=True) * 2, model.weight))
+    case = (torch.randn(3), torch.randn(3))
+    assert_same(run_session(session_of(program), program, case), [model(*case)])
+
+
 def test_an_example_of_size_one_may_be_dynamic() -> None:
     one = (torch.randn(1, 4), torch.randn(1, 4))
     program = export(Pair(), one, dynamic_shapes=({0: "batch"}, {0: "batch"}))

@@ -132,3 +132,16 @@ def test_other_arguments_are_refused(nested: Any, change: dict[str, Any], text: 
 def test_models_of_others_have_none() -> None:
     with pytest.raises(NoStructure, match=r"fxport\.structure"):
         restored({}, {})
+
+
+class Starred(nn.Module):
+    def forward(self, x: Tensor, *rest: Tensor, **named: Tensor) -> Tensor:
+        return x + sum(rest) * named["scale"]
+
+
+def test_arguments_that_forward_collects() -> None:
+    session = session_of(export(Starred(), (X, X + 1, X * 2), {"scale": X}))
+    given = {"x": X, "rest": (X + 1, X * 2), "scale": X}
+    fed = flattened(arrays(given), session.get_modelmeta().custom_metadata_map)
+    assert list(fed) == ["x", "rest.0", "rest.1", "scale"]
+    np.testing.assert_allclose(np.asarray(session.run(None, fed)[0]), Starred()(X, X + 1, X * 2, scale=X))

@@ -56,6 +56,8 @@ class Comparison:
                 self._derived(request, size)
             elif self.owner[size] is not request:
                 self._tied(request, self.owner[size])
+        for symbol, request in self.owner.items():
+            self._bounded(symbol, request)
         allowed = {symbol: self._narrowed(symbol, request) for symbol, request in self.owner.items()}
         self._related(allowed)
 
@@ -79,6 +81,17 @@ class Comparison:
         facts = {"dim": request.label, "input": request.input, "value": value}
         place = guard.place if guard is not None else None
         self.said.append(Said(rules.DIMENSION_SPECIALIZED, [request], place, facts, guard))
+
+    def _bounded(self, symbol: Symbol, request: Request) -> None:
+        """Keeps the bounds that were asked for: PyTorch answers from them without a guard, so the graph needs them."""
+        low, high = request.bounds
+        tests = {
+            f"at least {low}": low > 1 and sympy.Ge(symbol, low),
+            f"at most {high}": high is not None and sympy.Le(symbol, high),
+        }
+        asked = {words: test for words, test in tests.items() if test is not False}
+        if asked:
+            self.conditions.append(Condition(f"{request.label}: {' and '.join(asked)}", tuple(asked.values())))
 
     def _narrowed(self, symbol: Symbol, request: Request) -> list[int]:
         """Says which of the requested sizes the model can no longer have; returns the others, as far as tried."""

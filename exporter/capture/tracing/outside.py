@@ -25,8 +25,14 @@ from exporter.capture.forward import forward_by
 from exporter.capture.places import place_of_function, place_of_module
 from exporter.capture.tracing.assignments import place_of_assignment
 from exporter.capture.tracing.environment import environment_watched
+from exporter.capture.tracing.given_back import attributes_given_back
+from exporter.capture.tracing.process import process_given_back
 
 SCALARS = (bool, int, float, str, type(None))
+UNWATCHED = frozenset(vars(torch.nn.Module()))
+"""Attributes of every module: weights and layers, and how it is called."""
+MOST_WATCHED = 256
+"""Entries of a list or a dict; a longer one is a table, such as a vocabulary."""
 SOURCES: Mapping[str, Callable[[], object]] = {
     "random": random.getstate,
     "numpy.random": lambda: repr(sys.modules["numpy"].random.get_state()) if "numpy" in sys.modules else None,
@@ -49,20 +55,22 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[list[str]]:
     layers = {path: (module, dict(module._modules)) for path, module in model.named_modules()}
     made: list[str] = []
     changed: list[str] = []
-    try:
-        with environment_watched() as reads:
-            yield changed
-    finally:
-        made += _restored_layers(layers)
-        changed += _restored_scalars(scalars)
+    drawn: list[str] = []
+    with process_given_back(), attributes_given_back(model):
+        try:
+            with environment_watched() as reads:
+                yield changed
+        finally:
+            made += _restored_layers(layers)
+            changed += _restored_scalars(scalars)
+            drawn += (name for name, state in states.items() if SOURCES[name]() != state)
     for name in made:
         log.report(rules.LAYER_MADE, at=place_of_assignment(model, name), name=name)
     for name in dict.fromkeys(changed):
         if name not in made and name in scalars:
             log.report(rules.PYTHON_STATE_BAKED, at=scalars[name].place(), name=name, value=scalars[name].value)
-    for name, state in states.items():
-        if SOURCES[name]() != state:
-            log.report(rules.PYTHON_RANDOM_BAKED, at=_place_of_draw(model, DRAWS[name]), name=name)
+    for name in drawn:
+        log.report(rules.PYTHON_RANDOM_BAKED, at=_place_of_draw(model, DRAWS[name]), name=name)
     for (name, _, _), place in reads.items():
         log.report(rules.ENVIRONMENT_BAKED, at=place, name=name)
 
@@ -79,7 +87,7 @@ def attributes_watched(model: torch.nn.Module, changed: list[str]) -> AbstractCo
         changed.extend(name for name, scalar in before.items() if scalar.has_changed)
         for scalar in before.values():
             if not isinstance(scalar.now, (*SCALARS, torch.Tensor)):
-                scalar.kept[scalar.key] = scalar.value
+                scalar.put_back()
         return result
 
     return forward_by(model, way)
@@ -89,8 +97,8 @@ def attributes_watched(model: torch.nn.Module, changed: list[str]) -> AbstractCo
 class Scalar:
     """A number or a string that `forward` can change: where it is kept under which key, and its value."""
 
-    kept: dict[str, Any]
-    key: str
+    kept: Any
+    key: Any
     value: Any
     place: Callable[[], Place | None]
 
@@ -101,17 +109,26 @@ class Scalar:
 
     @property
     def now(self) -> Any:
+        if isinstance(self.kept, list):
+            return self.kept[self.key] if self.key < len(self.kept) else ...
         return self.kept.get(self.key, ...)
+
+    def put_back(self) -> None:
+        """Sets it again; a list that has become shorter is given back as a whole."""
+        if isinstance(self.kept, dict) or self.key < len(self.kept):
+            self.kept[self.key] = self.value
 
 
 def _scalars(model: torch.nn.Module) -> dict[str, Scalar]:
-    """By names: "layer.count" for an attribute, the bare name for a global of a module with a `forward`."""
+    """By names: "layer.count" for an attribute, "layer.counts[0]" for what is in one, the bare name for a global of a
+    module with a `forward`.
+    """
     found: dict[str, Scalar] = {}
     for path, module in model.named_modules():
         for key, value in vars(module).items():
-            if type(value) in SCALARS and key != "training":
+            if key not in UNWATCHED:
                 name = f"{path}.{key}" if path else key
-                found[name] = Scalar(vars(module), key, value, partial(place_of_assignment, model, name))
+                found.update(_within(vars(module), key, value, name, partial(place_of_assignment, model, name)))
     for function in _functions(model):
         kept = function.__globals__
         for key in function.__code__.co_names:
@@ -120,10 +137,22 @@ def _scalars(model: torch.nn.Module) -> dict[str, Scalar]:
     return found
 
 
+def _within(
+    kept: Any, key: Any, value: Any, name: str, place: Callable[[], Place | None]
+) -> Iterator[tuple[str, Scalar]]:
+    """A number or a string, or those in a list or a dict, by their names."""
+    if type(value) in SCALARS:
+        yield name, Scalar(kept, key, value, place)
+    elif type(value) in (list, dict) and len(value) <= MOST_WATCHED:
+        for inner, each in value.items() if isinstance(value, dict) else enumerate(value):
+            if type(each) in SCALARS:
+                yield f"{name}[{inner!r}]", Scalar(value, inner, each, place)
+
+
 def _restored_scalars(before: Mapping[str, Scalar]) -> Iterator[str]:
     for name, scalar in before.items():
         if scalar.has_changed:
-            scalar.kept[scalar.key] = scalar.value
+            scalar.put_back()
             yield name
 
 

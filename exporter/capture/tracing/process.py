@@ -1,0 +1,27 @@
+"""What a `forward` may change of the whole process: as it was after a capture, also after one that fails."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def process_given_back() -> Iterator[None]:
+    """Puts back the states of the random generators, the default dtype, and whether gradients are recorded."""
+    drawn, dtype, recorded = random.getstate(), torch.get_default_dtype(), torch.is_grad_enabled()
+    numpy = sys.modules.get("numpy")
+    state = numpy.random.get_state() if numpy is not None else None
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(drawn)
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(recorded)
+        if numpy is not None:
+            numpy.random.set_state(state)
