@@ -34,6 +34,7 @@ FILES = (
     "exporter/test_found_places.py",
     "exporter/test_presence.py",
     "exporter/test_questions.py",
+    "exporter/test_selected.py",
     "exporter/test_control_flow.py",
     "exporter/test_regions.py",
     "exporter/test_repeated_regions.py",

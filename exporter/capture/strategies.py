@@ -34,6 +34,7 @@ from exporter.capture.tracing.packed import packed_sequences_kept
 from exporter.capture.tracing.regions import regions_noted
 from exporter.capture.tracing.scans import associative_scans_kept, numbers_in_turns
 from exporter.capture.tracing.shared_reads import shared_reads_allowed
+from exporter.capture.tracing.sized_calls import normalized_sizes_unchecked
 from exporter.capture.tracing.symbolic_calls import CallsKept, arithmetic_kept
 from exporter.capture.tracing.texts import texts_noted
 from exporter.capture.tracing.whole_ops import whole_ops
@@ -101,6 +102,7 @@ def _traced(call: Call) -> Iterator[AbstractContextManager[object]]:
 def _traced_whole(call: Call) -> Iterator[AbstractContextManager[object]]:
     """The same for a trace above autograd, which sees the ops that a user writes as they are."""
     yield whole_ops()
+    yield normalized_sizes_unchecked()
     yield associative_scans_kept()
     yield numbers_in_turns()
     yield needless_conversions_skipped()

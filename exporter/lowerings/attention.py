@@ -18,6 +18,7 @@ from exporter.lower.builder import Op, Scalar, Value
 from exporter.lower.dtypes import float_range
 from exporter.lower.registry import Lowering, lowering
 from exporter.lower.symbols import Size, is_symbolic
+from exporter.lowerings.reduce import may_be_empty
 
 aten = torch.ops.aten
 
@@ -108,7 +109,7 @@ def _can_be_whole(op: Op, it: Attention) -> bool:
     operands = (it.query, it.key, it.value)
     if op.opset < WHOLE_FROM or it.query.dtype not in WHOLE_DTYPES or it.dropout or is_symbolic(it.scale):
         return False
-    if any(op.rank(operand) != 4 or 0 in op.sizes(operand) for operand in operands):
+    if any(op.rank(operand) != 4 or any(map(may_be_empty, op.sizes(operand))) for operand in operands):
         return False
     batches, heads = ([op.sizes(operand)[axis] for operand in operands] for axis in (0, 1))
     if batches[1:] != batches[:1] * 2 or heads[1] != heads[2] or (heads[0] != heads[1] and not it.grouped):

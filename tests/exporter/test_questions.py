@@ -20,7 +20,7 @@ from exporter.options import Options
 
 
 def test_the_order() -> None:
-    assert [row.__name__ for row in ANSWERS] == ["known_to_pytorch", "true_of_some", "nobody"]
+    assert [row.__name__ for row in ANSWERS] == ["known_to_pytorch", "known_to_shapes", "true_of_some", "nobody"]
 
 
 def test_one_stand_in() -> None:

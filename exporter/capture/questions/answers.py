@@ -13,7 +13,7 @@ from unittest import mock
 
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
-from exporter.capture.questions.askers import is_a_kept_branch, is_pythons, is_users, place_of_asker
+from exporter.capture.questions.askers import is_a_kept_branch, is_about_shapes, is_pythons, is_users, place_of_asker
 from exporter.capture.questions.guards import Guard, guard_of, guards_noted
 from exporter.capture.questions.presence import Presumed, Scope, answer_of_some
 
@@ -65,6 +65,17 @@ def known_to_pytorch(question: Question, inquiry: Inquiry) -> Any:
     return answer
 
 
+def known_to_shapes(question: Question, inquiry: Inquiry) -> Any:
+    """What holds for every size from 1 on, where only a shape hangs on it: `x[mask].logsumexp(1)`, and no user's line.
+
+    The graph has the op itself; what it is for no element at all, is its lowering's.
+    """
+    if question.refusal is None or not is_about_shapes():
+        return NOT_MINE
+    answer = answer_of_some(question.env, question.asked)
+    return NOT_MINE if answer is None else answer
+
+
 def true_of_some(question: Question, inquiry: Inquiry) -> Any:
     """What holds for every size from 1 on, where some data is presumed. Not what PyTorch or an operator asks."""
     presumed, refusal = inquiry.presumed, question.refusal
@@ -89,6 +100,7 @@ def nobody(question: Question, inquiry: Inquiry) -> Any:
 
 ANSWERS: tuple[Answer, ...] = (
     known_to_pytorch,  # first: what is certain needs no presumption
+    known_to_shapes,  # before what tells the user: the graph is the same for any answer
     true_of_some,
     nobody,  # last: only what all others have left open is refused
 )

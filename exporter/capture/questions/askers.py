@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 from torch._guards import TracingContext
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.nn import functional
 
 from diagnostics import Place
 from diagnostics.source import HIDDEN, USER, kind_of, place_of_stack, place_of_trace
@@ -72,6 +74,17 @@ def is_pythons() -> bool:
         if not path.startswith((_ROOM, *_CONVERTING)) and not _is_of_a_mode(frame):
             return kind_of(path) != HIDDEN
     return False
+
+
+def is_about_shapes() -> bool:
+    """Whether an op asks, beneath the trace that holds it whole, or a function of `torch.nn.functional`.
+
+    The one asks to spare itself work on the way to a shape, the other to return early or to refuse.
+    """
+    frame, _ = _asker()
+    if frame is None or is_pythons() or _read_by_dynamo():
+        return False
+    return get_proxy_mode() is None or frame.f_code.co_filename == functional.__file__
 
 
 def is_a_kept_branch() -> bool:

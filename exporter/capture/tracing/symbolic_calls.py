@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from exporter.capture.rewriting.found_places import FINDING
 from exporter.capture.sizes.held import HELD
 from exporter.capture.sizes.progressions import Progression
-from exporter.capture.tracing import data_calls
+from exporter.capture.tracing import data_calls, sized_calls
 from exporter.capture.tracing.indexed_writes import read_at, write_at
 
 CURVES: Mapping[Any, Callable[[Any], Any]] = {
@@ -209,6 +209,7 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     **HELD,
     **FINDING,
     **data_calls.REWRITES,
+    **sized_calls.REWRITES,
     torch.linspace: _linspace,
     F.affine_grid: _affine_grid,
     torch.affine_grid_generator: _affine_grid,

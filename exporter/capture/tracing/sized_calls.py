@@ -1,0 +1,163 @@
+"""Calls whose code in PyTorch makes plain numbers of sizes, written in others that leave them as they are.
+
+They serve tensors with a dynamic size, also one that depends on data, as that of `x[mask]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import reduce
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import SymInt, Tensor
+from torch.nn import functional
+
+CHECKS = ("_verify_batch_size", "_verify_spatial_size")
+"""Functions of `torch.nn.functional` that refuse to normalize over a single value, which a graph does not tell."""
+
+
+@contextmanager
+def normalized_sizes_unchecked() -> Iterator[None]:
+    """Meanwhile no norm asks whether it has more than one value to work on."""
+    with ExitStack() as stack:
+        for name in CHECKS:
+            stack.enter_context(mock.patch.object(functional, name))
+        yield
+
+
+def _gathered(x: Tensor, indices: Tensor, dim: int | None = None) -> Any:
+    """`take_along_dim`, whose other axes broadcast."""
+    if not _is_sized(x, indices):
+        return NotImplemented
+    if dim is None:
+        return x.reshape(-1).gather(0, indices.reshape(-1))
+    axis = dim % x.dim()
+    sizes = [b if _is_one(a) else a for a, b in zip(x.shape, indices.shape, strict=True)]
+    wide = [*sizes[:axis], x.shape[axis], *sizes[axis + 1 :]]
+    tall = [*sizes[:axis], indices.shape[axis], *sizes[axis + 1 :]]
+    return x.expand(wide).gather(axis, indices.expand(tall))
+
+
+def _gradient(x: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
+    """Central differences within, and differences of the first or second order at both ends."""
+    axes: Sequence[int] = range(x.dim()) if dim is None else [dim] if isinstance(dim, int) else dim
+    spaces = spacing if isinstance(spacing, (list, tuple)) else [spacing] * len(axes)
+    if not _is_sized(x) or any(isinstance(each, Tensor) for each in spaces):
+        return NotImplemented
+    return tuple(_slopes(x, axis, space, edge_order) for axis, space in zip(axes, spaces, strict=True))
+
+
+def _slopes(x: Tensor, axis: int, space: Any, edge_order: int) -> Tensor:
+    size = x.shape[axis]
+
+    def at(start: Any, length: Any = 1) -> Tensor:
+        return x.narrow(axis, start, length)
+
+    if edge_order == 1:
+        first, last = (at(1) - at(0)) / space, (at(size - 1) - at(size - 2)) / space
+    else:
+        first = (at(1) * 4 - at(0) * 3 - at(2)) / (space * 2)
+        last = (at(size - 1) * 3 - at(size - 2) * 4 + at(size - 3)) / (space * 2)
+    return torch.cat([first, (at(2, size - 2) - at(0, size - 2)) / (space * 2), last], axis)
+
+
+def _corner(keep: Callable[..., Tensor]) -> Callable[..., Any]:
+    """`triu_indices` and `tril_indices`: the places of a mask, row after row."""
+
+    def indices(row: Any, col: Any, offset: int = 0, *, dtype: Any = torch.long, device: Any = None, **_: Any) -> Any:
+        if not isinstance(row, SymInt) and not isinstance(col, SymInt):
+            return NotImplemented
+        mask = keep(torch.ones(row, col, dtype=torch.bool, device=device), offset)
+        return mask.nonzero().t().to(dtype)
+
+    return indices
+
+
+def _kron(x: Tensor, y: Tensor) -> Any:
+    if not _is_sized(x, y):
+        return NotImplemented
+    rank = max(x.dim(), y.dim())
+    x, y = (each.reshape((1,) * (rank - each.dim()) + tuple(each.shape)) for each in (x, y))
+    for axis in range(rank):
+        x, y = x.unsqueeze(2 * axis + 1), y.unsqueeze(2 * axis)
+    product = x * y
+    return product.reshape([product.shape[2 * axis] * product.shape[2 * axis + 1] for axis in range(rank)])
+
+
+def _multi_dot(tensors: Sequence[Tensor]) -> Any:
+    """From left to right: which order takes the fewest steps is a question about sizes."""
+    return reduce(torch.matmul, tensors) if _is_sized(*tensors) else NotImplemented
+
+
+def _inner(x: Tensor, y: Tensor) -> Any:
+    if not _is_sized(x, y) or not (x.dim() == 1 or y.dim() == 1):
+        return NotImplemented
+    return torch.matmul(x, y) if y.dim() == 1 else torch.matmul(y, x)
+
+
+def _tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: None = None) -> Any:
+    """One product of matrices, or of all elements with all."""
+    if not _is_sized(a, b) or isinstance(dims, Tensor):
+        return NotImplemented
+    both: Any = (range(-dims, 0), range(dims)) if isinstance(dims, int) else dims
+    of_a, of_b = ([each] if isinstance(each, int) else list(each) for each in both)
+    if not of_a:
+        return a[(..., *[None] * b.dim())] * b
+    kept_a, kept_b = (
+        [axis for axis in range(x.dim()) if axis not in _counted(x, of)] for x, of in ((a, of_a), (b, of_b))
+    )
+    left = a.permute(*kept_a, *_counted(a, of_a)).flatten(len(kept_a))
+    right = b.permute(*_counted(b, of_b), *kept_b).flatten(0, len(of_b) - 1)
+    product = torch.matmul(left, right.flatten(1) if kept_b else right)
+    return product.reshape([*(a.shape[axis] for axis in kept_a), *(b.shape[axis] for axis in kept_b)])
+
+
+def _counted(x: Tensor, axes: Sequence[int]) -> list[int]:
+    return [axis % x.dim() for axis in axes]
+
+
+def _parts(x: Tensor, parts: Any, dim: int = 0) -> Any:
+    """`tensor_split`: so many parts, the first of which have one element more; or parts that end at these places."""
+    size: Any = x.shape[dim]  # the stubs know no symbolic sizes
+    if isinstance(parts, Tensor):
+        if not parts.dim() or isinstance(parts.shape[0], SymInt):
+            return NotImplemented
+        ends: list[Any] = parts.tolist()
+    elif isinstance(parts, int) and isinstance(size, SymInt):
+        least: Callable[..., Any] = torch.sym_min
+        each: Any = size // parts
+        ends = [each * (i + 1) + least(size % parts, i + 1) for i in range(parts - 1)]
+    else:
+        return NotImplemented
+    places = (slice(None),) * (dim % x.dim())
+    return tuple(x[(*places, slice(start, end))] for start, end in zip([0, *ends], [*ends, size], strict=True))
+
+
+def _is_sized(*tensors: Tensor) -> bool:
+    """Whether a tensor has a size that is no plain number."""
+    return any(isinstance(size, SymInt) for tensor in tensors for size in tensor.shape)
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
+
+
+REWRITES: Mapping[Any, Callable[..., Any]] = {
+    torch.take_along_dim: _gathered,
+    Tensor.take_along_dim: _gathered,
+    torch.gradient: _gradient,
+    torch.triu_indices: _corner(torch.triu),
+    torch.tril_indices: _corner(torch.tril),
+    torch.kron: _kron,
+    Tensor.kron: _kron,
+    torch.linalg.multi_dot: _multi_dot,
+    torch.inner: _inner,
+    Tensor.inner: _inner,
+    torch.tensordot: _tensordot,
+    torch.tensor_split: _parts,
+    Tensor.tensor_split: _parts,
+}
+"""Each answers NotImplemented where PyTorch's own function serves."""
