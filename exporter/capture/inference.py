@@ -29,6 +29,7 @@ from exporter.capture.places import place_of_module
 from exporter.capture.questions.answers import Inquiry, RefusalHidden, answered
 from exporter.capture.sizes.conditions import ROUNDINGS
 from exporter.capture.sizes.dimensions import Comparison
+from exporter.capture.sizes.from_one import is_small, to_blame
 from exporter.capture.sizes.rehearsal import same_results
 from exporter.capture.sizes.resizing import away, promised, takes
 from exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
@@ -36,6 +37,7 @@ from exporter.capture.strategies import (
     STRATEGIES,
     Call,
     Strategy,
+    fixing,
     non_strict,
     sizes_from_one,
     strict,
@@ -77,11 +79,17 @@ def capture(
     args, named = as_padded((args, named))
     axes = axes_of(module, args, named, dynamic_shapes, options.input_names)
     requests = requests_of(arguments, axes)
-    call = Call(module, *distinct((args, named), module), requests, relaxed(arguments, axes))
+    call = Call(module, *distinct((args, named), module), requests, relaxed(arguments, requests))
     paths = [leaf.path for leaf in leaves_of(arguments)]
-    taken = _taken(call, paths, options, log, partial(_first_success, options=options))
+    attempt = partial(_taken, paths=paths, options=options, log=log, attempt=partial(_first_success, options=options))
+    taken = attempt(call)
+    if taken.compared.contrary:
+        call = fixing(call, taken.compared.contrary)
+        taken = attempt(call)
     if taken.compared.lost and options.strategy is None and not options.allow_specialization:
         taken = _with_more_sizes(taken, call, paths, options, log)
+    if taken.compared.single:
+        taken = attempt(fixing(call, taken.compared.single))
     for finding in taken.log.findings:
         facts: Mapping[str, Any] = finding.facts
         log.report(finding.rule, at=finding.place, level=finding.level, **facts)
@@ -123,7 +131,7 @@ def _taken(call: Call, paths: Sequence[str], options: Options, log: Log, attempt
         first = next(each for each in asked if name in each.names)
         told.report(rules.VALUES_SPECIALIZED, at=first.place, name=name)
     captured = program.from_exported(exported, paths, call.requests, call.model, options, told)
-    return Taken(captured, Comparison(captured, call.requests, inquiry.guards), told)
+    return Taken(captured, Comparison(captured, call.requests, inquiry.guards, call.fixed), told)
 
 
 def _with_more_sizes(taken: Taken, call: Call, paths: Sequence[str], options: Options, log: Log) -> Taken:
@@ -282,13 +290,25 @@ def _strategies(
     if options.strategy is not None:
         yield options.strategy, dict(STRATEGIES)[options.strategy]
         return
-    if any(request.from_one and request.size is not None and request.size < 2 for request in call.requests):
-        yield "sizes from one", sizes_from_one
+    if any(map(is_small, call.requests)):
+        yield from _from_one(call, failures)
     first, *others = STRATEGIES
     yield first
     if options.allow_specialization or asks_for_values(failures[-1][1]):
         yield "values that Python asks for", partial(values_asked, inputs=options.allow_specialization)
     yield from others
+
+
+def _from_one(call: Call, failures: Sequence[tuple[str, Exception]]) -> Iterator[tuple[str, Strategy]]:
+    """Small sizes as dynamic ones; where that fails, without those that the error speaks of, as often as it tells."""
+    yield "some sizes from one" if call.fixed else "sizes from one", sizes_from_one
+    while True:
+        error = failures[-1][1]
+        blamed = [each for each in to_blame(error, call.inquiry.env, call.requests) if each not in call.fixed]
+        if not blamed:
+            return
+        call.fixed.update(dict.fromkeys(blamed, place_of_exception(error)))
+        yield "some sizes from one", sizes_from_one
 
 
 def _require_dense(leaves: Sequence[Leaf], module: torch.nn.Module, log: Log) -> None:

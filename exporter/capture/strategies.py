@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch.export import ExportedProgram, _trace
 from torch.fx.experimental import _config as shape_config
 
 from diagnostics import Place
+from exporter.capture.arguments.inputs import arguments_of
 from exporter.capture.arguments.padded import padded_calls
 from exporter.capture.arguments.structures import declared_results
 from exporter.capture.faults import is_our_fault
@@ -20,7 +21,7 @@ from exporter.capture.questions.answers import Inquiry, refusals_kept
 from exporter.capture.questions.presence import Scope, some_presumed
 from exporter.capture.rewriting.loops import keeping_loops
 from exporter.capture.sizes.equalities import equalities_tried
-from exporter.capture.sizes.shapes import Request
+from exporter.capture.sizes.shapes import Request, relaxed
 from exporter.capture.sizes.shortening import sizes_shortened
 from exporter.capture.tracing.conversions import needless_conversions_skipped
 from exporter.capture.tracing.derivatives import forward_mode_by_reverse, gradients_recorded
@@ -59,9 +60,18 @@ class Call:
     """Gets the lines that asked for values of the example, where these are known."""
     inquiry: Inquiry = field(default_factory=Inquiry)
     """Gets what the capture asks about sizes, and how that was answered."""
+    fixed: dict[Request, Place | None] = field(default_factory=dict)
+    """The sizes that are to be constants, since the model holds for that of the example alone: each with the line."""
 
 
 Strategy = Callable[[Call], ExportedProgram]
+
+
+def fixing(call: Call, fixed: Mapping[Request, Place | None]) -> Call:
+    """The call with these sizes as constants, besides those that are fixed already."""
+    call.fixed.update(fixed)
+    kept = [request for request in call.requests if request not in call.fixed]
+    return replace(call, dynamic_shapes=relaxed(arguments_of(call.model, call.args, call.kwargs), kept))
 
 
 @contextmanager
@@ -166,7 +176,8 @@ def values_asked(call: Call, *, inputs: bool) -> ExportedProgram:
 
 
 def sizes_from_one(call: Call) -> ExportedProgram:
-    """As `non_strict`, with a dynamic dimension allowed whose example is 0 or 1."""
+    """As `non_strict`, with a dynamic dimension allowed whose example is 0 or 1, if it is none of `Call.fixed`."""
+    call = fixing(call, {}) if call.fixed else call
     with shape_config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]  # made at run time
         return non_strict(call)
 

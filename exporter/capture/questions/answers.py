@@ -32,6 +32,8 @@ class Inquiry:
     """Where it was asked whether there is any data, and the capture holds for some only."""
     refused: list[GuardOnDataDependentSymNode] = field(default_factory=list)
     """What the user's own lines asked and nobody could answer."""
+    env: ShapeEnv | None = None
+    """Who was asked last."""
 
 
 @dataclass(slots=True)
@@ -113,6 +115,7 @@ def answered(inquiry: Inquiry) -> Iterator[None]:
     evaluate = ShapeEnv.evaluate_expr
 
     def evaluate_expr(self: ShapeEnv, orig_expr: Any, *args: Any, **options: Any) -> Any:
+        inquiry.env = self
         question = Question(self, orig_expr, lambda: evaluate(self, orig_expr, *args, **options))
         for answer in ANSWERS:
             if (given := answer(question, inquiry)) is not NOT_MINE:

@@ -13,6 +13,7 @@ import torch
 from diagnostics import Level, Log, Place, Rule, rules
 from exporter.capture.questions.guards import Guard
 from exporter.capture.sizes.conditions import grid, sizes_to_try, test_of, text_of, words_for
+from exporter.capture.sizes.from_one import is_small
 from exporter.capture.sizes.relied import SMALLEST, Relied, Symbol, sorted_conditions
 from exporter.capture.sizes.shapes import Request
 from exporter.options import Options
@@ -35,11 +36,22 @@ class Comparison:
     """The sizes of the captured graph against the requests for them.
 
     `said` holds what is to be told about them; `conditions`, what the graph asks of the sizes that stayed dynamic.
+    `contrary` are the sizes of one in the example for which it does not hold; `single`, those that have to be dynamic
+    only if they can be, and for which it holds at the example alone: each with the line that is to blame. `fixed` are
+    those that the capture took for constants.
     """
 
-    def __init__(self, program: Program, requests: Sequence[Request], guards: Sequence[Guard]) -> None:
-        self.program, self.guards = program, _of(program, guards)
+    def __init__(
+        self,
+        program: Program,
+        requests: Sequence[Request],
+        guards: Sequence[Guard],
+        fixed: Mapping[Request, Place | None],
+    ) -> None:
+        self.program, self.guards, self.fixed = program, _of(program, guards), fixed
         self.said: list[Said] = []
+        self.contrary: dict[Request, Place | None] = {}
+        self.single: dict[Request, Place | None] = {}
         self.conditions: list[Condition] = []
         sizes = _sizes(program)
         found = [(request, sizes.get((request.input, request.axis), request.size or 0)) for request in requests]
@@ -64,8 +76,8 @@ class Comparison:
     @property
     def lost(self) -> list[tuple[Request, Guard | None]]:
         """The dimensions that became constants or nearly so, though they have to be dynamic."""
-        lost = [said for said in self.said if said.rule is rules.DIMENSION_SPECIALIZED]
-        return [(said.about[0], said.guard) for said in lost if said.about[0].required]
+        lost = [(said.about[0], said.guard) for said in self.said if said.rule is rules.DIMENSION_SPECIALIZED]
+        return [each for each in lost if each[0].required or is_small(each[0])]
 
     def report(self, options: Options, log: Log) -> None:
         """A dimension that was only to be dynamic if it can be is worth a note."""
@@ -79,7 +91,7 @@ class Comparison:
 
     def _became(self, request: Request, value: int | str, guard: Guard | None) -> None:
         facts = {"dim": request.label, "input": request.input, "value": value}
-        place = guard.place if guard is not None else None
+        place = guard.place if guard is not None else self.fixed.get(request)
         self.said.append(Said(rules.DIMENSION_SPECIALIZED, [request], place, facts, guard))
 
     def _bounded(self, symbol: Symbol, request: Request) -> None:
@@ -105,6 +117,8 @@ class Comparison:
             kept = [n for n in lenient if test(n) or (n < SMALLEST and not relied.from_one)]
             blamed += [relied] if len(kept) < len(lenient) else []
             passing, lenient = [n for n in passing if test(n)], kept
+        if request.size == 1 and 1 in tried and 1 not in lenient:
+            self.contrary[request] = blamed[0].place
         pinning = next((each for each in blamed if _pins(each, passing, request)), None)
         least, most = self.program.ranges.get(str(symbol), (0, None))
         least = least if least > SMALLEST else low
@@ -120,6 +134,8 @@ class Comparison:
             self.conditions.append(Condition(f"{request.label}: {words}", tuple(conditions)))
         if words is not None and pinning is not None:
             self._became(request, words, pinning.guard)
+            if passing == [request.size] and not request.required:
+                self.single[request] = pinning.place
         elif words is not None:
             last = self._last(request)
             place = blamed[0].place if blamed else last.place if last is not None else None

@@ -41,8 +41,6 @@ class Request:
     """Smallest and largest size that the user asked for (None: any)."""
     required: bool = True
     """False: it shall be dynamic only if it can be."""
-    from_one: bool = False
-    """It shall be dynamic even if it is 0 or 1 in the example, which PyTorch takes for a constant."""
 
     @property
     def label(self) -> str:
@@ -202,23 +200,25 @@ def _request(leaf: Leaf, axis: int | None, each: Any) -> Request:
         raise ShapesError(
             f"dimension {axis} of '{leaf.path}' is {size} in the example, but dynamic_shapes says {allowed}"
         )
-    return Request(leaf.path, axis, source, _name(each), size, (low, high), not hint and each != AUTO, not hint)
+    return Request(leaf.path, axis, source, _name(each), size, (low, high), not hint and each != AUTO)
 
 
-def relaxed(arguments: Mapping[str, Any], axes: Axes) -> Any:
+def relaxed(arguments: Mapping[str, Any], requests: Sequence[Request]) -> Any:
     """The request as torch.export takes it, with every dimension left for PyTorch to decide.
 
     So no single one can fail the capture. What PyTorch decided is compared with the request afterwards: a dimension
     that cannot stay dynamic is then one finding, and not the end of the run. Bounds that the user gave are kept.
     """
-    if not axes:
+    if not requests:
         return None
+    decided: dict[str, dict[int | None, Any]] = {}
+    for request in requests:
+        decided.setdefault(request.input, {})[request.axis] = _auto(*request.bounds)
     leaves = iter(leaves_of(arguments))  # PyTorch's function meets the leaves in the same order
 
     def spec(_: Any, value: Any) -> Any:
-        wanted = axes.get(next(leaves).path, {})
-        decided = {axis: _auto(*_bounds(each)) for axis, each in wanted.items()}
-        return decided.get(None, decided or None)
+        wanted = decided.get(next(leaves).path, {})
+        return wanted.get(None, wanted or None)
 
     return _tree_map_with_path(spec, dict(arguments))
 
