@@ -49,6 +49,7 @@ from exporter.capture.tracing.known_values import Asked
 from exporter.capture.tracing.outside import nothing_lost
 from exporter.distributed import is_replicated, wrapped_by
 from exporter.options import Options
+from fx_passes.graph import bodies
 from fx_passes.passes.functionalize import unsupported
 from fx_passes.program import Program
 
@@ -181,15 +182,22 @@ def right_at_example(found: Taken, call: Call) -> bool:
 def functional(exported: ExportedProgram) -> ExportedProgram:
     """The program in a form whose writes the passes can rewrite.
 
-    Nearly every program is; only one with an autocast region, or with a write through a view that has no inverse, is
-    traced again by PyTorch, with all its ops kept whole.
+    Nearly every program is; only one with an autocast region at any depth, or with a write through a view that has no
+    inverse, is traced again by PyTorch, with all its ops kept whole.
     """
-    autocast = any(node.target is torch.ops.higher_order.wrap_with_autocast for node in exported.graph.nodes)
-    if autocast or unsupported(exported.graph_module):
+    if _sets_autocast(exported.graph_module) or unsupported(exported.graph_module):
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # PyTorch's, about how it writes its own autocast regions
             return exported.run_decompositions({})
     return exported
+
+
+def _sets_autocast(gm: torch.fx.GraphModule) -> bool:
+    """Whether autocast is turned on or off in the graph or in a body; around control flow it stays a pair of calls."""
+    calls = (torch.ops.higher_order.wrap_with_autocast, torch.amp.autocast_mode._enter_autocast)
+    if any(node.target in calls for node in gm.graph.nodes):
+        return True
+    return any(_sets_autocast(body) for _, body in bodies(gm))
 
 
 def unwrapped(model: Any) -> torch.nn.Module:

@@ -23,6 +23,7 @@ from exporter.capture.rewriting.loops import keeping_loops
 from exporter.capture.sizes.equalities import equalities_tried
 from exporter.capture.sizes.shapes import Request, relaxed
 from exporter.capture.sizes.shortening import sizes_shortened
+from exporter.capture.tracing.autocasts import autocast_followed
 from exporter.capture.tracing.conversions import needless_conversions_skipped
 from exporter.capture.tracing.derivatives import forward_mode_by_reverse, gradients_recorded
 from exporter.capture.tracing.distributions import parameters_unchecked
@@ -118,6 +119,7 @@ def _traced_whole(call: Call) -> Iterator[AbstractContextManager[object]]:
     yield needless_conversions_skipped()
     yield packed_sequences_kept()
     yield shared_reads_allowed()
+    yield autocast_followed()
     yield masks_left_out()
     yield from _traced(call)
 

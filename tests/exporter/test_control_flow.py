@@ -272,3 +272,14 @@ def test_invoke_subgraph() -> None:
     assert [node.op_type for node in program.model.graph] == [function.name] * 2
     for x in (t(3, 4), t(5, 4)):
         assert_same(run_session(session_of(program), program, (x,)), [model(x)])
+
+
+def test_a_map_may_read_all_that_it_goes_over() -> None:
+    """PyTorch refuses it for a second size, so that the expected values are those of a loop."""
+
+    def centred(cell: Cell, x: Tensor) -> Tensor:
+        return torch_map(lambda each: each * x.shape[0] - x.mean(0), x)
+
+    cases = [(t(3, 4),), (t(5, 4),), (t(1, 4),)]
+    for (x,), got in zip(cases, run_exported(Run(centred), cases, dynamic_shapes=({0: "n"},)), strict=True):
+        assert_same(got, [x * x.shape[0] - x.mean(0)])

@@ -1,4 +1,5 @@
-"""Control flow whose body reads a tensor and a view of it, such as a weight and its transpose."""
+"""Control flow whose body reads a tensor twice: as itself and by a view of it, such as a weight and its transpose, or
+as what a map goes over and as a whole."""
 
 from __future__ import annotations
 
@@ -6,7 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
+import torch
 from torch._dynamo.output_graph import AliasingInfo, SubgraphTracer
+from torch._export import utils
+from torch.fx import GraphModule, Node
 
 READS = "Input-to-input"
 """How PyTorch's word begins for a body that reads one storage twice."""
@@ -14,15 +18,28 @@ READS = "Input-to-input"
 
 @contextmanager
 def shared_reads_allowed() -> Iterator[None]:
-    """While a model is captured. PyTorch refuses such a body, although only a write could make a difference.
+    """While a model is captured. PyTorch refuses a body with views, although only a write could make a difference.
 
-    Writes, and results that share storage, it refuses as before.
+    Writes, and results that share storage, it refuses as before. The parameters of a body it calls as the operands of
+    the map are, so that those of one operand would be one: such a body keeps its own names.
     """
-    found = SubgraphTracer.has_aliasing
+    found, named = SubgraphTracer.has_aliasing, utils._name_hoo_subgraph_placeholders
 
     def has_aliasing(tracer: SubgraphTracer, **allowing: bool) -> AliasingInfo:
         info = found(tracer, **dict.fromkeys(allowing, True))  # PyTorch 2.15 can be told: allow_input_input_aliasing
         return AliasingInfo(False, "") if info.msg.startswith(READS) else info
 
-    with mock.patch.object(SubgraphTracer, "has_aliasing", has_aliasing):
+    def name_placeholders(gm: GraphModule) -> None:
+        if not any(map(_reads_twice, gm.graph.find_nodes(op="call_function", target=torch.ops.higher_order.map_impl))):
+            named(gm)
+
+    with (
+        mock.patch.object(SubgraphTracer, "has_aliasing", has_aliasing),
+        mock.patch.object(utils, "_name_hoo_subgraph_placeholders", name_placeholders),
+    ):
         yield
+
+
+def _reads_twice(node: Node) -> bool:
+    operands = [*node.args[1], *node.args[2]]  # type: ignore[misc]  # (body, xs, pos_args)
+    return len(set(operands)) < len(operands)
