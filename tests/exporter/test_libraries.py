@@ -1,12 +1,16 @@
-"""Formulas in the place of other libraries' loops over boxes: equal to what they stand for."""
+"""What stands in the place of other libraries' functions over boxes and edges: equal to what they stand for."""
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
+from exporter import export
 from exporter.capture.tracing.libraries import REWRITES
 
 MASKS = torch.rand(4, 1, 6, 6, generator=torch.Generator().manual_seed(0))
@@ -36,3 +40,17 @@ def test_the_library_itself_agrees() -> None:
     heads = pytest.importorskip("torchvision.models.detection.roi_heads")
     got = REWRITES["torchvision.models.detection.roi_heads.paste_masks_in_image"](MASKS, BOXES, (15, 20))
     torch.testing.assert_close(got, heads.paste_masks_in_image(MASKS, BOXES, (15, 20)))
+
+
+def test_the_faster_of_two_ways_is_not_chosen_by_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = ModuleType("torch_geometric.backend")
+    monkeypatch.setitem(sys.modules, backend.__name__, backend)
+    backend.use_segment_matmul_heuristic = lambda num_segments, max_segment_size: max_segment_size > num_segments  # type: ignore[attr-defined]  # as the library has it
+
+    class Relations(nn.Module):
+        def forward(self, x: Tensor, kind: Tensor) -> Tensor:
+            sizes = {"num_segments": 3, "max_segment_size": int(kind.bincount().max())}
+            return x @ x.T if backend.use_segment_matmul_heuristic(**sizes) else x * 2
+
+    program = export(Relations(), (torch.randn(6, 2), torch.zeros(6, dtype=torch.int64)))
+    assert [node.op_type for node in program.model.graph] == ["Mul"]

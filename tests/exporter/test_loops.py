@@ -111,6 +111,19 @@ class Iterated(nn.Module):
         return first, second, torch.stack(found)
 
 
+class Summed(nn.Module):
+    """Numbers that tensors are added to and multiplied by, and the sum of a generator."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor | float, Tensor | int, Tensor]:
+        total: Tensor | float = 0.0
+        product: Tensor | int = 1
+        for t in range(x.shape[1]):
+            total = total + x[:, t].sum(-1)
+            product = product * x[:, t]
+        mean = sum(x[:, t].cos() for t in range(x.shape[1])) / x.shape[1]
+        return total, product, torch.as_tensor(mean) + sum([x[:, t] > 0 for t in range(x.shape[1])], start=1)
+
+
 X = torch.arange(24.0).reshape(2, 3, 4).sin()
 LONG = torch.arange(80.0).reshape(4, 5, 4).cos()
 
@@ -174,6 +187,7 @@ CASES = {
     "recurrent": (Recurrent, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
     "writing": (Writing, (X, X[..., 0]), (LONG, LONG[..., 0]), {"x": {0: "b", 1: "t"}, "y": {0: "b", 1: "t"}}),
     "backwards": (Backwards, (X,), (LONG,), {"x": {0: "t", 1: "b"}}),
+    "summed": (Summed, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
     "transposed": (Transposed, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
     "iterated": (Iterated, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
     "pair": (Pair, (X,), (LONG,), {"x": {0: "t", 1: "b"}}),

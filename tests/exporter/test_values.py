@@ -21,6 +21,12 @@ class Repeated(nn.Module):
         return x[torch.repeat_interleave(counts)] + x.sum()
 
 
+class Best(nn.Module):
+    def forward(self, x: Tensor, scores: Tensor) -> Tensor:
+        kept = scores > 0.2
+        return x[kept][scores[kept].argsort(descending=True)]
+
+
 class First(nn.Module):
     def forward(self, x: Tensor, count: Tensor) -> Tensor:
         n = count.item()
@@ -50,6 +56,15 @@ def test_the_sizes_differ(model: nn.Module, deciding: Tensor, rows: tuple[int, i
     assert sizes["other values"] != rows[0]
     assert sizes["the lowest values"] == rows[1]
     assert sizes.get("the highest values") == rows[2]
+
+
+def test_no_fraction_is_drawn_twice_since_an_order_would_then_be_open() -> None:
+    scores = torch.rand(40, generator=torch.Generator().manual_seed(0))
+    found = recorded(Best(), torch.randn(40, 2), scores)["other values"]
+    drawn = found.inputs["scores"]
+    assert len(set(drawn.tolist())) == 40
+    assert not set(drawn.tolist()) >= set(scores.tolist())
+    assert 0 <= drawn.min() <= drawn.max() <= 1
 
 
 def test_inputs_that_make_no_size_stay() -> None:

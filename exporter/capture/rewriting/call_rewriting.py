@@ -44,17 +44,16 @@ def _is_at(node: ast.expr, lines: set[int]) -> bool:
 def comprehensions_as_loops(function: ast.FunctionDef, lines: set[int]) -> None:
     """`ys = f([g(x) for x in xs])` becomes a loop that fills a list, and `ys = f(list)`.
 
-    A comprehension is one that stands at these lines, with one source, no condition, and names that occur nowhere else.
+    A comprehension is one that stands at these lines, with one source and no condition. Its names stay its own.
     """
-    names = [node.id for node in ast.walk(function) if isinstance(node, ast.Name)]
     for parent in [node for node in ast.walk(function) if hasattr(node, "body")]:
         for field in ("body", "orelse", "finalbody"):
             block = getattr(parent, field, None)
             if isinstance(block, list):
-                setattr(parent, field, [new for node in block for new in _unrolled(node, lines, names)])
+                setattr(parent, field, [new for node in block for new in _unrolled(node, lines)])
 
 
-def _unrolled(node: ast.stmt, lines: set[int], names: list[str]) -> list[ast.stmt]:
+def _unrolled(node: ast.stmt, lines: set[int]) -> list[ast.stmt]:
     if not isinstance(node, SIMPLE):
         return [node]
     found = [each for each in _once(node) if isinstance(each, (ast.ListComp, ast.GeneratorExp)) and _is_at(each, lines)]
@@ -62,10 +61,13 @@ def _unrolled(node: ast.stmt, lines: set[int], names: list[str]) -> list[ast.stm
     for each in found:
         (first, *rest) = each.generators
         own = {name.id for name in ast.walk(first.target) if isinstance(name, ast.Name)}
-        inner = [name.id for name in ast.walk(each) if isinstance(name, ast.Name)]
-        if rest or first.ifs or first.is_async or any(names.count(name) != inner.count(name) for name in own):
+        taken = {each.arg for each in ast.walk(each.elt) if isinstance(each, ast.arg)}  # by functions made there
+        if rest or first.ifs or first.is_async or own & taken:
             continue
         held = f"_list_{each.lineno}_{each.col_offset}"
+        for name in (*ast.walk(first.target), *ast.walk(each.elt)):
+            if isinstance(name, ast.Name) and name.id in own:
+                name.id = f"{held}_{name.id}"
         given = ast.Expr(ast.Call(ast.Attribute(ast.Name(held, ast.Load()), "append", ast.Load()), [each.elt], []))
         empty = ast.Assign([ast.Name(held, ast.Store())], ast.List([], ast.Load()))
         loop = ast.For(first.target, first.iter, [ast.copy_location(given, each.elt)], [])

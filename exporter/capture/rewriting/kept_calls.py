@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from exporter.capture.rewriting.filled import Filled
 from exporter.capture.rewriting.loop_steps import Elements, Many, Ragged, held
+from exporter.capture.rewriting.merging import LoopError
 from exporter.capture.sizes.progressions import Progression, progression
 from exporter.capture.tracing.symbolic_calls import CURVES
 
@@ -59,6 +61,16 @@ def _len(value: Any) -> Any:
     if isinstance(value, Progression):
         return value.size
     return value.shape[0] if isinstance(value, Tensor) and value.dim() else len(value)
+
+
+def _sum(values: Any, start: Any = 0) -> Any:
+    """Of a list that a loop over a dynamic size filled, and of which there is an element."""
+    if not isinstance(values, Filled) or not values.is_dynamic:
+        return sum(values, start)
+    rows = values.joined()
+    if not statically_known_true(rows.shape[0] > 0):
+        raise LoopError("a sum of what may be nothing")
+    return start + rows.sum(0, dtype=None if rows.dtype is torch.bool else rows.dtype)
 
 
 def _round(value: Any, digits: Any = None) -> Any:
@@ -140,6 +152,7 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     len: _len,
     range: progression,
     round: _round,
+    sum: _sum,
     list: _elements(list),
     tuple: _elements(tuple),
     torch.unbind: _unbound,

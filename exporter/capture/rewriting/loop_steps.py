@@ -103,7 +103,7 @@ def scanned(step: Step, turns: Turns, carried: Any, rows: Sequence[Tensor]) -> t
     settings.without_undecided(ends)
     begin = (carried, settings.starts())
     form = form_of(begin, (after, settings.ends(ends)), changing=True)
-    held = form.tensors(begin)
+    held = form.tensors(begin, whole=statically_known_true(numbers.shape[0] > 0))
     init = held or [torch.zeros((), device=numbers.device)]  # a scan wants to carry something
     count = len(init)
 

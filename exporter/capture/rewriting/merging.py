@@ -62,11 +62,14 @@ class Form:
     spec: Any
     leaves: tuple[Leaf, ...]
 
-    def tensors(self, value: Any) -> list[Tensor]:
-        """The tensors of a value of this form: copies, since what a way gives may alias nothing."""
+    def tensors(self, value: Any, *, whole: bool = False) -> list[Tensor]:
+        """The tensors of a value of this form: copies, since what a way gives may alias nothing.
+
+        With `whole`, a number in the place of a tensor is one of that tensor's sizes: `total = 0.0` is added to.
+        """
         found = _flat(value, self.spec)
         return [
-            opaque(_as(leaf, like))
+            opaque(_as(leaf, like, whole))
             for leaf, like in zip(found, self.leaves, strict=True)
             if not isinstance(like, Constant)
         ]
@@ -129,11 +132,13 @@ def _equal(one: Any, two: Any) -> bool:
     return type(one) in (*PLAIN, str) and one == two
 
 
-def _as(leaf: Any, like: Like | type) -> Tensor:
+def _as(leaf: Any, like: Like | type, whole: bool) -> Tensor:
     dtype = like.dtype if isinstance(like, Like) else DTYPES[like]
     if isinstance(leaf, Tensor):
         return leaf.clone()
     if leaf is not UNSET:
+        if whole and isinstance(like, Like):
+            return torch.full(like.sizes, leaf, dtype=dtype, device=like.device)
         return torch.scalar_tensor(leaf, dtype=dtype)
     if not isinstance(like, Like):
         return torch.zeros((), dtype=dtype)

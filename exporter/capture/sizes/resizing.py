@@ -201,7 +201,7 @@ def _resize(tensor: Any, sizes: tuple[Size, ...], chosen: Mapping[sympy.Symbol, 
             shape = [-1 if i == axis else 1 for i in range(tensor.dim())]
             copy = copy.index_select(axis, index) * (wanted + 1) + turn.reshape(shape)
             appended = appended.index_select(axis, index) | ((turn > 0).reshape(shape) & bool(axis))
-            tensor = _shrunk(tensor.index_select(axis, index), axis, turn)
+            tensor = shrunk(tensor.index_select(axis, index), axis, turn)
     tensor = _renumbered(tensor, example, copy)
     return _made_plain(tensor, example, appended) if plain else tensor
 
@@ -242,7 +242,7 @@ def _made_plain(tensor: torch.Tensor, example: torch.Tensor, appended: torch.Ten
     return torch.where(several, once[places % len(once)], tensor)
 
 
-def _shrunk(tensor: torch.Tensor, axis: int, turn: torch.Tensor) -> torch.Tensor:
+def shrunk(tensor: torch.Tensor, axis: int, turn: torch.Tensor) -> torch.Tensor:
     """Fractions times `1 - k * turn / 256`, exact in bfloat16, so that they stay within bounds such as [-1, 1].
 
     `k` differs from axis to axis: what is repeated along one and along another would be equal otherwise. Whole numbers

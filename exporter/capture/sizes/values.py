@@ -1,7 +1,8 @@
 """The example call with other values, where sizes inside of the model depend on them: `x[mask]`, `nonzero`, `.item()`.
 
 New values are drawn from those that the tensor holds, so that ids stay in their tables and lengths within their bounds.
-Only the inputs from which a size comes are changed.
+Fractions shrink a little where they are drawn again, as in `resizing`. Only the inputs from which a size comes are
+changed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from exporter.capture.arguments.inputs import arguments_of, leaves_of
 from exporter.capture.arguments.padded import refitted
+from exporter.capture.sizes.resizing import shrunk
 from fx_passes.program import Program
 
 SEED = 0
@@ -32,10 +34,18 @@ def _drawn_again(x: Tensor) -> Tensor:
         return x.logical_not() if x.dtype is torch.bool else x if x.is_floating_point() else (x - 1).clamp(min=0)
     drawn, generator = x, torch.Generator().manual_seed(SEED)
     for _ in range(DRAWS):
-        drawn = x.reshape(-1)[torch.randint(x.numel(), x.shape, generator=generator).to(x.device)]
+        index = torch.randint(x.numel(), (x.numel(),), generator=generator).to(x.device)
+        drawn = shrunk(x.reshape(-1)[index], 0, _turn(index)).reshape(x.shape)
         if drawn.sum() != x.sum():  # as many in a mask, and as much in all, would mostly make the same size
             break
     return drawn
+
+
+def _turn(index: Tensor) -> Tensor:
+    """How often each index stands before its place."""
+    ordered, places = index.sort(stable=True)
+    before = torch.arange(len(index), device=index.device) - torch.searchsorted(ordered, ordered)
+    return torch.empty_like(index).scatter_(0, places, before)
 
 
 def _lowest(x: Tensor) -> Tensor:

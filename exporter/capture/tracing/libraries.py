@@ -1,7 +1,7 @@
 """Functions of other libraries that run Python over data, box by box: meanwhile they are formulas that give the same.
 
-They decide on how many boxes there are, and loop over them. Nothing is imported for it: a library that is not loaded
-is not used by the model.
+They decide on how many boxes or edges there are, and loop over them. Nothing is imported for it: a library that is not
+loaded is not used by the model.
 """
 
 from __future__ import annotations
@@ -71,8 +71,14 @@ def _resizing(length: Any, first: Tensor, last: Tensor, masks: Tensor) -> Tensor
     return weights * inside[..., None]
 
 
+def _use_segment_matmul_heuristic(**sizes: int) -> bool:
+    """Which of two ways to the same numbers is faster, by the largest group of edges; a model keeps the loop."""
+    return False
+
+
 REWRITES: Mapping[str, Callable[..., Any]] = {
     "torchvision.ops.boxes.batched_nms": _batched_nms,
+    "torch_geometric.backend.use_segment_matmul_heuristic": _use_segment_matmul_heuristic,
     "torchvision.models.detection.roi_heads.paste_masks_in_image": _paste_masks_in_image,
 }
 """By the full name of what a model would call."""
