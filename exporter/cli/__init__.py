@@ -9,11 +9,13 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from exporter.cli.exit_codes import CLEAN, FAULT, INTERRUPTED, USAGE
+from exporter.cli.option_groups import Grouped
 from exporter.cli.usage import UsageError
 
 COMMANDS = {
@@ -45,8 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"fxport: {visible(str(error))}", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:  # before the work has begun: while a subcommand is imported
-        print("fxport: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return interrupted()
     except Exception:  # noqa: BLE001 - the outermost edge: `edge.run` makes findings, here nothing is left to make one
         print(f"fxport itself failed, please report it: fxport {shlex.join(args)}", file=sys.stderr)
         traceback.print_exc()
@@ -54,12 +55,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     return CLEAN
 
 
+class Commands(TyperGroup):
+    """The subcommands. Ctrl-C ends each with a line, which typer ends without one."""
+
+    def invoke(self, ctx: Any) -> Any:  # Any: of click, which newer typer holds a copy of
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as end:  # outside of `edge.run`: while inputs are read, or a list is printed
+            raise typer.Exit(interrupted()) from end
+
+
+def interrupted() -> int:
+    """Tells of Ctrl-C, and returns the exit code."""
+    print("fxport: interrupted", file=sys.stderr)
+    return INTERRUPTED
+
+
 def application(args: Sequence[str]) -> typer.Typer:
     """The typer app for one command line: the subcommand it names is real, the others are lines in the help."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app = typer.Typer(cls=Commands, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.callback(help="PyTorch models to ONNX, validated in ONNX Runtime; every problem at your own source line.")(top)
     for name, summary in COMMANDS.items():
-        app.command(name, short_help=summary)(function_of(name) if name in args[:1] else unchosen)
+        app.command(name, cls=Grouped, short_help=summary)(function_of(name) if name in args[:1] else unchosen)
     return app
 
 

@@ -1,8 +1,10 @@
 """The table of subcommands: what it costs to use it, and how it says no."""
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from diagnostics.rules import RULES
 from exporter import cli
 from exporter.cli import COMMANDS, main
+from exporter.cli.option_groups import GROUPS
 
 HEAVY = ("torch", "onnx", "onnx_ir", "onnxruntime", "transformers", "numpy", "sarif_om")
 
@@ -52,6 +55,21 @@ def test_every_subcommand_explains_itself(capsys: pytest.CaptureFixture[str]) ->
         assert summary.rstrip(".")[:30] in capsys.readouterr().out.replace("\n  ", " ")
 
 
+def test_the_help_groups_options(capsys: pytest.CaptureFixture[str], golden: Callable[[str, str], None]) -> None:
+    """Each option stands under what it is for, those of a lone option apart, and the table names no other."""
+    overview, seen = [], set()
+    for name in COMMANDS:
+        assert main([name, "--help"]) == 0
+        _, *sections = re.split(r"\n(?=\w[\w ]*:\n)", capsys.readouterr().out)
+        found = {text.partition(":")[0]: re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text, re.M) for text in sections}
+        assert found.pop("Options")[-1] == "--help"
+        assert found.pop("Arguments", []) == []
+        overview += [name, *(f"  {group}: {' '.join(options)}" for group, options in found.items()), ""]
+        seen |= {option for options in found.values() for option in options}
+    golden("options.txt", "\n".join(overview))
+    assert seen == {option for options in GROUPS.values() for option in options}
+
+
 def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == sorted(RULES)
@@ -71,6 +89,17 @@ def test_ctrl_c_before_the_work_begins(capsys: pytest.CaptureFixture[str], monke
 
     monkeypatch.setattr(cli, "function_of", interrupted)
     assert main(["export", "models.py:adder"]) == 130
+    assert capsys.readouterr().err == "fxport: interrupted\n"
+
+
+def test_ctrl_c_inside_of_a_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of one that reports no findings, or has not begun to."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("exporter.cli.explain.page", interrupted)
+    assert main(["explain", "FXP3001"]) == 130
     assert capsys.readouterr().err == "fxport: interrupted\n"
 
 

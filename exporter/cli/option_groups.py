@@ -1,0 +1,48 @@
+"""The options of subcommands in the help, by what they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Any
+
+from typer.core import TyperCommand
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Input": ("--against", "--input", "--inputs", "--input-names", "--weights", "--fake"),
+    "Dynamic shapes": ("--dynamic", "--allow-specialization"),
+    "Training": ("--steps", "--accumulate", "--clip-grad-norm", "--constant-lr", "--native-rng"),
+    "Models": ("--manifest", "--init", "--jobs", "--executor", "--address", "--no-cache", "--update"),
+    "Output": ("--output", "--opset", "--output-names", "--external-data", "--weights-in-place", "--no-functions"),
+    "Validation": ("--provider", "--no-validate", "--no-run", "--adversarial", "--bisect", "--repro", "--predict"),
+    "Measurement": ("--runs", "--warmup", "--threads", "--compile"),
+    "Reporting": (
+        *("--format", "--sarif", "--sarif-profile", "--report", "--fail-on", "--baseline"),
+        *("--select", "--ignore", "--severity"),
+    ),
+    "Advanced": ("--fix", "--plugin", "--custom-ops", "--dump", "--rank-timeout"),
+}
+"""By heading, in the order of the help. What is in none stands under "Options"."""
+
+ARGUMENTS, OTHERS = "Arguments", "Options"
+
+
+class Grouped(TyperCommand):
+    """A subcommand whose help has a section for each group of its options."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # Any: of click, which newer typer holds a copy of
+        """Writes arguments first, then the options of each group in its order, then those of none."""
+        heading = {option: group for group, options in GROUPS.items() for option in options}
+        place = {option: number for number, option in enumerate(heading)}
+        sections: dict[str, list[tuple[int, tuple[str, str]]]] = {ARGUMENTS: []}
+        sections |= {group: [] for group in (*GROUPS, OTHERS)}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                name = next((name for name in param.opts if name in heading), "")
+                group = ARGUMENTS if param.param_type_name == "argument" else heading.get(name, OTHERS)
+                sections[group].append((place.get(name, 0), record))
+        for title, rows in sections.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl([record for _, record in sorted(rows, key=itemgetter(0))])
