@@ -14,7 +14,7 @@ from diagnostics.source import place_of_exception
 from exporter.capture.arguments.padded import call_padded
 from exporter.capture.failures import first_line
 from exporter.capture.fake import has_no_values
-from exporter.capture.places import place_of_module
+from exporter.capture.places import of_user, place_of_module
 
 UNEXPLAINED = (rules.CAPTURE_FAILED, rules.LOWERING_RAISED)
 """They repeat what an exception said, which may be the model's own fault."""
@@ -89,6 +89,6 @@ def report_failure_in_eager(module: Any, args: tuple[Any, ...], kwargs: Mapping[
         return
     place = place_of_exception(error) or place_of_module(module)
     raised = f"{type(error).__name__}: {first_line(error)}"
-    log.report(rules.MODEL_FAILS, at=place, name=type(module).__name__, error=raised)
+    log.report(rules.MODEL_FAILS, at=place, name=type(of_user(module)).__name__, error=raised)
     if any(finding.rule is rules.MODEL_FAILS for finding in log.findings):  # who ignores the rule keeps the others
         log.revise(lambda found: [each for each in found if each.rule not in UNEXPLAINED])

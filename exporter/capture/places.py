@@ -20,6 +20,19 @@ SOURCES = (".py", ">")
 _SCRIPTED = re.compile(r"# (.+?):(\d+):\d+$", re.MULTILINE)
 
 
+class Around(torch.nn.Module):
+    """A module of fxport's own that is captured in the place of a user's, which it calls: findings are about that."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.around = (module,)  # in a tuple, so that it does not become a submodule
+
+
+def of_user(root: torch.nn.Module) -> torch.nn.Module:
+    """The module that the user wrote or chose."""
+    return root.around[0] if isinstance(root, Around) else root
+
+
 def place_of_module(root: torch.nn.Module, path: str = "") -> Place | None:
     """The `forward` of the innermost module on the way from `root` to `path` that is the user's own code.
 
@@ -27,6 +40,7 @@ def place_of_module(root: torch.nn.Module, path: str = "") -> Place | None:
     """
     if isinstance(root, torch.jit.ScriptModule):  # its code is TorchScript's, which notes where it came from
         return _place_of_script(root, path)
+    root = of_user(root)
     parts = path.split(".") if path else []
     for depth in range(len(parts), -1, -1):
         owner = root.get_submodule(".".join(parts[:depth]))
@@ -43,7 +57,7 @@ def place_of_call() -> Place | None:
 
 def place_of_return(root: torch.nn.Module) -> Place | None:
     """The last `return` of a model's own forward; None where it has none, or no source."""
-    at = None if isinstance(root, torch.jit.ScriptModule) else place_of_function(type(root).forward)
+    at = None if isinstance(root, torch.jit.ScriptModule) else place_of_function(type(of_user(root)).forward)
     if at is None:
         return None
     line = last_return("".join(lines_of(at.path)), at.line)

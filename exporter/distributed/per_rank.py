@@ -13,6 +13,7 @@ from torch.func import functional_call
 from torch.utils import _pytree as pytree
 
 from diagnostics import Log
+from exporter.capture.places import Around
 from exporter.distributed.collectives import TORCH, lowerings
 from exporter.options import Options
 from exporter.pipeline import OnnxProgram, export
@@ -41,14 +42,14 @@ def export_per_rank(
     return export(_Local(model), args, kwargs, dynamic_shapes=dynamic_shapes, options=wanted, log=log)
 
 
-class _Local(torch.nn.Module):
+class _Local(Around):
     """A model whose weights are the local parts of another's, under the same names.
 
     Its forward puts them together to what they are parts of, so that the other model runs as it is.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
-        super().__init__()
+        super().__init__(model)
         self.train(model.training)
         kept: dict[int, torch.Tensor] = {}
         spread: dict[str, Any] = {}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import onnx_ir as ir
 import safetensors.torch
 import torch
 from torch.export import Dim
@@ -108,50 +109,95 @@ def export_training_step(
     settings = Settings(accumulate, clip_grad_norm, tuple(outputs), allow_unused)
     parts = Parts(model, optimizer, loss_fn, context)
     _check(parts, settings)
+    log = log or Log()
+    step, state = TrainingStep(parts, settings), _begun(parts, weights, log)
+    inputs = _Inputs.of(step, state, batch, lr, rng)
+    shapes = inputs.shapes(dynamic_shapes)
+    names = inputs.names(loss_fn)
+    options = replace(options, input_names=names, strategy="post-dispatch", ir_passes=(SumRows(), *options.ir_passes))
+    program = _exported(step, inputs.call, shapes, options, log)
+    _report_unused(step, settings, program)
+    finished = _described(program, inputs, steps)
+    return TrainingProgram(finished, program.program, program.log, state, step, inputs.call, shapes, options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """What one call of a step is given; masks where its random numbers are inputs, else perhaps a seed."""
+
+    state: Mapping[str, torch.Tensor]
+    batch: Sequence[Any]
+    rates: Mapping[str, torch.Tensor]
+    seed: torch.Tensor | None
+    masks: Sequence[torch.Tensor] = ()
+
+    @staticmethod
+    def of(step: TrainingStep, state: Mapping[str, torch.Tensor], batch: Sequence[Any], lr: str, rng: str) -> _Inputs:
+        """The example call. With masks the step is run once, to see which random numbers it draws."""
+        rates = _rates(step.parts[0].optimizer) if lr == "input" else {}
+        inputs = _Inputs(state, batch, rates, torch.tensor(0) if rng == "seed" else None)
+        return replace(inputs, masks=_masks_of(step, inputs.call)) if rng == "mask" else inputs
+
+    @property
+    def call(self) -> tuple[Any, ...]:
+        """The arguments of `TrainingStep.forward`."""
+        masks = (list(self.masks),) if self.masks else ()
+        return (self.state, tuple(self.batch), self.rates, self.seed, *masks)
+
+    def names(self, loss_fn: Callable[..., Any]) -> tuple[str, ...]:
+        """Of the inputs of the ONNX model, in the order of the call."""
+        return (
+            *self.state,
+            *batch_names(loss_fn, self.batch),
+            *(f"{parts_of.RATE}/{group}" for group in self.rates),
+            *([parts_of.SEED] if self.seed is not None else []),
+            *(f"{parts_of.MASK}/{number}" for number in range(len(self.masks))),
+        )
+
+    def shapes(self, of_batch: Any) -> dict[str, Any] | None:
+        """Dynamic shapes of the call; masks have what follows from those of the batch."""
+        if not of_batch:
+            return None
+        shapes = {"batch": of_batch}
+        if self.masks:
+            shapes["masks"] = [dict.fromkeys(range(mask.dim()), Dim.AUTO) for mask in self.masks]
+        return shapes
+
+
+def _begun(parts: Parts, weights: str | os.PathLike[str] | None, log: Log) -> dict[str, torch.Tensor]:
+    """The state that the training begins with: the model's and the optimizer's, or that of a checkpoint."""
     try:
         state = state_of(parts)
     except OptimizerError as error:
         raise TrainingError(str(error)) from error
-    log = log or Log()
-    if weights is not None:
-        state = _resumed(state, parts, open_checkpoint(weights), log)
-    rates = _rates(optimizer) if lr == "input" else {}
-    seed = torch.tensor(0) if rng == "seed" else None
-    step = TrainingStep(parts, settings)
-    call = (state, tuple(batch), rates, seed)
-    shapes: dict[str, Any] = {"batch": dynamic_shapes} if dynamic_shapes else {}
-    masks = _masks_of(step, call) if rng == "mask" else []
-    if masks:
-        call = (*call, masks)
-        shapes |= {"masks": [dict.fromkeys(range(mask.dim()), Dim.AUTO) for mask in masks]} if shapes else {}
-    inputs = [
-        *state,
-        *batch_names(loss_fn, batch),
-        *(f"{parts_of.RATE}/{group}" for group in rates),
-        *([parts_of.SEED] if seed is not None else []),
-        *(f"{parts_of.MASK}/{number}" for number in range(len(masks))),
-    ]
-    options = replace(
-        options, input_names=tuple(inputs), strategy="post-dispatch", ir_passes=(SumRows(), *options.ir_passes)
-    )
+    return state if weights is None else _resumed(state, parts, open_checkpoint(weights), log)
+
+
+def _exported(
+    step: TrainingStep, call: tuple[Any, ...], shapes: dict[str, Any] | None, options: Options, log: Log
+) -> OnnxProgram:
+    """One step as a model. A TrainingError that ended the capture is raised as what it is."""
     try:
-        program = export(step, call, dynamic_shapes=shapes or None, options=options, log=log)
+        return export(step, call, dynamic_shapes=shapes, options=options, log=log)
     except ExportError as error:
         mistake = next((each for each in causes(error) if isinstance(each, TrainingError)), None)
         if mistake is None:
             raise
         raise TrainingError(str(mistake)) from error
-    _report_unused(step, settings, program)
+
+
+def _described(program: OnnxProgram, inputs: _Inputs, steps: int) -> ir.Model:
+    """The model of so many steps, with what is fed back into it, and what is given anew, in its metadata."""
     produced = [value.name for value in program.model.graph.outputs]
+    changed = {name: new for name in inputs.state if (new := f"{parts_of.NEW}/{name}") in produced}
     description = {
-        "state": {name: new for name in state if (new := f"{parts_of.NEW}/{name}") in produced},
+        "state": changed,
         "steps": steps,
-        "constant": [name for name in state if f"{parts_of.NEW}/{name}" not in produced],
-        "rates": {f"{parts_of.RATE}/{group}": float(rate) for group, rate in rates.items()},
+        "constant": [name for name in inputs.state if name not in changed],
+        "rates": {f"{parts_of.RATE}/{group}": float(rate) for group, rate in inputs.rates.items()},
     }
     program.model.metadata_props[METADATA] = json.dumps(description)
-    finished = program.model if steps == 1 else repeated(program.model, description["state"], steps)
-    return TrainingProgram(finished, program.program, program.log, state, step, call, shapes or None, options)
+    return program.model if steps == 1 else repeated(program.model, changed, steps)
 
 
 def _resumed(state: dict[str, torch.Tensor], parts: Parts, checkpoint: Checkpoint, log: Log) -> dict[str, torch.Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
+from exporter.capture.places import Around
 from exporter.capture.tracing.autograd import (
     checkpoints_kept_whole,
     dropout_between_layers_kept,
@@ -74,7 +75,14 @@ class Parts:
         return {id(parameter): name for name, parameter in self.model.named_parameters()}
 
 
-class TrainingStep(torch.nn.Module):
+@dataclass
+class _Seen:
+    """What a call of a step has seen. Not an attribute of the step: a capture gives those back as they were before."""
+
+    unused: list[str] = field(default_factory=list)
+
+
+class TrainingStep(Around):
     """A step of training without state of its own: parameters, buffers and optimizer state go in and come out.
 
     The model is not registered as a submodule: its parameters are inputs here. The same function runs in eager PyTorch
@@ -82,10 +90,10 @@ class TrainingStep(torch.nn.Module):
     """
 
     def __init__(self, parts: Parts, settings: Settings) -> None:
-        super().__init__()
-        self.parts = (parts,)  # in a tuple, so that the model does not become a submodule
+        super().__init__(parts.model)
+        self.parts = (parts,)
         self.settings = settings
-        self.unused: list[str] = []
+        self._seen = _Seen()
 
     def forward(
         self,
@@ -124,6 +132,11 @@ class TrainingStep(torch.nn.Module):
         }
         return results
 
+    @property
+    def unused(self) -> list[str]:
+        """The parameters that got no gradient in the last call, or capture."""
+        return self._seen.unused
+
     def _gradients(
         self, parameters: Mapping[str, torch.Tensor], buffers: dict[str, torch.Tensor], batch: Sequence[Any]
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor]]:
@@ -142,7 +155,7 @@ class TrainingStep(torch.nn.Module):
                 loss, extras, found = functional_call(differentiated, given, tuple(micro))
             buffers.update({name: given[f"model.{name}"].detach() for name in buffers})
             losses.append(loss.detach())
-            self.unused = [name for name, gradient in found.items() if gradient is None]
+            self._seen.unused = [name for name, gradient in found.items() if gradient is None]
             for name, gradient in found.items():
                 if gradient is not None:
                     summed = total[name] + gradient if name in total else gradient

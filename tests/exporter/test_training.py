@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from diagnostics import rules
 from exporter import ExportError
 from exporter.training import TrainingError, export_training_step, load_into, state_from
 from exporter.training.generator import at_least, uniform
@@ -173,6 +174,24 @@ def test_a_parameter_without_a_gradient_is_an_error_at_the_module(tmp_path: Path
     assert finding.place.path == __file__
     program = export_training_step(model, optimizer, classify, batches(4)[0], allow_unused=True)
     assert "new/param/forgotten.weight" not in {value.name for value in program.model.graph.outputs}
+
+
+class Scaled(HalfUsed):
+    def forward(self, x: torch.Tensor, factor: float = 1.0) -> torch.Tensor:
+        return self.forgotten(self.used(x).repeat(1, 2)) * factor
+
+
+def scaled(model: nn.Module, x: torch.Tensor, label: torch.Tensor, factor: float) -> torch.Tensor:
+    return cross_entropy(model(x, factor), label)
+
+
+def test_what_is_told_of_the_model_is_told_at_the_users_own() -> None:
+    model = Scaled()
+    batch = (*batches(4)[0], 0.5)
+    program = export_training_step(model, optim.SGD(model.parameters(), lr=0.1), scaled, batch)
+    (told,) = [each for each in program.log.findings if each.rule is rules.SCALAR_INPUT_BAKED]
+    assert told.place is not None
+    assert (told.place.path, told.place.line) == (__file__, Scaled.forward.__code__.co_firstlineno)
 
 
 @pytest.mark.parametrize(
