@@ -35,6 +35,7 @@ FILES = (
     "exporter/test_presence.py",
     "exporter/test_questions.py",
     "exporter/test_selected.py",
+    "exporter/test_bounded_values.py",
     "exporter/test_control_flow.py",
     "exporter/test_regions.py",
     "exporter/test_repeated_regions.py",

@@ -1,0 +1,105 @@
+"""`torch.bincount(experts, minlength=8)`, where no expert has a number above 7: as many counts as were asked for.
+
+How long the result is depends on the largest value, which only data tells; but the place of a maximum, or one of the
+best, is below the size of the axis. Layers of experts go through the counts in Python, or split by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+BOUND = "_fxport_below"
+"""The attribute of a tensor of natural numbers that knows what all are below, and the version of the tensor."""
+
+KEEPING = frozenset(
+    getattr(owner, name)
+    for owner in (torch, Tensor)
+    for name in (
+        *("view", "reshape", "flatten", "ravel", "squeeze", "unsqueeze", "permute", "transpose", "t", "contiguous"),
+        *("expand", "expand_as", "repeat", "clone", "detach", "to", "long", "int", "cpu", "__getitem__"),
+        *("index_select", "gather", "masked_select", "sort", "flip", "repeat_interleave"),
+    )
+    if hasattr(owner, name)
+)
+"""Functions whose result holds values of their first argument, and no others."""
+
+PLACING: Mapping[str, tuple[int, bool, int | None]] = {
+    "argmax": (1, False, None),
+    "argmin": (1, False, None),
+    "argsort": (1, True, None),
+    "sort": (1, True, 1),
+    "topk": (2, True, 1),
+}
+"""Functions that give places along an axis: where it stands among the arguments, whether it is the last one if it is
+not given, and which of the results has the places.
+"""
+
+REMAINDERS = frozenset({torch.remainder, Tensor.remainder, Tensor.__mod__})
+
+COUNTING = frozenset({torch.bincount, Tensor.bincount})
+
+COLLECTING = frozenset({torch.unique, Tensor.unique})
+
+
+class BoundsKnown(TorchFunctionMode):
+    """While it is active, tensors know what their values are below, as far as that follows from sizes."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in COUNTING and (counts := _counts(*args, **kwargs)) is not None:
+            return counts
+        if func in COLLECTING and (found := _found(*args, **kwargs)) is not None:
+            return found
+        result = func(*args, **kwargs)
+        name = getattr(func, "__name__", "")
+        if func in REMAINDERS and not isinstance(args[0], float) and type(args[1]) is int:
+            _note(result, args[1])
+        elif func in KEEPING and args and (bound := _bound(args[0])) is not None:
+            _note(result[0] if name == "sort" else result, bound)
+        if name in PLACING and func in (getattr(torch, name), getattr(Tensor, name)):
+            _note(*_places(name, result, *args, **kwargs))
+        return result
+
+
+def _places(name: str, result: Any, x: Tensor, *rest: Any, **kwargs: Any) -> tuple[Any, Any]:
+    """The result that holds places, and the number of them; None where that is no plain number."""
+    position, last, which = PLACING[name]
+    dim = kwargs.get("dim", rest[position - 1] if len(rest) >= position else -1 if last else None)
+    size = x.shape[dim] if x.dim() and type(dim) is int else None
+    return result if which is None else result[which], size
+
+
+def _counts(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor | None:
+    """How often each number below `minlength` occurs, or what its weights come to, where no other does."""
+    bound = _bound(x)
+    if bound is None or type(minlength) is not int or bound > minlength:
+        return None
+    given = torch.ones_like(x, dtype=torch.int64) if weights is None else weights
+    if weights is not None and weights.dtype is not torch.float32:
+        given = weights.to(torch.float64)
+    return torch.zeros(minlength, dtype=given.dtype, device=x.device).scatter_add(0, x.to(torch.int64), given)
+
+
+def _found(x: Tensor, sorted: bool = True, *others: Any, dim: int | None = None, **wanted: bool) -> Tensor | None:
+    """The numbers that occur, as places of a mask: a loop over these is one of known length with a branch in it."""
+    bound = _bound(x)
+    if bound is None or any(others) or any(wanted.values()) or dim is not None or x.dtype is not torch.int64:
+        return None
+    counts = torch.zeros(bound, dtype=torch.int64, device=x.device).index_fill(0, x.reshape(-1), 1)
+    return counts.nonzero().squeeze(1)
+
+
+def _note(x: Any, bound: Any) -> None:
+    if isinstance(x, Tensor) and not x.is_floating_point() and type(bound) is int and bound > 0:
+        setattr(x, BOUND, (bound, x._version))
+
+
+def _bound(x: Any) -> int | None:
+    """What the values are below; None where nothing is known, or something was written to the tensor."""
+    bound, version = getattr(x, BOUND, (None, None)) if isinstance(x, Tensor) else (None, None)
+    return bound if version == getattr(x, "_version", None) else None
