@@ -92,13 +92,26 @@ class Refusing(nn.Module):
         return x * mask
 
 
+class Freeing(nn.Module):
+    """A name that is freed within its branch, and the same result laid out in two ways."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        if mask.any():
+            twice = x * 2
+            y = twice + 1
+            del twice
+        else:
+            y = x.t().contiguous().t()
+        return y * 2
+
+
 X = torch.tensor([[1.0, -2.0, 3.0], [0.5, 0.25, -1.0]])
 MASKS = (torch.ones(2, 3), torch.zeros(2, 3), torch.tensor([[0.0, 1, 0], [1, 0, 0]]), torch.tensor([[1.0, 0, 0]] * 2))
 CASES = [(sign * X, mask.bool()) for mask in MASKS for sign in (1, -1)]
 
 
 @pytest.mark.parametrize(
-    "model", [Rebound, Written, Early, Both, Expressions, Refusing], ids=lambda each: each.__name__
+    "model", [Rebound, Written, Early, Both, Expressions, Refusing, Freeing], ids=lambda each: each.__name__
 )
 def test_both_ways(model: type[nn.Module]) -> None:
     torch.manual_seed(0)

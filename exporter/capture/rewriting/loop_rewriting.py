@@ -64,6 +64,7 @@ def rewritten(source: str, code: CodeType, lines: set[int], calls: bool = True) 
     ast.increment_lineno(tree, code.co_firstlineno - 2)
     inner = [node for node in ast.walk(function) if isinstance(node, ast.FunctionDef)]
     function.decorator_list = []
+    effects.names_held(function)
     changed = [_kept(each, lines, calls) for each in reversed(inner)]
     return _code_of(function, code) if any(changed) else None
 

@@ -135,7 +135,7 @@ def _equal(one: Any, two: Any) -> bool:
 def _as(leaf: Any, like: Like | type, whole: bool) -> Tensor:
     dtype = like.dtype if isinstance(like, Like) else DTYPES[like]
     if isinstance(leaf, Tensor):
-        return leaf.clone()
+        return leaf.clone(memory_format=torch.contiguous_format)  # PyTorch wants the same order of strides on all ways
     if leaf is not UNSET:
         if whole and isinstance(like, Like):
             return torch.full(like.sizes, leaf, dtype=dtype, device=like.device)
