@@ -36,6 +36,7 @@ FILES = (
     "exporter/test_questions.py",
     "exporter/test_selected.py",
     "exporter/test_bounded_values.py",
+    "exporter/test_attempts.py",
     "exporter/test_control_flow.py",
     "exporter/test_regions.py",
     "exporter/test_repeated_regions.py",

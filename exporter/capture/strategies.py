@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +17,8 @@ from exporter.capture.arguments.inputs import arguments_of
 from exporter.capture.arguments.padded import padded_calls
 from exporter.capture.arguments.structures import declared_results
 from exporter.capture.faults import is_our_fault
-from exporter.capture.questions.answers import Inquiry, refusals_kept
+from exporter.capture.questions.answers import Inquiry, going_on, refusals_kept
+from exporter.capture.questions.askers import Line
 from exporter.capture.questions.presence import Scope, some_presumed
 from exporter.capture.rewriting.loops import keeping_loops
 from exporter.capture.sizes.equalities import equalities_tried
@@ -162,9 +163,9 @@ def _with_ways_kept(call: Call) -> ExportedProgram:
         return keeping_loops(attempt, call.overcome)
 
 
-def _exported(call: Call) -> ExportedProgram:
+def _exported(call: Call, halts: Collection[Line] | None) -> ExportedProgram:
     call.inquiry.presumed.answers.clear()
-    with refusals_kept(call.inquiry):
+    with going_on(call.inquiry, halts), refusals_kept(call.inquiry):
         return torch.export.export(
             call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=False
         )

@@ -5,21 +5,42 @@ PyTorch asks `ShapeEnv.evaluate_expr` wherever Python wants the number or the tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
+import sympy
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
-from exporter.capture.questions.askers import is_a_kept_branch, is_about_shapes, is_pythons, is_users, place_of_asker
+from exporter.capture.faults import is_our_fault
+from exporter.capture.questions.askers import (
+    Line,
+    is_a_kept_branch,
+    is_about_shapes,
+    is_pythons,
+    is_users,
+    line_that_asks,
+    place_of_asker,
+    with_stack,
+)
 from exporter.capture.questions.guards import Guard, guard_of, guards_noted
 from exporter.capture.questions.presence import Presumed, Scope, answer_of_some
+
+Refusal = GuardOnDataDependentSymNode
 
 
 class RefusalHidden(Exception):
     """A `try` in `forward` caught PyTorch's refusal to tell a value; its cause is that."""
+
+
+class WentOn(Exception):
+    """What was refused in a capture that went on to see what else would be. Its cause is what ended it, if any did."""
+
+    def __init__(self, refusals: Sequence[Refusal]) -> None:
+        super().__init__(f"{len(refusals)} questions have no answer, the first: {refusals[0]}")
+        self.refusals = tuple(refusals)
 
 
 @dataclass
@@ -30,10 +51,14 @@ class Inquiry:
     """What the captured graph relies on."""
     presumed: Presumed = field(default_factory=Presumed)
     """Where it was asked whether there is any data, and the capture holds for some only."""
-    refused: list[GuardOnDataDependentSymNode] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
     """What the user's own lines asked and nobody could answer."""
     env: ShapeEnv | None = None
     """Who was asked last."""
+    halts: Collection[Line] | None = None
+    """The lines that are refused an answer at once, in a capture that goes on from others; None: all are."""
+    passed: dict[Line, list[Refusal]] = field(default_factory=dict)
+    """What it went on from, each time that a line asked."""
 
 
 @dataclass(slots=True)
@@ -45,9 +70,12 @@ class Question:
     """The expression. Any: sympy has no types."""
     pytorch: Callable[[], Any]
     """PyTorch's own answer."""
-    refusal: GuardOnDataDependentSymNode | None = None
+    refusal: Refusal | None = None
     """Why PyTorch has none, once it was asked."""
 
+
+MOST = 100
+"""How often one line may ask in a capture that goes on: layers that share it, or a loop that does not end."""
 
 NOT_MINE = object()
 """What an answer gives that leaves the question to those after it."""
@@ -59,7 +87,7 @@ def known_to_pytorch(question: Question, inquiry: Inquiry) -> Any:
     """What follows from the ranges of sizes, or holds for the example and becomes a guard. Not what depends on data."""
     try:
         answer = question.pytorch()
-    except GuardOnDataDependentSymNode as refusal:
+    except Refusal as refusal:
         question.refusal = refusal
         return NOT_MINE
     if (guard := guard_of(question.env, question.asked, answer)) is not None:
@@ -93,6 +121,23 @@ def true_of_some(question: Question, inquiry: Inquiry) -> Any:
     return answer
 
 
+def either_way(question: Question, inquiry: Inquiry) -> Any:
+    """No matter what, where a capture only goes on to see what else is asked. Not a number, nor at a line that halts.
+
+    No first: most of what a model asks is whether there is something more to do. Asked again, a loop shall end.
+    """
+    if inquiry.halts is None or question.refusal is None or not isinstance(question.asked, sympy.Rel):
+        return NOT_MINE
+    line = None if is_a_kept_branch() else line_that_asks()
+    if line is None or line in inquiry.halts:
+        return NOT_MINE
+    passed = inquiry.passed.setdefault(line, [])
+    if len(passed) == MOST:
+        return NOT_MINE
+    passed.append(question.refusal if passed else with_stack(question.refusal))
+    return sympy.false if len(passed) % 2 else sympy.true
+
+
 def nobody(question: Question, inquiry: Inquiry) -> Any:
     """Never an answer. Notes that a line of the user's is refused one, which a `try` around it would hide."""
     if question.refusal is not None and is_users():
@@ -104,6 +149,7 @@ ANSWERS: tuple[Answer, ...] = (
     known_to_pytorch,  # first: what is certain needs no presumption
     known_to_shapes,  # before what tells the user: the graph is the same for any answer
     true_of_some,
+    either_way,  # after the presumption, which is true of what is captured
     nobody,  # last: only what all others have left open is refused
 )
 """Each is asked where those before it have no answer; where none has, PyTorch's refusal is raised."""
@@ -125,6 +171,27 @@ def answered(inquiry: Inquiry) -> Iterator[None]:
 
     with guards_noted(inquiry.guards), mock.patch.object(ShapeEnv, "evaluate_expr", evaluate_expr):
         yield
+
+
+@contextmanager
+def going_on(inquiry: Inquiry, halts: Collection[Line] | None) -> Iterator[None]:
+    """Meanwhile what is asked at other lines than these is passed over, and at the end raised as WentOn.
+
+    A capture that has failed once is likely to be asked more, and to see it all at once costs less than to begin anew
+    for each. With None, the first refusal ends it.
+    """
+    inquiry.halts, inquiry.passed = halts, {}
+    ended: Exception | None = None
+    try:
+        yield
+    except Exception as error:
+        if not inquiry.passed or is_our_fault(error):
+            raise
+        ended = error  # perhaps by what was answered somehow
+    finally:
+        inquiry.halts = None
+    if inquiry.passed:
+        raise WentOn([refusals[0] for refusals in inquiry.passed.values()]) from ended
 
 
 @contextmanager

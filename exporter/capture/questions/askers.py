@@ -6,7 +6,8 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, TypeVar
 
 import torch
 from torch._guards import TracingContext
@@ -15,6 +16,11 @@ from torch.nn import functional
 
 from diagnostics import Place
 from diagnostics.source import HIDDEN, USER, kind_of, place_of_stack, place_of_trace
+
+E = TypeVar("E", bound=BaseException)
+
+Line = tuple[str, int]
+"""A line of a file."""
 
 _HERE = Path(__file__).parent
 _ROOM = str(_HERE.parent)
@@ -69,11 +75,24 @@ def is_users() -> bool:
 
 def is_pythons() -> bool:
     """Whether the line that asks is one of the model, or of a library that it uses, and not one of PyTorch."""
-    for frame in _of_model():
+    return line_that_asks() is not None
+
+
+def line_that_asks() -> Line | None:
+    """That line; None where PyTorch asks."""
+    for frame, line in _of_model():
         path = frame.f_code.co_filename
         if not path.startswith((_ROOM, *_CONVERTING)) and not _is_of_a_mode(frame):
-            return kind_of(path) != HIDDEN
-    return False
+            return (path, line) if kind_of(path) != HIDDEN else None
+    return None
+
+
+def with_stack(error: E) -> E:
+    """The error as if it had been raised through all that runs now, as far as the model goes."""
+    trace = error.__traceback__
+    for frame, line in _of_model():
+        trace = TracebackType(trace, frame, frame.f_lasti, line)
+    return error.with_traceback(trace)
 
 
 def is_about_shapes() -> bool:
@@ -89,7 +108,7 @@ def is_about_shapes() -> bool:
 
 def is_a_kept_branch() -> bool:
     """Whether it is a branch that asks which cannot be a cond; others of this room only stand between."""
-    paths = (frame.f_code.co_filename for frame in _of_model() if not _is_of_a_mode(frame))
+    paths = (frame.f_code.co_filename for frame, _ in _of_model() if not _is_of_a_mode(frame))
     asking = (path for path in paths if path == _KEPT or not path.startswith((_ROOM, *_CONVERTING)))
     return next(asking, None) == _KEPT
 
@@ -98,8 +117,7 @@ def place_of_asker() -> Place | None:
     """The line that is running, from forward on: who called export is no cause."""
     if stack := _read_by_dynamo():
         return place_of_trace("\n".join(f'File "{f.filename}", line {f.lineno}, in {f.name}' for f in stack))
-    walked = ((frame, frame.f_lineno) for frame in _of_model())
-    return place_of_stack(entry for entry in walked if not entry[0].f_code.co_filename.startswith(_ROOM))
+    return place_of_stack(entry for entry in _of_model() if not entry[0].f_code.co_filename.startswith(_ROOM))
 
 
 def _asker() -> tuple[Any, bool]:
@@ -112,12 +130,12 @@ def _asker() -> tuple[Any, bool]:
     return frame, counted
 
 
-def _of_model() -> Iterator[Any]:
-    """The frames from here outwards, as far as the model goes."""
-    for frame, _ in traceback.walk_stack(sys._getframe(1)):
+def _of_model() -> Iterator[tuple[Any, int]]:
+    """The frames from here outwards, as far as the model goes, each with its line."""
+    for frame, line in traceback.walk_stack(sys._getframe(1)):
         if frame.f_code.co_filename == _START:
             return
-        yield frame
+        yield frame, line
 
 
 def _is_of_a_mode(frame: Any) -> bool:

@@ -333,6 +333,8 @@ class _Rewriting:
         run.value.args[3] = ast.Tuple([self.row(value, index) for value, index in self.rows], ast.Load())
         branch.body += [after for _, after in self.given]
         plain = ast.copy_location(ast.For(self.loop.target, self.header.plain, self.loop.body, []), self.loop)
+        for each in ast.walk(self.header.plain):
+            ast.copy_location(each, self.loop.iter)
         branch.orelse = [plain]
         for node in scaffold:
             for each in ast.walk(node):

@@ -10,11 +10,11 @@ import gc
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import TypeVar
 from unittest import mock
 
@@ -23,6 +23,8 @@ from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from exporter.capture.faults import is_our_fault
+from exporter.capture.questions.answers import WentOn
+from exporter.capture.questions.askers import Line
 from exporter.capture.rewriting.loop_rewriting import rewritten
 from exporter.capture.rewriting.merging import LoopError
 
@@ -32,7 +34,10 @@ _ROOM = str(Path(__file__).parent.parent)
 _PYTORCH = str(Path(torch.__file__).parent)
 
 ATTEMPTS = 8
-"""Each attempt finds the loops that come after those already kept; few models have more than one kind."""
+"""Each attempt finds what comes after that which is already kept; few models need more than three."""
+
+Attempt = Callable[[Collection[Line] | None], T]
+"""A capture, which goes on from what it is refused at other lines than these; None: which does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class Site:
     line: int
 
 
-def keeping_loops(attempt: Callable[[], T], overcome: list[Exception]) -> T:
+def keeping_loops(attempt: Attempt[T], overcome: list[Exception]) -> T:
     """What the attempt gives with every loop over a dynamic size as a scan, as far as the loops allow.
 
     An attempt with such a loop that fails counts for nothing: what came before it stands, whether a result or an error.
@@ -52,23 +57,24 @@ def keeping_loops(attempt: Callable[[], T], overcome: list[Exception]) -> T:
     lines: dict[CodeType, set[int]] = {}
     new: dict[CodeType, CodeType] = {}
     calls = True
-    result, sites = _noted(attempt)
+    result, sites = _noted(attempt, None)
     found = set(_sites(sites, new))
-    errors = [result.error] if result.error is not None else []
+    errors = list(result.errors)
     for _ in range(ATTEMPTS):
         for code, line in found:
             lines.setdefault(code, set()).add(line)
         before, new = new, _rewritten(lines, calls)
         if new == before:
             break
+        tried = {(code.co_filename, line) for code, kept in lines.items() for line in kept}
         with _swapped(new):
-            better, sites = _noted(attempt)
+            better, sites = _noted(attempt, None if result.error is None else tried)
         found = set(_sites(sites, new))
         if better.error is None:
             result = better
             continue
         if result.error is not None:
-            errors.append(better.error)
+            errors += better.errors
         refused = result.error is not None or any(_asking(better.error, LoopError))
         if refused and any(line not in lines.get(code, ()) for code, line in found):
             continue  # it came farther than before
@@ -76,9 +82,25 @@ def keeping_loops(attempt: Callable[[], T], overcome: list[Exception]) -> T:
             break
         calls, new = False, before
     if result.error is not None:
-        raise result.error
+        raise _barring(errors)
     overcome += [error for error in errors if any(_asking(error, GuardOnDataDependentSymNode))]
     return result.value  # type: ignore[return-value]  # without an error there is a value
+
+
+def _barring(errors: Sequence[Exception]) -> Exception:
+    """What PyTorch first said of the line at which the last attempt ended: other lines were overcome before it.
+
+    Where it had nothing to say there, the rewriting is to blame, and what it stood for is told.
+    """
+    last = _innermost(errors[-1])
+    refusals = (error for error in errors if isinstance(error, GuardOnDataDependentSymNode))
+    return next((error for error in refusals if _innermost(error) == last), errors[0])
+
+
+def _innermost(error: Exception) -> tuple[str, int] | None:
+    """The line of the model that raised it, or that called PyTorch."""
+    lines = [(frame.f_code.co_filename, line) for frame, line in _frames_of(error)]
+    return lines[-1] if lines else None
 
 
 def _sites(found: set[Site], new: dict[CodeType, CodeType]) -> Iterator[tuple[CodeType, int]]:
@@ -103,26 +125,42 @@ def _within(code: CodeType) -> Iterator[CodeType]:
 @dataclass(frozen=True, slots=True)
 class _Outcome:
     value: object = None
-    error: Exception | None = None
+    errors: tuple[Exception, ...] = ()
+    """The first is what ended it, unless it went on."""
+
+    @property
+    def error(self) -> Exception | None:
+        return self.errors[0] if self.errors else None
 
 
-def _noted(attempt: Callable[[], object]) -> tuple[_Outcome, set[Site]]:
+def _noted(attempt: Attempt[object], halts: Collection[Line] | None) -> tuple[_Outcome, set[Site]]:
     with noted_sizes() as found:
         try:
-            return _Outcome(attempt()), found
+            return _Outcome(attempt(halts)), found
+        except WentOn as several:
+            errors = several.refusals
+            causes = (*errors, several.__cause__)
         except Exception as error:  # raised again above, unless another attempt did better
             if is_our_fault(error):
                 raise
-            return _Outcome(error=error), found | set(_asking(error, GuardOnDataDependentSymNode, LoopError))
+            errors = causes = (error,)
+    sites = (site for each in causes for site in _asking(each, GuardOnDataDependentSymNode, LoopError))
+    return _Outcome(errors=errors), found.union(sites)
 
 
 def _asking(error: BaseException | None, *kinds: type[Exception]) -> Iterator[Site]:
     """The lines of the model that ended in such an error: `if x.any()` asks for what only data can tell."""
     while error is not None and not isinstance(error, kinds):
         error = error.__cause__ or error.__context__
-    for frame, number in traceback.walk_tb(error.__traceback__ if error is not None else None):
+    if error is not None:
+        yield from (Site(frame.f_code, line) for frame, line in _frames_of(error))
+
+
+def _frames_of(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    """The model's own frames and lines in the trace of an error, outermost first."""
+    for frame, line in traceback.walk_tb(error.__traceback__):
         if not frame.f_code.co_filename.startswith((_PYTORCH, _ROOM)):
-            yield Site(frame.f_code, number)
+            yield frame, line
 
 
 @contextmanager
