@@ -15,7 +15,6 @@ import typer
 from typer.core import TyperGroup
 
 from exporter.cli.exit_codes import CLEAN, FAULT, INTERRUPTED, USAGE
-from exporter.cli.option_groups import Grouped
 from exporter.cli.usage import UsageError
 
 COMMANDS = {
@@ -73,6 +72,8 @@ def interrupted() -> int:
 
 def application(args: Sequence[str]) -> typer.Typer:
     """The typer app for one command line: the subcommand it names is real, the others are lines in the help."""
+    from exporter.cli.option_groups import Grouped
+
     app = typer.Typer(cls=Commands, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.callback(help="PyTorch models to ONNX, validated in ONNX Runtime; every problem at your own source line.")(top)
     for name, summary in COMMANDS.items():
