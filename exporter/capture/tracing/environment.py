@@ -1,24 +1,32 @@
-"""What `forward` reads of the machine while it is captured: the clock and environment variables.
+"""What `forward` reads of the machine while it is captured: clocks, the date and environment variables.
 
 The graph has what these gave in that one run.
 """
 
 from __future__ import annotations
 
+import datetime
 import os
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from types import BuiltinFunctionType
 from typing import Any
 from unittest import mock
 
 from diagnostics import Place
 from diagnostics.source import USER, kind_of, place_of_stack
 
-CLOCKS = ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time")
+CLOCKS = (
+    *("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns"),
+    *("process_time", "process_time_ns", "thread_time", "localtime", "gmtime", "ctime", "strftime"),
+)
 """Functions of Python's `time`."""
+
+DATES: Mapping[type, tuple[str, ...]] = {datetime.datetime: ("now", "utcnow", "today"), datetime.date: ("today",)}
+"""Classes of Python's `datetime`, with their methods that look at the clock."""
 
 _BETWEEN = frozenset(function.__code__.co_filename for function in (os.getenv, Mapping.get))
 """Where `os.getenv` and `os.environ.get` read a variable for their caller."""
@@ -29,7 +37,7 @@ Reads = dict[tuple[str, str, int], Place | None]
 
 @contextmanager
 def environment_watched() -> Iterator[Reads]:
-    """Notes what the user's own lines read meanwhile."""
+    """Notes what the user's own lines read meanwhile, also by a name that they have imported."""
     found: Reads = {}
     variable = type(os.environ).__getitem__
 
@@ -41,19 +49,61 @@ def environment_watched() -> Iterator[Reads]:
             at = (name, frame.f_code.co_filename, frame.f_lineno)
             found.setdefault(at, place_of_stack(list(traceback.walk_stack(frame))))
 
-    def clock(name: str, function: Callable[[], Any]) -> Callable[[], Any]:
-        def read() -> Any:
-            note(f"time.{name}")
-            return function()
-
-        return read
-
     def looked_up(environment: Any, key: str) -> str:
         note(f"os.environ['{key}']")
         return variable(environment, key)
 
+    clocks = {getattr(time, name): _noting(f"time.{name}", getattr(time, name), note) for name in CLOCKS}
+    dates = {kind: _noting_date(kind, names, note) for kind, names in DATES.items()}
     with ExitStack() as stack:
-        for name in CLOCKS:
-            stack.enter_context(mock.patch.object(time, name, clock(name, getattr(time, name))))
+        for owner in (time, datetime, *_users_modules()):
+            stack.enter_context(_replaced(owner, {**clocks, **dates}))
         stack.enter_context(mock.patch.object(type(os.environ), "__getitem__", looked_up))
         yield found
+
+
+def _noting(name: str, function: Callable[..., Any], note: Callable[[str], None]) -> Callable[..., Any]:
+    def read(*args: Any) -> Any:
+        note(name)
+        return function(*args)
+
+    return read
+
+
+def _noting_date(kind: Any, names: tuple[str, ...], note: Callable[[str], None]) -> type:
+    """A class that stands for `kind`: what it makes is of `kind`, and what is of `kind` is of it."""
+
+    class Standing(type):
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, kind)
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            return kind(*args, **kwargs)
+
+    def looking(name: str) -> classmethod[Any, Any, Any]:
+        def look(cls: type, *args: Any, **kwargs: Any) -> Any:
+            note(f"{kind.__module__}.{kind.__name__}.{name}")
+            return getattr(kind, name)(*args, **kwargs)
+
+        return classmethod(look)
+
+    return Standing(kind.__name__, (kind,), {name: looking(name) for name in names})
+
+
+def _users_modules() -> list[Any]:
+    """The modules that are the user's own files."""
+    files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
+    return [sys.modules[name] for name, file in files.items() if isinstance(file, str) and kind_of(file) == USER]
+
+
+@contextmanager
+def _replaced(owner: Any, others: Mapping[Any, Any]) -> Iterator[None]:
+    """Whatever names in a module stand for one of these objects stand for the other one meanwhile."""
+    kinds = (type, BuiltinFunctionType)
+    names = [name for name, value in vars(owner).items() if isinstance(value, kinds) and value in others]
+    before = {name: vars(owner)[name] for name in names}
+    vars(owner).update({name: others[value] for name, value in before.items()})
+    try:
+        yield
+    finally:
+        vars(owner).update(before)

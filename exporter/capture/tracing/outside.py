@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-import random
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -25,6 +23,7 @@ from exporter.capture.forward import forward_by
 from exporter.capture.places import place_of_function, place_of_module
 from exporter.capture.tracing.assignments import place_of_assignment
 from exporter.capture.tracing.environment import environment_watched
+from exporter.capture.tracing.generators import generators_of
 from exporter.capture.tracing.given_back import attributes_given_back
 from exporter.capture.tracing.process import process_given_back
 
@@ -33,16 +32,6 @@ UNWATCHED = frozenset(vars(torch.nn.Module()))
 """Attributes of every module: weights and layers, and how it is called."""
 MOST_WATCHED = 256
 """Entries of a list or a dict; a longer one is a table, such as a vocabulary."""
-SOURCES: Mapping[str, Callable[[], object]] = {
-    "random": random.getstate,
-    "numpy.random": lambda: repr(sys.modules["numpy"].random.get_state()) if "numpy" in sys.modules else None,
-}
-"""Generators by the name of their module, each with what tells its state."""
-
-DRAWS: Mapping[str, re.Pattern[str]] = {
-    "random": re.compile(r"random\.\w+"),
-    "numpy.random": re.compile(r"(np|numpy)\.random\.\w+"),
-}
 
 
 @contextmanager
@@ -51,7 +40,8 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[list[str]]:
 
     The list is for names that somebody else has seen change: see `attributes_watched`.
     """
-    scalars, states = _scalars(model), {name: state() for name, state in SOURCES.items()}
+    scalars, generators = _scalars(model), generators_of(model)
+    states = {name: generator.state for name, generator in generators.items()}
     layers = {path: (module, dict(module._modules)) for path, module in model.named_modules()}
     made: list[str] = []
     changed: list[str] = []
@@ -63,14 +53,14 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[list[str]]:
         finally:
             made += _restored_layers(layers)
             changed += _restored_scalars(scalars)
-            drawn += (name for name, state in states.items() if SOURCES[name]() != state)
+            drawn += (name for name, state in states.items() if generators[name].state != state)
     for name in made:
         log.report(rules.LAYER_MADE, at=place_of_assignment(model, name), name=name)
     for name in dict.fromkeys(changed):
         if name not in made and name in scalars:
             log.report(rules.PYTHON_STATE_BAKED, at=scalars[name].place(), name=name, value=scalars[name].value)
     for name in drawn:
-        log.report(rules.PYTHON_RANDOM_BAKED, at=_place_of_draw(model, DRAWS[name]), name=name)
+        log.report(rules.PYTHON_RANDOM_BAKED, at=_place_of_draw(model, generators[name].written), name=name)
     for (name, _, _), place in reads.items():
         log.report(rules.ENVIRONMENT_BAKED, at=place, name=name)
 

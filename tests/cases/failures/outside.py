@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import os
 import random
 import time
+from datetime import date
+from time import perf_counter
 
 import numpy as np
 import torch
@@ -151,6 +154,42 @@ class Clock(nn.Module):
         return x * (started % 60)
 
 
+class Measured(nn.Module):
+    """By a name that was imported."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * (perf_counter() % 60)
+
+
+class Today(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        now = datetime.datetime.now()  # as users write it
+        return x * now.hour
+
+
+class Dated(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * (date.today() - date(2020, 1, 1)).days  # as users write it
+
+
+class OwnRandom(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.draws = random.Random(0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.draws.uniform(1, 2)
+
+
+class OwnNumpyRandom(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.noise = np.random.default_rng(0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.noise.random()
+
+
 class Variable(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         scale = float(os.environ.get("FXPORT_TEST_SCALE_OF_NO_USE", "2"))
@@ -162,6 +201,11 @@ CASES = (
     FailureCase("random of Python", "random of Python", "FXP1019", "if «random.random()» < 2:", PythonRandom, (X,)),
     FailureCase("random of numpy", "random of Python", "FXP1019", "«np.random.randn(4, 6)».astype", NumpyRandom, (X,)),
     FailureCase("a clock", "environment", "FXP1029", "started = «time.time()»", Clock, (X,)),
+    FailureCase("an imported clock", "environment", "FXP1029", "x * («perf_counter()» % 60)", Measured, (X,)),
+    FailureCase("now", "environment", "FXP1029", "now = «datetime.datetime.now()»", Today, (X,)),
+    FailureCase("a date", "environment", "FXP1029", "x * («date.today()» - date(2020", Dated, (X,)),
+    FailureCase("own random", "random of Python", "FXP1019", "x * «self.draws.uniform(1, 2)»", OwnRandom, (X,)),
+    FailureCase("own random of numpy", "random of Python", "FXP1019", "«self.noise.random()»", OwnNumpyRandom, (X,)),
     FailureCase("a variable", "environment", "FXP1029", "scale = «float(os.environ»", Variable, (X,), exact=False),
     FailureCase("a counter", "counter", "FXP1018", "«self.count += 1»", Counting, (X,)),
     FailureCase(
