@@ -27,9 +27,12 @@ def bounded_dimension(site: Site) -> Iterator[Fix]:
     bounds = {"min": re.search(r"at least (\d+)", said), "max": re.search(r"at most (\d+)", said)}
     if not any(bounds.values()):
         return
-    listed = "".join(f", {name}={found[1]}" for name, found in bounds.items() if found)
-    edits = _edits(site, dim, lambda node: f'{_dim(site, node)}("{dim}"{listed})')
-    yield fix(f"Ask for `Dim('{dim}'{listed})`.", *edits)
+    listed = ", ".join(f"{name}={found[1]}" for name, found in bounds.items() if found)
+    if not dim.isidentifier():  # it has the name of its place, which no Dim can have
+        yield fix(f"Ask for `Dim.AUTO({listed})`.")
+        return
+    edits = _edits(site, dim, lambda node: f'{_dim(site, node)}("{dim}", {listed})')
+    yield fix(f"Ask for `Dim('{dim}', {listed})`.", *edits)
 
 
 def tied_dimensions(site: Site) -> Iterator[Fix]:

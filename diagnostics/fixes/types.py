@@ -47,7 +47,8 @@ def tuple_output(site: Site) -> Iterator[Fix]:
 
 
 IN_WORDS = {
-    "numpy": "Give a tensor: torch.from_numpy(array).",
+    "numpy.ndarray": "Give a tensor: torch.from_numpy(array).",
+    "numpy": "Give a tensor, torch.tensor(number), or a number of Python's, which becomes a constant.",
     "torch.sparse": "Give its dense form, x.to_dense(), or its indices and values.",
     "torch._mkldnn": "Give its dense form, x.to_dense().",
     "torch.nested": "Give the padded tensor and the lengths; torch.nested.to_padded_tensor makes the first.",
@@ -57,4 +58,6 @@ IN_WORDS = {
 def input_in_words(site: Site) -> Iterator[Fix]:
     """For inputs of types that belong to nobody here."""
     kind = site.facts.get("type", "")
-    yield from (fix(words) for start, words in IN_WORDS.items() if kind.startswith(start))
+    words = next((words for start, words in IN_WORDS.items() if kind.startswith(start)), None)
+    if words is not None:
+        yield fix(words)

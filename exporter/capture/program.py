@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from diagnostics import Log, rules
 from exporter.capture.arguments.inputs import arguments_of, path_name
 from exporter.capture.arguments.nesting import Structure, of_arguments, of_results, structure_of
 from exporter.capture.places import place_of_module
+from exporter.capture.sizes.promises import dim_names, ranges_of, unified
 from exporter.capture.sizes.shapes import Request
 from exporter.capture.subclasses import weights_opened
 from exporter.options import Options
@@ -31,10 +32,6 @@ KINDS: Mapping[ExportedInputKind, InputKind] = {
     ExportedInputKind.BUFFER: InputKind.BUFFER,
     ExportedInputKind.CONSTANT_TENSOR: InputKind.CONSTANT,
 }
-
-
-UNLIMITED = 2**48
-"""No tensor has so many elements along an axis; PyTorch's own bounds are fractions of the largest whole number."""
 
 
 class NamesError(ValueError):
@@ -75,9 +72,8 @@ def from_exported(
     inputs = _distinct(inputs)
     outputs = _outputs(exported, inputs, options.output_names)
     program = Program(gm, tuple(inputs), tuple(outputs), tensors)
-    wanted = {(request.input, request.axis): request.name for request in requests if request.name}
-    replaced = _unified(program, wanted)
-    names, ranges = _dim_names(program, wanted), _ranges(exported, replaced)
+    promised = unified(program, requests)
+    names, ranges = dim_names(program, requests, promised), ranges_of(exported, promised)
     structure = structure_of(_arguments(exported, fed, model), _results(exported, outputs))
     return replace(program, dim_names=names, ranges=ranges, structure=structure)
 
@@ -242,63 +238,3 @@ def _renamed(outputs: Sequence[Output], wanted: Sequence[str] | None) -> list[Ou
     for position, name in zip(targets, wanted, strict=False):
         renamed[position] = Output(renamed[position].kind, name, renamed[position].updates)
     return renamed
-
-
-def _sized_inputs(program: Program) -> Iterator[tuple[tuple[str, int | None], Any]]:
-    """(path of the input, axis) and its size, for every axis of every tensor that the user feeds, and every number."""
-    for entry, node in zip(program.inputs, program.placeholders, strict=True):
-        value = node.meta.get("val")
-        if entry.kind is not InputKind.USER:
-            continue
-        if not isinstance(value, torch.Tensor):
-            yield (entry.path or entry.name, None), value
-            continue
-        for axis, size in enumerate(value.shape):
-            yield (entry.path or entry.name, axis), size
-
-
-def _unified(program: Program, wanted: Mapping[tuple[str, int | None], str]) -> dict[str, str]:
-    """Makes dimensions to which the user gave one name one symbol, in every shape of the captured graph.
-
-    The name is a promise that they are equal. Returns the symbols that were replaced, each with what stands for it.
-    """
-    first: dict[str, torch.SymInt] = {}
-    replaced: dict[str, str] = {}
-    for position, size in _sized_inputs(program):
-        if position not in wanted or not isinstance(size, torch.SymInt):
-            continue
-        kept = first.setdefault(wanted[position], size)
-        a, b = size_of(kept), size_of(size)
-        if a != b and isinstance(a, sympy.Symbol) and isinstance(b, sympy.Symbol) and kept.node.hint == size.node.hint:
-            kept.node.shape_env._set_replacement(b, a, "dimensions of one name")
-            replaced[str(b)] = str(a)
-    return replaced
-
-
-def _dim_names(program: Program, wanted: Mapping[tuple[str, int | None], str]) -> dict[str, str]:
-    """Size symbol → the user's name of the dimension, or "<input>.<axis>" where none was given.
-
-    Where PyTorch found two differently named dimensions to be the same size, the first name stands.
-    """
-    chosen: dict[str, str] = {}
-    fallback: dict[str, str] = {}
-    for position, size in _sized_inputs(program):
-        symbol = size_of(size)
-        if isinstance(symbol, sympy.Symbol):
-            place = [str(each) for each in position if each is not None]
-            fallback.setdefault(str(symbol), ".".join(place))
-            if position in wanted:
-                chosen.setdefault(str(symbol), wanted[position])
-    return fallback | chosen
-
-
-def _ranges(exported: ExportedProgram, replaced: Mapping[str, str]) -> dict[str, tuple[int, int | None]]:
-    """Size symbol → smallest and largest size for which the captured graph holds."""
-    found: dict[str, tuple[int, int | None]] = {}
-    for symbol, bounds in exported.range_constraints.items():
-        lower = int(bounds.lower) if bounds.lower > -(2**62) else 0
-        upper = int(bounds.upper) if bounds.upper < UNLIMITED else None
-        name = replaced.get(str(symbol), str(symbol))
-        low, high = found.get(name, (0, None))
-        found[name] = (max(low, lower), min((each for each in (high, upper) if each is not None), default=None))
-    return found

@@ -195,6 +195,31 @@ def test_what_cannot_be_moved_into_the_graph_stays(name: str, tmp_path: Path) ->
     assert edits == []
 
 
+@pytest.mark.parametrize(
+    ("rule", "facts", "said"),
+    [
+        (
+            rules.DIMENSION_RANGE_NARROWED,
+            {"dim": "x.2", "range": "at least 5 and at most 9"},
+            "Ask for `Dim.AUTO(min=5, max=9)`.",
+        ),
+        (
+            rules.UNSUPPORTED_VALUE,
+            {"name": "inputs", "type": "numpy.ndarray"},
+            "Give a tensor: torch.from_numpy(array).",
+        ),
+        (
+            rules.UNSUPPORTED_VALUE,
+            {"name": "inputs", "type": "numpy.float32"},
+            "Give a tensor, torch.tensor(number), or a number of Python's, which becomes a constant.",
+        ),
+    ],
+)
+def test_what_is_told_in_words(rule: Rule, facts: dict[str, object], said: str, tmp_path: Path) -> None:
+    found, _ = finding_in(tmp_path, rule, "def f(x):\n    return «x»\n", **facts)
+    assert [fix.description for fix in suggested(found)] == [said]
+
+
 def test_what_restricts_the_model_is_for_a_person_to_decide(tmp_path: Path) -> None:
     fixed, _ = finding_in(
         tmp_path, rules.DIMENSION_SPECIALIZED, "def f(x):\n    return «x»\n\n\nS = {0: 'n'}\n", dim="n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -15,7 +15,7 @@ from exporter.capture.questions.guards import Guard
 from exporter.capture.sizes.conditions import grid, sizes_to_try, test_of, text_of, words_for
 from exporter.capture.sizes.from_one import is_small
 from exporter.capture.sizes.relied import SMALLEST, Relied, Symbol, sorted_conditions
-from exporter.capture.sizes.shapes import Request
+from exporter.capture.sizes.shapes import Derived, Request
 from exporter.options import Options
 from fx_passes.program import Condition, Program
 from fx_passes.sizes import Size, size_of, sizes_of
@@ -59,6 +59,10 @@ class Comparison:
         for request, size in sorted(found, key=lambda entry: not entry[0].required):
             if isinstance(size, Symbol):
                 self.owner.setdefault(size, request)
+        for request, size in found:
+            if request.derived is not None and isinstance(size, sympy.Expr):
+                for symbol in size.free_symbols:
+                    self.owner.setdefault(symbol, _root(request, request.derived))  # type: ignore[arg-type]
         self.names = {symbol: request.label for symbol, request in self.owner.items()}
         self.relied = sorted_conditions(program, self.guards, self.owner)
         for request, size in found:
@@ -151,6 +155,10 @@ class Comparison:
 
     def _derived(self, request: Request, size: sympy.Expr) -> None:
         """A size that is computed from others: "y.0 == 2*n". The user may have asked for that, as `2 * Dim("n")`."""
+        if (derived := request.derived) is not None:
+            roots = (symbol for symbol, owner in self.owner.items() if owner.name == derived.root)
+            if any(size == derived.factor * root + derived.offset for root in roots):
+                return
         text = text_of(size, self.names)
         owners = [owner for symbol, owner in self.owner.items() if symbol in size.free_symbols]
         if request.name is None or text != request.name:
@@ -203,6 +211,11 @@ class Comparison:
             guard for guard in reversed(self.guards) if guard.place is not None and request.source in guard.sources
         )
         return next(about, None)
+
+
+def _root(request: Request, derived: Derived) -> Request:
+    """A request for the dimension from which another was derived, where no input has it."""
+    return replace(request, name=derived.root, size=derived.size, bounds=derived.bounds, derived=None)
 
 
 def _of(program: Program, guards: Sequence[Guard]) -> Sequence[Guard]:

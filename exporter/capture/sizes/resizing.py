@@ -120,7 +120,22 @@ def _known(fed: Fed) -> Known:
         actual = value.shape if isinstance(value, torch.Tensor) else (value,)
         # A complex tensor has 2 at the end, which is no axis of it.
         known |= {size: n for size, n in zip(symbolic, actual, strict=False) if isinstance(size, sympy.Symbol)}
+    for value, symbolic in filter(None, fed):
+        actual = value.shape if isinstance(value, torch.Tensor) else (value,)
+        for size, n in zip(symbolic, actual, strict=False):
+            if isinstance(size, sympy.Expr) and not isinstance(size, sympy.Symbol):
+                known = _solved(size, n) | known
     return known
+
+
+def _solved(size: sympy.Expr, n: int) -> Known:
+    """The symbol of a size such as `2*s0`, where that says what it is; no input may have that size itself."""
+    symbols = size.free_symbols
+    if len(symbols) != 1 or not size.is_polynomial():
+        return {}
+    (symbol,) = symbols
+    found = sympy.solve(sympy.Eq(size, n), symbol)
+    return {symbol: int(found[0])} if len(found) == 1 else {}  # type: ignore[dict-item]  # a symbol it is
 
 
 def _chosen(known: Known, program: Program, wanted: Wanted) -> Known:

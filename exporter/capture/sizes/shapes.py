@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import sympy
 import torch
 from torch.export import Dim
-from torch.export.dynamic_shapes import _DimHint, _DimHintType, _tree_map_with_path
+from torch.export.dynamic_shapes import _DerivedDim, _DimHint, _DimHintType, _tree_map_with_path
 
 from exporter.capture.arguments.inputs import Leaf, arguments_of, children, key_name, leaves_of
 
@@ -22,6 +23,19 @@ Axes = dict[str, dict[int | None, Any]]
 
 class ShapesError(ValueError):
     """A request for dynamic sizes that does not fit the model's inputs. The text says which, and what would fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A dimension that was asked for as `factor * root + offset`, such as `2 * Dim("n")`."""
+
+    root: str
+    factor: int
+    offset: int
+    size: int
+    """That of the root in the example."""
+    bounds: tuple[int, int | None]
+    """Those of the root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +55,8 @@ class Request:
     """Smallest and largest size that the user asked for (None: any)."""
     required: bool = True
     """False: it shall be dynamic only if it can be."""
+    derived: Derived | None = None
+    """From what it was derived, if it was."""
 
     @property
     def label(self) -> str:
@@ -151,7 +167,9 @@ def _axes(path: str, value: Any, spec: Any) -> dict[int | None, Any]:
         spec = spec.get(None) if isinstance(spec, Mapping) else spec
         return {None: spec} if _may_change(spec) else {}
     if not isinstance(value, torch.Tensor):
-        raise ShapesError(f"dynamic_shapes asks for dimensions of '{path}', which is no tensor")
+        kind = type(value).__name__
+        advice = "; give it as a tensor, and it is an input" if isinstance(value, (bool, float)) else ""
+        raise ShapesError(f"dynamic_shapes asks for dimensions of '{path}', which is a {kind} and no tensor{advice}")
     if spec == AUTO:
         return dict.fromkeys(range(value.dim()), AUTO)
     if not isinstance(spec, (Mapping, list, tuple)):
@@ -179,12 +197,13 @@ def requests_of(arguments: Mapping[str, Any], axes: Axes) -> list[Request]:
     """The axes as requests, checked against the sizes in the example."""
     values = {leaf.path: leaf for leaf in leaves_of(arguments)}
     found = [_request(values[path], axis, each) for path, wanted in axes.items() for axis, each in wanted.items()]
-    first: dict[str, Request] = {}
+    first: dict[str, tuple[int | None, str]] = {}
     for request in found:
-        other = first.setdefault(request.name, request) if request.name else request
-        if other.size != request.size:
+        name, size = (request.derived.root, request.derived.size) if request.derived else (request.name, request.size)
+        other, input_ = first.setdefault(name, (size, request.input)) if name else (size, request.input)
+        if other != size:
             raise ShapesError(
-                f"'{request.name}' is {other.size} in '{other.input}' and {request.size} in '{request.input}'; "
+                f"'{name}' is {other} in '{input_}' and {size} in '{request.input}'; "
                 "dimensions of one name have one size"
             )
     return found
@@ -200,7 +219,28 @@ def _request(leaf: Leaf, axis: int | None, each: Any) -> Request:
         raise ShapesError(
             f"dimension {axis} of '{leaf.path}' is {size} in the example, but dynamic_shapes says {allowed}"
         )
-    return Request(leaf.path, axis, source, _name(each), size, (low, high), not hint and each != AUTO)
+    return Request(
+        leaf.path,
+        axis,
+        source,
+        _name(each),
+        size,
+        (low, high),
+        not hint and each != AUTO,
+        _derived(each, leaf, axis, size),
+    )
+
+
+def _derived(each: Any, leaf: Leaf, axis: int | None, size: int) -> Derived | None:
+    """What a derived Dim of torch.export says, which is increasing and linear in its root."""
+    if not isinstance(each, _DerivedDim):
+        return None
+    offset = int(each.fn(sympy.Integer(0)))
+    factor = int(each.fn(sympy.Integer(1))) - offset
+    found, rest = divmod(size - offset, factor)
+    if rest or found < 0:
+        raise ShapesError(f"dimension {axis} of '{leaf.path}' is {size} in the example, which is not '{_name(each)}'")
+    return Derived(each.root.__name__, factor, offset, found, _bounds(each.root))  # type: ignore[attr-defined]
 
 
 def relaxed(arguments: Mapping[str, Any], requests: Sequence[Request]) -> Any:
@@ -253,6 +293,10 @@ def _name(each: Any) -> str | None:
 
 
 def _bounds(each: Any) -> tuple[int, int | None]:
+    if isinstance(each, _DerivedDim):  # PyTorch's own property refuses an offset below 0
+        low, high = _bounds(each.root)  # type: ignore[attr-defined]  # torch leaves it untyped
+        most = None if high is None else int(each.fn(sympy.Integer(high)))
+        return max(int(each.fn(sympy.Integer(low))), 0), most
     low, high = getattr(each, "min", None), getattr(each, "max", None)
     return int(low) if isinstance(low, int) else 0, int(high) if isinstance(high, int) else None
 

@@ -1,0 +1,148 @@
+"""What the names of dimensions promise: those of one name are one size, and `2*n` is twice the size of `n`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+import torch
+from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, ValueRangesSLoc
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from exporter.capture.sizes.relied import SMALLEST
+from exporter.capture.sizes.shapes import Derived, Request
+from fx_passes.program import InputKind, Program
+from fx_passes.sizes import size_of
+
+UNLIMITED = 2**48
+"""No tensor has so many elements along an axis; PyTorch's own bounds are fractions of the largest whole number."""
+
+Range = tuple[int, int | None]
+"""The smallest and the largest size; None: any."""
+
+Position = tuple[str, int | None]
+"""The path of an input, and an axis of it."""
+
+
+@dataclass
+class Promised:
+    """What the names have made of the symbols of a captured graph."""
+
+    replaced: dict[str, str] = field(default_factory=dict)
+    """Symbols, each with the equal one that stands for it."""
+    roots: dict[str, sympy.Symbol] = field(default_factory=dict)
+    """By the name of a dimension, the symbol from which others are derived."""
+    ranges: dict[str, Range] = field(default_factory=dict)
+    """Those of the roots."""
+    derived: set[str] = field(default_factory=set)
+    """Symbols for which an expression over a root stands."""
+
+
+def sized_inputs(program: Program) -> Iterator[tuple[Position, Any]]:
+    """(path of the input, axis) and its size, for every axis of every tensor that the user feeds, and every number."""
+    for entry, node in zip(program.inputs, program.placeholders, strict=True):
+        value = node.meta.get("val")
+        if entry.kind is not InputKind.USER:
+            continue
+        if not isinstance(value, torch.Tensor):
+            yield (entry.path or entry.name, None), value
+            continue
+        for axis, size in enumerate(value.shape):
+            yield (entry.path or entry.name, axis), size
+
+
+def unified(program: Program, requests: Sequence[Request]) -> Promised:
+    """Makes dimensions to which the user gave one name one symbol, in every shape of the captured graph.
+
+    The name is a promise that they are equal. So is that of a derived one, `2*n`, for the root of it.
+    """
+    named = {(request.input, request.axis): request for request in requests if request.name}
+    sizes = [(named[position], size) for position, size in sized_inputs(program) if position in named]
+    first: dict[str | None, torch.SymInt] = {}
+    promised = Promised()
+    for request, size in sizes:
+        if not isinstance(size, torch.SymInt):
+            continue
+        kept = first.setdefault(request.name, size)
+        a, b = size_of(kept), size_of(size)
+        if a != b and isinstance(a, sympy.Symbol) and isinstance(b, sympy.Symbol) and kept.node.hint == size.node.hint:
+            kept.node.shape_env._set_replacement(b, a, "dimensions of one name")
+            promised.replaced[str(b)] = str(a)
+    for request, size in sizes:
+        if request.derived is not None and isinstance(size_of(size), sympy.Symbol):
+            root = size_of(first[request.derived.root]) if request.derived.root in first else None
+            _derive(size, request, root, promised)
+    return promised
+
+
+def _derive(size: torch.SymInt, request: Request, root: Any, promised: Promised) -> None:
+    """Writes the expression over its root in the place of a size; `root` is that of the dimension of this name."""
+    derived, env, symbol = request.derived, size.node.shape_env, size_of(size)
+    assert derived is not None
+    if root is None:
+        root = promised.roots.get(derived.root) or _new_root(derived, env)
+    if not isinstance(root, sympy.Symbol) or root == symbol:
+        return
+    bounds = env.var_to_range[symbol]
+    if bounds.lower == SMALLEST:  # that of every size that PyTorch traces: no bound that the root could have of it
+        env.var_to_range[symbol] = ValueRanges(1, bounds.upper)
+    env._set_replacement(symbol, derived.factor * root + derived.offset, "a derived dimension")
+    promised.roots[derived.root] = root
+    promised.ranges[str(root)] = _range(env.var_to_range[root])
+    promised.derived.add(str(symbol))
+
+
+def _new_root(derived: Derived, env: ShapeEnv) -> sympy.Symbol:
+    """A symbol for a size that no input has, only multiples of it."""
+    symbol = sympy.Symbol(f"s_{derived.root}", integer=True, positive=True)
+    low, high = derived.bounds
+    here = env._get_sloc()
+    env.backed_var_to_val[symbol] = sympy.Integer(derived.size)
+    env.var_to_range[symbol] = ValueRanges(max(low, 1), int_oo if high is None else high)
+    env.var_to_range_sloc[symbol] = ValueRangesSLoc(here, here)
+    env.var_to_sources[symbol] = []
+    return symbol
+
+
+def dim_names(program: Program, requests: Sequence[Request], promised: Promised) -> dict[str, str]:
+    """Size symbol → the user's name of the dimension, or "<input>.<axis>" where none was given.
+
+    Where PyTorch found two differently named dimensions to be the same size, the first name stands.
+    """
+    named = {(request.input, request.axis): request.name for request in requests if request.name}
+    chosen: dict[str, str] = {}
+    fallback: dict[str, str] = {}
+    for position, size in sized_inputs(program):
+        symbol = size_of(size)
+        if isinstance(symbol, sympy.Symbol):
+            place = [str(each) for each in position if each is not None]
+            fallback.setdefault(str(symbol), ".".join(place))
+            if position in named:
+                chosen.setdefault(str(symbol), named[position])
+    return fallback | {str(symbol): name for name, symbol in promised.roots.items()} | chosen
+
+
+def ranges_of(exported: ExportedProgram, promised: Promised) -> dict[str, Range]:
+    """Size symbol → smallest and largest size for which the captured graph holds."""
+    found: dict[str, Range] = {}
+    for symbol, bounds in exported.range_constraints.items():
+        if str(symbol) not in promised.derived:
+            name = promised.replaced.get(str(symbol), str(symbol))
+            found[name] = _narrower(found.get(name, (0, None)), _range(bounds))
+    for name, bounds in promised.ranges.items():
+        found[name] = _narrower(found.get(name, (0, None)), bounds)
+    return found
+
+
+def _range(bounds: Any) -> Range:
+    lower = int(bounds.lower) if bounds.lower > -(2**62) else 0
+    return lower, int(bounds.upper) if bounds.upper < UNLIMITED else None
+
+
+def _narrower(one: Range, other: Range) -> Range:
+    highest = [each for each in (one[1], other[1]) if each is not None]
+    return max(one[0], other[0]), min(highest, default=None)
