@@ -22,6 +22,9 @@ FILES = (
     "exporter/test_torch_private.py",  # first: it names what a version has no longer
     "exporter/test_capture.py",
     "exporter/test_dimensions.py",
+    "exporter/test_derived.py",
+    "exporter/test_from_one.py",
+    "exporter/test_given_back.py",
     "exporter/test_conditions.py",
     "exporter/test_named_sizes.py",
     "exporter/test_nesting.py",
