@@ -7,9 +7,11 @@ will do.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, NamedTuple
 
 import torch
@@ -43,6 +45,9 @@ class Sizes:
     source: int
 
 
+CACHES = ("past_key_values", "cache_params")
+"""What models call their cache, in what they return and take: with keys and values, and of states alone."""
+
 SMALL, OTHER = Sizes(2, 7, 5), Sizes(3, 9, 6)
 """The example, and another size in everything, which shows what depends on what."""
 
@@ -55,6 +60,7 @@ def prefill(model: torch.nn.Module, *, batch: int = 2, sequence: int = 7) -> Exa
     """The whole prompt in one call: logits and the cache that decoding goes on with.
 
     `input_ids` and `attention_mask` are int64 [batch, sequence], both dynamic; a model without a mask goes without.
+    Prompts of several lengths are padded on the left, with 0 in the mask; positions are counted without the padding.
     An encoder-decoder takes `decoder_input_ids` and the encoder's `encoder_outputs` instead (see `encode`).
     """
     register_caches()
@@ -66,7 +72,7 @@ def prefill(model: torch.nn.Module, *, batch: int = 2, sequence: int = 7) -> Exa
         kwargs = {"input_ids": _ids(model, batch, sequence), "attention_mask": _mask(batch, sequence)}
         named = {"input_ids": (BATCH, SEQUENCE), "attention_mask": (BATCH, SEQUENCE)}
     kwargs |= {"use_cache": True, "return_dict": True}
-    return _example(model, _accepted(model, kwargs), named)
+    return _example(_positioned(model), _accepted(model, kwargs), named)
 
 
 def decode_step(model: torch.nn.Module, *, batch: int = 2, past: int = 7) -> Example:
@@ -74,7 +80,8 @@ def decode_step(model: torch.nn.Module, *, batch: int = 2, past: int = 7) -> Exa
 
     Dynamic are the batch, the length of the cache (`past`) and that of the mask (`total`: past + 1); for an
     encoder-decoder also the length of what was encoded (`source`). The cache is of the model's own class, as its
-    prefill returns it. Raises NoCacheError for a model that returns none.
+    prefill returns it. Where layers have sliding windows, the step is one for windows that are full, or for those that
+    are not, as `past` says. Raises NoCacheError for a model that returns no cache.
     """
     register_caches()
     first, second = (_step(model, sizes) for sizes in (Sizes(batch, past, SMALL.source), OTHER))
@@ -82,7 +89,7 @@ def decode_step(model: torch.nn.Module, *, batch: int = 2, past: int = 7) -> Exa
         named = {"decoder_input_ids": (BATCH,), "attention_mask": (BATCH, SOURCE)}
     else:
         named = {"input_ids": (BATCH,), "attention_mask": (BATCH, TOTAL)}
-    return _example(model, first, named, second, {batch: BATCH, past: PAST, SMALL.source: SOURCE}, OTHER)
+    return _example(_positioned(model), first, named, second, {batch: BATCH, past: PAST, SMALL.source: SOURCE}, OTHER)
 
 
 def encode(model: torch.nn.Module, *, batch: int = 2, source: int = 5) -> Example:
@@ -96,21 +103,50 @@ def _step(model: torch.nn.Module, sizes: Sizes) -> dict[str, Any]:
     """The arguments of one step after `past` tokens that the model has seen."""
     if _is_encoder_decoder(model):
         shared = _encoded(model, sizes)
-        cache = _cache(model, {"decoder_input_ids": _ids(model, sizes.batch, sizes.past), **shared})
+        name, cache = _cache(model, {"decoder_input_ids": _ids(model, sizes.batch, sizes.past), **shared})
         new = {"decoder_input_ids": _ids(model, sizes.batch, 1), **shared}
     else:
-        cache = _cache(model, {"input_ids": _ids(model, sizes.batch, sizes.past)})
-        new = {"input_ids": _ids(model, sizes.batch, 1), "attention_mask": _mask(sizes.batch, sizes.past + 1)}
-    return _accepted(model, {**new, "past_key_values": cache, "use_cache": True, "return_dict": True})
+        name, cache = _cache(model, {"input_ids": _ids(model, sizes.batch, sizes.past)})
+        new = {"input_ids": _ids(model, sizes.batch, 1)}
+        if name == CACHES[0]:  # where only states are kept, the mask would be one of new tokens, of which all are there
+            new["attention_mask"] = _mask(sizes.batch, sizes.past + 1)
+    return _accepted(model, {**new, name: cache, "use_cache": True, "return_dict": True})
 
 
-def _cache(model: torch.nn.Module, kwargs: Mapping[str, Any]) -> Any:
+def _cache(model: torch.nn.Module, kwargs: Mapping[str, Any]) -> tuple[str, Any]:
+    """The cache after these tokens, and what the model calls it."""
     with torch.no_grad():
         result = model(**kwargs, use_cache=True, return_dict=True)
-    cache = getattr(result, "past_key_values", None)
-    if cache is None:
-        raise NoCacheError(f"'{type(model).__name__}' returns no 'past_key_values', so there is no step to export.")
-    return cache
+    for name in CACHES:
+        if getattr(result, name, None) is not None:
+            return name, getattr(result, name)
+    raise NoCacheError(f"'{type(model).__name__}' returns no 'past_key_values', so there is no step to export.")
+
+
+def _positioned(model: torch.nn.Module) -> torch.nn.Module:
+    """The model, of the same tensors, whose positions and count of tokens follow from the mask: padding is no token,
+    and a sliding window that is full holds fewer tokens than there were. An encoder-decoder counts by itself.
+    """
+    cls = type(model)
+    if _is_encoder_decoder(model) or "attention_mask" not in inspect.signature(cls.forward).parameters:
+        return model
+
+    @wraps(cls.forward)
+    def forward(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        mask: torch.Tensor | None = kwargs.get("attention_mask")
+        if mask is None:
+            return cls.forward(self, *args, **kwargs)
+        seen = mask.shape[1] - kwargs["input_ids"].shape[1]
+        for layer in getattr(kwargs.get(CACHES[0]), "layers", ()):
+            if getattr(layer, "is_sliding", False):
+                layer.cumulative_length = seen
+        if "position_ids" in inspect.signature(cls.forward).parameters:
+            kwargs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)[:, seen:]
+        return cls.forward(self, *args, **kwargs)
+
+    positioned = copy.copy(model)
+    positioned.__class__ = type(cls.__name__, (cls,), {"forward": forward, "__module__": cls.__module__})
+    return positioned
 
 
 def _encoded(model: torch.nn.Module, sizes: Sizes) -> dict[str, Any]:
