@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from tests.cases.architectures import tokens
 from tests.cases.models import Example, pixels
 from tests.cases.pictures_and_sounds import BATCH, NARROW, PATCHES, SAMPLES, SIZED, SPEECH, Row, image
-from tests.cases.texts_with_more import EYES, IMAGE_ID, READER, TARGET, TEXT, WRITER, described, row, text
+from tests.cases.texts_with_more import EYES, IMAGE_ID, READER, TARGET, TEXT, WRITER, Inputs, described, row, text
 
 LETTERS = {**READER, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 PAIR = {
@@ -19,6 +20,8 @@ PAIR = {
     "vision_config": {**EYES, "projection_dim": 32},
     "projection_dim": 32,
 }
+LISTENER = {**NARROW, "num_key_value_heads": 4}
+ONCE = {"depths": [1, 1, 1, 1]}
 SPEAKER = {**WRITER, "head_dim": 8}
 TURNED = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]}
 
@@ -56,6 +59,27 @@ def frames() -> dict[str, Any]:
         "input_features": (torch.randn(2, 40, 128), shape),
         "attention_mask": (torch.ones(2, 40, dtype=torch.int64), shape),
     }
+
+
+def mels(count: int, *, first: bool = False) -> Inputs:
+    """Sounds as so many numbers a frame, which the first axis may be."""
+    return {"input_features": (torch.randn(2, count, 64) if first else torch.randn(2, 64, count), BATCH)}
+
+
+def transcribed() -> Inputs:
+    return {**mels(128), "decoder_input_ids": (tokens(2, 5), TARGET)}
+
+
+def clips() -> Inputs:
+    return {"pixel_values_videos": (torch.randn(1, 2, 3, 32, 32), BATCH)}
+
+
+def two_pictures() -> Inputs:
+    return {"pixel_values": (torch.randn(1, 2, 1, 64, 64), BATCH)}
+
+
+def line_of_text() -> Inputs:
+    return {"pixel_values": (torch.randn(2, 3, 48, 96), {0: "batch", 3: "width"})}
 
 
 def joined(
@@ -146,4 +170,27 @@ CASES = (
         num_experts_per_tok=2, rope_parameters={**TURNED, "mrope_interleaved": True}),
     image("EomtDinov3Config", "EomtDinov3ForUniversalSegmentation", **PATCHES, num_queries=5, num_blocks=1,
           num_upscale_blocks=1),
+    image("DeiTConfig", "DeiTModel", **PATCHES),
+    image("ViTMSNConfig", "ViTMSNModel", **PATCHES),
+    image("FocalNetConfig", "FocalNetForImageClassification", SIZED, embed_dim=16, **ONCE),
+    image("SwiftFormerConfig", "SwiftFormerModel", SIZED, embed_dims=[8, 16, 24, 32], **ONCE),
+    image("TextNetConfig", "TextNetModel", SIZED, hidden_sizes=[8, 8, 16, 24, 32], stem_out_channels=8),
+    image("HGNetV2Config", "HGNetV2ForImageClassification", SIZED, stem_channels=[3, 8, 8],
+          stage_in_channels=[8, 16, 24, 32], stage_mid_channels=[8, 8, 8, 8], stage_out_channels=[16, 24, 32, 40],
+          stage_num_blocks=[1, 1, 1, 1], stage_numb_of_layers=[2, 2, 2, 2], hidden_sizes=[16, 24, 32, 40], **ONCE),
+    image("PPLCNetV3Config", "PPLCNetV3Backbone", SIZED),
+    row("VideomtForUniversalSegmentation", "VideomtConfig", clips, **NARROW, image_size=32, patch_size=16,
+        num_queries=5),
+    row("EfficientLoFTRModel", "EfficientLoFTRConfig", two_pictures, stage_num_blocks=[1, 1, 1, 1],
+        num_attention_layers=1),
+    row("PPOCRV5ServerRecForTextRecognition", "PPOCRV5ServerRecConfig", line_of_text, hidden_size=32,
+        head_out_channels=99, num_attention_heads=4),
+    row("GlmAsrEncoder", "GlmAsrEncoderConfig", partial(mels, 128, first=True), **LISTENER),
+    row("NemotronAsrStreamingEncoder", "NemotronAsrStreamingEncoderConfig", partial(mels, 80), **LISTENER),
+    row("CanaryForConditionalGeneration", "CanaryConfig", transcribed, encoder_config={**LISTENER, "num_mel_bins": 128},
+        decoder_config={**LISTENER, "vocab_size": 99}, vocab_size=99, use_cache=False),
+    row("CohereAsrForConditionalGeneration", "CohereAsrConfig", transcribed, **LISTENER, encoder_config=LISTENER,
+        head_dim=8, vocab_size=99, use_cache=False),
+    row("EmbeddingGemma2TextModel", "EmbeddingGemma2TextConfig", text, **SPEAKER),
+    row("Emu3ForCausalLM", "Emu3TextConfig", text, **SPEAKER),
 )  # fmt: skip
