@@ -145,6 +145,12 @@ ENVIRONMENT_BAKED = Rule(
     WARNING,
     "forward reads '{name}', and the graph has what that gave in the capture.",
 )
+OTHER_CAPTURE_FAILED = Rule(
+    "FXP1030",
+    "OtherCaptureFailed",
+    NOTE,
+    "Another capture, '{strategy}', might have kept more sizes dynamic, and failed. Error: '{error}'.",
+)
 
 # 2: shapes
 
@@ -254,6 +260,12 @@ DISTRIBUTION_DRIFT = Rule(
     ERROR,
     "Random output '{output}' is drawn from another distribution than in PyTorch on '{provider}'. "
     "Over {runs} runs its {statistic} is {got:.4g}; in PyTorch it is {want:.4g}.",
+)
+YARDSTICK_MISSING = Rule(
+    "FXP5007",
+    "YardstickMissing",
+    NOTE,
+    "How exact PyTorch itself is, is not known: there is no run in float64. Reason: '{reason}'.",
 )
 
 # 6: runtime

@@ -62,12 +62,17 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class _Subject:
     """A module that is run, and what was exported of it. `random` says that it draws random numbers, `whole` is what
-    computes in float64 if the module itself cannot."""
+    computes in float64 if the module itself cannot, `log` gets why nothing does."""
 
     module: torch.nn.Module
     program: Program
     random: bool
     whole: torch.nn.Module | None
+    log: Log
+
+
+class NoYardstickError(Exception):
+    """There is no run in float64; the text says why."""
 
 
 def cases(
@@ -94,7 +99,7 @@ def cases(
     module = model.module() if isinstance(model, torch.export.ExportedProgram) else unwrapped(model)
     call = as_padded((tuple(args), in_order(module, kwargs)))
     random = any(finding.rule is rules.RANDOMNESS_CAPTURED for finding in exported.log.findings)
-    subject = _Subject(module, exported.program, random, whole)
+    subject = _Subject(module, exported.program, random, whole, log)
     yield _record(label, subject, call)
     for name, (others, named) in further.items():
         try:
@@ -179,11 +184,18 @@ def _record(label: str, subject: _Subject, call: tuple[Any, Any]) -> Case:
     inputs = {name: as_array(tensor) for name, tensor in fed(module, call, program).items()}
     outputs = _run(module, call, program)
     draws = _draws(module, call, program, outputs) if subject.random else None
-    exact = _run_exactly(module if subject.whole is None else subject.whole, call, program)
-    if exact is not None:  # other digits may decide otherwise how many there are of something
-        exact = {name: array for name, array in exact.items() if array.shape == outputs[name].shape}
-        exact = {name: array for name, array in exact.items() if name not in (draws or {})}
-    return Case(label, inputs, outputs, exact, draws)
+    return Case(label, inputs, outputs, _yardstick(subject, call, outputs, draws or {}), draws)
+
+
+def _yardstick(subject: _Subject, call: tuple[Any, Any], outputs: Arrays, draws: Arrays) -> Arrays | None:
+    """The outputs in float64, without those that are random; None with a finding where they cannot be had."""
+    try:
+        exact = _run_exactly(subject.module if subject.whole is None else subject.whole, call, subject.program)
+    except NoYardstickError as why:
+        subject.log.report(rules.YARDSTICK_MISSING, at=place_of_module(subject.module), reason=why)
+        return None
+    # other digits may decide otherwise how many there are of something
+    return {name: each for name, each in exact.items() if each.shape == outputs[name].shape and name not in draws}
 
 
 def _draws(module: torch.nn.Module, call: tuple[Any, Any], program: Program, first: Arrays) -> Arrays:
@@ -241,26 +253,28 @@ def _state(module: torch.nn.Module, name: str) -> torch.Tensor:
     return getattr(module.get_submodule(owner), attribute)
 
 
-def _run_exactly(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays | None:
-    """The same in float64; None where the model is too large for that or insists on another precision.
+def _run_exactly(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
+    """The same in float64. Raises NoYardstickError where the model is too large for that or takes no float64.
 
     An output that the model holds in another precision, such as a constant of its own, is no yardstick: left out.
     """
-    if any(has_no_values(parameter) for parameter in module.parameters()):
-        return None  # other ranks hold them, where no mode of this process is seen
+    if any(has_no_values(parameter) for parameter in module.parameters()):  # no mode of this process is seen elsewhere
+        raise NoYardstickError("other processes hold a part of the weights")
     weights = sum(tensor.numel() * tensor.element_size() for tensor in program.tensors.values())
     if weights > EXACT_LIMIT:
-        return None
+        raise NoYardstickError(f"the weights are {weights} bytes, and it is run up to {EXACT_LIMIT}")
+    failures: list[Exception] = []
     for run in (_run_widened, _run_doubled) if weights <= COPIED_LIMIT else (_run_widened,):
         try:
             with restored(module, changed_by(program)):  # not under the mode of a run, which refuses narrow writes
                 outputs = run(module, widened(call), program)
-        except Exception:  # noqa: BLE001  # float64 is a yardstick that not every model allows
+        except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is told
+            failures.append(error)
             continue
         return {
             name: array for name, array in outputs.items() if array.dtype == np.float64 or array.dtype.kind in "biu"
         }
-    return None
+    raise NoYardstickError(f"in float64 it fails: {_raised(failures[0])}")
 
 
 def _run_widened(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:

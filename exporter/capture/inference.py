@@ -156,8 +156,15 @@ def _with_more_sizes(taken: Taken, call: Call, paths: Sequence[str], options: Op
         except Exception as error:  # the model may not run at that size; the first capture stands
             if is_our_fault(error):
                 raise
+            at = place_of_exception(error)
+            log.report(rules.OTHER_CAPTURE_FAILED, at=at, strategy=name, error=first_line(error))
             continue
-        if len(found.compared.lost) < len(taken.compared.lost) and right_at_example(found, call):
+        if len(found.compared.lost) >= len(taken.compared.lost):
+            continue
+        if not right_at_example(found, call):
+            error = "it does not hold for the example, or is not seen to give the same there"
+            log.report(rules.OTHER_CAPTURE_FAILED, at=place_of_module(call.model), strategy=name, error=error)
+        else:
             request, guard = lost[0]
             error = f"it holds for one size of '{request.label}' of '{request.input}'"
             place = guard.place if guard is not None else None

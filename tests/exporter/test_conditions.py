@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from diagnostics import Level, Log
+from diagnostics import Level, Log, rules
 from exporter import ExportError, export
 from exporter.capture.sizes.resizing import promised
 from exporter.reference import cases
@@ -84,6 +84,10 @@ def test_a_dimension_with_few_sizes_left_is_lost() -> None:
     assert (finding.rule.id, finding.facts["dim"], finding.facts["value"]) == ("FXP2001", "columns", "16 to 23")
     assert finding.place is not None
     assert finding.place.line == line_of(Fitting.forward, "// 8")
+    (other,) = [each for each in log.findings if each.rule is rules.OTHER_CAPTURE_FAILED]
+    assert "16 to 23 columns" in other.message
+    assert other.place is not None
+    assert other.place.line == line_of(Fitting.forward, "raise")
 
 
 class Windows(nn.Module):
@@ -142,7 +146,7 @@ class FewRows(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = torch.stack([x[:, i] for i in range(min(2, x.shape[1]))], 1)
         x = x.flatten(1).cumsum(1).view(x.shape)
-        return torch.stack([x[:, i] for i in range(min(3, x.shape[1]))], 1)
+        return torch.stack([x[:, i] * (5, 7, 9)[i] for i in range(min(3, x.shape[1]))], 1)
 
 
 class Pairs(nn.Module):

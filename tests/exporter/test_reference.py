@@ -7,7 +7,7 @@ import psutil
 import pytest
 import torch
 
-from diagnostics import Log, rules
+from diagnostics import Level, Log, rules
 from exporter import export, reference
 from exporter.arrays import as_array, as_value
 from exporter.capture.float64 import NotWide, wide_types, widened
@@ -83,6 +83,35 @@ def test_hard_values_are_tried_where_eager_takes_them() -> None:
     (skipped,) = log.findings
     assert skipped.rule is rules.VALIDATION_SKIPPED
     assert "eager PyTorch fails on one NaN: ValueError: no NaN please" in skipped.message
+
+
+@torch.library.custom_op("fxport_tests::single", mutates_args=())
+def single(x: torch.Tensor) -> torch.Tensor:
+    if x.dtype != torch.float32:
+        raise TypeError("float32 only")
+    return x * 2
+
+
+single.register_fake(torch.empty_like)
+
+
+class Single(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return single(x) + 1
+
+
+def test_a_missing_yardstick_is_told_once() -> None:
+    x, log = torch.randn(3, 2), Log()
+    lowerings = {torch.ops.fxport_tests.single.default: lambda op, x: op.Add(x, x)}
+    program = export(Single(), (x,), dynamic_shapes=({0: "rows"},), lowerings=lowerings)
+    found = list(cases(Single(), (x,), {}, program, log))
+    assert [(each.label, each.exact) for each in found] == [("sample", None), ("resized", None)]
+    (told,) = log.findings
+    assert told.rule is rules.YARDSTICK_MISSING
+    assert told.level is Level.NOTE
+    assert "float32 only" in told.message
+    assert told.place is not None
+    assert told.place.path == __file__
 
 
 def test_a_lost_sign_of_zero_is_found_only_on_hard_values() -> None:
