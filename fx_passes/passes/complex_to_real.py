@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from diagnostics import Log
 from fx_passes.base import fx_pass
 from fx_passes.decompose import REFUSED
-from fx_passes.graph import fake, fake_mode_of
+from fx_passes.graph import fake_mode_of
 from fx_passes.passes import (
     complex_arithmetic,
     complex_axes,
@@ -133,7 +133,7 @@ class _Rewrite:
     def _call(self, node: Node) -> None:
         args, kwargs = pytree.tree_map_only(Node, self._operand, (node.args, node.kwargs))
         unknown = _unknown(self.trace, node)
-        with fake_mode_of((node.meta["val"], fake(node.args))), self.trace.at(node):
+        with fake_mode_of([n.meta.get("val") for n in (node, *node.all_input_nodes)]), self.trace.at(node):
             try:
                 result = ROWS.get(node.target, unknown)(*args, **kwargs)
             except NoRealForm as refusal:
@@ -142,6 +142,8 @@ class _Rewrite:
             self._keep(node, result)
 
     def _operand(self, node: Node) -> Any:
+        if "val" not in node.meta:  # a body, which is rewritten on its own
+            return node
         return self.known[node] if node in self.known else self.trace.value(node)
 
     def _keep(self, node: Node, result: Any) -> None:

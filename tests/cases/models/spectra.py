@@ -68,4 +68,26 @@ def fourier_layer() -> Example:
     return Example(FourierLayer().eval(), (torch.randn(2, 3, 24),), {}, ({0: "batch", 2: "points"},))
 
 
-CASES = tuple(ModelCase(build.__name__, build) for build in (rotary, spectrogram, fourier_layer))
+class LinearRecurrence(nn.Module):
+    """A complex state over a dynamic number of steps, whose end is turned or mirrored as the data tells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rate, self.turn = nn.Parameter(torch.randn(5)), nn.Parameter(torch.rand(5))
+        self.inward = nn.Parameter(torch.randn(4, 5, dtype=torch.complex64))
+
+    def forward(self, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        decay = torch.exp(torch.complex(-self.rate.exp(), self.turn))
+        state, found = torch.zeros(u.shape[0], 5, dtype=torch.complex64), []
+        for t in range(u.shape[1]):
+            state = decay * state + u[:, t].to(torch.complex64) @ self.inward
+            found.append(state.real)
+        state = state * 1j if u.sum() > 0 else state.conj()
+        return torch.stack(found, 1), torch.view_as_real(state.resolve_conj())
+
+
+def linear_recurrence() -> Example:
+    return Example(LinearRecurrence().eval(), (torch.randn(2, 3, 4),), {}, ({0: "batch", 1: "time"},))
+
+
+CASES = tuple(ModelCase(build.__name__, build) for build in (rotary, spectrogram, fourier_layer, linear_recurrence))
