@@ -10,6 +10,13 @@ from dataclasses import replace
 from diagnostics.fixes.site import Site, fix
 from diagnostics.model import Applicability, Edit, Fix
 
+BOUNDS = {
+    "min": re.compile(r"(?:at least |^)(\d+)"),
+    "max": re.compile(r"(?:at most |^\d+ to )(\d+)"),
+    "factor": re.compile(r"a multiple of (\d+)"),
+}
+"""Where the sizes that are left stand in their words: "2 to 12", "at least 4 and a multiple of 2"."""
+
 Rewrite = Callable[[ast.expr], str]
 
 
@@ -24,15 +31,19 @@ def fixed_dimension(site: Site) -> Iterator[Fix]:
 def bounded_dimension(site: Site) -> Iterator[Fix]:
     """The bounds that the model sets, in the request."""
     dim, said = site.facts.get("dim", ""), site.facts.get("range", "")
-    bounds = {"min": re.search(r"at least (\d+)", said), "max": re.search(r"at most (\d+)", said)}
-    if not any(bounds.values()):
+    least, most, factor = (int(found[1]) if (found := each.search(said)) else None for each in BOUNDS.values())
+    if least is None and most is None and factor is None:
         return
-    listed = ", ".join(f"{name}={found[1]}" for name, found in bounds.items() if found)
-    if not dim.isidentifier():  # it has the name of its place, which no Dim can have
-        yield fix(f"Ask for `Dim.AUTO({listed})`.")
-        return
-    edits = _edits(site, dim, lambda node: f'{_dim(site, node)}("{dim}", {listed})')
-    yield fix(f"Ask for `Dim('{dim}', {listed})`.", *edits)
+    if factor is not None:  # the bounds are those of the number of times
+        least, most = least and -(-least // factor), most and most // factor
+    listed = [f"{name}={bound}" for name, bound in (("min", least), ("max", most)) if bound is not None]
+    if dim.isidentifier():
+        times = "" if factor is None else f"{factor} * "
+        quoted = f'"{dim}"'
+        edits = _edits(site, dim, lambda node: f"{times}{_dim(site, node)}({_joined(quoted, *listed)})")
+        yield fix(f"Ask for `{times}Dim({_joined(repr(dim), *listed)})`.", *edits)
+    elif factor is None:  # it has the name of its place, which no Dim can have
+        yield fix(f"Ask for `Dim.AUTO({_joined(*listed)})`.")
 
 
 def tied_dimensions(site: Site) -> Iterator[Fix]:
@@ -45,6 +56,10 @@ def tied_dimensions(site: Site) -> Iterator[Fix]:
         return f'"{other}"' if isinstance(node, ast.Constant) else f'{_dim(site, node)}("{other}")'
 
     yield fix(f"Give '{dim}' and '{other}' one name.", *_edits(site, dim, named))
+
+
+def _joined(*arguments: str) -> str:
+    return ", ".join(arguments)
 
 
 def _edits(site: Site, dim: str, rewrite: Rewrite) -> list[Edit]:

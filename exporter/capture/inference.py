@@ -111,6 +111,9 @@ class Taken:
     log: Log
 
 
+VALUES = "values that Python asks for"
+"""The way of capture that knows the values of weights, and if it may, of inputs."""
+
 Attempt = Callable[[Call, Log], ExportedProgram]
 
 
@@ -284,8 +287,15 @@ def _first_success(call: Call, log: Log, options: Options) -> ExportedProgram:
             for error in call.overcome:
                 report_overcome(error, call.model, log)
             return exported
-    report_failure(failures[0][1], call.model, log)
-    raise CaptureError(failures[0][1]) from failures[0][1]
+    error = _telling(failures, options)
+    report_failure(error, call.model, log)
+    raise CaptureError(error) from error
+
+
+def _telling(failures: Sequence[tuple[str, Exception]], options: Options) -> Exception:
+    """The failure to report: that of the first way, or what was left where the values of all inputs were known."""
+    left = (error for name, error in failures if name == VALUES and options.allow_specialization)
+    return next(left, failures[0][1])
 
 
 class CaptureError(Exception):
@@ -310,7 +320,7 @@ def _strategies(
     first, *others = STRATEGIES
     yield first
     if options.allow_specialization or asks_for_values(failures[-1][1]):
-        yield "values that Python asks for", partial(values_asked, inputs=options.allow_specialization)
+        yield VALUES, partial(values_asked, inputs=options.allow_specialization)
     yield from others
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -114,3 +115,37 @@ def test_what_has_to_be_dynamic_and_cannot(model: Callable[[], nn.Module], args:
 def test_an_example_of_one_is_dynamic_with_a_hint() -> None:
     program = export(Product(), (t(1, 4), t(1, 4)), dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))
     assert_same(run_session(session_of(program), program, (t(7, 4), t(7, 4))), [Product()(t(7, 4), t(7, 4))])
+
+
+class Looked(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        both = x + y
+        first = both[:, 0]
+        return first + torch.arange(x.shape[1]).sum()
+
+
+def test_a_tie_is_told_at_its_own_line() -> None:
+    """Not where the size was asked for again."""
+    log = Log()
+    export(Looked(), (t(4, 3), t(4, 3)), dynamic_shapes=({0: "n", 1: "m"}, {0: "n", 1: "k"}), log=log)
+    (finding,) = (each for each in log.findings if each.level is Level.WARNING)
+    assert (finding.rule.id, finding.facts["relation"]) == ("FXP2003", "k == m")
+    assert finding.place is not None
+    assert "x + y" in (finding.place.snippet or "")
+
+
+class Tabled(nn.Module):
+    @functools.cache  # noqa: B019  # as users write it
+    def table(self, n: int) -> Tensor:
+        return torch.arange(n)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.table(x.shape[1])
+
+
+@pytest.mark.filterwarnings("ignore:Dynamo detected a call")
+def test_what_an_op_asks_of_dynamo_is_no_question_of_the_users() -> None:
+    log = Log()
+    program = export(Tabled(), (t(4, 3),), dynamic_shapes=({0: "n", 1: "m"},), log=log)
+    assert {each.rule.id for each in log.findings if each.level is not Level.NOTE} == set()
+    assert_same(run_session(session_of(program), program, (t(1, 5),)), [Tabled()(t(1, 5))])

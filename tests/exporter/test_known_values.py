@@ -122,3 +122,22 @@ def test_a_branch_on_a_buffer_that_changes() -> None:
     with pytest.raises(ExportError) as caught:
         export(Switched(counting=True), (torch.randn(2, 4),))
     assert [each.rule for each in caught.value.log.findings] == [rules.DATA_DEPENDENT_CONTROL_FLOW]
+
+
+class Blocked(nn.Module):
+    """A branch on a value, which can be allowed, and behind it what cannot."""
+
+    def forward(self, x: Tensor, count: Tensor) -> Tensor:
+        if count > 1:
+            self.seen = x.shape
+            return torch.from_numpy(x.numpy().copy())
+        return x
+
+
+def test_what_is_left_is_told_where_values_are_allowed() -> None:
+    log = Log()
+    with pytest.raises(ExportError):
+        export(Blocked(), (torch.ones(3), torch.tensor(2)), options=ALLOWED, log=log)
+    (finding,) = (each for each in log.findings if each.level is Level.ERROR)
+    assert finding.place is not None
+    assert "x.numpy()" in (finding.place.snippet or "")

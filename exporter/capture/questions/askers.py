@@ -27,6 +27,7 @@ _ROOM = str(_HERE.parent)
 _START = str(_HERE.parent / "inference.py")
 """Where captures begin; other frames of this room stand between the model and PyTorch."""
 _TORCH = Path(torch.__file__).parent
+_DYNAMO = str(_TORCH / "_dynamo")
 _CONVERTING = (str(_TORCH / "__init__.py"), str(_TORCH / "fx" / "experimental"))
 """Where PyTorch turns a symbolic number into a Python one; who called from there wanted to know."""
 _ASKING = (
@@ -60,8 +61,8 @@ def way_of_asking() -> tuple[bool, bool]:
     frame, counted = _asker()
     if frame is None:
         return False, counted
-    if stack := _read_by_dynamo():
-        return kind_of(stack[-1].filename) != HIDDEN, counted
+    if stack := _read_by_dynamo():  # an op that Dynamo tries asks with the same stack
+        return frame.f_code.co_filename.startswith(_DYNAMO) and kind_of(stack[-1].filename) != HIDDEN, counted
     return kind_of(frame.f_code.co_filename) != HIDDEN, counted
 
 

@@ -165,7 +165,7 @@ class Comparison:
             self._relation(f"{request.label} == {text}", request, *owners)
 
     def _relation(self, relation: str, request: Request, *others: Request) -> None:
-        guard = next((guard for each in (request, *others) if (guard := self._last(each))), None)
+        guard = self._binding(request, others) or next(filter(None, map(self._last, (request, *others))), None)
         other = others[0].label if others else relation
         self.conditions.append(Condition(relation, ()))
         facts = {"dim": request.label, "other": other, "relation": relation}
@@ -204,6 +204,16 @@ class Comparison:
         for request, words in left:
             self._became(request, words, relied.guard)
         return bool(left)
+
+    def _binding(self, request: Request, others: Sequence[Request]) -> Guard | None:
+        """The first condition that made a size equal to others, and has a line."""
+        sources = {each.source for each in others}
+        for guard in self.guards:
+            if guard.place is not None and isinstance(guard.condition, sympy.Eq):
+                about = guard.sources
+                if request.source in about and about & sources:
+                    return guard
+        return None
 
     def _last(self, request: Request) -> Guard | None:
         """The last condition that spoke about this size, and has a line."""
