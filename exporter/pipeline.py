@@ -24,6 +24,7 @@ from exporter.capture.inference import CaptureError, unwrapped
 from exporter.capture.places import place_of_call
 from exporter.capture.sizes.shapes import from_dynamic_axes
 from exporter.capture.tracing.attention import is_spread, masks_unread
+from exporter.capture.tracing.autocast import autocast_inside
 from exporter.distributed import is_sharded
 from exporter.ir_passes import passes_of, run_ir_passes
 from exporter.lower import lower
@@ -149,7 +150,7 @@ def _exported(
     model = unwrapped(model)
     way = Way(log, options.dump)
     try:
-        with known_signature(model, args):
+        with known_signature(model, args), autocast_inside(model):
             kwargs = in_order(model, kwargs)
             with log.stage("capture"), named_keywords(model, kwargs), masks_unread():
                 if dynamic_axes and dynamic_shapes is None:

@@ -25,6 +25,7 @@ FILES = (
     "exporter/test_derived.py",
     "exporter/test_from_one.py",
     "exporter/test_given_back.py",
+    "exporter/test_autocast.py",
     "exporter/test_conditions.py",
     "exporter/test_named_sizes.py",
     "exporter/test_nesting.py",

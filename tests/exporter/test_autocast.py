@@ -1,85 +1,46 @@
-"""Autocast around and inside of control flow: the casts that eager PyTorch makes, and no others."""
+"""An export inside of `torch.autocast` gives what the model is there, and leaves the region as it was."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch._higher_order_ops.map import map as torch_map
-from torch._higher_order_ops.scan import scan
-from torch._higher_order_ops.while_loop import while_loop
-from torch.utils import _pytree as pytree
 
-from tests.running import assert_same, run_exported
-
-HALF = torch.bfloat16
+from exporter import ExportError, export
+from tests.running import assert_same, run_session, session_of
 
 
-class Run(nn.Module):
-    """A model that is one function of a layer and the input."""
-
-    def __init__(self, function: Callable[[nn.Linear, Tensor], Any]) -> None:
+class Layers(nn.Module):
+    def __init__(self) -> None:
         super().__init__()
-        self.linear = nn.Linear(4, 4)
-        self.function = function
+        self.first, self.norm, self.last = nn.Linear(4, 3), nn.LayerNorm(3), nn.Conv1d(3, 2, 1)
 
-    def forward(self, x: Tensor) -> Any:
-        return self.function(self.linear, x)
-
-
-def cast(dtype: torch.dtype = HALF) -> Any:
-    return torch.autocast("cpu", dtype=dtype)
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.norm(self.first(x))
+        return y, self.last(y[..., None]).float()
 
 
-def around_a_condition(linear: nn.Linear, x: Tensor) -> Tensor:
-    with cast():
-        return torch.cond(x.sum() > 0, lambda a: linear(a), lambda a: a @ torch.eye(4), (x,))
-
-
-def in_a_branch(linear: nn.Linear, x: Tensor) -> Tensor:
-    def halved(a: Tensor) -> Tensor:
-        with cast():
-            return linear(a).float()
-
-    return torch.cond(x.sum() > 0, halved, lambda a: linear(a), (x,))
-
-
-def in_turns(linear: nn.Linear, x: Tensor) -> Tensor:
-    def turn(i: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
-        with cast():
-            return i + 1, linear(a).float()
-
-    return while_loop(lambda i, a: i < 3, turn, (torch.tensor(0), x))[1]
-
-
-def in_steps(linear: nn.Linear, x: Tensor) -> Any:
-    def step(carry: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
-        with cast():
-            new = linear(carry + row)
-        return new.float(), new * 2
-
-    return scan(step, torch.zeros(4), x)
-
-
-def around_a_map(linear: nn.Linear, x: Tensor) -> Tensor:
-    with cast(torch.float16):
-        each: Any = lambda row: linear(row)  # noqa: E731  # whose type PyTorch says otherwise
-        return torch_map(each, x)
-
-
-@pytest.mark.parametrize(
-    "function",
-    [around_a_condition, in_a_branch, in_turns, in_steps, around_a_map],
-    ids=lambda function: function.__name__,
-)
-def test_autocast(function: Callable[[nn.Linear, Tensor], Any]) -> None:
-    torch.manual_seed(0)
-    model = Run(function).eval()
-    cases = [(torch.randn(3, 4) + 1,), (torch.randn(5, 4) - 1,)]
-    for case, got in zip(cases, run_exported(model, cases, dynamic_shapes=({0: "n"},)), strict=True):
+def test_what_autocast_makes_of_a_model_is_exported() -> None:
+    model, x = Layers(), torch.randn(2, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        program = export(model, x, dynamic_shapes=({0: "n"},))
+        assert torch.is_autocast_enabled("cpu")
+        other = torch.randn(5, 4)
         with torch.no_grad():
-            expected = pytree.tree_leaves(model(*case))
-        assert_same(got, expected, tol=(2e-2, 2e-2))  # half precision is rounded in another order
+            want = list(model(other))
+    assert want[0].dtype is torch.bfloat16
+    assert "forward" not in vars(model)
+    assert_same(run_session(session_of(program), program, (other,)), want, tol=(1e-2, 1e-2))
+
+
+class Failing(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.to_sparse()
+
+
+def test_the_region_stays_after_a_failure() -> None:
+    with torch.autocast("cpu", dtype=torch.float16):
+        with pytest.raises(ExportError):
+            export(Failing(), torch.ones(3))
+        assert torch.is_autocast_enabled("cpu")
+        assert torch.get_autocast_dtype("cpu") is torch.float16

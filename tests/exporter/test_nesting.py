@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,17 @@ Pair = namedtuple("Pair", ["left", "right"])
 class Both:
     sum: Tensor
     rest: Any
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A dataclass with a field that its constructor does not take."""
+
+    left: Tensor
+    right: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "right", self.left + 1)
 
 
 class Run(nn.Module):
@@ -52,6 +63,7 @@ CASES: dict[str, tuple[Callable[[Tensor], Any], Any]] = {
         lambda x: Both(x.sum(), Pair(x + 1, [x + 2])),
         {"sum": X.sum(), "rest": {"left": X + 1, "right": [X + 2]}},
     ),
+    "a field of no constructor": (lambda x: [Derived(x * 2)], [{"left": X * 2, "right": X * 2 + 1}]),
     "its input": (lambda x: (x, x), (X, X)),
 }
 
@@ -145,3 +157,16 @@ def test_arguments_that_forward_collects() -> None:
     fed = flattened(arrays(given), session.get_modelmeta().custom_metadata_map)
     assert list(fed) == ["x", "rest.0", "rest.1", "scale"]
     np.testing.assert_allclose(np.asarray(session.run(None, fed)[0]), Starred()(X, X + 1, X * 2, scale=X))
+
+
+class Difference(nn.Module):
+    def forward(self, both: Derived) -> Tensor:
+        return both.right - both.left * 3
+
+
+def test_a_field_of_no_constructor_is_an_input() -> None:
+    given = Derived(X)
+    object.__setattr__(given, "right", X * 5)
+    session = session_of(export(Difference(), (given,)))
+    fed = flattened(arrays({"both": given}), session.get_modelmeta().custom_metadata_map)
+    np.testing.assert_array_equal(np.asarray(session.run(None, fed)[0]), X * 2)

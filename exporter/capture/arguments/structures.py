@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -16,16 +16,43 @@ from exporter.capture.forward import forward_by
 def register_dataclasses(value: Any) -> None:
     """Declares to PyTorch's pytrees every dataclass among the values, also those inside of others.
 
-    The declaration stays: the reference run and the user's next call need it as well. Fields that the constructor
-    does not take cannot be declared; such a class is left for PyTorch to refuse.
+    The declaration stays: the reference run and the user's next call need it as well.
     """
-    while kinds := {type(leaf) for leaf in pytree.tree_leaves(value) if _may_be_declared(type(leaf))}:
+    while kinds := {type(leaf) for leaf in pytree.tree_leaves(value) if dataclasses.is_dataclass(type(leaf))}:
         for kind in kinds:
-            torch.export.register_dataclass(kind, serialized_type_name=f"{kind.__module__}.{kind.__qualname__}")
+            name = f"{kind.__module__}.{kind.__qualname__}"
+            if all(field.init for field in dataclasses.fields(kind)):
+                torch.export.register_dataclass(kind, serialized_type_name=name)
+            else:
+                _declare_by_fields(kind, name)
 
 
-def _may_be_declared(kind: type) -> bool:
-    return dataclasses.is_dataclass(kind) and all(field.init for field in dataclasses.fields(kind))
+def _declare_by_fields(kind: type, name: str) -> None:
+    """Declares a dataclass with fields that its constructor does not take, which PyTorch's own function refuses.
+
+    It is put together from its fields as they were: neither the constructor nor `__post_init__` runs.
+    """
+
+    def given(value: Any) -> list[tuple[Any, Any]]:
+        names = (field.name for field in dataclasses.fields(kind))
+        return [(pytree.GetAttrKey(each), getattr(value, each)) for each in names if hasattr(value, each)]
+
+    def put_together(values: Iterable[Any], names: Any) -> Any:
+        made = object.__new__(kind)
+        for each, value in zip(names, values, strict=True):
+            object.__setattr__(made, each, value)  # also where the class is frozen
+        return made
+
+    def keys(value: Any) -> list[str]:
+        return [key.name for key, _ in given(value)]
+
+    pytree.register_pytree_node(
+        kind,
+        lambda value: ([child for _, child in given(value)], keys(value)),
+        put_together,
+        serialized_type_name=name,
+        flatten_with_keys_fn=lambda value: (given(value), keys(value)),
+    )
 
 
 def declared_results(module: torch.nn.Module) -> AbstractContextManager[None]:
