@@ -151,6 +151,12 @@ OTHER_CAPTURE_FAILED = Rule(
     NOTE,
     "Another capture, '{strategy}', might have kept more sizes dynamic, and failed. Error: '{error}'.",
 )
+SHARED_MEMORY_WRITTEN = Rule(
+    "FXP1031",
+    "SharedMemoryWritten",
+    ERROR,
+    "forward writes to '{name}', which shares memory with '{other}', but '{other}' would keep its old value.",
+)
 
 # 2: shapes
 

@@ -27,6 +27,28 @@ def report_mutations(program: Program, log: Log) -> None:
         if output.kind is OutputKind.MUTATION:
             at = place_of(result) if isinstance(result, Node) else None
             log.report(rules.STATE_MUTATED, at=at, name=output.updates, output=output.name)
+            for other in _in_the_same_memory(program, output.updates):
+                log.report(rules.SHARED_MEMORY_WRITTEN, at=at, name=output.updates, other=other)
+
+
+def _in_the_same_memory(program: Program, name: str | None) -> Iterator[str]:
+    """Names of other tensors of the model that the graph reads, and that overlap with the one of this name."""
+    held = {each.name: program.tensors[each.target] for each in program.inputs if each.target in program.tensors}
+    written = _bytes_of(held.get(name or ""))
+    for each, node in zip(program.inputs, program.placeholders, strict=True):
+        read = _bytes_of(held.get(each.name)) if node.users and each.name != name else range(0)
+        if max(written.start, read.start) < min(written.stop, read.stop):
+            yield each.name
+
+
+def _bytes_of(tensor: torch.Tensor | None) -> range:
+    """Where a tensor lies in memory, from its first element to its last; nowhere for one without values."""
+    if tensor is None or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return range(0)
+    if tensor.layout is not torch.strided or tensor.is_meta:
+        return range(0)
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return range(tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size() * bool(tensor.numel()))
 
 
 def report_unknown_sizes(model: ir.Model, program: Program, log: Log) -> None:

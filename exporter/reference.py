@@ -166,7 +166,9 @@ def _record_later(label: str, subject: _Subject, call: tuple[Any, Any]) -> Case:
     with restored(module, changed_by(program)):
         for _ in range(CALLS_BEFORE):
             called(module, call)
-        state = {name: _state(module, target).detach().clone() for name, target in _state_inputs(program).items()}
+        state = {
+            name: _state(module, program, target).detach().clone() for name, target in _state_inputs(program).items()
+        }
         case = _record(label, subject, call)
     return replace(case, inputs=case.inputs | {name: as_array(value) for name, value in state.items()})
 
@@ -233,7 +235,7 @@ def _run(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Ar
         for output in program.outputs:
             if output.kind is OutputKind.MUTATION:
                 assert output.updates is not None
-                new = after[output.updates] if output.updates in after else _state(module, output.updates)
+                new = after[output.updates] if output.updates in after else _state(module, program, output.updates)
                 outputs[output.name] = as_array(new)
                 continue
             leaf = next(leaves)
@@ -247,10 +249,12 @@ def _number(value: float) -> torch.Tensor:
     return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
 
 
-def _state(module: torch.nn.Module, name: str) -> torch.Tensor:
-    """A buffer, or a parameter: an embedding with `max_norm` scales its own rows."""
+def _state(module: torch.nn.Module, program: Program, name: str) -> torch.Tensor:
+    """A buffer, or a parameter: an embedding with `max_norm` scales its own rows. A tensor in a list of an attribute is
+    the very one that the program holds."""
     owner, _, attribute = name.rpartition(".")
-    return getattr(module.get_submodule(owner), attribute)
+    found = getattr(module.get_submodule(owner), attribute, None)
+    return found if found is not None else program.tensors[name]
 
 
 def _run_exactly(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:

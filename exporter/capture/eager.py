@@ -15,6 +15,7 @@ from exporter.capture.arguments.padded import call_padded
 from exporter.capture.failures import first_line
 from exporter.capture.fake import has_no_values
 from exporter.capture.places import of_user, place_of_module
+from exporter.capture.tracing.given_back import values_given_back
 
 UNEXPLAINED = (rules.CAPTURE_FAILED, rules.LOWERING_RAISED)
 """They repeat what an exception said, which may be the model's own fault."""
@@ -45,12 +46,13 @@ def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:
 
 @contextmanager
 def restored(module: torch.nn.Module, names: Collection[str | None]) -> Iterator[None]:
-    """Puts the buffers and parameters of these names back as they were."""
+    """Puts the buffers and parameters of these names back as they were, and tensors that are neither."""
     state = (*module.named_buffers(), *module.named_parameters())
     held = {name: tensor for name, tensor in state if name in names}
     before = {name: tensor.detach().clone() for name, tensor in held.items()}
     try:
-        yield
+        with values_given_back(module):
+            yield
     finally:
         with torch.no_grad():
             for name, value in before.items():

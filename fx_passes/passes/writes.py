@@ -12,7 +12,7 @@ from torch.fx import Node
 from fx_passes.graph import call, size_nodes
 from fx_passes.passes import norm_writes
 from fx_passes.passes.custom_writes import custom_write, is_custom_write
-from fx_passes.sizes import same_sizes
+from fx_passes.sizes import same_sizes, sizes_of
 
 aten = torch.ops.aten
 
@@ -118,8 +118,16 @@ def _fit(node: Node, value: Node) -> Node:
 
 
 def _copy(node: Node) -> tuple[Node, ...]:
-    source: Node = node.args[1]  # type: ignore[assignment]
-    return (_fit(node, source),)
+    """A buffer that is assigned anew PyTorch captures as a copy into it, also where the new one has other sizes."""
+    target, source = node.args[:2]
+    fits = _goes_into(source.meta["val"], target.meta["val"])  # type: ignore[union-attr]  # nodes
+    return (_fit(node, source),) if fits else (source,)  # type: ignore[arg-type, return-value]
+
+
+def _goes_into(source: torch.Tensor, target: torch.Tensor) -> bool:
+    """Whether sizes can be broadcast to others, by structure: those that a copy needs equal, PyTorch has made so."""
+    pairs = zip(reversed(sizes_of(source)), reversed(sizes_of(target)), strict=False)
+    return source.dim() <= target.dim() and all(here in (1, there) for here, there in pairs)
 
 
 def _fill(node: Node) -> tuple[Node, ...]:

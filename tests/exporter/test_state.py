@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 import torch
 
 from diagnostics import Log
-from exporter import export
+from exporter import ExportError, export, reference
 from exporter.lower.walk import STATE
 from tests.running import assert_same, run_session, session_of
 
@@ -51,3 +52,73 @@ def test_a_state_is_an_input_with_a_value_of_its_own() -> None:
         got = dict(zip(("output", *updates), map(np.asarray, session.run(None, fed)), strict=True))
         np.testing.assert_array_equal(got["output"], want)
         fed = {updates[name]: array for name, array in got.items() if name in updates}
+
+
+class Plain(torch.nn.Module):
+    """Writes to tensors that are no buffers, one of them in a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plain, self.kept = torch.ones(4), [torch.zeros(4)]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.plain.mul_(2)
+        self.kept[0].add_(1)
+        return x + self.plain + self.kept[0]
+
+
+def test_tensors_that_are_no_buffers_are_given_back() -> None:
+    model, x = Plain(), torch.randn(3, 4)
+    program = export(model, (x,))
+    torch.testing.assert_close(model.plain, torch.ones(4), msg="the export changed the model")
+    results = run_session(session_of(program), program, (x,))
+    assert_same(results, [x + 3, torch.full((4,), 2.0), torch.ones(4)])
+    for case in reference.cases(model, (x,), {}, program, Log()):
+        assert [array[0] for name, array in case.outputs.items() if name != "output"] == [2, 1]
+    assert_same([model.plain, *model.kept], [torch.ones(4), torch.zeros(4)])
+
+
+class Growing(torch.nn.Module):
+    seen: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.ones(2, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen = torch.cat([self.seen, x])
+        return self.seen.sum(0)
+
+
+def test_a_buffer_of_other_sizes_than_before() -> None:
+    program = export(Growing(), (torch.randn(3, 4),), dynamic_shapes=({0: "n"},))
+    session = session_of(program)
+    for n in (3, 5, 1):
+        model, x = Growing(), torch.randn(n, 4)
+        assert_same(run_session(session, program, (x,)), [model(x), model.seen])
+
+
+class Overlapping(torch.nn.Module):
+    state: torch.Tensor
+    middle: torch.Tensor
+    rest: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.zeros(4))
+        self.register_buffer("middle", self.state[1:3])
+        self.register_buffer("rest", self.state[:0])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.state.add_(x)
+        return self.middle * 2 + self.rest.sum()
+
+
+def test_a_write_to_memory_that_another_buffer_shares() -> None:
+    with pytest.raises(ExportError) as raised:
+        export(Overlapping(), (torch.ones(4),))
+    (finding,) = [each for each in raised.value.log.findings if each.rule.id == "FXP1031"]
+    assert (finding.facts["name"], finding.facts["other"]) == ("state", "middle")
+    assert finding.place is not None
+    assert finding.place.snippet is not None
+    assert "self.state.add_(x)" in finding.place.snippet

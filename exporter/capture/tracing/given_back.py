@@ -1,18 +1,21 @@
 """What a model keeps in attributes: the same objects after a capture, and in its lists, dicts and sets what they held.
 
+Tensors among them that are no buffers are written to for good, in a capture too: they get their values back.
+
 PyTorch puts copies of the containers in their place, though somebody else may hold the list as well. What `forward` has
 appended or assigned is a tensor of the capture, and stays there where the capture fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-OTHERS = frozenset(vars(torch.nn.Module())) - {"_parameters", "_buffers", "training"}
+INHERITED = frozenset(vars(torch.nn.Module()))
+OTHERS = INHERITED - {"_parameters", "_buffers", "training"}
 """Attributes of every module that a capture does not change, and the layers, which are given back elsewhere."""
 
 KINDS = (list, dict, set, tuple)
@@ -41,6 +44,25 @@ def attributes_given_back(model: torch.nn.Module) -> Iterator[None]:
             own.update((name, value) for name, value in attributes.items() if own.get(name) is not value)
 
 
+@contextmanager
+def values_given_back(model: torch.nn.Module) -> Iterator[None]:
+    """Puts back the values of tensors in attributes, also in containers, that are neither buffers nor parameters."""
+    held: Held = {}
+    own = [value for module in model.modules() for name, value in vars(module).items() if name not in INHERITED]
+    _hold(own, held)
+    kept = [each for container, _ in held.values() for each in _values(container)]
+    tensors = {id(each): each for each in kept if type(each) is torch.Tensor and each.layout is torch.strided}
+    writable = [each for each in tensors.values() if not each.is_inference()]
+    before = [(each, each._version, each.detach().clone()) for each in writable]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, version, value in before:
+                if tensor._version != version:
+                    tensor.resize_(value.shape).copy_(value)
+
+
 def _attributes(module: torch.nn.Module) -> dict[str, Any]:
     return {name: value for name, value in vars(module).items() if name not in OTHERS}
 
@@ -49,8 +71,12 @@ def _hold(value: Any, held: Held) -> None:
     if not isinstance(value, KINDS) or id(value) in held:
         return
     held[id(value)] = value, list(value.items()) if isinstance(value, dict) else list(value)
-    for each in value.values() if isinstance(value, dict) else value:
+    for each in _values(value):
         _hold(each, held)
+
+
+def _values(container: Any) -> Iterable[Any]:
+    return container.values() if isinstance(container, dict) else container
 
 
 def _same(container: Any, before: list[Any]) -> bool:

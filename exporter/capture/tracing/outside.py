@@ -24,7 +24,7 @@ from exporter.capture.places import place_of_function, place_of_module
 from exporter.capture.tracing.assignments import place_of_assignment
 from exporter.capture.tracing.environment import environment_watched
 from exporter.capture.tracing.generators import generators_of
-from exporter.capture.tracing.given_back import attributes_given_back
+from exporter.capture.tracing.given_back import attributes_given_back, values_given_back
 from exporter.capture.tracing.process import process_given_back
 
 SCALARS = (bool, int, float, str, type(None))
@@ -46,7 +46,7 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[list[str]]:
     made: list[str] = []
     changed: list[str] = []
     drawn: list[str] = []
-    with process_given_back(), attributes_given_back(model):
+    with process_given_back(), attributes_given_back(model), values_given_back(model):
         try:
             with environment_watched() as reads:
                 yield changed
