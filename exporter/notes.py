@@ -33,7 +33,7 @@ def report_mutations(program: Program, log: Log) -> None:
 
 def _in_the_same_memory(program: Program, name: str | None) -> Iterator[str]:
     """Names of other tensors of the model that the graph reads, and that overlap with the one of this name."""
-    held = {each.name: program.tensors[each.target] for each in program.inputs if each.target in program.tensors}
+    held = {each.name: program.tensors.get(each.target or "") for each in program.inputs}
     written = _bytes_of(held.get(name or ""))
     for each, node in zip(program.inputs, program.placeholders, strict=True):
         read = _bytes_of(held.get(each.name)) if node.users and each.name != name else range(0)
