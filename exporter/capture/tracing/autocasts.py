@@ -24,7 +24,8 @@ def autocast_followed() -> Iterator[None]:
     found = PreDispatchTorchFunctionMode.__torch_function__
     before: dict[Any, Setting] = {}
 
-    def run(mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    # Who asks about a size is told from the stack, where what is called so stands between the user's line and PyTorch.
+    def __torch_function__(mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = found(mode, function, types, args, kwargs)
         by_python = kwargs is None  # `with torch.autocast` itself, which sets and puts back what it says
         if function is _enter_autocast and not by_python:
@@ -36,7 +37,7 @@ def autocast_followed() -> Iterator[None]:
         return result
 
     try:
-        with mock.patch.object(PreDispatchTorchFunctionMode, "__torch_function__", run):
+        with mock.patch.object(PreDispatchTorchFunctionMode, "__torch_function__", __torch_function__):
             yield
     finally:
         for setting in reversed(before.values()):  # of a trace that failed in between
