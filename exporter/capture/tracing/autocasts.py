@@ -25,7 +25,9 @@ def autocast_followed() -> Iterator[None]:
     before: dict[Any, Setting] = {}
 
     # Who asks about a size is told from the stack, where what is called so stands between the user's line and PyTorch.
-    def __torch_function__(mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(  # noqa: N807  # as it stands for one
+        mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         result = found(mode, function, types, args, kwargs)
         by_python = kwargs is None  # `with torch.autocast` itself, which sets and puts back what it says
         if function is _enter_autocast and not by_python:
