@@ -279,6 +279,7 @@ ROWS: tuple[Architecture, ...] = (
     Architecture("yoso", "MaskedLM", {"num_hash": 2, "hash_code_len": 3, "use_expectation": True}),
     Architecture("markuplm", "SequenceClassification", {"xpath_unit_hidden_size": 8, "max_depth": 4}),
     Architecture("cpmant", "CausalLM"),
+    Architecture("qwen3_next", "CausalLM"),
     Architecture("funnel", "MaskedLM", {"block_sizes": [1, 1], "block_repeats": [1, 1], "num_decoder_layers": 1}),
     Architecture("minimax", "CausalLM", known_gap="FXP2001: a loop over blocks of tokens, the last of them shorter"),
     Architecture("fsmt", "Seq2SeqLM", {"langs": ["en", "de"]}),

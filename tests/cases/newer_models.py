@@ -70,6 +70,15 @@ def transcribed() -> Inputs:
     return {**mels(128), "decoder_input_ids": (tokens(2, 5), TARGET)}
 
 
+def asked() -> Inputs:
+    seen = (torch.randn(2, 5, 32), {0: "batch", 1: "patches"})
+    return {
+        "input_ids": (tokens(2, 7), TEXT),
+        "query_embeds": (torch.randn(2, 4, 32), BATCH),
+        "encoder_hidden_states": seen,
+    }
+
+
 def clips() -> Inputs:
     return {"pixel_values_videos": (torch.randn(1, 2, 3, 32, 32), BATCH)}
 
@@ -193,4 +202,9 @@ CASES = (
         head_dim=8, vocab_size=99, use_cache=False),
     row("EmbeddingGemma2TextModel", "EmbeddingGemma2TextConfig", text, **SPEAKER),
     row("Emu3ForCausalLM", "Emu3TextConfig", text, **SPEAKER),
+    row("GlmImageTextModel", "GlmImageTextConfig", text, **SPEAKER, rope_parameters=TURNED),
+    row("GlmOcrTextModel", "GlmOcrTextConfig", text, **SPEAKER, rope_parameters=TURNED),
+    row("Step3p7TextModel", "Step3p7TextConfig", text, **SPEAKER, sliding_window=4),
+    row("GraniteSpeech5Encoder", "GraniteSpeech5EncoderConfig", partial(mels, 320), **LISTENER),
+    row("InstructBlipVideoQFormerModel", "InstructBlipVideoQFormerConfig", asked, **READER, encoder_hidden_size=32),
 )  # fmt: skip
