@@ -147,7 +147,7 @@ def test_sizes_stay_dynamic(function: Callable[[Tensor], Tensor]) -> None:
 VALUES = {
     len: [2, 3], list: [3], tuple: [3], np.prod: [2, 3], torch.unbind: torch.arange(3.0), torch.LongTensor: [3],
     torch.IntTensor: [3], torch.FloatTensor: [3.0], torch.Tensor: [3.0], torch.split: torch.arange(3.0),
-    math.prod: [2, 3], math.asin: 0.5, math.acos: 0.5,
+    sum: [2, 3], any: [0, 3], all: [2, 0], sorted: [3, 2], math.prod: [2, 3], math.asin: 0.5, math.acos: 0.5,
 }  # fmt: skip
 FURTHER = {torch.split: (2,), math.pow: (2,)}
 """Further arguments of functions that need some."""

@@ -15,9 +15,11 @@ import copy
 from collections.abc import Sequence
 
 from exporter.capture.rewriting.appending import Appends
+from exporter.capture.rewriting.conditions import step, test_of
 from exporter.capture.rewriting.effects import (
     MODULE,
     added_to,
+    arguments_of,
     attribute_holders,
     check,
     held_by,
@@ -27,9 +29,11 @@ from exporter.capture.rewriting.effects import (
 )
 from exporter.capture.rewriting.jumps import is_wanted
 from exporter.capture.rewriting.loop_heads import STEPS, NoScanError
-from exporter.capture.rewriting.loop_names import OURS, loaded, own_nodes, read_after, read_first, stored
+from exporter.capture.rewriting.loop_names import loaded, own_nodes, read_after, read_first, stored, unseen
 
 Kept = ast.If | ast.While
+ELSEWHERE = (ast.Nonlocal, ast.Global)
+"""Statements that name what is bound in another function."""
 
 
 def branches_at(function: ast.FunctionDef, lines: set[int]) -> list[Kept]:
@@ -71,40 +75,11 @@ def branches_kept(function: ast.FunctionDef, branches: Sequence[Kept]) -> bool:
     return found
 
 
-def choices_kept(function: ast.FunctionDef, lines: set[int]) -> bool:
-    """`a if test else b` at these lines becomes a call of `chosen`. Whether there was one."""
-    visitor = _Choices(lines)
-    function.body = [visitor.visit(node) for node in function.body]
-    return visitor.found
-
-
-class _Choices(ast.NodeTransformer):
-    def __init__(self, lines: set[int]) -> None:
-        self.lines, self.found = lines, False
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return node  # it is rewritten by itself
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        self.generic_visit(node)
-        arms = (node.body, node.orelse)
-        held = any(isinstance(each, (ast.NamedExpr, ast.Await, ast.Yield)) for arm in arms for each in ast.walk(arm))
-        if held or not is_wanted(node.test, self.lines):
-            return node
-        self.found = True
-        ways = [ast.Lambda(ast.arguments([], [], None, [], [], None, []), arm) for arm in arms]
-        test = _Tests().visit(copy.deepcopy(node.test))
-        call = ast.Call(_step("chosen"), [test, *ways, ast.Tuple([], ast.Load())], [])
-        for each in ast.walk(call):
-            if "lineno" in each._attributes and not hasattr(each, "lineno"):
-                ast.copy_location(each, node.test)
-        return call
-
-
 def names_given(function: ast.FunctionDef) -> None:
     """Lets a rewritten function begin with the module that it calls, and with names that may not be bound as such."""
-    made = [node for node in own_nodes(function) if isinstance(node, ast.FunctionDef) and node.name.startswith(OURS)]
-    names = {name for node in made for name in getattr(node, "unset", ())}
+    made = [node for node in own_nodes(function) if isinstance(node, ast.FunctionDef)]
+    elsewhere = {name for node in own_nodes(function) if isinstance(node, ELSEWHERE) for name in node.names}
+    names = {name for node in made for name in getattr(node, "unset", ())} - elsewhere
     first = function.body[0]
     text = f"from exporter.capture.rewriting import branch_steps as {MODULE}, loop_steps as {STEPS}\n" + "".join(
         f"{name} = {MODULE}.UNSET\n" for name in sorted(names)
@@ -133,14 +108,14 @@ class _Branching:
 
     def __init__(self, function: ast.FunctionDef, node: ast.If, number: int) -> None:
         self.function, self.node, self.number = function, node, number
-        self.arguments = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+        self.arguments = arguments_of(function)
         self.known = names_of(function)
 
     def statements(self, block: list[ast.stmt], position: int) -> tuple[list[ast.stmt], int]:
         """What to put in the place of the block's statements from the position on, and up to which one."""
         node, rest = self.node, block[position + 1 :]
         if not node.orelse and isinstance(node.body[-1], ast.Raise):
-            test = ast.Call(_step("refused"), [self.test()], [])
+            test = ast.Call(step("refused"), [test_of(self.node.test)], [])
             return [ast.If(test, node.body, [])], position + 1
         if isinstance(node.body[-1], ast.Return):
             return self.returned(node.orelse or rest), len(block)
@@ -152,10 +127,11 @@ class _Branching:
             raise NoScanError
         for body in (self.node.body, other):
             check(body[:-1])
-            if written(body) or added_to(body) & self.arguments:
+            if written(body) or added_to(body) & self.arguments or unseen(self.function, body):
                 raise NoScanError
         names = sorted((read_first(self.node.body) & stored(self.node.body)) | (read_first(other) & stored(other)))
         then, otherwise = self.function_of("then", names, self.node.body), self.function_of("else", names, other)
+        then.unset = set(names) - self.arguments  # type: ignore[attr-defined]  # read by `names_given`
         return [then, otherwise, ast.Return(self.call(names))]
 
     def assigned(self) -> list[ast.stmt]:
@@ -171,9 +147,9 @@ class _Branching:
         changed = written([*body, *other]) | added | (holders & self.known)
         after = read_after(self.function, self.node)
         given = sorted((bound & (after | set(appends.names))) | changed)
-        passed = sorted(bound | changed)
-        if changed & bound:
+        if changed & bound or any(unseen(self.function, arm) for arm in (body, other)):
             raise NoScanError
+        passed = sorted({*given, *((read_first(body) | read_first(other)) & bound)})
         results = _parsed(f"return {_listed(given)}")
         then = self.function_of("then", passed, [*body, *results])
         otherwise = self.function_of("else", passed, [*other, *copy.deepcopy(results)])
@@ -186,16 +162,13 @@ class _Branching:
 
     def call(self, names: Sequence[str]) -> ast.expr:
         arguments: list[ast.expr] = [ast.Name(self.name(each), ast.Load()) for each in ("then", "else")]
-        return ast.Call(_step("chosen"), [self.test(), *arguments, _tuple(names, ast.Load())], [])
+        return ast.Call(step("chosen"), [test_of(self.node.test), *arguments, _tuple(names, ast.Load())], [])
 
     def function_of(self, kind: str, names: Sequence[str], body: Sequence[ast.stmt]) -> ast.FunctionDef:
         return _function(self.name(kind), names, body)
 
     def name(self, kind: str) -> str:
         return f"_if_{self.number}_{kind}"
-
-    def test(self) -> ast.expr:
-        return _Tests().visit(copy.deepcopy(self.node.test))
 
 
 class _Repeating:
@@ -211,14 +184,13 @@ class _Repeating:
             raise NoScanError
         added, holders = added_to(body), attribute_holders(body)
         changed, bound = written(body) | added | (holders & names_of(self.function)), stored(body) - added
-        if changed & bound:
+        if changed & bound or unseen(self.function, body):
             raise NoScanError
         first = read_first(body) | loaded([node.test])
         carried = sorted((bound & (first | read_after(self.function, node))) | changed)
-        arguments = {each.arg for each in ast.walk(self.function.args) if isinstance(each, ast.arg)}
-        test = _function(f"{self.name}_test", carried, [ast.Return(_Tests().visit(copy.deepcopy(node.test)))])
+        test = _function(f"{self.name}_test", carried, [ast.Return(test_of(node.test))])
         turn = _function(f"{self.name}_turn", carried, [*body, ast.Return(_tuple(carried, ast.Load()))])
-        turn.unset = set(carried) - arguments  # type: ignore[attr-defined]  # read by `names_given`
+        turn.unset = set(carried) - arguments_of(self.function)  # type: ignore[attr-defined]  # read by `names_given`
         held = [f"{self.name}_new_{name}" if name in changed else name for name in carried]
         (taken,) = _parsed(f"{_listed(held)} = {MODULE}.repeated({test.name}, {turn.name}, {_listed(carried)})")
         back = [f"{name} = {MODULE}.written({name}, {self.name}_new_{name})" for name in sorted(changed)]
@@ -240,31 +212,6 @@ def _listed(names: Sequence[str]) -> str:
     return f"({''.join(f'{name}, ' for name in names)})"
 
 
-class _Tests(ast.NodeTransformer):
-    """`not`, `and`, `or` and `bool` of a test, which make truth values of tensors."""
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        self.generic_visit(node)
-        if not isinstance(node.op, ast.Not):
-            return node
-        return ast.copy_location(ast.Call(_step("not_"), [node.operand], []), node)
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        self.generic_visit(node)
-        result = node.values[0]
-        for value in node.values[1:]:
-            nothing = ast.arguments([], [], None, [], [], None, [])
-            later = ast.copy_location(ast.Lambda(nothing, value), value)
-            step = _step("and_" if isinstance(node.op, ast.And) else "or_")
-            result = ast.copy_location(ast.Call(step, [result, later], []), node)
-        return result
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        plain = isinstance(node.func, ast.Name) and node.func.id == "bool" and len(node.args) == 1
-        return node.args[0] if plain else node
-
-
 def _bare(nodes: list[ast.stmt]) -> list[ast.stmt]:
     """The statements without the places that they had where they were parsed."""
     for node in (each for top in nodes for each in ast.walk(top)):
@@ -272,10 +219,6 @@ def _bare(nodes: list[ast.stmt]) -> list[ast.stmt]:
             if hasattr(node, attribute):
                 delattr(node, attribute)
     return nodes
-
-
-def _step(name: str) -> ast.expr:
-    return ast.Attribute(ast.Name(MODULE, ast.Load()), name, ast.Load())
 
 
 def _tuple(names: Sequence[str], ctx: ast.expr_context) -> ast.expr:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import torch
 from torch import SymBool, Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import (
+    GuardOnDataDependentSymNode,
+    free_unbacked_symbols,
+    statically_known_true,
+)
 from torch.utils import _pytree as pytree
 
 from exporter.capture.faults import is_our_fault
@@ -29,6 +33,18 @@ KINDS: Mapping[str, str] = {
     "MatMult": "matmul",
 }
 """Operators of Python by the names of their nodes, where these differ in more than case."""
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    **{name: getattr(operator, name.lower()) for name in ("Eq", "Lt", "Gt")},
+    "NotEq": operator.ne,
+    "LtE": operator.le,
+    "GtE": operator.ge,
+    "Is": operator.is_,
+    "IsNot": operator.is_not,
+    "In": lambda one, many: one in many,
+    "NotIn": lambda one, many: one not in many,
+}
+"""Comparisons of Python by the names of their nodes."""
 
 UNKNOWN = (GuardOnDataDependentSymNode, DataDependentOutputException)
 """What PyTorch raises where a capture would have to know a value."""
@@ -53,7 +69,7 @@ def and_(first: Any, second: Callable[[], Any]) -> Any:
     if not depends_on_data(first):
         return first and second()
     other = second()
-    return _predicate(first).logical_and(_predicate(other)) if depends_on_data(other) else first if other else other
+    return predicate(first).logical_and(predicate(other)) if depends_on_data(other) else first if other else other
 
 
 def or_(first: Any, second: Callable[[], Any]) -> Any:
@@ -61,7 +77,40 @@ def or_(first: Any, second: Callable[[], Any]) -> Any:
     if not depends_on_data(first):
         return first or second()
     other = second()
-    return _predicate(first).logical_or(_predicate(other)) if depends_on_data(other) else other if other else first
+    return predicate(first).logical_or(predicate(other)) if depends_on_data(other) else other if other else first
+
+
+def both(first: Any, second: Callable[[], Any]) -> Any:
+    """The value of `first and second`."""
+    if not depends_on_data(first):
+        return first and second()
+    return and_(first, second) if _is_truth(first) else chosen(first, second, lambda: first, ())
+
+
+def either(first: Any, second: Callable[[], Any]) -> Any:
+    """The value of `first or second`."""
+    if not depends_on_data(first):
+        return first or second()
+    return or_(first, second) if _is_truth(first) else chosen(first, lambda: first, second, ())
+
+
+def _is_truth(value: Any) -> bool:
+    return not isinstance(value, Tensor) or (value.dtype is torch.bool and value.dim() == 0)
+
+
+def compared(first: Any, *rest: tuple[str, Callable[[], Any]]) -> Any:
+    """`first < second < third`, each with the name of the node that compares it with the one before."""
+    (kind, second), *more = rest
+    value = second()
+    truth = COMPARISONS[kind](first, value)
+    return both(truth, lambda: compared(value, *more)) if more else truth
+
+
+def among(value: Any, many: Any) -> Any:
+    """`value in many`, of which it may be a tensor or a number that data tells."""
+    if not depends_on_data(value == value):
+        return value in many
+    return reduce(lambda one, each: or_(one, lambda: value == each), many, False)
 
 
 def refused(test: Any) -> Any:
@@ -88,6 +137,7 @@ def chosen(test: Any, then: Branch, other: Branch, values: tuple[Any, ...]) -> A
 
 
 def _cond(test: Any, then: Branch, other: Branch, values: tuple[Any, ...]) -> Any:
+    decides = predicate(test)  # first: what is around reads it, whatever the ways read
     leaves, spec = pytree.tree_flatten(values)
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
     given = [leaves[i] for i in places]
@@ -111,7 +161,7 @@ def _cond(test: Any, then: Branch, other: Branch, values: tuple[Any, ...]) -> An
         return lifted(lambda *tensors: form.tensors(settings.run(way, settings.starts(), *tensors)), given, outside)
 
     operands = (*given, *outside.starts(), *outside.values)
-    after = torch.ops.higher_order.cond(_predicate(test), *map(lifted_way, ways), operands)
+    after = torch.ops.higher_order.cond(decides, *map(lifted_way, ways), operands)
     return _kept(settings, form.value(_returned(after, outside)))
 
 
@@ -123,10 +173,11 @@ def _kept(settings: Settings, result: tuple[Any, tuple[Any, ...]]) -> Any:
 
 def repeated(test: Branch, body: Branch, values: tuple[Any, ...]) -> Any:
     """What the values are once the test fails; the body gives their next ones. Known turns are taken one by one."""
-    while not depends_on_data(going := test(*values)):
+    while not _is_open(going := test(*values)):
         if not going:
             return values
         values = body(*values)
+    predicate(going)  # what is around reads it
     settings = Settings()
     copies = pytree.tree_map_only(Tensor, _copied, values)
     ((after, ends),), _ = read_by([lambda: settings.found(body, *copies)], ())
@@ -139,7 +190,7 @@ def repeated(test: Branch, body: Branch, values: tuple[Any, ...]) -> Any:
 
     def goes_on(*tensors: Tensor) -> list[Tensor]:
         own, held = form.value([opaque(tensor) for tensor in tensors])
-        return [_predicate(settings.run(test, held, *own)[0])]
+        return [predicate(settings.run(test, held, *own)[0])]
 
     def turn(*tensors: Tensor) -> list[Tensor]:
         own, held = form.value([_copied(tensor) for tensor in tensors])
@@ -150,6 +201,12 @@ def repeated(test: Branch, body: Branch, values: tuple[Any, ...]) -> Any:
     carried = (*start, *outside.starts())
     results = torch.ops.higher_order.while_loop(lambda *inputs: again(*inputs)[0], turned, carried, outside.values)
     return _kept(settings, form.value(_returned(results, outside)))
+
+
+def _is_open(test: Any) -> bool:
+    """Whether another run, or another size, may take another number of turns."""
+    known = isinstance(test, SymBool) and (statically_known_true(test) or statically_known_true(torch.sym_not(test)))
+    return isinstance(test, (Tensor, SymBool)) and not known
 
 
 def _returned(results: Sequence[Tensor], outside: Outside) -> Sequence[Tensor]:
@@ -191,7 +248,8 @@ def added(before: Any, kind: str, value: Any) -> Any:
     return result.to(before.dtype) if isinstance(before, Tensor) else result
 
 
-def _predicate(test: Any) -> Tensor:
+def predicate(test: Any) -> Tensor:
+    """Whether it is true, as a tensor of no axes."""
     if isinstance(test, Tensor):
         return test.reshape(()).bool()
     return torch.scalar_tensor(test, dtype=torch.bool)

@@ -44,7 +44,7 @@ def _is_at(node: ast.expr, lines: set[int]) -> bool:
 def comprehensions_as_loops(function: ast.FunctionDef, lines: set[int]) -> None:
     """`ys = f([g(x) for x in xs])` becomes a loop that fills a list, and `ys = f(list)`.
 
-    A comprehension is one that stands at these lines, with one source and no condition. Its names stay its own.
+    A comprehension is one that stands at these lines, with one source. Its names stay its own.
     """
     for parent in [node for node in ast.walk(function) if hasattr(node, "body")]:
         for field in ("body", "orelse", "finalbody"):
@@ -61,16 +61,21 @@ def _unrolled(node: ast.stmt, lines: set[int]) -> list[ast.stmt]:
     for each in found:
         (first, *rest) = each.generators
         own = {name.id for name in ast.walk(first.target) if isinstance(name, ast.Name)}
-        taken = {each.arg for each in ast.walk(each.elt) if isinstance(each, ast.arg)}  # by functions made there
-        if rest or first.ifs or first.is_async or own & taken:
+        parts = [first.target, each.elt, *first.ifs]
+        inner = [node for part in parts for node in ast.walk(part)]
+        taken = {node.arg for node in inner if isinstance(node, ast.arg)}  # by functions made there
+        if rest or first.is_async or own & taken:
             continue
         held = f"_list_{each.lineno}_{each.col_offset}"
-        for name in (*ast.walk(first.target), *ast.walk(each.elt)):
+        for name in inner:
             if isinstance(name, ast.Name) and name.id in own:
                 name.id = f"{held}_{name.id}"
         given = ast.Expr(ast.Call(ast.Attribute(ast.Name(held, ast.Load()), "append", ast.Load()), [each.elt], []))
         empty = ast.Assign([ast.Name(held, ast.Store())], ast.List([], ast.Load()))
-        loop = ast.For(first.target, first.iter, [ast.copy_location(given, each.elt)], [])
+        turn: ast.stmt = ast.copy_location(given, each.elt)
+        for test in reversed(first.ifs):
+            turn = ast.copy_location(ast.If(test, [turn], []), test)
+        loop = ast.For(first.target, first.iter, [turn], [])
         new += [ast.copy_location(empty, each), ast.copy_location(loop, each)]
         _Instead(each, ast.copy_location(ast.Name(held, ast.Load()), each)).visit(node)
     for each in new:
@@ -109,6 +114,11 @@ class _Lists(ast.NodeTransformer):
                 node.value.elts = [self.known(name, value) for name, value in pairs]
             else:
                 node.value = self.known(target, node.value)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        self.generic_visit(node)
+        node.value = node.value and self.known(node.target, node.value)
         return node
 
     def known(self, target: ast.expr, value: ast.expr) -> ast.expr:

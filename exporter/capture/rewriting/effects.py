@@ -6,13 +6,14 @@ import ast
 import copy
 from collections.abc import Iterator, Sequence
 
-from exporter.capture.rewriting.appending import appended_by
 from exporter.capture.rewriting.jumps import jumps_of
 from exporter.capture.rewriting.loop_heads import NoScanError
-from exporter.capture.rewriting.loop_names import OURS, own_nodes, stored
+from exporter.capture.rewriting.loop_names import OURS, stored
 
 MODULE = "_branch_steps"
 """The name of the module `branch_steps` in a rewritten function."""
+
+REFUSED = f"{MODULE}.refused"
 
 FORBIDDEN = (
     ast.Yield,
@@ -21,20 +22,15 @@ FORBIDDEN = (
     ast.Global,
     ast.Nonlocal,
     ast.Delete,
-    ast.Try,
-    ast.NamedExpr,
-    ast.Import,
-    ast.ImportFrom,
     ast.ClassDef,
 )
 
 
 def check(body: Sequence[ast.stmt]) -> None:
     """Raises NoScanError where a branch does what cannot be undone if the other one is taken."""
-    own = stored(body)
     if any(jumps_of(body)):
         raise NoScanError
-    for node in own_nodes(ast.Module(list(body), [])):
+    for node in (each for top in body for each in unrefused(top)):
         outer_names = isinstance(node, ast.FunctionDef) and not node.name.startswith(OURS)
         if outer_names and any(isinstance(each, (ast.Nonlocal, ast.Global)) for each in ast.walk(node)):
             raise NoScanError
@@ -42,15 +38,16 @@ def check(body: Sequence[ast.stmt]) -> None:
             raise NoScanError
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Del):
             raise NoScanError
-        if isinstance(node, ast.Expr) and not (isinstance(node.value, ast.Constant) or _in_place(node)):
-            held = appended_by(node)
-            if not _is_ours(node) and (held is None or held[0] not in own):
-                raise NoScanError
 
 
-def _is_ours(node: ast.Expr) -> bool:
-    called = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
-    return called.startswith(f"{MODULE}.")
+def unrefused(node: ast.AST) -> Iterator[ast.AST]:
+    """The node with all in it, other than functions and errors behind a test that `refused` has seen."""
+    yield node
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Call) and ast.unparse(node.test.func) == REFUSED:
+        return
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        for child in ast.iter_child_nodes(node):
+            yield from unrefused(child)
 
 
 def _unmade(node: ast.AST) -> Iterator[ast.AST]:
@@ -90,17 +87,6 @@ def _is_written_back(value: ast.expr) -> bool:
     return isinstance(value, ast.Call) and ast.unparse(value.func) == f"{MODULE}.written"
 
 
-class _Held(ast.NodeTransformer):
-    def visit_Delete(self, node: ast.Delete) -> ast.AST:
-        plain = all(isinstance(target, ast.Name) for target in node.targets)
-        return ast.copy_location(ast.Pass(), node) if plain else node
-
-
-def names_held(function: ast.FunctionDef) -> None:
-    """Takes out each `del` of names alone: it frees memory, and nothing reads such a name before it is bound again."""
-    _Held().visit(function)
-
-
 class _Sums(ast.NodeTransformer):
     """`self.count += 1` as `self.count = added(self.count, 1)`, which leaves a tensor as it is until it is set."""
 
@@ -137,8 +123,11 @@ def held_by(holders: set[str]) -> str:
 
 def names_of(function: ast.FunctionDef) -> set[str]:
     """The names of the function's own, other than its first argument, which holds the model."""
-    arguments = [each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)]
-    return (set(arguments) | stored(function.body)) - {"self"}
+    return (arguments_of(function) | stored(function.body)) - {"self"}
+
+
+def arguments_of(function: ast.FunctionDef) -> set[str]:
+    return {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
 
 
 def _is_path(node: ast.expr) -> bool:

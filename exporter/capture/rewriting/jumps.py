@@ -46,7 +46,7 @@ def jumps_removed(function: ast.FunctionDef, lines: set[int], steps: str) -> Non
 
 
 def _without(node: ast.stmt, steps: str) -> list[ast.stmt]:
-    if not isinstance(node, LOOPS) or node.orelse:
+    if not isinstance(node, LOOPS):
         return [node]
     jumps = {type(jump) for jump in jumps_of(node.body)}
     if not jumps:
@@ -60,6 +60,9 @@ def _without(node: ast.stmt, steps: str) -> list[ast.stmt]:
     before = [f"{names.stop} = False"] if ends else []
     before += [f"{names.returned} = False", f"{names.value} = {steps}.UNSET"] if returns else []
     after = [f"if {names.returned}:\n    return {names.value}"] if returns else []
+    rest = _parsed(f"if not {names.stop}:\n    pass" if node.orelse else "", node)
+    for each in rest:
+        each.body, node.orelse = node.orelse, []  # type: ignore[attr-defined]  # an if was parsed
     if isinstance(node, ast.While):
         if ends:
             goes_on = ast.UnaryOp(ast.Not(), ast.Name(names.stop, ast.Load()))
@@ -74,7 +77,7 @@ def _without(node: ast.stmt, steps: str) -> list[ast.stmt]:
         node.body = [leave, _wanted(guarded)]
     else:
         node.body = body
-    return [*_parsed("\n".join(before), node), node, *map(_wanted, _parsed("\n".join(after), node))]
+    return [*_parsed("\n".join(before), node), node, *map(_wanted, [*rest, *_parsed("\n".join(after), node)])]
 
 
 def returns_last(block: Sequence[ast.stmt], lines: set[int], inside: bool = False) -> list[ast.stmt]:

@@ -16,6 +16,7 @@ import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from exporter.capture.rewriting.branch_steps import and_, depends_on_data, or_, predicate
 from exporter.capture.rewriting.filled import Filled
 from exporter.capture.rewriting.loop_steps import Elements, Many, Ragged, held
 from exporter.capture.rewriting.merging import LoopError
@@ -71,6 +72,31 @@ def _sum(values: Any, start: Any = 0) -> Any:
     if not statically_known_true(rows.shape[0] > 0):
         raise LoopError("a sum of what may be nothing")
     return start + rows.sum(0, dtype=None if rows.dtype is torch.bool else rows.dtype)
+
+
+def _bool(value: Any) -> Any:
+    return predicate(value) if depends_on_data(value) else bool(value)
+
+
+def _truths(plain: Callable[..., Any], of_rows: Callable[[Tensor], Tensor], step: Callable[..., Any]) -> Any:
+    """`any` or `all`, which Python ends at the first that decides."""
+
+    def made(values: Any) -> Any:
+        if isinstance(values, Filled) and values.is_dynamic:
+            return of_rows(values.joined().reshape(-1).bool())
+        tests = [_bool(each) for each in values]
+        return functools.reduce(lambda one, other: step(one, lambda: other), tests, plain(()))
+
+    return made
+
+
+def _sorted(values: Any, **kwargs: Any) -> Any:
+    """Of tensors of one element each; the order of equal ones shows in nothing."""
+    listed = [*values]
+    plain = kwargs.get("key") is not None or not listed
+    if plain or not all(isinstance(each, Tensor) and each.numel() == 1 for each in listed):
+        return sorted(listed, **kwargs)
+    return [*torch.stack(listed, -1).sort(descending=kwargs.get("reverse", False)).values.unbind(-1)]
 
 
 def _round(value: Any, digits: Any = None) -> Any:
@@ -153,6 +179,10 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     range: progression,
     round: _round,
     sum: _sum,
+    bool: _bool,
+    any: _truths(any, torch.any, or_),
+    all: _truths(all, torch.all, and_),
+    sorted: _sorted,
     list: _elements(list),
     tuple: _elements(tuple),
     torch.unbind: _unbound,

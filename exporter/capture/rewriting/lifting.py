@@ -20,6 +20,7 @@ from torch.fx.experimental.sym_node import SymNode
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
 
+from exporter.capture.rewriting.containers import numbers_around
 from exporter.capture.rewriting.merging import LoopError, opaque
 
 Body = Callable[..., Sequence[Tensor]]
@@ -76,9 +77,11 @@ class Outside:
 class _Reads(TorchFunctionMode):
     """Notes the tensors and numbers that functions are called with and that did not come of the body."""
 
-    def __init__(self, given: Sequence[Any], outside: Outside) -> None:
+    def __init__(self, given: Sequence[Any], outside: Outside, around: Sequence[Any]) -> None:
         super().__init__()
         self.outside = outside
+        self.whole: set[sympy.Basic] = {each.node.expr for each in around if not isinstance(each, SymFloat)}
+        """Of numbers that travel as they are: PyTorch may have nothing in the graph for the symbols in them."""
         self.own: dict[int, Any] = {id(each): each for each in given}  # held, so that no id is used twice
         self.symbols = _symbols(given)
 
@@ -86,10 +89,11 @@ class _Reads(TorchFunctionMode):
         if isinstance(leaf, Tensor) and id(leaf) not in self.own:
             self.outside.read(leaf)
         elif isinstance(leaf, NUMBERS) and not leaf.node.expr.free_symbols <= self.symbols:
-            if isinstance(leaf, SymBool):  # PyTorch has nothing in the graph for the symbol of a truth value
+            if leaf.node.expr in self.whole:
                 self.outside.symbols[leaf.node.expr] = leaf
                 return
-            for symbol in leaf.node.expr.free_symbols - self.symbols:
+            known = self.symbols.union(*(each.free_symbols for each in self.whole))
+            for symbol in leaf.node.expr.free_symbols - known:
                 self.outside.symbols[symbol] = _number(symbol, leaf.node)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -134,9 +138,10 @@ def read_by(functions: Sequence[Callable[..., Any]], given: Sequence[Tensor]) ->
     """What each of the functions gives, and what they all read from outside. Nothing of it is recorded."""
     outside, results = Outside(), []
     for function in functions:
-        with rehearsed(given), _Reads(given, outside) as reads:
+        around = numbers_around(function)
+        with rehearsed(given), _Reads(given, outside, around) as reads:
             results.append(function(*given))
-            for leaf in pytree.tree_leaves(results[-1]):
+            for leaf in (*pytree.tree_leaves(results[-1]), *around):
                 reads.read(leaf)
     outside.parted()
     return results, outside

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator, Sequence
 
 OURS = ("_if_", "_while_")
@@ -28,6 +29,8 @@ def stored(nodes: Sequence[ast.AST]) -> set[str]:
             found.add(node.id)
         elif isinstance(node, ast.FunctionDef) and not node.name.startswith(OURS):
             found.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {(each.asname or each.name).partition(".")[0] for each in node.names}
     return found
 
 
@@ -39,6 +42,38 @@ def loaded(nodes: Sequence[ast.AST]) -> set[str]:
         for node in ast.walk(each)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     }
+
+
+def shared(function: ast.FunctionDef, body: Sequence[ast.stmt]) -> set[str]:
+    """The names of the function that functions other than in the body read, or that are another function's."""
+    found: set[str] = set()
+    for node in _outside(function, {id(each) for each in body}):
+        if isinstance(node, (ast.Nonlocal, ast.Global)):
+            found |= set(node.names)
+        elif isinstance(node, (ast.FunctionDef, ast.Lambda)) and node is not function and not _is_made(node):
+            inner = node.body if isinstance(node, ast.FunctionDef) else [node.body]
+            arguments = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+            found |= loaded(inner) - arguments - stored(inner)
+    return found
+
+
+def _outside(node: ast.AST, left_out: set[int]) -> Iterator[ast.AST]:
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if id(child) not in left_out:
+            yield from _outside(child, left_out)
+
+
+def _is_made(node: ast.FunctionDef | ast.Lambda) -> bool:
+    """Whether it stands for an expression, a branch or a turn, in its place."""
+    return getattr(node, "made", False) or (isinstance(node, ast.FunctionDef) and node.name.startswith(OURS))
+
+
+def unseen(function: ast.FunctionDef, body: Sequence[ast.stmt]) -> bool:
+    """Whether the body, as a function of its own, binds a name for itself that a function it calls also reads."""
+    called = {node.func.id for top in body for node in ast.walk(top)
+              if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}  # fmt: skip
+    return bool(shared(function, body) & stored(body)) and bool(called - set(dir(builtins)) - stored(body))
 
 
 def _outside_scopes(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
@@ -72,14 +107,32 @@ def _flow(body: Sequence[ast.stmt], bound: set[str]) -> tuple[set[str], set[str]
             exposed |= loaded(node.items) - bound
             inner = _flow(node.body, bound | stored(node.items))
             exposed, bound = exposed | inner[0], inner[1]
+        elif isinstance(node, ast.Try):
+            whole = _flow([*node.body, *node.orelse], bound)
+            ways = [whole, *(_flow(each.body, bound | {each.name or ""}) for each in node.handlers)]
+            last = _flow(node.finalbody, bound)
+            exposed = exposed.union(*(way[0] for way in ways), last[0])
+            bound = set.intersection(*(way[1] for way in ways)) | last[1]
         elif isinstance(node, ast.FunctionDef):
             arguments = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
             exposed |= (_flow(node.body, bound | arguments)[0] | loaded([node.args])) - bound
             bound |= {node.name}
         else:
-            exposed |= (loaded([node]) | _added_to(node)) - bound
+            exposed |= (loaded([node]) | _added_to(node)) - bound - _bound_within(node)
             bound |= stored([node])
     return exposed, bound
+
+
+def _bound_within(node: ast.stmt) -> set[str]:
+    """The names that `(y := x) + y` binds before it reads them."""
+    found: set[str] = set()
+    for each in _outside_scopes([node]):
+        if isinstance(each, ast.NamedExpr):
+            loads = [name for name in ast.walk(node) if isinstance(name, ast.Name) and name.id == each.target.id]
+            before = [name for name in loads if (name.lineno, name.col_offset) < (each.lineno, each.col_offset)]
+            if not before and each.target.id not in loaded([each.value]):
+                found.add(each.target.id)
+    return found
 
 
 def _added_to(node: ast.stmt) -> set[str]:
@@ -89,7 +142,7 @@ def _added_to(node: ast.stmt) -> set[str]:
 
 def read_after(function: ast.FunctionDef, statement: ast.stmt) -> set[str]:
     """The names whose value at the end of the statement the rest of the function may read, or a further turn of it."""
-    found: set[str] = set()
+    found = shared(function, [statement])
     bound: set[str] = set()
     for block, runs in _following(function.body, statement):
         exposed, now = _flow(block, bound)

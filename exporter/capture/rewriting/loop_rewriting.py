@@ -19,25 +19,22 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Sequence
-from types import CodeType
 
 from exporter.capture.rewriting import effects
-from exporter.capture.rewriting.appending import appended_by, lists_appended
-from exporter.capture.rewriting.branch_rewriting import branches_at, branches_kept, choices_kept, names_given
-from exporter.capture.rewriting.call_rewriting import calls_kept, comprehensions_as_loops, lists_known
+from exporter.capture.rewriting.appending import appended_by
+from exporter.capture.rewriting.call_rewriting import lists_known
 from exporter.capture.rewriting.effects import MODULE
-from exporter.capture.rewriting.found_places import places_as_turns
-from exporter.capture.rewriting.jumps import jumps_of, jumps_removed, returns_last
+from exporter.capture.rewriting.jumps import jumps_of
 from exporter.capture.rewriting.loop_heads import STEPS, NoScanError, expression, header_of
 from exporter.capture.rewriting.loop_indices import as_value, elements_of, is_plain, uncut
 from exporter.capture.rewriting.loop_names import (
     OURS,
-    has_private_names,
     loaded,
     own_nodes,
     read_after,
     read_first,
     stored,
+    unseen,
 )
 
 FORBIDDEN = (*effects.FORBIDDEN, ast.Return, ast.Raise)
@@ -45,47 +42,6 @@ FORBIDDEN = (*effects.FORBIDDEN, ast.Return, ast.Raise)
 
 CHECKS = ("holds", "_check", "_check_is_size", "_check_value", "torch_compilable_check")
 """Functions that do nothing but raise errors."""
-
-
-def rewritten(source: str, code: CodeType, lines: set[int], calls: bool = True) -> CodeType | None:
-    """The code of the function with its loops and branches at these lines rewritten; None where none of them can be.
-
-    With `calls`, calls at these lines of functions such as `int` are those of `kept_calls`.
-    """
-    try:
-        tree = ast.parse(f"if True:\n{source}" if source[:1].isspace() else f"\n{source}")  # columns are to stay
-    except SyntaxError:  # a lambda within something longer
-        return None
-    function = tree.body[0].body[0] if isinstance(tree.body[0], ast.If) else tree.body[0]
-    if not isinstance(function, ast.FunctionDef) or has_private_names(function):
-        return None
-    if function.name != code.co_name:  # a branch that was made a function has the source of the one around it
-        return None
-    ast.increment_lineno(tree, code.co_firstlineno - 2)
-    inner = [node for node in ast.walk(function) if isinstance(node, ast.FunctionDef)]
-    function.decorator_list = []
-    effects.names_held(function)
-    changed = [_kept(each, lines, calls) for each in reversed(inner)]
-    return _code_of(function, code) if any(changed) else None
-
-
-def _kept(function: ast.FunctionDef, lines: set[int], calls: bool) -> bool:
-    """Rewrites what stands at these lines of the function itself, not of functions in it. Whether there was something.
-
-    Branches come before the loops around them, which then hold what stands for them.
-    """
-    comprehensions_as_loops(function, lines)
-    places = places_as_turns(function, lines)
-    jumps_removed(function, lines, MODULE)
-    function.body = returns_last(function.body, lines)
-    choices = choices_kept(function, lines)
-    branches = branches_kept(function, branches_at(function, lines))
-    loops = loops_kept(function, lines)
-    if branches or choices or loops:
-        names_given(function)
-    if names := lists_appended(function):
-        lists_known(function, names)
-    return any([loops, places, branches, choices, calls and calls_kept(function, lines)])
 
 
 def loops_kept(function: ast.FunctionDef, lines: set[int]) -> bool:
@@ -97,7 +53,7 @@ def loops_kept(function: ast.FunctionDef, lines: set[int]) -> bool:
     filled: set[str] = set()
     for number, loop in enumerate(loops):
         try:
-            rewriting = _Rewriting(function, loop, number)
+            rewriting = _rewriting(function, loop, number)
             replaced[loop] = rewriting.statements()
         except NoScanError:
             continue
@@ -108,24 +64,25 @@ def loops_kept(function: ast.FunctionDef, lines: set[int]) -> bool:
     return bool(replaced) or any(inner)
 
 
+def _rewriting(function: ast.FunctionDef, loop: ast.For, number: int) -> _Rewriting:
+    """With what a turn changes, other than a row of it that is its own, carried whole from turn to turn."""
+    whole: set[str] = set()
+    while True:
+        try:
+            return _Rewriting(function, loop, number, whole)
+        except _WholeError as error:
+            whole |= error.names
+
+
+class _WholeError(Exception):
+    """Each turn changes what these names stand for."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = {*names}
+
+
 def _is_at(loop: ast.For, lines: set[int]) -> bool:
     return any(loop.lineno <= line <= (loop.iter.end_lineno or loop.lineno) for line in lines)
-
-
-def _code_of(function: ast.FunctionDef, code: CodeType) -> CodeType | None:
-    """The compiled function, as one that has the same free variables as the original."""
-    outer = ast.parse(f"def _outer({', '.join(code.co_freevars)}):\n    pass")
-    known = [] if function.name in code.co_freevars else [ast.Global([function.name])]  # one that calls itself
-    outer.body[0].body = [*known, function]  # type: ignore[attr-defined]  # a function was parsed
-    ast.fix_missing_locations(outer)
-    whole = compile(outer, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
-    inner = next(each for each in whole.co_consts if isinstance(each, CodeType))
-    found = next(each for each in inner.co_consts if isinstance(each, CodeType) and each.co_name == code.co_name)
-    return found.replace(co_qualname=code.co_qualname) if found.co_freevars == code.co_freevars else None
-
-
-_FUTURE = 0x1FF0000
-"""The bits of a code's flags that `from __future__ import ...` sets."""
 
 
 class _Replace(ast.NodeTransformer):
@@ -140,13 +97,16 @@ class _Replace(ast.NodeTransformer):
 class _Rewriting:
     """One loop: what its body does with names, and the statements that stand in its place."""
 
-    def __init__(self, function: ast.FunctionDef, loop: ast.For, number: int) -> None:
-        self.loop, self.number = loop, number
+    def __init__(self, function: ast.FunctionDef, loop: ast.For, number: int, whole: set[str]) -> None:
+        self.function, self.loop, self.number = function, loop, number
         self.header = header_of(loop, number)
         self.index = self.header.index
         self.source = [*self.header.first, *(node for node in loop.body if not getattr(node, "plain_only", False))]
         self.after = read_after(function, loop)
-        self.bound = stored(self.source)
+        self.holders = effects.attribute_holders(self.source)
+        self.whole = whole | effects.added_to(self.source)
+        self.whole |= self.holders & effects.names_of(function) - stored(self.source)
+        self.bound = stored(self.source) - self.whole
         self.check()
         self.rows: list[tuple[ast.expr, ast.expr]] = []
         self.given: list[tuple[str, ast.stmt]] = []  # name of what a turn gives, what is done with it afterwards
@@ -157,18 +117,18 @@ class _Rewriting:
         self.body = [*copies, *(_Rows(self).visit(node) for node in body)]
         first = read_first(self.source) & self.bound
         self.last = sorted((self.after & self.bound) - first)
-        self.carried = sorted(first)
+        self.carried = sorted(first | self.whole)
 
     def check(self) -> None:
-        if any(jumps_of(self.source)):
+        if any(jumps_of(self.source)) or unseen(self.function, self.source):
             raise NoScanError
-        for node in own_nodes(ast.Module(self.source, [])):
+        for node in (each for top in self.source for each in effects.unrefused(top)):
             if isinstance(node, FORBIDDEN):
                 raise NoScanError
         for node in (each for top in self.source for each in ast.walk(top)):
             if isinstance(node, (ast.Nonlocal, ast.Global)):
                 raise NoScanError
-        if self.loop.orelse or self.index in self.bound or self.index in self.after:
+        if self.loop.orelse or self.index in self.bound | self.whole or self.index in self.after:
             raise NoScanError
 
     def turned(self, node: ast.stmt) -> ast.stmt:
@@ -183,12 +143,14 @@ class _Rewriting:
             return self.appended(node)
         if isinstance(node, ast.Assign) and any(isinstance(each, ast.Subscript) for each in node.targets):
             return self.written(node)
-        for each in ast.walk(node):
-            if isinstance(each, (ast.Subscript, ast.AugAssign)) and _is_stored(each):
-                raise NoScanError
-            if isinstance(each, ast.Expr) and not isinstance(each.value, ast.Constant):
-                raise NoScanError
+        self.left(node)
         return node
+
+    def left(self, node: ast.stmt) -> None:
+        """A statement that stays as it is: what it writes to is the turn's own, or carried whole."""
+        changed = effects.written([node]) - self.bound - self.whole
+        if changed:
+            raise _WholeError(*changed)
 
     def appended(self, node: ast.Expr) -> ast.stmt:
         """`ys.append(y)`, as often as the loop turns: the only call whose effect on a name is understood."""
@@ -196,7 +158,10 @@ class _Rewriting:
         if isinstance(call, ast.Constant) or (isinstance(call, ast.Call) and _name_of(call.func) in CHECKS):
             return node
         found = appended_by(node)
-        if found is None or found[0] in self.bound or self.uses(found[0]) != 1:
+        if found is None or found[0] in self.bound:
+            self.left(node)
+            return node
+        if self.uses(found[0]) != 1:
             raise NoScanError
         held, on, value = found
         name = self.name("out", len(self.given))
@@ -215,12 +180,13 @@ class _Rewriting:
     def written(self, node: ast.Assign) -> ast.stmt:
         """`ys[:, t] = y`, one row a turn, to a tensor that the body does nothing else with."""
         target = node.targets[0]
-        if len(node.targets) != 1 or not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Name):
-            raise NoScanError
-        held = target.value.id
+        path = isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name)
+        held = target.value.id if path else ""  # type: ignore[attr-defined]  # as just seen
+        if len(node.targets) != 1 or not path or held in self.bound | self.whole:
+            self.left(node)
+            return node
+        assert isinstance(target, ast.Subscript)
         index = self.marked(elements_of(target.slice))
-        if held in self.bound:
-            raise NoScanError
         if index is None or self.uses(held) != 1:
             return self.changing(node, target, held)
         name = self.name("out", len(self.given))
@@ -239,7 +205,7 @@ class _Rewriting:
             parts = [each for each in nodes if isinstance(each, ast.Subscript) and ast.unparse(each.value) == held]
             places = [self.read(each) for each in parts]
             if len(parts) != self.uses(held) or None in places or len({ast.dump(each) for each in places if each}) != 1:
-                raise NoScanError
+                raise _WholeError(held)
             row = self.changed[held] = self.name("row", len(self.rows))
             self.rows.append((ast.Name(held, ast.Load()), places[0]))  # type: ignore[arg-type]  # none is None
             self.given.append((row, self.write(held, places[0], row)))  # type: ignore[arg-type]  # as above
@@ -304,20 +270,23 @@ class _Rewriting:
         turns, step = self.name("turns"), self.name("step")
         given = [name for name, _ in self.given]
         carried, last = _tuple(self.carried), [(self.name("last", i), name) for i, name in enumerate(self.last)]
+        back = sorted(self.whole)
+        ends = _tuple(f"{self.name('new')}_{name}" if name in self.whole else name for name in self.carried)
         scaffold = ast.parse(
-            f"from exporter.capture.rewriting import loop_steps as {STEPS}\n"
+            f"{effects.held_by(self.holders)}\n"
             f"{turns} = {STEPS}.Turns.of()\n"
             f"if {turns}.symbolic:\n"
             f"    def {step}({self.index}, _carried, _rows):\n"
             f"        {carried} = _carried\n"
             f"        {_tuple(self.name('row', i) for i in range(len(self.rows)))} = _rows\n"
             f"        return {carried}, {_tuple([*given, *(name for _, name in last)])}\n"
-            f"    {carried}, {_tuple([*given, *(held for held, _ in last)])} = "
+            f"    {ends}, {_tuple([*given, *(held for held, _ in last)])} = "
             f"{STEPS}.scanned({step}, {turns}, {carried}, ())\n"
+            + "".join(f"    {name} = {MODULE}.written({name}, {self.name('new')}_{name})\n" for name in back)
             + "".join(f"    {name} = {held}[-1]\n" for held, name in last)
             + "else:\n    pass\n"
         ).body
-        scaffold[1:1] = self.header.before
+        scaffold[:0] = self.header.before
         head, branch = scaffold[-2], scaffold[-1]
         assert isinstance(head, ast.Assign)
         assert isinstance(head.value, ast.Call)  # of Turns.of
@@ -330,6 +299,7 @@ class _Rewriting:
         assert isinstance(run, ast.Assign)
         assert isinstance(run.value, ast.Call)
         inner.body[-1:-1] = self.body
+        inner.unset = {*self.carried} - effects.arguments_of(self.function)  # type: ignore[attr-defined]  # as above
         run.value.args[3] = ast.Tuple([self.row(value, index) for value, index in self.rows], ast.Load())
         branch.body += [after for _, after in self.given]
         plain = ast.copy_location(ast.For(self.loop.target, self.header.plain, self.loop.body, []), self.loop)
@@ -361,7 +331,7 @@ class _Rows(ast.NodeTransformer):
         if isinstance(node.value, ast.Name) and node.value.id in of.changed:
             return self.generic_visit(of.of_row(of.changed[node.value.id], node))
         index = of.read(node) if isinstance(node.ctx, ast.Load) and _is_path(node.value) else None
-        if index is None or loaded([node.value]) & (of.bound | {of.index}):
+        if index is None or loaded([node.value]) & (of.bound | of.whole | {of.index}):
             return self.generic_visit(node)
         name = of.name("row", len(of.rows))
         of.rows.append((copy.deepcopy(node.value), index))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any
@@ -120,9 +121,8 @@ def scanned(step: Step, turns: Turns, carried: Any, rows: Sequence[Tensor]) -> t
         last, values = form.value(held)
         settings.set(values)
         return last, [each.expand(numbers.shape[0], *each.shape) for each in sample[count:]]
-    with mock.patch.object(scan_module, "first_slice_copy", _slice):  # which asks whether there is one
-        carried = [*outside.starts(), *init]
-        results = scan_module.scan_op(_carrying(turn, [*init, *samples], outside), carried, xs, outside.values)
+    carried = [*outside.starts(), *init]
+    results = scan_module.scan_op(_carrying(turn, [*init, *samples], outside), carried, xs, outside.values)
     kept = len(outside.written)
     outside.write(results[:kept])
     last, values = form.value(results[kept : kept + len(held)])
@@ -146,6 +146,11 @@ def _carrying(turn: Callable[..., Any], given: Sequence[Tensor], outside: Outsid
 def _slice(x: Tensor, dim: int = 0) -> Tensor:
     """Like an element along the axis, of which there may be none."""
     return x.new_empty([size for axis, size in enumerate(x.shape) if axis != dim])
+
+
+def slices_unasked() -> AbstractContextManager[object]:
+    """Lets PyTorch trace scans without asking whether there is a turn, also where it traces a branch once more."""
+    return mock.patch.object(scan_module, "first_slice_copy", _slice)
 
 
 def _each(step: Step, carried: Any, rows: Sequence[Any]) -> tuple[Any, list[Any]]:

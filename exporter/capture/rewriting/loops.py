@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import linecache
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -25,7 +26,8 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from exporter.capture.faults import is_our_fault
 from exporter.capture.questions.answers import WentOn
 from exporter.capture.questions.askers import Line
-from exporter.capture.rewriting.loop_rewriting import rewritten
+from exporter.capture.rewriting.function_rewriting import rewritten
+from exporter.capture.rewriting.loop_steps import slices_unasked
 from exporter.capture.rewriting.merging import LoopError
 
 T = TypeVar("T")
@@ -67,7 +69,7 @@ def keeping_loops(attempt: Attempt[T], overcome: list[Exception]) -> T:
         if new == before:
             break
         tried = {(code.co_filename, line) for code, kept in lines.items() for line in kept}
-        with _swapped(new):
+        with _swapped(new), slices_unasked():
             better, sites = _noted(attempt, None if result.error is None else tried)
         found = set(_sites(sites, new))
         if better.error is None:
@@ -167,13 +169,16 @@ def _frames_of(error: BaseException) -> Iterator[tuple[FrameType, int]]:
 def noted_sizes() -> Iterator[set[Site]]:
     """Collects the lines that meanwhile use a dynamic size where Python wants a number, such as the turns of a loop."""
     found: set[Site] = set()
-    whole, fraction = SymNode.guard_int, SymNode.guard_float
+    whole, fraction, truth = SymNode.guard_int, SymNode.guard_float, SymNode.guard_bool
 
-    def note() -> None:
+    def note(beginning: tuple[str, ...] = ("",)) -> None:
         for frame, number in traceback.walk_stack(sys._getframe(2)):
-            if frame.f_code.co_filename == __file__:  # who asked for the attempt is no part of the model
+            name = frame.f_code.co_filename
+            if name == __file__:  # who asked for the attempt is no part of the model
                 break
-            if not frame.f_code.co_filename.startswith((_PYTORCH, _ROOM)):
+            if name.startswith((_PYTORCH, _ROOM)):
+                continue
+            if linecache.getline(name, number).lstrip().startswith(beginning):
                 found.add(Site(frame.f_code, number))
 
     def guard_int(self: SymNode, file: str, line: int) -> int:
@@ -184,12 +189,17 @@ def noted_sizes() -> Iterator[set[Site]]:
         note()
         return fraction(self, file, line)
 
+    def guard_bool(self: SymNode, file: str, line: int) -> bool:
+        note(("while ", "while("))  # an `if` on a size is one that the model asks for
+        return truth(self, file, line)
+
     # The lines of guards are told from the stack, in which the functions shall look like those they stand for.
-    for function in (guard_int, guard_float):
+    for function in (guard_int, guard_float, guard_bool):
         function.__code__ = function.__code__.replace(co_filename=whole.__code__.co_filename)
     with (
         mock.patch.object(SymNode, "guard_int", guard_int),
         mock.patch.object(SymNode, "guard_float", guard_float),
+        mock.patch.object(SymNode, "guard_bool", guard_bool),
     ):
         yield found
 

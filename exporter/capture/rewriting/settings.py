@@ -16,6 +16,7 @@ from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 from exporter.capture.arguments.structures import register_dataclasses
+from exporter.capture.rewriting.containers import containers_unchanged
 from exporter.capture.rewriting.merging import LoopError, form_of
 
 Key = tuple[int, str]
@@ -52,7 +53,7 @@ class Settings:
 
     def found(self, way: Callable[..., Any], *inputs: Any) -> tuple[Any, dict[Key, Any]]:
         """What the way gives, and what it leaves in attributes, which are then noted here."""
-        with _undone() as noted:
+        with containers_unchanged(way), _undone() as noted:
             result = way(*inputs)
             ends = {key: _get(module, name) for key, (module, name, _) in noted.items()}
         for key, (module, name, value) in noted.items():
@@ -82,7 +83,7 @@ class Settings:
 
     def run(self, way: Callable[..., Any], values: Sequence[Any], *inputs: Any) -> tuple[Any, tuple[Any, ...]]:
         """What the way gives and leaves in the attributes where these have the values when it begins."""
-        with _undone():
+        with containers_unchanged(way), _undone():
             for (module, name, _), value in zip(self.before.values(), values, strict=True):
                 setattr(module, name, value)
             result = way(*inputs)
