@@ -71,3 +71,22 @@ def test_what_is_selected_is_computed_on(row: str) -> None:
     for call, result in zip(calls, results, strict=True):
         assert_same(result, pytree.tree_leaves(model(*call)), tol=(1e-4, 1e-5))
     assert all(finding.level is Level.NOTE for finding in log.findings)
+
+
+class Padded(nn.Module):
+    """The rows of two groups, each filled up to as many as the larger one has, attended to: a number made a size."""
+
+    def forward(self, x: Tensor, group: Tensor) -> Tensor:
+        counts = torch.zeros(2, dtype=torch.int64).scatter_add(0, group, torch.ones_like(group))
+        most = int(counts.max())
+        padded = x.new_zeros(2 * most, 4)
+        padded[torch.arange(x.shape[0]) - (counts.cumsum(0) - counts)[group] + group * most] = x
+        each = padded.view(2, 1, most, 4)
+        return F.scaled_dot_product_attention(each, each, each)
+
+
+def test_a_number_that_is_made_a_size_is_one() -> None:
+    calls = [(torch.randn(len(group), 4), torch.tensor(group)) for group in ([0, 0, 1, 1, 1], [0, 0, 0, 1], [1, 1])]
+    results = run_exported(Padded(), calls, dynamic_shapes={"x": {0: "n"}, "group": {0: "n"}})
+    for call, result in zip(calls, results, strict=True):
+        assert_same(result, (Padded()(*call),), tol=(1e-4, 1e-5))

@@ -102,7 +102,7 @@ def known_to_shapes(question: Question, inquiry: Inquiry) -> Any:
     """
     if question.refusal is None or not is_about_shapes():
         return NOT_MINE
-    answer = answer_of_some(question.env, question.asked)
+    answer = answer_of_some(question.env, question.asked, numbers=True)
     return NOT_MINE if answer is None else answer
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import sympy
 import torch
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
 from torch.overrides import TorchFunctionMode
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -88,13 +88,20 @@ class _Truths(TorchFunctionMode):
         return result
 
 
-def answer_of_some(env: ShapeEnv, asked: Any) -> sympy.Basic | None:
-    """The answer if every size that depends on data is at least 1; None where that does not tell."""
-    symbols: Any = asked.free_symbols
-    if not isinstance(asked, sympy.Rel) or not symbols & env.size_like:
+def answer_of_some(env: ShapeEnv, asked: Any, *, numbers: bool = False) -> sympy.Basic | None:
+    """The answer if every size that depends on data is at least 1; None where that does not tell.
+
+    With `numbers`, so are numbers that some shape has made a size, such as `n` after `x.view(n, -1)`.
+    """
+    if not isinstance(asked, sympy.Rel):
         return None
+    symbols: Any = asked.free_symbols
     ranges = {symbol: env.var_to_range.get(symbol, ValueRanges.unknown_int()) for symbol in symbols}
-    for symbol in symbols & env.size_like:
+    made = {symbol for symbol in free_unbacked_symbols(asked) if ranges[symbol].lower >= 0} if numbers else set()
+    sizes = symbols & env.size_like | made
+    if not sizes:
+        return None
+    for symbol in sizes:
         ranges[symbol] &= ValueRanges(1, sympy.oo if ranges[symbol].upper == sympy.oo else ranges[symbol].upper)
     found = bound_sympy(asked, ranges)  # type: ignore[arg-type]  # symbols are expressions
     return found.lower if found.is_singleton() else None  # type: ignore[return-value]
