@@ -207,4 +207,7 @@ CASES = (
     row("Step3p7TextModel", "Step3p7TextConfig", text, **SPEAKER, sliding_window=4),
     row("GraniteSpeech5Encoder", "GraniteSpeech5EncoderConfig", partial(mels, 320), **LISTENER),
     row("InstructBlipVideoQFormerModel", "InstructBlipVideoQFormerConfig", asked, **READER, encoder_hidden_size=32),
+    row("Qwen2_5OmniThinkerTextModel", "Qwen2_5OmniTextConfig", text, **SPEAKER, rope_parameters=TURNED),
+    image("PPLCNetV4Config", "PPLCNetV4Backbone", SIZED),
+    row("PPOCRV6TinyRecForTextRecognition", "PPOCRV6TinyRecConfig", line_of_text),
 )  # fmt: skip
