@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import fixed
+from exporter.ir_passes.patterns import fixed, nodes_of
 from exporter.lower.builder import SIZES
 from exporter.lower.weights import LazyWeight
 
@@ -50,7 +50,7 @@ class FoldArrangements(ir.passes.InPlacePass):
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        folded = [_fold(model.graph, node) for node in list(model.graph)]
+        folded = [_fold(model.graph, node) for node in nodes_of(model)]
         return ir.passes.PassResult(model, any(folded))
 
 
@@ -90,7 +90,8 @@ def _store(
     fresh = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(sizes), const_value=lazy)
     fresh.meta[SIZES] = sizes
     old.replace_all_uses_with(fresh)
-    graph.remove(node, safe=True)
+    assert node.graph is not None
+    node.graph.remove(node, safe=True)
     for weight in weights:
         graph.initializers.pop(str(weight.name))
     graph.initializers.add(fresh)

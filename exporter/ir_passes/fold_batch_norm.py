@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import fixed
+from exporter.ir_passes.patterns import fixed, nodes_of
 from exporter.lower.builder import SIZES
 from exporter.lower.places import remark
 from exporter.lower.weights import LazyWeight
@@ -27,14 +27,16 @@ class FoldBatchNorm(ir.passes.InPlacePass):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         modified = False
-        for node in list(model.graph):
+        for node in nodes_of(model):
             if node.op_type == "BatchNormalization" and not node.domain:
                 modified |= self._fold(model.graph, node)
         return ir.passes.PassResult(model, modified)
 
     def _fold(self, graph: ir.Graph, norm: ir.Node) -> bool:
         conv = norm.inputs[0].producer() if norm.inputs[0] is not None else None
-        if conv is None or conv.op_type not in CHANNEL_AXIS or conv.domain or len(conv.outputs[0].uses()) != 1:
+        if conv is None or conv.graph is not norm.graph or len(conv.outputs[0].uses()) != 1:
+            return False
+        if conv.op_type not in CHANNEL_AXIS or conv.domain:
             return False
         if norm.attributes.get_int("training_mode", 0) or conv.outputs[0].is_graph_output():
             return False
@@ -56,7 +58,8 @@ class FoldBatchNorm(ir.passes.InPlacePass):
             conv.resize_inputs(3)
             conv.replace_input_with(2, new_bias)
         _replace(norm.outputs[0], conv.outputs[0])
-        graph.remove(norm, safe=True)
+        assert norm.graph is not None
+        norm.graph.remove(norm, safe=True)
         return True
 
 

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
-from exporter.ir_passes.patterns import fixed
+from exporter.ir_passes.patterns import fixed, nodes_of
 
 FOLDED_BYTES = 4096
 """Largest result, and largest operand, that is folded: enough for shapes and scalars, too little to matter on disk."""
@@ -82,7 +82,7 @@ class FoldConstants(ir.passes.InPlacePass):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         folder = _Folder(model)
-        for node in list(model.graph):
+        for node in nodes_of(model):
             folder.fold(node)
         return ir.passes.PassResult(model, folder.modified)
 
@@ -142,13 +142,16 @@ class _Folder:
         if output.dtype is not None:
             array = array.astype(output.dtype.numpy(), copy=False)
         output.replace_all_uses_with(self._constant(array, f"{output.name}.folded"))
-        self.graph.remove(node, safe=True)
+        assert node.graph is not None
+        node.graph.remove(node, safe=True)
         self.modified = True
 
     def _constant(self, array: np.ndarray, name: str) -> ir.Value:
         """A constant of the graph; equal results are one, so that nodes on them are equal, too."""
         key = (str(array.dtype), array.shape, array.tobytes())
         if key not in self.results:
+            while name in self.graph.initializers:  # values of two branches may have one name
+                name += ".folded"
             tensor = ir.Tensor(np.ascontiguousarray(array).reshape(array.shape), name=name)
             value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor)
             self.graph.initializers.add(value)

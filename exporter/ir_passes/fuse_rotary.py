@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import constant_of, describe, put_in_place, sizes_of
+from exporter.ir_passes.patterns import constant_of, describe, nodes_of, put_in_place, sizes_of
 from exporter.lower.builder import SIZES
 from exporter.lower.producers import made_by
 
@@ -38,7 +38,7 @@ class FuseRotary(ir.passes.InPlacePass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         if model.opset_imports[""] < SINCE:
             return ir.passes.PassResult(model, modified=False)
-        found = [_rotation(node) for node in model.graph if node.op_type == "Add" and not node.domain]
+        found = [_rotation(node) for node in nodes_of(model) if node.op_type == "Add" and not node.domain]
         tables = _Tables(model.graph)
         fused = [tables.fuse(each) for each in found if each is not None]
         return ir.passes.PassResult(model, any(fused))
@@ -120,11 +120,11 @@ def _unshaped(x: ir.Value) -> ir.Value:
 
 
 class _Tables:
-    """Makes the halved tables of a graph, each once."""
+    """Makes the halved tables of a graph and of bodies, each once in each of them."""
 
     def __init__(self, graph: ir.Graph) -> None:
         self.graph = graph
-        self.made: dict[tuple[ir.Value, object], ir.Value] = {}
+        self.made: dict[tuple[ir.Value, object, ir.Graph | ir.Function | None], ir.Value] = {}
         self.constants: dict[tuple[int, ...], ir.Value] = {}
 
     def fuse(self, it: Rotation) -> bool:
@@ -136,7 +136,7 @@ class _Tables:
 
     def _half(self, table: ir.Value, it: Rotation) -> ir.Value:
         batch, _, length, width = it.x.meta[SIZES]
-        key = (table, batch)
+        key = (table, batch, it.result.graph)
         if key not in self.made:
             cut = [self._constant(0), self._constant(width // 2), self._constant(2)]
             half = self._node("Slice", [table, *cut], it.result)
@@ -172,5 +172,6 @@ class _Tables:
         given = ir.convenience.convert_attributes(attributes)
         node = ir.Node("", op_type, inputs, given, outputs=[ir.Value(name=name)], name=name)
         node.metadata_props.update(before.metadata_props)
-        self.graph.insert_before(before, node)
+        assert before.graph is not None
+        before.graph.insert_before(before, node)
         return node.outputs[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import describe, sizes_of
+from exporter.ir_passes.patterns import describe, nodes_of, sizes_of
 from exporter.lower.producers import made_by
 
 
@@ -16,7 +16,7 @@ class MoveScalars(ir.passes.InPlacePass):
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        quotients = [node for node in model.graph if node.op_type == "Div" and not node.domain]
+        quotients = [node for node in nodes_of(model) if node.op_type == "Div" and not node.domain]
         moved = [_move(node) for node in quotients]
         return ir.passes.PassResult(model, any(moved))
 
@@ -29,7 +29,13 @@ def _move(quotient: ir.Node) -> bool:
     factor, divisor, offset = scaled.inputs[1], divided.inputs[1], shifted.inputs[1]
     if not all(_is_scalar(each) for each in (factor, divisor, offset)) or _is_scalar(divided.inputs[0]):
         return False
+    if scaled.graph is not quotient.graph or shifted.graph is not quotient.graph:
+        return False
     assert divisor is not None
+    assert quotient.graph is not None
+    for node in (scaled, shifted):  # which nothing else reads, to where the divisor is known
+        quotient.graph.remove(node)
+        quotient.graph.insert_before(quotient, node)
     scaled.replace_input_with(1, _product(factor, divisor, scaled))
     shifted.replace_input_with(0, divided.inputs[0])
     shifted.replace_input_with(1, _product(offset, divisor, shifted))

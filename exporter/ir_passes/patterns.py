@@ -10,6 +10,12 @@ from exporter.lower.places import remark
 from fx_passes.sizes import Size
 
 
+def nodes_of(model: ir.Model) -> list[ir.Node]:
+    """The nodes of the graph and of the bodies of its control flow, in order. Before the last pass there are no
+    functions."""
+    return list(ir.traversal.RecursiveGraphIterator(model.graph))
+
+
 def sizes_of(value: ir.Value | None) -> tuple[Size, ...] | None:
     """The sizes of a value as numbers and expressions; None where the lowering noted none."""
     return value.meta.get(SIZES) if value is not None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import describe, fixed, put_in_place, remove_unused, sizes_of
+from exporter.ir_passes.patterns import describe, fixed, nodes_of, put_in_place, remove_unused, sizes_of
 from exporter.lower.producers import made_by
 
 EXACT = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
@@ -20,7 +20,7 @@ class TransposedProducts(ir.passes.InPlacePass):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         modified = False
-        for node in list(model.graph):
+        for node in nodes_of(model):
             if node.domain or node.graph is None:
                 continue
             if node.op_type == "MatMul":

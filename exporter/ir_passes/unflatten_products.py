@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import describe, put_in_place, sizes_of
+from exporter.ir_passes.patterns import describe, nodes_of, put_in_place, sizes_of
 from exporter.lower.builder import SIZES
 from exporter.lower.producers import made_by
 
@@ -17,12 +17,12 @@ class UnflattenProducts(ir.passes.InPlacePass):
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        nodes = [node for node in model.graph if node.op_type == "Gemm" and not node.domain]
-        changed = [_unflatten(model.graph, node) for node in nodes]
+        nodes = [node for node in nodes_of(model) if node.op_type == "Gemm" and not node.domain]
+        changed = [_unflatten(node) for node in nodes]
         return ir.passes.PassResult(model, any(changed))
 
 
-def _unflatten(graph: ir.Graph, gemm: ir.Node) -> bool:
+def _unflatten(gemm: ir.Node) -> bool:
     flatten, result = made_by(gemm.inputs[0], "Reshape"), gemm.outputs[0]
     if flatten is None or gemm.attributes or result.is_graph_output():
         return False
@@ -41,18 +41,19 @@ def _unflatten(graph: ir.Graph, gemm: ir.Node) -> bool:
     if sum(target.is_graph_output() for target in targets) > 1:  # one value cannot be two outputs
         return False
     assert x is not None
-    product = _node(graph, gemm, "MatMul", [x, gemm.inputs[1]], targets[0])
-    fresh = product if bias is None else _node(graph, gemm, "Add", [product, bias], targets[0])
+    product = _node(gemm, "MatMul", [x, gemm.inputs[1]], targets[0])
+    fresh = product if bias is None else _node(gemm, "Add", [product, bias], targets[0])
     for target in targets:
         put_in_place(target, fresh)
     return True
 
 
-def _node(graph: ir.Graph, gemm: ir.Node, op_type: str, inputs: list[ir.Value | None], like: ir.Value) -> ir.Value:
+def _node(gemm: ir.Node, op_type: str, inputs: list[ir.Value | None], like: ir.Value) -> ir.Value:
     name = f"{gemm.name}/{op_type}"
     node = ir.Node("", op_type, inputs, outputs=[ir.Value(name=name)], name=name)
     node.metadata_props.update(gemm.metadata_props)
     describe(node.outputs[0], like)
     node.outputs[0].meta[SIZES] = like.meta[SIZES]
-    graph.insert_before(gemm, node)
+    assert gemm.graph is not None
+    gemm.graph.insert_before(gemm, node)
     return node.outputs[0]
