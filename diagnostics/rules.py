@@ -25,10 +25,7 @@ DATA_DEPENDENT_CONTROL_FLOW = Rule(
     "The path through the program depends on the value of a tensor. Detail: '{detail}'.",
 )
 UNSUPPORTED_PYTHON_CONSTRUCT = Rule(
-    "FXP1003",
-    "UnsupportedPythonConstruct",
-    ERROR,
-    "This Python construct cannot be captured. Reason: '{detail}'.",
+    "FXP1003", "UnsupportedPythonConstruct", ERROR, "This Python construct cannot be captured. Reason: '{detail}'."
 )
 CAPTURE_FELL_BACK = Rule(
     "FXP1004",
@@ -102,10 +99,7 @@ PLACEMENT_UNSUPPORTED = Rule(
 )
 
 MODEL_FAILS = Rule(
-    "FXP1023",
-    "ModelFails",
-    ERROR,
-    "'{name}' does not run in PyTorch with these inputs. It raises '{error}'.",
+    "FXP1023", "ModelFails", ERROR, "'{name}' does not run in PyTorch with these inputs. It raises '{error}'."
 )
 VALUE_MADE_TEXT = Rule(
     "FXP1024",
@@ -140,10 +134,7 @@ ATTENTION_SPREAD = Rule(
     "Context parallelism spreads attention over the ranks, so '{name}' cannot be captured in one process.",
 )
 ENVIRONMENT_BAKED = Rule(
-    "FXP1029",
-    "EnvironmentBaked",
-    WARNING,
-    "forward reads '{name}', and the graph has what that gave in the capture.",
+    "FXP1029", "EnvironmentBaked", WARNING, "forward reads '{name}', and the graph has what that gave in the capture."
 )
 OTHER_CAPTURE_FAILED = Rule(
     "FXP1030",
@@ -272,6 +263,12 @@ YARDSTICK_MISSING = Rule(
     "YardstickMissing",
     NOTE,
     "How exact PyTorch itself is, is not known: there is no run in float64. Reason: '{reason}'.",
+)
+BRANCH_NOT_TAKEN = Rule(
+    "FXP5008",
+    "BranchNotTaken",
+    NOTE,
+    "No sample took the way of this branch for {truth}, which is not validated. Samples: {count}.",
 )
 
 # 6: runtime

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +27,9 @@ from ort_runner.validations import (
     types_are_equal,
     values_are_near,
 )
+
+Run = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
+"""From inputs to outputs, by their names."""
 
 CHECKS = (types_are_equal, shapes_are_equal, non_finites_are_equal, values_are_near)
 NAME = "trial.onnx"
@@ -55,7 +59,14 @@ class Verdict:
 
 
 def run_file(path: Path, inputs: Mapping[str, np.ndarray], runtime: Runtime) -> tuple[Opened, dict[str, np.ndarray]]:
-    """The outputs of a model file. Inputs that it does not have are not given to it. Raises Failure."""
+    """The outputs of a model file. Raises Failure."""
+    with opened_on(path, runtime) as (opened, run):
+        return opened, run(inputs)
+
+
+@contextmanager
+def opened_on(path: Path, runtime: Runtime) -> Iterator[tuple[Opened, Run]]:
+    """A model file, and what runs it. Inputs that it does not have are not given to it. Raises Failure."""
     runner = (
         ChildSession(path, runtime.provider, time_limit=runtime.time_limit)
         if runtime.isolate
@@ -64,7 +75,7 @@ def run_file(path: Path, inputs: Mapping[str, np.ndarray], runtime: Runtime) -> 
     with runner:
         opened = runner.open(lean=True, optimize=runtime.optimize)
         names = {port.name for port in opened.inputs}
-        return opened, runner.run({name: array for name, array in inputs.items() if name in names})
+        yield opened, lambda inputs: runner.run({name: array for name, array in inputs.items() if name in names})
 
 
 def run_built(

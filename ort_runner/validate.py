@@ -13,6 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from diagnostics import Level, Log, Place, Rule, rules
+from ort_runner.branches import ways_taken
 from ort_runner.child import DEFAULT_TIME_LIMIT, ChildSession
 from ort_runner.compare import Gap
 from ort_runner.distributions import Difference
@@ -22,6 +23,7 @@ from ort_runner.providers import AUTO, report_fall_back
 from ort_runner.samples import Samples
 from ort_runner.session import LocalSession, Opened, Runner
 from ort_runner.sums import allowance
+from ort_runner.trials import Runtime
 from ort_runner.validations import VALIDATIONS, Facts, Run, inputs_fit, run_of
 
 LARGE_MODEL = 1 << 28  # bytes; a larger one is not kept in memory twice
@@ -105,6 +107,8 @@ def validate(
         work = _Work(path, log or Log(), runner, (atol, rtol), explain)
         opened = work.open()
         results = tuple(work.sample(s) for s in samples) if opened else ()
+        if opened and not work.errors:
+            work.tell_ways(samples, Runtime(opened.choice.provider.name, isolate=isolate, time_limit=time_limit))
     if not samples:
         work.say(rules.VALIDATION_SKIPPED, {"reason": "there are no samples"})
     return Validation(
@@ -190,6 +194,18 @@ class _Work:
         return SampleResult(
             samples.label, MappingProxyType(dict(gaps)), seconds, self.errors == before, MappingProxyType(differences)
         )
+
+    def tell_ways(self, samples: Sequence[Samples], runtime: Runtime) -> None:
+        """Report each way of a branch that no sample took."""
+        try:
+            taken = ways_taken(self._file, samples, runtime)
+        except Failure as failure:
+            self._fail(failure)
+            return
+        for name, tests in taken.items():
+            for missing in {True, False} - tests if tests else ():
+                facts = {"truth": str(missing).lower(), "count": len(samples)}
+                self.say(rules.BRANCH_NOT_TAKEN, facts, self._file.place_of_node(name))
 
     def _check(self, opened: Opened, samples: Samples, outputs: Mapping[str, np.ndarray]) -> Run:
         atol, rtol = self._tolerances

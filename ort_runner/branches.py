@@ -1,0 +1,51 @@
+"""Which ways of a model's branches the samples have taken: one that none took has not been validated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ort_runner.cuts import Cuts, scratch
+from ort_runner.model_file import ModelFile
+from ort_runner.samples import Samples
+from ort_runner.trials import NAME, Runtime, locations, opened_on
+
+CAPTURED = "cond"
+"""How the nodes of the captured graph are named that stand for a branch of the model's. Lowerings make Ifs as well."""
+
+Ways = Mapping[str, frozenset[bool]]
+
+
+def ways_taken(model: ModelFile, samples: Sequence[Samples], runtime: Runtime) -> Ways:
+    """By the name of each If that stands in the model's own graph for a branch of the user's: what its test was.
+
+    The tests alone are run, with what they follow from. Raises Failure.
+    """
+    if not any(node.op == "If" and _is_users(model, node.name) for node in model.nodes):
+        return {}
+    cuts = Cuts(model.path)
+    tests = {
+        node.name: node.input[0] for node in cuts.graph.node if node.op_type == "If" and _is_users(model, node.name)
+    }
+    made = {value.name for value in (*cuts.graph.value_info, *cuts.graph.output)}  # what can be an output
+    found = _computed(cuts, sorted(made.intersection(tests.values())), model, samples, runtime)
+    runs = [{**each.inputs, **computed} for each, computed in zip(samples, found, strict=True)]
+    return {name: frozenset(bool(np.all(run[test])) for run in runs if test in run) for name, test in tests.items()}
+
+
+def _computed(
+    cuts: Cuts, values: Sequence[str], model: ModelFile, samples: Sequence[Samples], runtime: Runtime
+) -> Sequence[Mapping[str, np.ndarray]]:
+    """These values of the graph for each of the samples."""
+    if not values:
+        return [{} for _ in samples]
+    with scratch(model.path, locations(model)) as folder:
+        path = folder / NAME
+        path.write_bytes(cuts.with_outputs(values).SerializeToString())
+        with opened_on(path, runtime) as (_, run):
+            return [run(each.inputs) for each in samples]
+
+
+def _is_users(model: ModelFile, name: str) -> bool:
+    return (model.place_of_node(name).node or "").startswith(CAPTURED)

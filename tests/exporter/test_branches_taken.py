@@ -1,0 +1,57 @@
+"""Validation tells which ways of a model's branches no sample took, at their lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from diagnostics import Level, Log, rules
+from exporter import export
+from ort_runner import Samples, validate
+from tests.exporter.test_capture import line_of
+
+
+class Ways(nn.Module):
+    """Three branches: one within another is not told of."""
+
+    def forward(self, x: Tensor, on: Tensor) -> Tensor:
+        if x.sum() > 0:  # both
+            x = x * 2
+        if x.max() > 100:  # high
+            x = x / 100
+            if x.min() < 0:
+                x = x + 1
+        if on:  # given
+            x = x - 1
+        return x
+
+
+ON, OFF = torch.tensor(True), torch.tensor(False)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (((torch.ones(2, 3), ON),), {"# both": "false", "# high": "true", "# given": "false"}),
+        (((torch.ones(2, 3), ON), (-torch.ones(2, 3), ON)), {"# high": "true", "# given": "false"}),
+        (((torch.ones(2, 3), ON), (-torch.ones(2, 3), OFF), (torch.full((2, 3), 90.0), OFF)), {}),
+    ],
+)
+@pytest.mark.parametrize("isolate", [True, False])
+def test_ways_that_no_sample_took(
+    given: tuple[tuple[Tensor, Tensor], ...], told: dict[str, str], isolate: bool, tmp_path: Path
+) -> None:
+    program = export(Ways(), given[0])
+    program.save(tmp_path / "ways.onnx")
+    samples = [
+        Samples(f"sample {number}", {"x": x.numpy(), "on": on.numpy()}, {"output": Ways()(x, on).numpy()})
+        for number, (x, on) in enumerate(given)
+    ]
+    log = Log()
+    assert validate(tmp_path / "ways.onnx", samples, "cpu", log, isolate=isolate).passed
+    found = {each.place.line: each.facts["truth"] for each in log.findings if each.place is not None}
+    assert found == {line_of(Ways.forward, text): truth for text, truth in told.items()}
+    assert all(each.rule is rules.BRANCH_NOT_TAKEN and each.level is Level.NOTE for each in log.findings)
