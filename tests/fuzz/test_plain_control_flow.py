@@ -21,7 +21,7 @@ from tests.fuzz.test_control_flow import inputs
 from tests.running import assert_same, run_session, session_of
 
 Tree = tuple[Any, ...]
-DEPTH, PROGRAMS, MANY = 1, 10, 500
+DEPTH, PROGRAMS, MANY = 2, 10, 500
 
 HEAD = """\
 import torch
