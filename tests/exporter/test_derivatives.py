@@ -132,6 +132,14 @@ def gradients_per_sample(net: nn.Module, x: Tensor, y: Tensor) -> dict[str, Tens
     return vmap(grad(loss), in_dims=(None, 0, 0))(dict(net.named_parameters()), x, y)
 
 
+def step_of_its_own(net: nn.Module, x: Tensor) -> list[Tensor]:
+    """Weights after a step of training at the time of the test."""
+    weights = list(net.parameters())
+    with torch.enable_grad():
+        slopes = torch.autograd.grad(net(x).square().mean(), weights)
+    return [weight - 0.1 * slope for weight, slope in zip(weights, slopes, strict=True)]
+
+
 def langevin_steps(net: nn.Module, x: Tensor) -> Tensor:
     for _ in range(2):
         with torch.enable_grad():
@@ -157,6 +165,7 @@ ROWS = {
     "an ensemble": Row(ensemble, (t(5, 3),), (N,), lambda: nn.ModuleList(mlp() for _ in range(3))),
     "vmap of a module": Row(vmap_of_a_module, (t(5, 3),), (N,)),
     "gradients of each sample": Row(gradients_per_sample, (t(4, 3), t(4, 1)), (N, N)),
+    "a step of its own": Row(step_of_its_own, (t(5, 3),), (N,)),
     "Langevin steps": Row(langevin_steps, (t(5, 3),), (N,)),
 }
 

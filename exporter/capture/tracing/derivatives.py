@@ -63,11 +63,18 @@ def _jvp(
 
 @contextmanager
 def gradients_recorded(module: torch.nn.Module) -> Iterator[None]:
-    """While a model is captured, its forward runs with gradients recorded, as a call of it outside of no_grad does."""
+    """While a model is captured, its forward runs with gradients recorded, as a call of it outside of no_grad does.
+
+    Its parameters ask for theirs there, as they did before the capture: a model may take a step of its own training.
+    """
     inner = module.forward
+    trainable = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
 
     @functools.wraps(inner)
     def forward(*args: Any, **kwargs: Any) -> Any:
+        for name, parameter in module.named_parameters():
+            if name in trainable:
+                parameter.requires_grad_(True)
         with torch.enable_grad():
             return inner(*args, **kwargs)
 
