@@ -39,6 +39,7 @@ FILES = (
     "exporter/test_presence.py",
     "exporter/test_questions.py",
     "exporter/test_selected.py",
+    "exporter/test_own_sizes.py",
     "exporter/test_bounded_values.py",
     "exporter/test_attempts.py",
     "exporter/test_control_flow.py",

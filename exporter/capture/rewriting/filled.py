@@ -23,7 +23,7 @@ class Filled(list[Any]):
     @property
     def count(self) -> Any:  # type: ignore[override]  # which a list with a Many in it cannot tell
         """The number of elements, symbolic where it is."""
-        return sum(each.stacked.shape[0] if is_many(each) else 1 for each in list.__iter__(self))
+        return sum(each.count if is_many(each) else 1 for each in list.__iter__(self))
 
     def joined(self) -> Tensor:
         """All elements along a new first axis."""
@@ -37,6 +37,8 @@ class Filled(list[Any]):
 
     def turned(self) -> Filled:
         """The elements from the last to the first."""
+        if any(is_many(each) and not isinstance(each.stacked, Tensor) for each in list.__iter__(self)):
+            raise self._refusal()
         return Filled(
             type(each)(each.stacked.flip(0)) if is_many(each) else each for each in reversed([*list.__iter__(self)])
         )
@@ -51,6 +53,8 @@ class Filled(list[Any]):
             return self.turned()
         if type(key) is int and key in (0, -1):
             found = list.__getitem__(self, key)
+            if is_many(found) and not isinstance(found.stacked, Tensor):
+                raise self._refusal()
             return found.stacked[key] if is_many(found) else found
         raise self._refusal()
 

@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from exporter.capture.rewriting.filled import Filled
 from exporter.capture.rewriting.lifting import Outside, is_rehearsal, lifted, read_by
 from exporter.capture.rewriting.merging import DTYPES, LoopError, form_of, opaque
+from exporter.capture.rewriting.own_sizes import count_of, filled, joined, known_sizes, longest_of, own_axis, some
 from exporter.capture.rewriting.settings import Settings
 
 scan_module: Any = importlib.import_module("torch._higher_order_ops.scan")  # a function of the same name hides it
@@ -97,7 +98,7 @@ def scanned(step: Step, turns: Turns, carried: Any, rows: Sequence[Tensor]) -> t
     if any(isinstance(each, Ragged) for each in rows):
         return _each(step, carried, rows)
     numbers = turns.numbers(rows[0].device if rows else None)
-    xs = [numbers, *rows]
+    xs, known = [numbers, *rows], known_sizes(numbers)
     samples = [_slice(x) for x in xs]
     settings = Settings()
     (((after, _), ends),), _ = read_by([lambda: settings.found(step, samples[0], _owned(carried), samples[1:])], ())
@@ -116,18 +117,64 @@ def scanned(step: Step, turns: Turns, carried: Any, rows: Sequence[Tensor]) -> t
             raise LoopError("a loop over a dynamic size that gives other things than tensors")
         return [*(form.tensors(new) or [tensors[0].clone()]), *(each.clone() for each in given)]
 
-    (sample,), outside = read_by([turn], [*init, *samples])
+    (sample,), _ = read_by([turn], [*init, *samples])
+    axes = [own_axis(each, known) for each in sample[count:]]
     if is_rehearsal():
+        if some(axes):
+            raise LoopError("parts of different sizes in a loop within another")
         last, values = form.value(held)
         settings.set(values)
         return last, [each.expand(numbers.shape[0], *each.shape) for each in sample[count:]]
-    carried = [*outside.starts(), *init]
-    results = scan_module.scan_op(_carrying(turn, [*init, *samples], outside), carried, xs, outside.values)
+    counts: Sequence[Tensor] = ()
+    if some(axes):
+        counts = _run(_counting(turn, axes), init, samples, xs)[0][-len(axes) :]
+        turn = _filling(turn, axes, [longest_of(each) for each in counts])
+    results, outside = _run(turn, init, samples, xs)
     kept = len(outside.written)
     outside.write(results[:kept])
     last, values = form.value(results[kept : kept + len(held)])
     settings.set(values)
-    return last, list(results[kept + count :])
+    given = list(results[kept + count :])
+    for i, axis in enumerate(axes):
+        if axis is not None:
+            given[i] = Ragged(joined(given[i], axis, counts[i]), axis, numbers.shape[0], given[i])  # type: ignore[call-overload]
+    return last, given
+
+
+def _run(
+    turn: Callable[..., Any], init: Sequence[Tensor], samples: Sequence[Tensor], xs: Sequence[Tensor]
+) -> tuple[Sequence[Tensor], Outside]:
+    """What a scan gives: what was written to, what is carried at the end, and what the turns gave."""
+    _, outside = read_by([turn], [*init, *samples])
+    body = _carrying(turn, [*init, *samples], outside)
+    return scan_module.scan_op(body, [*outside.starts(), *init], list(xs), outside.values), outside
+
+
+def _counting(turn: Callable[..., Any], axes: Sequence[int | None]) -> Callable[..., Any]:
+    """The turn that tells how much it gives, in the place of that."""
+
+    def run(*tensors: Tensor) -> list[Tensor]:
+        results = turn(*tensors)
+        given = results[len(results) - len(axes) :]
+        counts = [count_of(each, axis) for each, axis in zip(given, axes, strict=True)]
+        return [*results[: len(results) - len(axes)], *counts]
+
+    return run
+
+
+def _filling(turn: Callable[..., Any], axes: Sequence[int | None], longest: Sequence[Tensor]) -> Callable[..., Any]:
+    """The turn that gives as much as the longest does."""
+
+    def run(*tensors: Tensor) -> list[Tensor]:
+        results = turn(*tensors)
+        given = results[len(results) - len(axes) :]
+        whole = [
+            each if axis is None else filled(each, axis, most)
+            for each, axis, most in zip(given, axes, longest, strict=True)
+        ]
+        return [*results[: len(results) - len(axes)], *whole]
+
+    return run
 
 
 def _carrying(turn: Callable[..., Any], given: Sequence[Tensor], outside: Outside) -> Callable[..., Any]:
@@ -229,6 +276,10 @@ class Many:
     def __init__(self, stacked: Any) -> None:
         self.stacked = stacked
 
+    @property
+    def count(self) -> Any:
+        return self.stacked.count if isinstance(self.stacked, Ragged) else self.stacked.shape[0]
+
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         joined = JOINED.get(func)
@@ -288,8 +339,8 @@ def held(value: Any) -> Any:
 class Ragged:
     """The parts of a tensor along an axis, of sizes that only data tells. What it can do is the same for each part."""
 
-    def __init__(self, whole: Tensor, axis: int, count: Any) -> None:
-        self.whole, self.axis, self.count = whole, axis % whole.dim(), count
+    def __init__(self, whole: Tensor, axis: int, count: Any, stacked: Tensor | None = None) -> None:
+        self.whole, self.axis, self.count, self.stacked = whole, axis % whole.dim(), count, stacked
 
     @property
     def shape(self) -> list[Any]:
@@ -314,11 +365,18 @@ UNKNOWN = object()
 def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
     """`torch.stack` of a list with a Many in it."""
     tensors = [*list.__iter__(tensors)] if isinstance(tensors, list) else tensors
-    if any(isinstance(each, Many) and isinstance(each.stacked, Ragged) for each in tensors):
-        raise LoopError("a stack of parts of different sizes")
-    rank = max(each.stacked.dim() if isinstance(each, Many) else each.dim() + 1 for each in tensors)
-    whole = [each.stacked if isinstance(each, Many) else each.unsqueeze(0) for each in tensors]
+    whole = [_stacked(each.stacked) if isinstance(each, Many) else each.unsqueeze(0) for each in tensors]
+    rank = max(each.dim() for each in whole)
     return (whole[0] if len(whole) == 1 else torch.cat(whole)).movedim(0, dim % rank)
+
+
+def _stacked(parts: Tensor | Ragged) -> Tensor:
+    """Parts that can be stacked are of one size, and none of them is filled up."""
+    if not isinstance(parts, Ragged):
+        return parts
+    if parts.stacked is None:
+        raise LoopError("a stack of parts of different sizes")
+    return parts.stacked
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
