@@ -146,7 +146,7 @@ SHARED_MEMORY_WRITTEN = Rule(
     "FXP1031",
     "SharedMemoryWritten",
     ERROR,
-    "forward writes to '{name}', which shares memory with '{other}', but '{other}' would keep its old value.",
+    "'{name}' is written to and shares memory with '{other}', which would keep its old value.",
 )
 
 # 2: shapes
@@ -268,7 +268,7 @@ BRANCH_NOT_TAKEN = Rule(
     "FXP5008",
     "BranchNotTaken",
     NOTE,
-    "No sample took the way of this branch for {truth}, which is not validated. Samples: {count}.",
+    "No sample took the way of this branch for '{truth}', which is not validated. Samples: {count}.",
 )
 
 # 6: runtime

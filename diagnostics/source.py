@@ -78,13 +78,13 @@ def place_of_exception(exc: BaseException) -> Place | None:
 
 def place_of_stack(entries: Iterable[tuple[FrameType, int]]) -> Place | None:
     """The place of a running stack, innermost frame first as `traceback.walk_stack` gives it, with its columns."""
-    held = list(entries)
-    frames = tuple(Frame(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in held)
-    place = _place(frames, ("",) * len(frames))
+    # No frame is kept: this function's own may be among them, and in the cycle all variables of its callers would stay
+    seen = [(Frame(f.f_code.co_filename, line, f.f_code.co_name), f.f_code, f.f_lasti) for f, line in entries]
+    place = _place(tuple(frame for frame, _, _ in seen), ("",) * len(seen))
     if place is None:
         return None
-    running = next(frame for (frame, _), known in zip(held, frames, strict=True) if known.path == place.path)
-    return marked(place, _span(running.f_code, running.f_lasti))
+    running = next((code, at) for frame, code, at in seen if frame.path == place.path)
+    return marked(place, _span(*running))
 
 
 def marked(place: Place, span: Span | None) -> Place:

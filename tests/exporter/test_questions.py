@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from weakref import ReferenceType, ref
 
 import pytest
 import sympy
@@ -16,6 +18,7 @@ from diagnostics import Log
 from exporter.capture.inference import capture
 from exporter.capture.questions import answers
 from exporter.capture.questions.answers import ANSWERS, NOT_MINE, Inquiry, Question, answered
+from exporter.capture.questions.askers import place_of_asker
 from exporter.options import Options
 
 
@@ -51,6 +54,35 @@ def test_the_first_that_knows_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with answered(Inquiry()):
         assert ShapeEnv().evaluate_expr(sympy.Symbol("s0")) == 7
     assert asked == ["first", "second"]
+
+
+def test_who_asked_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch copies what `torch.arange` gives, and loses sight of it, where anybody else still holds it."""
+
+    def noted(question: Question, inquiry: Inquiry) -> int:
+        assert place_of_asker() is not None
+        return 7
+
+    class Held:
+        """Something that a caller of who asks has."""
+
+    def refuse(*_: object) -> None:
+        raise GuardOnDataDependentSymNode(sympy.Symbol("u0"), "not known")
+
+    def ask() -> ReferenceType[Held]:
+        held = Held()
+        assert ShapeEnv().evaluate_expr(sympy.Symbol("u0")) == 7
+        return ref(held)
+
+    monkeypatch.setattr(answers, "ANSWERS", (answers.known_to_pytorch, noted))
+    monkeypatch.setattr(ShapeEnv, "evaluate_expr", refuse)
+    gc.collect()
+    gc.disable()
+    try:
+        with answered(Inquiry()):
+            assert ask()() is None
+    finally:
+        gc.enable()
 
 
 def test_what_nobody_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

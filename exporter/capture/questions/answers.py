@@ -163,11 +163,14 @@ def answered(inquiry: Inquiry) -> Iterator[None]:
     def evaluate_expr(self: ShapeEnv, orig_expr: Any, *args: Any, **options: Any) -> Any:
         inquiry.env = self
         question = Question(self, orig_expr, lambda: evaluate(self, orig_expr, *args, **options))
-        for answer in ANSWERS:
-            if (given := answer(question, inquiry)) is not NOT_MINE:
-                return given
-        assert question.refusal is not None  # PyTorch answers, or says why not
-        raise question.refusal
+        try:
+            for answer in ANSWERS:
+                if (given := answer(question, inquiry)) is not NOT_MINE:
+                    return given
+            assert question.refusal is not None  # PyTorch answers, or says why not
+            raise question.refusal
+        finally:
+            question.refusal = None  # it knows this frame: a cycle, in which all tensors of the callers would stay
 
     with guards_noted(inquiry.guards), mock.patch.object(ShapeEnv, "evaluate_expr", evaluate_expr):
         yield
