@@ -146,6 +146,7 @@ def _with_more_sizes(taken: Taken, call: Call, paths: Sequence[str], options: Op
     """
     lost = taken.compared.lost
     causes = [guard for _, guard in lost if guard is not None]
+    fixing = {(guard.place.path, guard.place.line) for guard in causes if guard.place is not None}
     tries: list[tuple[str, Call, Strategy]] = []
     if any(not guard.counted for guard in causes):
         example = (call.args, dict(call.kwargs))
@@ -160,6 +161,8 @@ def _with_more_sizes(taken: Taken, call: Call, paths: Sequence[str], options: Op
             if is_our_fault(error):
                 raise
             at = place_of_exception(error)
+            if at is not None and (at.path, at.line) in fixing:
+                continue  # what fixes the size is what fails at another one, and is told
             log.report(rules.OTHER_CAPTURE_FAILED, at=at, strategy=name, error=first_line(error))
             continue
         if len(found.compared.lost) >= len(taken.compared.lost):
