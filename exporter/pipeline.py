@@ -24,7 +24,7 @@ from exporter.capture.inference import CaptureError, unwrapped
 from exporter.capture.places import place_of_call
 from exporter.capture.sizes.shapes import from_dynamic_axes
 from exporter.capture.tracing.attention import is_spread, masks_unread
-from exporter.capture.tracing.autocast import autocast_inside
+from exporter.capture.tracing.autocast_around import autocast_inside
 from exporter.distributed import is_sharded
 from exporter.ir_passes import passes_of, run_ir_passes
 from exporter.lower import lower

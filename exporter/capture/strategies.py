@@ -24,7 +24,7 @@ from exporter.capture.rewriting.loops import keeping_loops
 from exporter.capture.sizes.equalities import equalities_tried
 from exporter.capture.sizes.shapes import Request, relaxed
 from exporter.capture.sizes.shortening import sizes_shortened
-from exporter.capture.tracing.autocasts import autocast_followed
+from exporter.capture.tracing.autocast_in_bodies import autocast_followed
 from exporter.capture.tracing.bounded_values import BoundsKnown
 from exporter.capture.tracing.conversions import needless_conversions_skipped
 from exporter.capture.tracing.derivatives import forward_mode_by_reverse, gradients_recorded
