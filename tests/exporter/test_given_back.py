@@ -40,6 +40,7 @@ class Keeping(nn.Module):
         self.total = self.total + 1
         self.plain = self.plain * 2
         self.later = x
+        self.register_forward_hook(lambda module, args, result: None)
         if self.fails:
             x = x.to_sparse().to_dense()
         return x * self.shared[0] + self.total * self.weight
@@ -49,7 +50,14 @@ def state(model: Keeping) -> dict[str, Any]:
     own = {name: value for name, value in vars(model).items() if not name.startswith("_")}
     held = {f"{name}'s": list(value) for name, value in own.items() if isinstance(value, (list, dict, set))}
     tensors = {**model._parameters, **model._buffers}
-    return {**own, **held, **tensors, "memo's n": model.memo["n"], "shared's": list(SHARED)}
+    return {
+        **own,
+        **held,
+        **tensors,
+        "memo's n": model.memo["n"],
+        "shared's": list(SHARED),
+        "hooks": len(model._forward_hooks),
+    }
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 INHERITED = frozenset(vars(torch.nn.Module()))
-OTHERS = INHERITED - {"_parameters", "_buffers", "training"}
-"""Attributes of every module that a capture does not change, and the layers, which are given back elsewhere."""
+LAYERS = "_modules"
+"""The attribute that is given back elsewhere."""
 
 KINDS = (list, dict, set, tuple)
 
@@ -39,7 +39,7 @@ def attributes_given_back(model: torch.nn.Module) -> Iterator[None]:
             if not _same(container, values):
                 _refill(container, values)
         for own, attributes in before:
-            for name in [name for name in own if name not in attributes and name not in OTHERS]:
+            for name in [name for name in own if name not in attributes and name != LAYERS]:
                 del own[name]
             own.update((name, value) for name, value in attributes.items() if own.get(name) is not value)
 
@@ -64,7 +64,7 @@ def values_given_back(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _attributes(module: torch.nn.Module) -> dict[str, Any]:
-    return {name: value for name, value in vars(module).items() if name not in OTHERS}
+    return {name: value for name, value in vars(module).items() if name != LAYERS}
 
 
 def _hold(value: Any, held: Held) -> None:
