@@ -13,7 +13,6 @@ from types import MappingProxyType
 import numpy as np
 
 from diagnostics import Level, Log, Place, Rule, rules
-from ort_runner.branches import ways_taken
 from ort_runner.child import DEFAULT_TIME_LIMIT, ChildSession
 from ort_runner.compare import Gap
 from ort_runner.distributions import Difference
@@ -23,7 +22,6 @@ from ort_runner.providers import AUTO, report_fall_back
 from ort_runner.samples import Samples
 from ort_runner.session import LocalSession, Opened, Runner
 from ort_runner.sums import allowance
-from ort_runner.trials import Runtime
 from ort_runner.validations import VALIDATIONS, Facts, Run, inputs_fit, run_of
 
 LARGE_MODEL = 1 << 28  # bytes; a larger one is not kept in memory twice
@@ -108,7 +106,7 @@ def validate(
         opened = work.open()
         results = tuple(work.sample(s) for s in samples) if opened else ()
         if opened and not work.errors:
-            work.tell_ways(samples, Runtime(opened.choice.provider.name, isolate=isolate, time_limit=time_limit))
+            work.tell_ways(samples, opened.choice.provider.name, isolate=isolate, time_limit=time_limit)
     if not samples:
         work.say(rules.VALIDATION_SKIPPED, {"reason": "there are no samples"})
     return Validation(
@@ -195,10 +193,13 @@ class _Work:
             samples.label, MappingProxyType(dict(gaps)), seconds, self.errors == before, MappingProxyType(differences)
         )
 
-    def tell_ways(self, samples: Sequence[Samples], runtime: Runtime) -> None:
+    def tell_ways(self, samples: Sequence[Samples], provider: str, *, isolate: bool, time_limit: float) -> None:
         """Report each way of a branch that no sample took."""
+        from ort_runner.branches import ways_taken  # these load onnx
+        from ort_runner.trials import Runtime
+
         try:
-            taken = ways_taken(self._file, samples, runtime)
+            taken = ways_taken(self._file, samples, Runtime(provider, isolate=isolate, time_limit=time_limit))
         except Failure as failure:
             self._fail(failure)
             return

@@ -318,7 +318,9 @@ def _strategies(
     if options.strategy is not None:
         yield options.strategy, dict(STRATEGIES)[options.strategy]
         return
-    if any(map(is_small, call.requests)):
+    # What holds for some data need not hold for none: an example without any is no ground to let a size vary.
+    call.fixed.update(dict.fromkeys(each for each in call.requests if each.size == 0 and not each.required))
+    if any(is_small(each) and each not in call.fixed for each in call.requests):
         yield from _from_one(call, failures)
     first, *others = STRATEGIES
     yield first

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from weakref import ReferenceType, ref
@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
-from diagnostics import Log
+from diagnostics import Log, rules
+from exporter import ExportError, export
 from exporter.capture.inference import capture
 from exporter.capture.questions import answers
 from exporter.capture.questions.answers import ANSWERS, NOT_MINE, Inquiry, Question, answered
@@ -127,3 +128,22 @@ def test_each_row_has_its_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert given["true_of_some"] == {"u"}  # sizes of data only
     assert "s" in given["known_to_pytorch"]
     assert "nobody" not in given
+
+
+class Halving(nn.Module):
+    def halves(self, x: Tensor) -> Iterator[Tensor]:
+        while x.abs().amax() > 1:
+            x = x / 2
+            yield x
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([x, *self.halves(x)]).sum(0)
+
+
+@pytest.mark.parametrize("strategy", ["non-strict", "post-dispatch"])
+def test_the_truth_of_a_tensor_is_no_size(strategy: str) -> None:
+    """It is a number from 0 on that only data tells, as many sizes are; of those it is presumed that they are not 0."""
+    log = Log()
+    with pytest.raises(ExportError):
+        export(Halving(), torch.full((3,), -1.0), options=Options(strategy=strategy), log=log)
+    assert [finding.rule for finding in log.findings] == [rules.DATA_DEPENDENT_CONTROL_FLOW]

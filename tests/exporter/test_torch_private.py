@@ -28,6 +28,7 @@ RELIED_ON: Mapping[str, tuple[str, ...] | None] = {
     "torch.fx.experimental.proxy_tensor:get_proxy_mode": (),
     "torch.fx.experimental.sym_node:SymNode.guard_int": ("self", "file", "line"),
     "torch.fx.experimental.sym_node:SymNode.guard_float": ("self", "file", "line"),
+    "torch.fx.experimental.sym_node:SymNode.guard_bool": ("self", "file", "line"),
     **{f"torch.fx.experimental.sym_node:SymNode.{name}": VALUE for name in METHODS},
     "torch.fx.experimental.sym_node:SymNode.__init__": ("self", "expr", "shape_env", "pytype", "hint"),
     "torch.fx.experimental.sym_node:SymNode._int_floordiv": ("self", "other"),

@@ -28,7 +28,11 @@ _START = str(_HERE.parent / "inference.py")
 """Where captures begin; other frames of this room stand between the model and PyTorch."""
 _TORCH = Path(torch.__file__).parent
 _DYNAMO = str(_TORCH / "_dynamo")
-_CONVERTING = (str(_TORCH / "__init__.py"), str(_TORCH / "fx" / "experimental"))
+_CONVERTING = (
+    str(_TORCH / "__init__.py"),
+    str(_TORCH / "fx" / "experimental"),
+    str(_TORCH / "_subclasses" / "functional_tensor.py"),  # the truth of a tensor, where writes are taken out
+)
 """Where PyTorch turns a symbolic number into a Python one; who called from there wanted to know."""
 _ASKING = (
     *_CONVERTING,

@@ -97,7 +97,8 @@ def answer_of_some(env: ShapeEnv, asked: Any, *, numbers: bool = False) -> sympy
         return None
     symbols: Any = asked.free_symbols
     ranges = {symbol: env.var_to_range.get(symbol, ValueRanges.unknown_int()) for symbol in symbols}
-    made = {symbol for symbol in free_unbacked_symbols(asked) if ranges[symbol].lower >= 0} if numbers else set()
+    unbacked = free_unbacked_symbols(asked) if numbers else set()
+    made = {each for each in unbacked if ranges[each].lower >= 0 and ranges[each].upper > 1}  # a truth is 0 or 1
     sizes = symbols & env.size_like | made
     if not sizes:
         return None

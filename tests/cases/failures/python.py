@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -51,30 +50,6 @@ class Pair:
 class OwnType(nn.Module):
     def forward(self, pair: Pair) -> torch.Tensor:
         return pair.x + 1
-
-
-@dataclasses.dataclass
-class Features:
-    x: torch.Tensor
-    y: torch.Tensor
-    uses: int = dataclasses.field(init=False, default=0)
-
-
-class DataclassInput(nn.Module):
-    def forward(self, features: Features) -> torch.Tensor:
-        return features.x + features.y
-
-
-@dataclasses.dataclass
-class Result:
-    logits: torch.Tensor
-    loss: torch.Tensor
-    uses: int = dataclasses.field(init=False, default=0)
-
-
-class DataclassOutput(nn.Module):
-    def forward(self, x: torch.Tensor) -> Result:
-        return Result(x * 2, x.mean())
 
 
 class GeneratorOutput(nn.Module):
@@ -206,22 +181,6 @@ CASES = (
         "«def forward(self, pair: Pair) -> torch.Tensor:»",
         OwnType,
         (Pair(X),),
-    ),
-    FailureCase(
-        "a dataclass among the inputs, with a field of its own",
-        "dataclass",
-        "FXP1011",
-        "«def forward(self, features: Features) -> torch.Tensor:»",
-        DataclassInput,
-        (Features(X, X),),
-    ),
-    FailureCase(
-        "a dataclass as output, with a field of its own",
-        "dataclass",
-        "FXP1011",
-        "«return Result(x * 2, x.mean())»",
-        DataclassOutput,
-        (X,),
     ),
     FailureCase(
         "a generator as output",
