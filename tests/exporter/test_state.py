@@ -54,6 +54,36 @@ def test_a_state_is_an_input_with_a_value_of_its_own() -> None:
         fed = {updates[name]: array for name, array in got.items() if name in updates}
 
 
+class ByData(torch.nn.Module):
+    """A buffer and a weight that get new values by `.data`, in both ways of writing it."""
+
+    mean: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(2))
+        self.weight = torch.nn.Parameter(torch.tensor([[3.0, 4.0], [5.0, 12.0]]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.mean.data = self.mean * 0.5 + x.mean(0)
+        self.weight.data = torch.nn.functional.normalize(self.weight.data)
+        self.weight.data.mul_(2)
+        return x @ self.weight - self.mean
+
+
+def test_new_values_by_data_are_state() -> None:
+    log = Log()
+    x = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
+    program = export(ByData(), (x,), log=log)
+    assert {finding.rule.id for finding in log.findings} == {"FXP1005"}
+    model = ByData()
+    with torch.no_grad():
+        want = {"output": model(x), "mean.updated": model.mean, "weight.updated": model.weight}
+    names = [str(value.name) for value in program.model.graph.outputs]
+    assert_same(run_session(session_of(program), program, (x,)), [want.pop(name) for name in names])
+    assert not want
+
+
 class Plain(torch.nn.Module):
     """Writes to tensors that are no buffers, one of them in a list."""
 

@@ -199,6 +199,20 @@ def _random(x: Tensor, *bounds: int, to: int | None = None, generator: Any = Non
     return x.copy_(torch.randint_like(x, *low_and_high))  # type: ignore[arg-type]
 
 
+def _data(x: Tensor) -> Tensor:
+    """`x.data`, which a trace does not see as made of x."""
+    return x.detach()
+
+
+def _set_data(x: Tensor, value: Tensor) -> Any:
+    """`x.data = value`, which no trace sees: x has other values from then on, and so has a buffer after the run."""
+    if x.shape != value.shape or x.dtype != value.dtype:
+        return NotImplemented
+    with torch.no_grad():
+        x.copy_(value)
+    return None
+
+
 def _holds_sizes(data: Any) -> bool:
     if isinstance(data, (list, tuple)):
         return any(_holds_sizes(each) for each in data)
@@ -219,6 +233,8 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     torch.as_tensor: _as_tensor,
     Tensor.new_tensor: _new_tensor,
     Tensor.random_: _random,
+    Tensor.data.__get__: _data,  # type: ignore[attr-defined]  # a descriptor
+    Tensor.data.__set__: _set_data,  # type: ignore[attr-defined]
     Tensor.__getitem__: read_at,
     Tensor.__setitem__: write_at,
     torch.istft: _istft,
