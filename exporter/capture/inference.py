@@ -148,9 +148,10 @@ def _with_more_sizes(taken: Taken, call: Call, paths: Sequence[str], options: Op
     causes = [guard for _, guard in lost if guard is not None]
     fixing = {(guard.place.path, guard.place.line) for guard in causes if guard.place is not None}
     tries: list[tuple[str, Call, Strategy]] = []
-    if any(not guard.counted for guard in causes):
+    asked = [request for request, _ in lost if request.size != 0]  # of none there is nothing to make more of
+    if asked and any(not guard.counted for guard in causes):
         example = (call.args, dict(call.kwargs))
-        args, kwargs = away(call.model, example, taken.program, [request for request, _ in lost])
+        args, kwargs = away(call.model, example, taken.program, asked)
         tries.append(("non-strict at another size", replace(call, args=args, kwargs=kwargs), non_strict))
     if any(guard.condition.has(*ROUNDINGS) for guard in causes):
         tries.append(("strict", call, strict))
