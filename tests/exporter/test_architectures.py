@@ -43,10 +43,10 @@ def test_architecture(row: Architecture, tmp_path: Path) -> None:
     recorded = reference.cases(case.model, case.args, case.kwargs, program, log)
     samples = [ort_runner.Samples(each.label, each.inputs, each.outputs, each.exact) for each in recorded]
     labels = [each.label for each in samples]
-    assert [label for label in labels if label != "other values"] == [
+    assert [label for label in labels if label not in ("other values", "later")] == [
         "sample",
         "resized",
-    ]  # sizes that depend on values
+    ]  # sizes that depend on values, or a state that a run leaves, bring more
     ort_runner.validate(path, samples, provider="cpu", log=log)
     errors = [f"{f.rule.id} {f.message}" for f in log.findings if f.level is Level.ERROR]
     assert not errors, "\n".join(errors)
