@@ -16,7 +16,7 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from exporter.capture.tracing.attention import no_fast_path
+from exporter.capture.patches.attention import no_fast_path
 from exporter.intermediates import Intermediates, NodeFailed
 from fx_passes.program import Program
 

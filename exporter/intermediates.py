@@ -14,7 +14,7 @@ from torch.fx.node import map_arg
 
 from exporter.arrays import Arrays, as_array, as_value
 from exporter.capture.float64 import wide_types, widened
-from exporter.capture.tracing.attention import no_fast_path
+from exporter.capture.patches.attention import no_fast_path
 from fx_passes.graph import ORIGIN
 from fx_passes.program import InputKind, Program
 

@@ -1,5 +1,5 @@
 """From a model and its example inputs to a Program. PyTorch's private capture API is used in this room only."""
 
-from exporter.capture.inference import capture
+from exporter.capture.driver import capture
 
 __all__ = ["capture"]

@@ -15,7 +15,7 @@ from exporter.capture.arguments.padded import call_padded
 from exporter.capture.failures import first_line
 from exporter.capture.fake import has_no_values
 from exporter.capture.places import of_user, place_of_module
-from exporter.capture.tracing.given_back import values_given_back
+from exporter.capture.patches.given_back import values_given_back
 
 UNEXPLAINED = (rules.CAPTURE_FAILED, rules.LOWERING_RAISED)
 """They repeat what an exception said, which may be the model's own fault."""

@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
 from exporter.capture.places import Around
-from exporter.capture.tracing.autograd import (
+from exporter.capture.patches.autograd import (
     checkpoints_kept_whole,
     dropout_between_layers_kept,
     saved_tensor_hooks_kept,

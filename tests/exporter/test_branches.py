@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from diagnostics import rules
 from exporter import ExportError, export
-from exporter.capture.rewriting.function_rewriting import rewritten
+from exporter.capture.control_flow.function_rewriting import rewritten
 from tests.running import assert_same, run_exported
 
 

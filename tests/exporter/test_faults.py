@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from exporter import ExportError, export
 from exporter.capture import strategies
-from exporter.capture.tracing import symbolic_calls
+from exporter.capture.patches import symbolic_calls
 from exporter.cli.edge import Format, Report, run
 
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from diagnostics import rules
 from exporter import ExportError, export
-from exporter.capture.rewriting.kept_calls import KEPT, NAMES, kept
+from exporter.capture.control_flow.kept_calls import KEPT, NAMES, kept
 from tests.running import assert_same, run_exported
 
 

@@ -13,7 +13,7 @@ from torch.export._trace import _export
 from torch.utils import _pytree as pytree
 
 from exporter import export
-from exporter.capture.tracing.whole_ops import whole_ops
+from exporter.capture.patches.whole_ops import whole_ops
 from tests.running import assert_same, run_exported
 
 AUTO = Dim.AUTO

@@ -11,7 +11,7 @@ import sympy
 import torch
 
 from diagnostics import Level, Log, Place, Rule, rules
-from exporter.capture.questions.guards import Guard
+from exporter.capture.guards.guard import Guard
 from exporter.capture.sizes.conditions import grid, sizes_to_try, test_of, text_of, words_for
 from exporter.capture.sizes.from_one import is_small
 from exporter.capture.sizes.relied import SMALLEST, Relied, Symbol, sorted_conditions

@@ -11,7 +11,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from diagnostics import Place
-from exporter.capture.questions.guards import Guard
+from exporter.capture.guards.guard import Guard
 from exporter.capture.sizes.conditions import few_sizes, grid, test_of
 from exporter.capture.sizes.shapes import Request
 from fx_passes.graph import place_of

@@ -1,4 +1,4 @@
-"""Rows for exporter/capture/tracing/data_calls.py."""
+"""Rows for exporter/capture/patches/data_calls.py."""
 
 import torch
 from torch import Tensor

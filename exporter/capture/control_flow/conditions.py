@@ -1,0 +1,147 @@
+"""Truth values in the text of a function, in forms that also take tensors: Python itself would ask each what it is.
+
+not a and 0 < b < 1                      and_(not_(a), lambda: compared(0, ("Lt", lambda: b), ("Lt", lambda: 1)))
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+
+from exporter.capture.control_flow.effects import MODULE
+from exporter.capture.control_flow.jumps import is_wanted
+
+BOUND = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
+"""What may not move into a function of its own."""
+
+
+def test_of(test: ast.expr) -> ast.expr:
+    """The test of an `if`, of which only whether it holds is asked."""
+    return _Tests("and_", "or_").visit(copy.deepcopy(test))
+
+
+def choices_kept(function: ast.FunctionDef, lines: set[int]) -> bool:
+    """`a if test else b`, `a and b`, `not a` and `a < b < c` at these lines become calls. Whether there was one."""
+    visitor = _Choices(lines)
+    function.body = [visitor.visit(node) for node in function.body]
+    return visitor.found
+
+
+class _Choices(ast.NodeTransformer):
+    def __init__(self, lines: set[int]) -> None:
+        self.lines, self.found = lines, False
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return node  # it is rewritten by itself
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        return self.tested(node)
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        return self.tested(node)
+
+    def tested(self, node: ast.If | ast.While) -> ast.AST:
+        """The test is turned with the statement, other than what is chosen in it."""
+        test = node.test
+        node.test = ast.Constant(True)
+        self.generic_visit(node)
+        node.test = self.visit(test) if any(isinstance(each, ast.IfExp) for each in ast.walk(test)) else test
+        return node
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        arms = [node.body, node.orelse]
+        if _binds(arms) or not is_wanted(node.test, self.lines):
+            return node
+        self.found = True
+        ways = [_function_of(arm) for arm in arms]
+        return placed(ast.Call(step("chosen"), [test_of(node.test), *ways, ast.Tuple([], ast.Load())], []), node.test)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        return self.valued(node, node.values[1:])
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        asked = len(node.ops) > 1 or _is_membership(node)
+        return self.valued(node, node.comparators) if asked else self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        return self.valued(node, []) if isinstance(node.op, ast.Not) else self.generic_visit(node)
+
+    def valued(self, node: ast.expr, later: Sequence[ast.expr]) -> ast.AST:
+        if _binds(later) or not is_wanted(node, self.lines):
+            return self.generic_visit(node)
+        self.found = True
+        return _Tests("both", "either").visit(node)
+
+
+class _Tests(ast.NodeTransformer):
+    """`not`, `and`, `or` and `bool`, and comparisons of more than two, which make truth values of tensors."""
+
+    def __init__(self, both: str, either: str) -> None:
+        self.both, self.either = both, either
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Not):
+            return node
+        return placed(ast.Call(step("not_"), [node.operand], []), node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        result = node.values[0]
+        for value in node.values[1:]:
+            name = self.both if isinstance(node.op, ast.And) else self.either
+            result = placed(ast.Call(step(name), [result, _function_of(value)], []), node)
+        return result
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if _is_membership(node):
+            found = placed(ast.Call(step("among"), [node.left, *node.comparators], []), node)
+            negated = placed(ast.Call(step("not_"), [found], []), node)
+            return negated if isinstance(node.ops[0], ast.NotIn) else found
+        if len(node.ops) == 1 or _binds(node.comparators):
+            return node
+        pairs: list[ast.expr] = [
+            ast.Tuple([ast.Constant(type(kind).__name__), _function_of(value)], ast.Load())
+            for kind, value in zip(node.ops, node.comparators, strict=True)
+        ]
+        return placed(ast.Call(step("compared"), [node.left, *pairs], []), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        plain = isinstance(node.func, ast.Name) and node.func.id == "bool" and len(node.args) == 1
+        return node.args[0] if plain else node
+
+
+def step(name: str) -> ast.expr:
+    """A function of the steps that rewritten functions call."""
+    return ast.Attribute(ast.Name(MODULE, ast.Load()), name, ast.Load())
+
+
+def placed(new: ast.expr, like: ast.expr) -> ast.expr:
+    """The expression, with all in it that has no place at that of another."""
+    for node in ast.walk(new):
+        if "lineno" in node._attributes and not hasattr(node, "lineno"):
+            ast.copy_location(node, like)
+    return new
+
+
+def _is_membership(node: ast.Compare) -> bool:
+    """`x in (0, 1)`, with what it is looked for in written out."""
+    listed = isinstance(node.comparators[0], (ast.Tuple, ast.List, ast.Set))
+    return len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)) and listed
+
+
+def _function_of(value: ast.expr) -> ast.expr:
+    made = ast.Lambda(ast.arguments([], [], None, [], [], None, []), value)
+    made.made = True  # type: ignore[attr-defined]  # read by `shared`
+    return placed(made, value)
+
+
+def _binds(values: Sequence[ast.expr]) -> bool:
+    return any(isinstance(each, BOUND) for value in values for each in ast.walk(value))

@@ -1,0 +1,204 @@
+"""`continue`, `break` and `return` in a loop, where a tensor decides on them, as branches and names.
+
+for layer in self.layers:                stop = False
+    x = layer(x)                         for layer in self.layers:
+    if sure(x):                              if stop is True:
+        break                                    break
+    x = x * 2                                if not stop:
+                                                 x = layer(x)
+                                                 if sure(x):
+                                                     stop = True
+                                                 else:
+                                                     x = x * 2
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator, Sequence
+
+from exporter.capture.control_flow.loop_heads import NoScanError
+from exporter.capture.control_flow.loop_names import own_nodes
+
+JUMPS = (ast.Continue, ast.Break, ast.Return)
+LOOPS = (ast.For, ast.While)
+MOST = 4000
+"""Nodes of a body: what follows a jump is written once for each way to it."""
+
+
+def jumps_removed(function: ast.FunctionDef, lines: set[int], steps: str) -> None:
+    """Does so in each loop that has such a branch at these lines, and in those within it; others stay as they are.
+
+    `steps` is the name of the module that has UNSET. Branches and loops that are to be kept are marked as `wanted`.
+    """
+    asked = {
+        node
+        for top in own_nodes(function)
+        if isinstance(top, (*LOOPS, ast.If)) and _is_asked_for(top, lines)
+        for node in own_nodes(top)
+    }
+    for parent in reversed(list(own_nodes(function))):
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(parent, field, None)
+            if isinstance(block, list):
+                block[:] = [new for node in block for new in (_without(node, steps) if node in asked else [node])]
+
+
+def _without(node: ast.stmt, steps: str) -> list[ast.stmt]:
+    if not isinstance(node, LOOPS):
+        return [node]
+    jumps = {type(jump) for jump in jumps_of(node.body)}
+    if not jumps:
+        return [node]
+    names = _Names(f"{node.lineno}_{node.col_offset}")
+    try:
+        body = _lowered(node.body, names)
+    except NoScanError:
+        return [node]
+    ends, returns = jumps & {ast.Break, ast.Return}, ast.Return in jumps
+    before = [f"{names.stop} = False"] if ends else []
+    before += [f"{names.returned} = False", f"{names.value} = {steps}.UNSET"] if returns else []
+    after = [f"if {names.returned}:\n    return {names.value}"] if returns else []
+    rest = _parsed(f"if not {names.stop}:\n    pass" if node.orelse else "", node)
+    for each in rest:
+        each.body, node.orelse = node.orelse, []  # type: ignore[attr-defined]  # an if was parsed
+    if isinstance(node, ast.While):
+        if ends:
+            goes_on = ast.UnaryOp(ast.Not(), ast.Name(names.stop, ast.Load()))
+            node.test = _at(node.test, ast.BoolOp(ast.And(), [_at(node.test, goes_on), node.test]))
+        node.body = body
+        _wanted(node)
+    elif ends:
+        (leave,) = _parsed(f"if {names.stop} is True:\n    break", node)
+        leave.plain_only = True  # type: ignore[attr-defined]  # what a scan or an unknown end has no use for
+        (guarded,) = _parsed(f"if not {names.stop}:\n    pass", node)
+        guarded.body = body  # type: ignore[attr-defined]  # an if was parsed
+        node.body = [leave, _wanted(guarded)]
+    else:
+        node.body = body
+    return [*_parsed("\n".join(before), node), node, *map(_wanted, [*rest, *_parsed("\n".join(after), node)])]
+
+
+def returns_last(block: Sequence[ast.stmt], lines: set[int], inside: bool = False) -> list[ast.stmt]:
+    """The statements of a function with all that follows in both branches of an `if` at these lines that may return.
+
+    Then either both of its branches end in a return, or what they do is no cond. What is `inside` of such a branch is
+    treated alike, whatever its lines.
+    """
+    for position, node in enumerate(block):
+        if not isinstance(node, ast.If) or not any(isinstance(jump, ast.Return) for jump in jumps_of([node])):
+            continue
+        asked = any(isinstance(each, ast.If) and is_wanted(each.test, lines) for each in _own([node]))
+        if not (inside or asked or getattr(node, "wanted", False)):
+            continue
+        rest = block[position + 1 :]
+        arms = [node.body, node.orelse]
+        longer = [arm if arm and isinstance(arm[-1], ast.Return) else [*arm, *copy.deepcopy(rest)] for arm in arms]
+        ends = [returns_last(arm, lines, inside=True) for arm in longer]
+        if sum(1 for arm in ends for each in arm for _ in ast.walk(each)) > MOST or not all(map(_is_over, ends)):
+            continue
+        new = ast.copy_location(ast.If(node.test, *ends), node)
+        new.wanted = getattr(node, "wanted", False)  # type: ignore[attr-defined]  # as set by _wanted
+        return [*block[:position], new]
+    return list(block)
+
+
+def _is_over(block: Sequence[ast.stmt]) -> bool:
+    """Whether all ways through the statements end in a return, or in an error."""
+    last = block[-1] if block else None
+    if isinstance(last, ast.If):
+        return _is_over(last.body) and _is_over(last.orelse)
+    return isinstance(last, (ast.Return, ast.Raise))
+
+
+def _is_asked_for(node: ast.For | ast.While | ast.If, lines: set[int]) -> bool:
+    """Whether the end of a loop, or what one of its turns skips, depends on one of these lines, or the way of an if."""
+    tests = [] if isinstance(node, ast.For) else [node.test]
+    if isinstance(node, LOOPS):
+        tests += [each.test for each in _own(node.body) if isinstance(each, ast.If) and any(jumps_of([each]))]
+    return any(is_wanted(test, lines) for test in tests)
+
+
+def is_wanted(test: ast.expr, lines: set[int]) -> bool:
+    return any(test.lineno <= line <= (test.end_lineno or test.lineno) for line in lines)
+
+
+class _Names:
+    def __init__(self, place: str) -> None:
+        self.stop, self.returned, self.value = (f"_{kind}_{place}" for kind in ("stop", "returned", "value"))
+
+
+def _lowered(block: Sequence[ast.stmt], names: _Names) -> list[ast.stmt]:
+    """The statements of a turn without jumps: what comes after one is in the branch that does not jump."""
+    out: list[ast.stmt] = []
+    for position, node in enumerate(block):
+        if isinstance(node, ast.Continue):
+            return out
+        if isinstance(node, ast.Break):
+            return [*out, *_parsed(f"{names.stop} = True", node)]
+        if isinstance(node, ast.Return):
+            given, *flags = _parsed(f"{names.value} = None\n{names.returned} = True\n{names.stop} = True", node)
+            if node.value is None:
+                raise NoScanError
+            given.value = node.value  # type: ignore[attr-defined]  # an assignment was parsed
+            return [*out, given, *flags]
+        if not any(jumps_of([node])):
+            out.append(node)
+            continue
+        if not isinstance(node, ast.If):
+            raise NoScanError
+        rest = list(block[position + 1 :])
+        then, other = (_lowered([*arm, *copy.deepcopy(rest)], names) for arm in (node.body, node.orelse))
+        if sum(1 for each in (*then, *other) for _ in ast.walk(each)) > MOST:
+            raise NoScanError
+        if not then and not other:
+            return out
+        test = node.test if then else _at(node.test, ast.UnaryOp(ast.Not(), node.test))
+        new = ast.copy_location(ast.If(test, then or other, other if then else []), node)
+        new.wanted = getattr(node, "wanted", False)  # type: ignore[attr-defined]  # as set by _wanted
+        return [*out, new]
+    return out
+
+
+def jumps_of(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The jumps that leave these statements: of loops among them, only what returns."""
+    for node in block:
+        if isinstance(node, JUMPS):
+            yield node
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) or getattr(node, "plain_only", False):
+            continue
+        for field in ("body", "orelse", "finalbody"):
+            inner = jumps_of([each for each in getattr(node, field, []) if isinstance(each, ast.stmt)])
+            yield from (jump for jump in inner if not isinstance(node, LOOPS) or isinstance(jump, ast.Return))
+        for handler in getattr(node, "handlers", []):
+            yield from jumps_of(handler.body)
+
+
+def _own(block: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """The statements with all in them, other than functions."""
+    for node in block:
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield from _own([each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)])
+
+
+def _wanted(node: ast.stmt) -> ast.stmt:
+    node.wanted = True  # type: ignore[attr-defined]  # a note for `branches_at`
+    return node
+
+
+def _at(place: ast.expr, new: ast.expr) -> ast.expr:
+    """The new expression at the place of another one, which may be a part of it."""
+    for node in ast.walk(new):
+        if "lineno" in node._attributes and not hasattr(node, "lineno"):
+            ast.copy_location(node, place)
+    return new
+
+
+def _parsed(text: str, like: ast.stmt) -> list[ast.stmt]:
+    found = ast.parse(text).body
+    for node in (each for top in found for each in ast.walk(top)):
+        if "lineno" in node._attributes:
+            ast.copy_location(node, like)
+    return found

@@ -1,0 +1,215 @@
+"""Python's own functions that make a plain number or a list of a dynamic size, in forms that keep it dynamic.
+
+What the rewritten functions of `loops` call while they are captured.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import SymBool, SymFloat, SymInt, Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from exporter.capture.control_flow.branch_steps import and_, depends_on_data, or_, predicate
+from exporter.capture.control_flow.filled import Filled
+from exporter.capture.control_flow.loop_steps import Elements, Many, Ragged, held
+from exporter.capture.control_flow.merging import LoopError
+from exporter.capture.sizes.progressions import Progression, progression
+from exporter.capture.patches.symbolic_calls import CURVES
+
+SYMBOLIC = (SymInt, SymFloat, SymBool)
+
+MODULE = "_kept_calls"
+"""The name of this module in a rewritten function."""
+
+
+def kept(function: Any) -> Any:
+    """What to call in the place of a function: one that also takes dynamic sizes, or the function itself."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, Tensor):
+        method = METHODS.get(function.__name__)
+        return function if method is None else functools.partial(method, owner)
+    try:
+        return KEPT.get(function, function)
+    except TypeError:  # what cannot be a key is in no table
+        return function
+
+
+def _number(value: Any) -> Any:
+    """The content of a tensor of one element; other values as they are."""
+    return value.item() if isinstance(value, Tensor) else value
+
+
+def _int(*args: Any, **kwargs: Any) -> Any:
+    value = _number(args[0]) if len(args) == 1 else None
+    if isinstance(value, SymBool):
+        return torch.sym_ite(value, 1, 0)
+    return torch.sym_int(value) if isinstance(value, (SymInt, SymFloat)) else int(*args, **kwargs)
+
+
+def _float(*args: Any) -> Any:
+    value = _number(args[0]) if len(args) == 1 else None
+    return torch.sym_float(value) if isinstance(value, (SymInt, SymFloat)) else float(*args)
+
+
+def _len(value: Any) -> Any:
+    if isinstance(value, Progression):
+        return value.size
+    return value.shape[0] if isinstance(value, Tensor) and value.dim() else len(value)
+
+
+def _sum(values: Any, start: Any = 0) -> Any:
+    """Of a list that a loop over a dynamic size filled, and of which there is an element."""
+    if not isinstance(values, Filled) or not values.is_dynamic:
+        return sum(values, start)
+    rows = values.joined()
+    if not statically_known_true(rows.shape[0] > 0):
+        raise LoopError("a sum of what may be nothing")
+    return start + rows.sum(0, dtype=None if rows.dtype is torch.bool else rows.dtype)
+
+
+def _bool(value: Any) -> Any:
+    return predicate(value) if depends_on_data(value) else bool(value)
+
+
+def _truths(plain: Callable[..., Any], of_rows: Callable[[Tensor], Tensor], step: Callable[..., Any]) -> Any:
+    """`any` or `all`, which Python ends at the first that decides."""
+
+    def made(values: Any) -> Any:
+        if isinstance(values, Filled) and values.is_dynamic:
+            return of_rows(values.joined().reshape(-1).bool())
+        tests = [_bool(each) for each in values]
+        return functools.reduce(lambda one, other: step(one, lambda: other), tests, plain(()))
+
+    return made
+
+
+def _sorted(values: Any, **kwargs: Any) -> Any:
+    """Of tensors of one element each; the order of equal ones shows in nothing."""
+    listed = [*values]
+    plain = kwargs.get("key") is not None or not listed
+    if plain or not all(isinstance(each, Tensor) and each.numel() == 1 for each in listed):
+        return sorted(listed, **kwargs)
+    return [*torch.stack(listed, -1).sort(descending=kwargs.get("reverse", False)).values.unbind(-1)]
+
+
+def _round(value: Any, digits: Any = None) -> Any:
+    return value if isinstance(value, SymInt) and digits is None else round(value, digits)
+
+
+def _elements(kind: Callable[..., Any]) -> Callable[..., Any]:
+    def made(*args: Any) -> Any:
+        rows = args[0] if len(args) == 1 else None
+        if isinstance(rows, Progression):
+            return rows
+        if isinstance(rows, Filled) and rows.is_dynamic:
+            return Filled(list.__iter__(rows))
+        dynamic = isinstance(rows, Tensor) and rows.dim() and isinstance(rows.shape[0], SymInt)
+        return Elements([Many(rows)]) if dynamic else kind(*args)  # type: ignore[arg-type]  # a tensor, as just seen
+
+    return made
+
+
+def _unbound(x: Tensor, dim: int = 0) -> Any:
+    return Elements([Many(x.movedim(dim, 0))]) if isinstance(x.shape[dim], SymInt) else x.unbind(dim)
+
+
+def _listed(x: Tensor) -> Any:
+    return Elements([Many(x)]) if x.dim() and isinstance(x.shape[0], SymInt) else x.tolist()
+
+
+def _split(x: Tensor, split_size: Any, dim: int = 0) -> Any:
+    """A list of sizes of which there is a dynamic number gives as many parts."""
+    if not isinstance(split_size, Elements):
+        return x.split(split_size, dim)
+    return Elements([Many(Ragged(x, dim, held(split_size).shape[0]))])
+
+
+def _function(function: Callable[..., Any], symbolic: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A function of one number, and what it is of a symbolic one."""
+
+    def made(value: Any, *rest: Any, **kwargs: Any) -> Any:
+        plain = rest or kwargs or not isinstance(value, SYMBOLIC)
+        return function(value, *rest, **kwargs) if plain else symbolic(value)
+
+    return made
+
+
+def _log(value: Any, base: float | None = None) -> Any:
+    """By a tensor: PyTorch has no logarithm of a symbolic number that a graph may hold."""
+    if not isinstance(value, SYMBOLIC):
+        return math.log(value) if base is None else math.log(value, base)
+    number: Any = value  # the stubs know no symbolic numbers
+    return torch.scalar_tensor(number, dtype=torch.float64).log().item() / (1.0 if base is None else math.log(base))
+
+
+def _exp(value: Any) -> Any:
+    return math.e ** torch.sym_float(value)
+
+
+def _product(function: Callable[..., Any], values: Any, *rest: Any, **kwargs: Any) -> Any:
+    listed = isinstance(values, (list, tuple)) and not rest and not kwargs
+    if listed and any(isinstance(each, SYMBOLIC) for each in values):
+        return functools.reduce(operator.mul, values, 1)
+    return function(values, *rest, **kwargs)
+
+
+def _typed(kind: Any, dtype: torch.dtype) -> Callable[..., Any]:
+    """`torch.LongTensor([n])`."""
+
+    def made(*args: Any) -> Any:
+        values = len(args) == 1 and isinstance(args[0], (list, tuple, Progression))
+        return torch.tensor(*args, dtype=dtype) if values else kind(*args)
+
+    return made
+
+
+_sqrt, _floor, _ceil = torch.sym_sqrt, math.floor, math.ceil
+
+KEPT: Mapping[Any, Callable[..., Any]] = {
+    int: _int,
+    float: _float,
+    len: _len,
+    range: progression,
+    round: _round,
+    sum: _sum,
+    bool: _bool,
+    any: _truths(any, torch.any, or_),
+    all: _truths(all, torch.all, and_),
+    sorted: _sorted,
+    list: _elements(list),
+    tuple: _elements(tuple),
+    torch.unbind: _unbound,
+    torch.split: _split,
+    math.sqrt: _function(math.sqrt, _sqrt),
+    math.log: _log,
+    math.log2: _function(math.log2, lambda value: _log(value, 2)),
+    math.exp: _function(math.exp, _exp),
+    math.pow: lambda base, exponent: torch.sym_float(base) ** torch.sym_float(exponent),
+    math.isqrt: _function(math.isqrt, lambda value: math.floor(_sqrt(value))),
+    math.prod: functools.partial(_product, math.prod),
+    **{plain: _function(plain, symbolic) for plain, symbolic in CURVES.items()},
+    np.log: _function(np.log, _log),
+    np.sqrt: _function(np.sqrt, _sqrt),
+    np.log2: _function(np.log2, lambda value: _log(value, 2)),
+    np.floor: _function(np.floor, _floor),
+    np.ceil: _function(np.ceil, _ceil),
+    np.prod: functools.partial(_product, np.prod),
+    torch.LongTensor: _typed(torch.LongTensor, torch.int64),
+    torch.IntTensor: _typed(torch.IntTensor, torch.int32),
+    torch.FloatTensor: _typed(torch.FloatTensor, torch.float32),
+    torch.Tensor: _typed(torch.Tensor, torch.float32),
+}
+"""What else to call, by the function that the model calls."""
+
+METHODS: Mapping[str, Callable[..., Any]] = {"unbind": _unbound, "tolist": _listed, "split": _split}
+"""What else to call, by the name of a tensor's method."""
+
+NAMES = frozenset({*(each.__name__ for each in KEPT), *METHODS})
+"""The names under which the functions of the table are called, mostly."""

@@ -1,0 +1,215 @@
+"""A part of the model as the body of an operator of higher order: what it reads from outside becomes its inputs.
+
+PyTorch's own way runs Dynamo on the body, which knows less Python, and no numbers that come from data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import sympy
+import torch
+from torch import SymBool, SymFloat, SymInt, Tensor
+from torch._guards import detect_fake_mode
+from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode, disable_proxy_modes_tracing
+from torch.fx.experimental.sym_node import SymNode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.utils import _pytree as pytree
+
+from exporter.capture.control_flow.containers import numbers_around
+from exporter.capture.control_flow.merging import LoopError, opaque
+
+Body = Callable[..., Sequence[Tensor]]
+"""From tensors to tensors."""
+
+NUMBERS = (SymInt, SymFloat, SymBool)
+
+_rehearsals = 0
+
+
+def is_rehearsal() -> bool:
+    """Whether what runs now is run to see what it reads: nothing is recorded, and one way of many will do."""
+    return _rehearsals > 0
+
+
+@dataclass
+class Outside:
+    """What bodies read from around them: tensors, and symbols of sizes and of numbers that data tells.
+
+    Tensors that they also write to travel with what the bodies are given, and come back.
+    """
+
+    tensors: dict[int, Tensor] = field(default_factory=dict)
+    symbols: dict[sympy.Basic, Any] = field(default_factory=dict)
+    written: dict[int, Tensor] = field(default_factory=dict)
+    versions: dict[int, int] = field(default_factory=dict)
+
+    def read(self, tensor: Tensor) -> None:
+        self.tensors[id(tensor)] = tensor
+        self.versions.setdefault(id(tensor), tensor._version)
+
+    def parted(self) -> None:
+        """Puts apart what was written to since it was first read."""
+        self.written = {key: each for key, each in self.tensors.items() if each._version != self.versions[key]}
+        places = [each.untyped_storage()._cdata for each in self.tensors.values()]
+        if any(places.count(each.untyped_storage()._cdata) > 1 for each in self.written.values()):
+            raise LoopError("a body that writes to a tensor and reads another view of it")
+        self.tensors = {key: each for key, each in self.tensors.items() if key not in self.written}
+
+    def starts(self) -> list[Tensor]:
+        """Copies of what is written to, as the bodies are given them."""
+        return [opaque(each.clone()) for each in self.written.values()]
+
+    def write(self, ends: Sequence[Tensor]) -> None:
+        """Leaves in what is written to what the bodies gave back."""
+        for tensor, end in zip(self.written.values(), ends, strict=True):
+            tensor.copy_(end)
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        return (*self.tensors.values(), *map(_passed, self.symbols.values()))
+
+
+class _Reads(TorchFunctionMode):
+    """Notes the tensors and numbers that functions are called with and that did not come of the body."""
+
+    def __init__(self, given: Sequence[Any], outside: Outside, around: Sequence[Any]) -> None:
+        super().__init__()
+        self.outside = outside
+        self.whole: set[sympy.Basic] = {each.node.expr for each in around if not isinstance(each, SymFloat)}
+        """Of numbers that travel as they are: PyTorch may have nothing in the graph for the symbols in them."""
+        self.own: dict[int, Any] = {id(each): each for each in given}  # held, so that no id is used twice
+        self.symbols = _symbols(given)
+
+    def read(self, leaf: Any) -> None:
+        if isinstance(leaf, Tensor) and id(leaf) not in self.own:
+            self.outside.read(leaf)
+        elif isinstance(leaf, NUMBERS) and not leaf.node.expr.free_symbols <= self.symbols:
+            if leaf.node.expr in self.whole:
+                self.outside.symbols[leaf.node.expr] = leaf
+                return
+            known = self.symbols.union(*(each.free_symbols for each in self.whole))
+            for symbol in leaf.node.expr.free_symbols - known:
+                self.outside.symbols[symbol] = _number(symbol, leaf.node)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for leaf in pytree.tree_leaves((args, kwargs)):
+            self.read(leaf)
+        result = func(*args, **(kwargs or {}))
+        made = pytree.tree_leaves(result)
+        self.own |= {
+            id(each): each for each in made if isinstance(each, Tensor) and id(each) not in self.outside.tensors
+        }
+        if not _is_attribute(func):
+            self.symbols |= _symbols(made)
+        return result
+
+
+class _Instead(TorchFunctionMode):
+    """Calls functions with others in the place of tensors, and of numbers that travel in tensors."""
+
+    def __init__(self, tensors: Mapping[int, Tensor], numbers: Mapping[sympy.Basic, sympy.Basic]) -> None:
+        super().__init__()
+        self.tensors, self.numbers = tensors, numbers
+
+    def other(self, leaf: Any) -> Any:
+        if isinstance(leaf, Tensor):
+            return self.tensors.get(id(leaf), leaf)
+        if isinstance(leaf, NUMBERS) and self.numbers:
+            node = leaf.node
+            expr = node.expr.xreplace(self.numbers)
+            return type(leaf)(SymNode(expr, node.shape_env, node.pytype, None)) if expr != node.expr else leaf
+        return leaf
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        args, kwargs = pytree.tree_map(self.other, (args, kwargs or {}))
+        return func(*args, **kwargs)
+
+
+_OF_THE_TRACE = (_Reads, _Instead, PreDispatchTorchFunctionMode)
+"""Each trace has its own of these modes."""
+
+
+def read_by(functions: Sequence[Callable[..., Any]], given: Sequence[Tensor]) -> tuple[list[Any], Outside]:
+    """What each of the functions gives, and what they all read from outside. Nothing of it is recorded."""
+    outside, results = Outside(), []
+    for function in functions:
+        around = numbers_around(function)
+        with rehearsed(given), _Reads(given, outside, around) as reads:
+            results.append(function(*given))
+            for leaf in (*pytree.tree_leaves(results[-1]), *around):
+                reads.read(leaf)
+    outside.parted()
+    return results, outside
+
+
+def lifted(body: Body, given: Sequence[Tensor], outside: Outside, *, is_test: bool = False) -> Body:
+    """The body as a function of the given tensors, of what is written to and of `outside.values`.
+
+    It gives what the body gives and, unless it is a test, what it left in the tensors that it writes to.
+    """
+    around = [mode for mode in _get_current_function_mode_stack() if not isinstance(mode, _OF_THE_TRACE)]
+    return partial(_run, body, len(given), outside, around, is_test)
+
+
+def _run(
+    body: Body, count: int, outside: Outside, around: Sequence[TorchFunctionMode], is_test: bool, /, *inputs: Any
+) -> tuple[Tensor, ...]:
+    """The body within the modes that its operator was called in: PyTorch leaves each of them to call it."""
+    first = count + len(outside.written)
+    written, held = [opaque(each.clone()) for each in inputs[count:first]], inputs[first:]
+    tensors = dict(zip(outside.tensors, held, strict=False))  # the symbols come behind them
+    symbols = dict(zip(outside.symbols, held[len(tensors) :], strict=True))
+    numbers = {expr: _node(each.item()).expr for expr, each in symbols.items() if isinstance(each, Tensor)}
+    with ExitStack() as modes:
+        for mode in (*around, _Instead(tensors | dict(zip(outside.written, written, strict=True)), numbers)):
+            modes.enter_context(mode)
+        result = tuple(body(*inputs[:count]))
+    return result if is_test else (*result, *written)
+
+
+@contextmanager
+def rehearsed(values: Any) -> Iterator[None]:
+    """Meanwhile nothing is recorded in the graph, and no number that comes from data is missed in it."""
+    global _rehearsals
+    mode = detect_fake_mode(pytree.tree_leaves(values))
+    env = mode.shape_env if mode is not None else None
+    _rehearsals += 1
+    try:
+        with disable_proxy_modes_tracing(), nullcontext() if env is None else env.ignore_fresh_unbacked_symbols():
+            yield
+    finally:
+        _rehearsals -= 1
+
+
+def _symbols(values: Sequence[Any]) -> set[sympy.Symbol]:
+    """Those that the values bring along: of numbers, and of sizes of tensors."""
+    numbers = [each for each in values if isinstance(each, NUMBERS)]
+    numbers += [size for each in values if isinstance(each, Tensor) for size in each.shape if isinstance(size, SymInt)]
+    found: set[sympy.Symbol] = set()
+    return found.union(*(each.node.expr.free_symbols for each in numbers))
+
+
+def _number(symbol: sympy.Symbol, node: SymNode) -> Any:
+    """The symbol as a symbolic number."""
+    kind = SymInt if symbol.is_integer else SymFloat
+    return kind(SymNode(symbol, node.shape_env, int if kind is SymInt else float, None))
+
+
+def _node(number: Any) -> SymNode:
+    return number.node
+
+
+def _passed(number: Any) -> Any:
+    """As an input of the body: PyTorch takes whole numbers only, other than in tensors."""
+    dtype = {SymFloat: torch.float64, SymBool: torch.bool}.get(type(number))
+    return number if dtype is None else torch.scalar_tensor(number, dtype=dtype)
+
+
+def _is_attribute(func: Any) -> bool:
+    """`x.shape`: the sizes of a tensor from outside are not the body's own."""
+    return getattr(func, "__name__", "") == "__get__"

@@ -1,0 +1,237 @@
+"""Python loops over dynamic sizes: found while a capture unrolls them, and kept as scans in the next attempt.
+
+PyTorch's capture runs Python as it is, so `for t in range(x.shape[1])` makes the size a constant. Where a loop is one
+that a scan can express, its function is rewritten for as long as the next attempt takes.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import linecache
+import sys
+import traceback
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+from typing import TypeVar
+from unittest import mock
+
+import torch
+from torch.fx.experimental.sym_node import SymNode
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from exporter.capture.faults import is_our_fault
+from exporter.capture.guards.answers import WentOn
+from exporter.capture.guards.askers import Line
+from exporter.capture.control_flow.function_rewriting import rewritten
+from exporter.capture.control_flow.loop_steps import slices_unasked
+from exporter.capture.control_flow.merging import LoopError
+
+T = TypeVar("T")
+
+_ROOM = str(Path(__file__).parent.parent)
+_PYTORCH = str(Path(torch.__file__).parent)
+
+ATTEMPTS = 8
+"""Each attempt finds what comes after that which is already kept; few models need more than three."""
+
+Attempt = Callable[[Collection[Line] | None], T]
+"""A capture, which goes on from what it is refused at other lines than these; None: which does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A line that turned a dynamic size into a number."""
+
+    code: CodeType
+    line: int
+
+
+def keeping_loops(attempt: Attempt[T], overcome: list[Exception]) -> T:
+    """What the attempt gives with every loop over a dynamic size as a scan, as far as the loops allow.
+
+    An attempt with such a loop that fails counts for nothing: what came before it stands, whether a result or an error.
+    `overcome` gets the errors of attempts that came before the one that went through.
+    """
+    lines: dict[CodeType, set[int]] = {}
+    new: dict[CodeType, CodeType] = {}
+    calls = True
+    result, sites = _noted(attempt, None)
+    found = set(_sites(sites, new))
+    errors = list(result.errors)
+    for _ in range(ATTEMPTS):
+        for code, line in found:
+            lines.setdefault(code, set()).add(line)
+        before, new = new, _rewritten(lines, calls)
+        if new == before:
+            break
+        tried = {(code.co_filename, line) for code, kept in lines.items() for line in kept}
+        with _swapped(new), slices_unasked():
+            better, sites = _noted(attempt, None if result.error is None else tried)
+        found = set(_sites(sites, new))
+        if better.error is None:
+            result = better
+            continue
+        if result.error is not None:
+            errors += better.errors
+        refused = result.error is not None or any(_asking(better.error, LoopError))
+        if refused and any(line not in lines.get(code, ()) for code, line in found):
+            continue  # it came farther than before
+        if not calls:
+            break
+        calls, new = False, before
+    if result.error is not None:
+        raise _barring(errors)
+    overcome += [error for error in errors if any(_asking(error, GuardOnDataDependentSymNode))]
+    return result.value  # type: ignore[return-value]  # without an error there is a value
+
+
+def _barring(errors: Sequence[Exception]) -> Exception:
+    """What PyTorch first said of the line at which the last attempt ended: other lines were overcome before it.
+
+    Where it had nothing to say there, the rewriting is to blame, and what it stood for is told.
+    """
+    last = _innermost(errors[-1])
+    refusals = (error for error in errors if isinstance(error, GuardOnDataDependentSymNode))
+    return next((error for error in refusals if _innermost(error) == last), errors[0])
+
+
+def _innermost(error: Exception) -> tuple[str, int] | None:
+    """The line of the model that raised it, or that called PyTorch."""
+    lines = [(frame.f_code.co_filename, line) for frame, line in _frames_of(error)]
+    return lines[-1] if lines else None
+
+
+def _sites(found: set[Site], new: dict[CodeType, CodeType]) -> Iterator[tuple[CodeType, int]]:
+    """The lines, each with the code of the outermost function around it as it was: this makes inner ones anew."""
+    originals = {inner: old for old, code in new.items() for inner in _within(code)}
+    places = {(site.code.co_filename, site.code.co_qualname): site.code for site in found}
+    for site in found:
+        outer, inside, _ = site.code.co_qualname.partition(".<locals>")
+        around = places.get((site.code.co_filename, outer)) if inside else None
+        code = around or site.code
+        yield originals.get(site.code) or originals.get(code, code), site.line
+
+
+def _within(code: CodeType) -> Iterator[CodeType]:
+    """The code with that of all functions in it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _within(each)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    value: object = None
+    errors: tuple[Exception, ...] = ()
+    """The first is what ended it, unless it went on."""
+
+    @property
+    def error(self) -> Exception | None:
+        return self.errors[0] if self.errors else None
+
+
+def _noted(attempt: Attempt[object], halts: Collection[Line] | None) -> tuple[_Outcome, set[Site]]:
+    with noted_sizes() as found:
+        try:
+            return _Outcome(attempt(halts)), found
+        except WentOn as several:
+            errors = several.refusals
+            causes = (*errors, several.__cause__)
+        except Exception as error:  # raised again above, unless another attempt did better
+            if is_our_fault(error):
+                raise
+            errors = causes = (error,)
+    sites = (site for each in causes for site in _asking(each, GuardOnDataDependentSymNode, LoopError))
+    return _Outcome(errors=errors), found.union(sites)
+
+
+def _asking(error: BaseException | None, *kinds: type[Exception]) -> Iterator[Site]:
+    """The lines of the model that ended in such an error: `if x.any()` asks for what only data can tell."""
+    while error is not None and not isinstance(error, kinds):
+        error = error.__cause__ or error.__context__
+    if error is not None:
+        yield from (Site(frame.f_code, line) for frame, line in _frames_of(error))
+
+
+def _frames_of(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    """The model's own frames and lines in the trace of an error, outermost first."""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if not frame.f_code.co_filename.startswith((_PYTORCH, _ROOM)):
+            yield frame, line
+
+
+@contextmanager
+def noted_sizes() -> Iterator[set[Site]]:
+    """Collects the lines that meanwhile use a dynamic size where Python wants a number, such as the turns of a loop."""
+    found: set[Site] = set()
+    whole, fraction, truth = SymNode.guard_int, SymNode.guard_float, SymNode.guard_bool
+
+    def note(beginning: tuple[str, ...] = ("",)) -> None:
+        for frame, number in traceback.walk_stack(sys._getframe(2)):
+            name = frame.f_code.co_filename
+            if name == __file__:  # who asked for the attempt is no part of the model
+                break
+            if name.startswith((_PYTORCH, _ROOM)):
+                continue
+            if linecache.getline(name, number).lstrip().startswith(beginning):
+                found.add(Site(frame.f_code, number))
+
+    def guard_int(self: SymNode, file: str, line: int) -> int:
+        note()
+        return whole(self, file, line)
+
+    def guard_float(self: SymNode, file: str, line: int) -> float:
+        note()
+        return fraction(self, file, line)
+
+    def guard_bool(self: SymNode, file: str, line: int) -> bool:
+        note(("while ", "while("))  # an `if` on a size is one that the model asks for
+        return truth(self, file, line)
+
+    # The lines of guards are told from the stack, in which the functions shall look like those they stand for.
+    for function in (guard_int, guard_float, guard_bool):
+        function.__code__ = function.__code__.replace(co_filename=whole.__code__.co_filename)
+    with (
+        mock.patch.object(SymNode, "guard_int", guard_int),
+        mock.patch.object(SymNode, "guard_float", guard_float),
+        mock.patch.object(SymNode, "guard_bool", guard_bool),
+    ):
+        yield found
+
+
+def _rewritten(lines: dict[CodeType, set[int]], calls: bool) -> dict[CodeType, CodeType]:
+    """Code → the same with its loops at these lines as scans, for all code in which that could be done.
+
+    With `calls`, also calls that make numbers of sizes keep them dynamic.
+    """
+    found = {code: _compiled(code, numbers, calls) for code, numbers in lines.items()}
+    return {code: new for code, new in found.items() if new is not None}
+
+
+def _compiled(code: CodeType, lines: set[int], calls: bool) -> CodeType | None:
+    try:
+        source = inspect.getsource(code)
+    except (OSError, TypeError):
+        return None
+    return rewritten(source, code, lines, calls)
+
+
+@contextmanager
+def _swapped(new: dict[CodeType, CodeType]) -> Iterator[None]:
+    """Every function that has one of these codes has the new one meanwhile, whoever holds the function."""
+    changed: list[tuple[FunctionType, CodeType]] = []
+    try:
+        for old, code in new.items():
+            for function in gc.get_referrers(old):
+                if isinstance(function, FunctionType) and function.__code__ is old:
+                    changed.append((function, old))
+                    function.__code__ = code
+        yield
+    finally:
+        for function, old in changed:
+            function.__code__ = old

@@ -1,0 +1,224 @@
+"""Statements in forms of fewer kinds that mean the same, so that what comes after has fewer to know.
+
+match kind:                              _match_1_0 = kind
+    case 0 | 1: y = x                    if _match_1_0 == 0 or _match_1_0 == 1: y = x
+    case _: y = -x                       else: y = -x
+
+while (s := f(x)) > 1: x = g(x)          while True:
+                                             s = f(x)
+                                             if not s > 1: break
+                                             x = g(x)
+
+if test: y = f(x)                        if not test: raise ValueError
+else: raise ValueError                   y = f(x)
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from exporter.capture.control_flow.jumps import jumps_of
+from exporter.capture.control_flow.loop_names import SCOPES, own_nodes
+
+Forms = list[ast.stmt]
+
+
+def made_plain(function: ast.FunctionDef) -> None:
+    """Gives the statements of the function itself, not of functions in it, their plain forms; inner ones first."""
+    lists = _lists_of(function)
+    for parent in reversed(list(own_nodes(function))):
+        if isinstance(parent, SCOPES) and parent is not function:
+            continue
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(parent, field, None)
+            if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
+                new = [made for node in block for made in _forms(node, lists)]
+                setattr(parent, field, new or [ast.copy_location(ast.Pass(), block[0])])
+    ast.fix_missing_locations(function)
+
+
+def _forms(node: ast.stmt, lists: set[str]) -> Forms:
+    form = FORMS.get(type(node))
+    return form(node, lists) if form is not None else [node]
+
+
+def _lists_of(function: ast.FunctionDef) -> set[str]:
+    """The names that the function binds to lists that it writes out, and to nothing else."""
+    bound: dict[str, bool] = {}
+    for node in own_nodes(function):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                for name, value in _pairs(target, node.value):
+                    bound[name] = bound.get(name, True) and isinstance(value, ast.List)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            name = node.target.id
+            bound[name] = bound.get(name, True) and isinstance(node.value, ast.List)
+    return {name for name, whether in bound.items() if whether}
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Name):
+        return [(target.id, value)]
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return [pair for one, other in zip(target.elts, value.elts, strict=True) for pair in _pairs(one, other)]
+    return [(each.id, value) for each in ast.walk(target) if isinstance(each, ast.Name)]
+
+
+def _match(node: Any, lists: set[str]) -> Forms:
+    """As a chain of `if`; as it is where a pattern takes its subject apart."""
+    subject = f"_match_{node.lineno}_{node.col_offset}"
+    chain: Forms = []
+    for case in reversed(node.cases):
+        test = _test_of(case.pattern, subject)
+        if test is None:
+            return [node]
+        name = getattr(case.pattern, "name", None)
+        if name is not None and getattr(case.pattern, "pattern", None) is not None:
+            return [node]
+        taken = [_assigned(name, ast.Name(subject, ast.Load()), case.pattern)] if name is not None else []
+        tests = [each for each in (None if _is_certain(test) else test, case.guard) if each is not None]
+        if not tests:
+            chain = [*taken, *case.body]
+            continue
+        whole = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
+        branch = ast.If(ast.copy_location(whole, tests[0]), case.body, chain)
+        chain = [*taken, ast.copy_location(branch, case.pattern)]
+    return [_assigned(subject, node.subject, node), *chain]
+
+
+def _test_of(pattern: Any, subject: str) -> ast.expr | None:
+    """Whether the subject is such; None for patterns that look into it."""
+    name = ast.Name(subject, ast.Load())
+    test: ast.expr | None = None
+    if isinstance(pattern, ast.MatchValue):
+        test = ast.Compare(name, [ast.Eq()], [pattern.value])
+    elif isinstance(pattern, ast.MatchSingleton):
+        test = ast.Compare(name, [ast.Is()], [ast.Constant(pattern.value)])
+    elif isinstance(pattern, ast.MatchOr):
+        tests = [_test_of(each, subject) for each in pattern.patterns]
+        test = ast.BoolOp(ast.Or(), [each for each in tests if each]) if all(tests) else None
+    elif isinstance(pattern, ast.MatchAs) and pattern.pattern is None:
+        test = ast.Constant(True)
+    return test and _placed(test, pattern)
+
+
+def _is_certain(test: ast.expr) -> bool:
+    return isinstance(test, ast.Constant) and test.value is True
+
+
+def _while(node: ast.While, lists: set[str]) -> Forms:
+    """With what the test binds as statements of each turn."""
+    if not any(isinstance(each, ast.NamedExpr) for each in ast.walk(node.test)):
+        return _loop(node, lists)
+    before, test = _bindings(node.test)
+    if node.orelse or any(isinstance(each, ast.NamedExpr) for each in ast.walk(test)):
+        return [node]
+    leave = ast.If(_placed(ast.UnaryOp(ast.Not(), test), test), [_at(ast.Break(), test)], [])
+    going = _placed(ast.Constant(True), node.test)
+    return [ast.copy_location(ast.While(going, [*before, _at(leave, test), *node.body], []), node)]
+
+
+def _bindings(test: ast.expr) -> tuple[Forms, ast.expr]:
+    """The statements for what an expression binds where that happens in each case, and the rest of it."""
+    found: Forms = []
+
+    class Taken(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> Any:
+            if isinstance(node, (*SCOPES, ast.IfExp)):
+                return node
+            if isinstance(node, ast.BoolOp):  # only the first of its values is always asked for
+                node.values[0] = self.visit(node.values[0])
+                return node
+            self.generic_visit(node)
+            if not isinstance(node, ast.NamedExpr):
+                return node
+            found.append(_assigned(node.target.id, node.value, node))
+            return _placed(ast.Name(node.target.id, ast.Load()), node)
+
+    rest = Taken().visit(copy.deepcopy(test))
+    return found, rest
+
+
+def _loop(node: Any, lists: set[str]) -> Forms:
+    """What comes after a loop that nothing breaks off is a statement like any other."""
+    if not node.orelse or any(isinstance(jump, ast.Break) for jump in jumps_of(node.body)):
+        return [node]
+    after, node.orelse = node.orelse, []
+    return [node, *after]
+
+
+def _if(node: ast.If, lists: set[str]) -> Forms:
+    """An error first, on its own."""
+    if not node.orelse:
+        return [node]
+    if isinstance(node.body[-1], ast.Raise):
+        after, node.orelse = node.orelse, []
+        return [node, *after]
+    if not isinstance(node.orelse[-1], ast.Raise):
+        return [node]
+    test = _placed(ast.UnaryOp(ast.Not(), node.test), node.test)
+    return [ast.copy_location(ast.If(test, node.orelse, []), node), *node.body]
+
+
+def _delete(node: ast.Delete, lists: set[str]) -> Forms:
+    """A name that is no longer read may as well stay."""
+    kept = [each for each in node.targets if not isinstance(each, ast.Name)]
+    return [ast.copy_location(ast.Delete(kept), node)] if kept else []
+
+
+def _expr(node: ast.Expr, lists: set[str]) -> Forms:
+    """`found.extend([a, b])` as what appends each."""
+    call = node.value
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "extend":
+        return [node]
+    if len(call.args) != 1 or call.keywords:
+        return [node]
+    return _appends(call.func.value, call.args[0], node, lists) or [node]
+
+
+def _augmented(node: ast.AugAssign, lists: set[str]) -> Forms:
+    """`found += [a, b]` as what appends each."""
+    return (isinstance(node.op, ast.Add) and _appends(node.target, node.value, node, lists)) or [node]
+
+
+def _appends(held: ast.expr, values: ast.expr, like: ast.stmt, lists: set[str]) -> Forms:
+    written_out = isinstance(values, (ast.List, ast.Tuple)) and not any(
+        isinstance(each, ast.Starred) for each in values.elts
+    )
+    if not written_out or not isinstance(held, ast.Name) or held.id not in lists:
+        return []
+    assert isinstance(values, (ast.List, ast.Tuple))
+    function = ast.Attribute(ast.Name(held.id, ast.Load()), "append", ast.Load())
+    calls = [ast.Call(copy.deepcopy(function), [each], []) for each in values.elts]
+    return [_at(ast.Expr(_placed(call, like)), like) for call in calls]
+
+
+def _assigned(name: str, value: ast.expr, like: Any) -> ast.stmt:
+    return _at(ast.Assign([_placed(ast.Name(name, ast.Store()), like)], value), like)
+
+
+def _at(statement: ast.stmt, like: Any) -> ast.stmt:
+    return ast.copy_location(statement, like)
+
+
+def _placed(new: Any, like: Any) -> Any:
+    """The expression, with all in it that has no place at that of another."""
+    for node in ast.walk(new):
+        if "lineno" in node._attributes and not hasattr(node, "lineno"):
+            ast.copy_location(node, like)
+    return new
+
+
+FORMS: Mapping[type[ast.stmt], Callable[[Any, set[str]], Forms]] = {
+    ast.Match: _match,
+    ast.While: _while,
+    ast.For: _loop,
+    ast.If: _if,
+    ast.Delete: _delete,
+    ast.Expr: _expr,
+    ast.AugAssign: _augmented,
+}
+"""The plain forms of a statement, by its kind."""

@@ -1,0 +1,209 @@
+"""Every question of a capture about a size: one stand-in for PyTorch's, and a table of who is asked in which order.
+
+PyTorch asks `ShapeEnv.evaluate_expr` wherever Python wants the number or the truth of something symbolic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import sympy
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+
+from exporter.capture.faults import is_our_fault
+from exporter.capture.guards.askers import (
+    Line,
+    is_a_kept_branch,
+    is_about_shapes,
+    is_pythons,
+    is_users,
+    line_that_asks,
+    place_of_asker,
+    with_stack,
+)
+from exporter.capture.guards.guard import Guard, guard_of, guards_noted
+from exporter.capture.guards.presence import Presumed, Scope, answer_of_some
+
+Refusal = GuardOnDataDependentSymNode
+
+
+class RefusalHidden(Exception):
+    """A `try` in `forward` caught PyTorch's refusal to tell a value; its cause is that."""
+
+
+class WentOn(Exception):
+    """What was refused in a capture that went on to see what else would be. Its cause is what ended it, if any did."""
+
+    def __init__(self, refusals: Sequence[Refusal]) -> None:
+        super().__init__(f"{len(refusals)} questions have no answer, the first: {refusals[0]}")
+        self.refusals = tuple(refusals)
+
+
+@dataclass
+class Inquiry:
+    """What the questions of one capture have come to."""
+
+    guards: list[Guard] = field(default_factory=list)
+    """What the captured graph relies on."""
+    presumed: Presumed = field(default_factory=Presumed)
+    """Where it was asked whether there is any data, and the capture holds for some only."""
+    refused: list[Refusal] = field(default_factory=list)
+    """What the user's own lines asked and nobody could answer."""
+    env: ShapeEnv | None = None
+    """Who was asked last."""
+    halts: Collection[Line] | None = None
+    """The lines that are refused an answer at once, in a capture that goes on from others; None: all are."""
+    passed: dict[Line, list[Refusal]] = field(default_factory=dict)
+    """What it went on from, each time that a line asked."""
+
+
+@dataclass(slots=True)
+class Question:
+    """A size, or a condition on sizes, that Python asks for."""
+
+    env: ShapeEnv
+    asked: Any
+    """The expression. Any: sympy has no types."""
+    pytorch: Callable[[], Any]
+    """PyTorch's own answer."""
+    refusal: Refusal | None = None
+    """Why PyTorch has none, once it was asked."""
+
+
+MOST = 100
+"""How often one line may ask in a capture that goes on: layers that share it, or a loop that does not end."""
+
+NOT_MINE = object()
+"""What an answer gives that leaves the question to those after it."""
+
+Answer = Callable[[Question, Inquiry], Any]
+
+
+def known_to_pytorch(question: Question, inquiry: Inquiry) -> Any:
+    """What follows from the ranges of sizes, or holds for the example and becomes a guard. Not what depends on data."""
+    try:
+        answer = question.pytorch()
+    except Refusal as refusal:
+        question.refusal = refusal
+        return NOT_MINE
+    if (guard := guard_of(question.env, question.asked, answer)) is not None:
+        inquiry.guards.append(guard)
+    return answer
+
+
+def known_to_shapes(question: Question, inquiry: Inquiry) -> Any:
+    """What holds for every size from 1 on, where only a shape hangs on it: `x[mask].logsumexp(1)`, and no user's line.
+
+    The graph has the op itself; what it is for no element at all, is its lowering's.
+    """
+    if question.refusal is None or not is_about_shapes():
+        return NOT_MINE
+    answer = answer_of_some(question.env, question.asked, numbers=True)
+    return NOT_MINE if answer is None else answer
+
+
+def true_of_some(question: Question, inquiry: Inquiry) -> Any:
+    """What holds for every size from 1 on, where some data is presumed. Not what PyTorch or an operator asks."""
+    presumed, refusal = inquiry.presumed, question.refusal
+    if presumed.scope is Scope.NOWHERE or refusal is None or not is_pythons():
+        return NOT_MINE
+    answer = answer_of_some(question.env, question.asked)
+    if answer is None:
+        return NOT_MINE
+    if presumed.scope is Scope.KEPT and not is_a_kept_branch():
+        presumed.open = True
+        return NOT_MINE
+    presumed.answers.setdefault(place_of_asker(), refusal.__context__ or presumed.refusal or refusal)
+    return answer
+
+
+def either_way(question: Question, inquiry: Inquiry) -> Any:
+    """No matter what, where a capture only goes on to see what else is asked. Not a number, nor at a line that halts.
+
+    No first: most of what a model asks is whether there is something more to do. Asked again, a loop shall end.
+    """
+    if inquiry.halts is None or question.refusal is None or not isinstance(question.asked, sympy.Rel):
+        return NOT_MINE
+    line = None if is_a_kept_branch() else line_that_asks()
+    if line is None or line in inquiry.halts:
+        return NOT_MINE
+    passed = inquiry.passed.setdefault(line, [])
+    if len(passed) == MOST:
+        return NOT_MINE
+    passed.append(question.refusal if passed else with_stack(question.refusal))
+    return sympy.false if len(passed) % 2 else sympy.true
+
+
+def nobody(question: Question, inquiry: Inquiry) -> Any:
+    """Never an answer. Notes that a line of the user's is refused one, which a `try` around it would hide."""
+    if question.refusal is not None and is_users():
+        inquiry.refused.append(question.refusal)
+    return NOT_MINE
+
+
+ANSWERS: tuple[Answer, ...] = (
+    known_to_pytorch,  # first: what is certain needs no presumption
+    known_to_shapes,  # before what tells the user: the graph is the same for any answer
+    true_of_some,
+    either_way,  # after the presumption, which is true of what is captured
+    nobody,  # last: only what all others have left open is refused
+)
+"""Each is asked where those before it have no answer; where none has, PyTorch's refusal is raised."""
+
+
+@contextmanager
+def answered(inquiry: Inquiry) -> Iterator[None]:
+    """Meanwhile the table answers whatever PyTorch asks about sizes, and the inquiry gets what comes of it."""
+    evaluate = ShapeEnv.evaluate_expr
+
+    def evaluate_expr(self: ShapeEnv, orig_expr: Any, *args: Any, **options: Any) -> Any:
+        inquiry.env = self
+        question = Question(self, orig_expr, lambda: evaluate(self, orig_expr, *args, **options))
+        try:
+            for answer in ANSWERS:
+                if (given := answer(question, inquiry)) is not NOT_MINE:
+                    return given
+            assert question.refusal is not None  # PyTorch answers, or says why not
+            raise question.refusal
+        finally:
+            question.refusal = None  # it knows this frame: a cycle, in which all tensors of the callers would stay
+
+    with guards_noted(inquiry.guards), mock.patch.object(ShapeEnv, "evaluate_expr", evaluate_expr):
+        yield
+
+
+@contextmanager
+def going_on(inquiry: Inquiry, halts: Collection[Line] | None) -> Iterator[None]:
+    """Meanwhile what is asked at other lines than these is passed over, and at the end raised as WentOn.
+
+    A capture that has failed once is likely to be asked more, and to see it all at once costs less than to begin anew
+    for each. With None, the first refusal ends it.
+    """
+    inquiry.halts, inquiry.passed = halts, {}
+    ended: Exception | None = None
+    try:
+        yield
+    except Exception as error:
+        if not inquiry.passed or is_our_fault(error):
+            raise
+        ended = error  # perhaps by what was answered somehow
+    finally:
+        inquiry.halts = None
+    if inquiry.passed:
+        raise WentOn([refusals[0] for refusals in inquiry.passed.values()]) from ended
+
+
+@contextmanager
+def refusals_kept(inquiry: Inquiry) -> Iterator[None]:
+    """Raises at the end what a `try` of the user's has hidden meanwhile: a value was asked for which is not known.
+
+    The graph would have only the way that the `except` goes on.
+    """
+    inquiry.refused.clear()
+    yield
+    if inquiry.refused:
+        raise RefusalHidden(str(inquiry.refused[0])) from inquiry.refused[0]

@@ -1,0 +1,153 @@
+"""Who asks: the line that made PyTorch turn a symbolic number into a Python one, told from the stack."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import torch
+from torch._guards import TracingContext
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.nn import functional
+
+from diagnostics import Place
+from diagnostics.source import HIDDEN, USER, kind_of, place_of_stack, place_of_trace
+
+E = TypeVar("E", bound=BaseException)
+
+Line = tuple[str, int]
+"""A line of a file."""
+
+_HERE = Path(__file__).parent
+_ROOM = str(_HERE.parent)
+_START = str(_HERE.parent / "driver.py")
+"""Where captures begin; other frames of this room stand between the model and PyTorch."""
+_TORCH = Path(torch.__file__).parent
+_DYNAMO = str(_TORCH / "_dynamo")
+_CONVERTING = (
+    str(_TORCH / "__init__.py"),
+    str(_TORCH / "fx" / "experimental"),
+    str(_TORCH / "_subclasses" / "functional_tensor.py"),  # the truth of a tensor, where writes are taken out
+)
+"""Where PyTorch turns a symbolic number into a Python one; who called from there wanted to know."""
+_ASKING = (
+    *_CONVERTING,
+    str(_HERE),
+    str(_HERE.parent / "control_flow"),
+    str(_HERE.parent / "sizes" / "progressions.py"),
+)
+"""The same by way of this room, which also stands in for what Python does with ranges and loops."""
+_KEPT = str(_HERE.parent / "control_flow" / "branch_steps.py")
+"""Who asks there has tried to keep both ways."""
+
+_ABOUT_LAYOUT = (
+    (str(_TORCH / "_prims_common" / "__init__.py"), "check_contiguous_sizes_strides"),
+    (str(_TORCH / "_prims_common" / "__init__.py"), "_is_non_overlapping_and_dense_or_false"),
+    (str(_TORCH / "fx" / "passes" / "shape_prop.py"), "_extract_tensor_metadata"),
+    (str(_TORCH / "_subclasses" / "fake_tensor.py"), "_get_output_tensor_from_cache_entry"),
+    (str(_TORCH / "_meta_registrations.py"), "meta_copy_"),
+)
+"""Who asks only how a tensor lies in memory: whether it has to be copied, and never what is computed."""
+
+
+def is_about_layout() -> bool:
+    """Whether it is asked how a tensor lies in memory."""
+    frame, _ = _asker()
+    return frame is not None and (frame.f_code.co_filename, frame.f_code.co_name) in _ABOUT_LAYOUT
+
+
+def way_of_asking() -> tuple[bool, bool]:
+    """Whether Python code asks, the user's or a library's, and no op; and whether it makes a number of a size."""
+    frame, counted = _asker()
+    if frame is None:
+        return False, counted
+    if stack := _read_by_dynamo():  # an op that Dynamo tries asks with the same stack
+        return frame.f_code.co_filename.startswith(_DYNAMO) and kind_of(stack[-1].filename) != HIDDEN, counted
+    return kind_of(frame.f_code.co_filename) != HIDDEN, counted
+
+
+def is_users() -> bool:
+    """Whether the user's own line made PyTorch ask, perhaps by the truth of a tensor."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and (frame.f_code.co_filename.startswith(_ASKING) or _is_of_a_mode(frame)):
+        frame = frame.f_back
+    return frame is not None and kind_of(frame.f_code.co_filename) == USER
+
+
+def is_pythons() -> bool:
+    """Whether the line that asks is one of the model, or of a library that it uses, and not one of PyTorch."""
+    return line_that_asks() is not None
+
+
+def line_that_asks() -> Line | None:
+    """That line; None where PyTorch asks."""
+    for frame, line in _of_model():
+        path = frame.f_code.co_filename
+        if not path.startswith((_ROOM, *_CONVERTING)) and not _is_of_a_mode(frame):
+            return (path, line) if kind_of(path) != HIDDEN else None
+    return None
+
+
+def with_stack(error: E) -> E:
+    """The error as if it had been raised through all that runs now, as far as the model goes."""
+    trace = error.__traceback__
+    for frame, line in _of_model():
+        trace = TracebackType(trace, frame, frame.f_lasti, line)
+    return error.with_traceback(trace)
+
+
+def is_about_shapes() -> bool:
+    """Whether an op asks, beneath the trace that holds it whole, or a function of `torch.nn.functional`.
+
+    The one asks to spare itself work on the way to a shape, the other to return early or to refuse.
+    """
+    frame, _ = _asker()
+    if frame is None or is_pythons() or _read_by_dynamo():
+        return False
+    return get_proxy_mode() is None or frame.f_code.co_filename == functional.__file__
+
+
+def is_a_kept_branch() -> bool:
+    """Whether it is a branch that asks which cannot be a cond; others of this room only stand between."""
+    paths = (frame.f_code.co_filename for frame, _ in _of_model() if not _is_of_a_mode(frame))
+    asking = (path for path in paths if path == _KEPT or not path.startswith((_ROOM, *_CONVERTING)))
+    return next(asking, None) == _KEPT
+
+
+def place_of_asker() -> Place | None:
+    """The line that is running, from forward on: who called export is no cause."""
+    if stack := _read_by_dynamo():
+        return place_of_trace("\n".join(f'File "{f.filename}", line {f.lineno}, in {f.name}' for f in stack))
+    return place_of_stack(entry for entry in _of_model() if not entry[0].f_code.co_filename.startswith(_ROOM))
+
+
+def _asker() -> tuple[Any, bool]:
+    """The frame that turned a symbolic number into a Python one, and whether it made a number of it."""
+    frame: Any = sys._getframe(1)
+    counted = False
+    while frame is not None and frame.f_code.co_filename.startswith(_ASKING):
+        counted |= frame.f_code.co_name in ("guard_int", "guard_float")
+        frame = frame.f_back
+    return frame, counted
+
+
+def _of_model() -> Iterator[tuple[Any, int]]:
+    """The frames from here outwards, as far as the model goes, each with its line."""
+    for frame, line in traceback.walk_stack(sys._getframe(1)):
+        if frame.f_code.co_filename == _START:
+            return
+        yield frame, line
+
+
+def _is_of_a_mode(frame: Any) -> bool:
+    """Whether a mode stands here between the function that was called and who called it."""
+    return frame.f_code.co_name == "__torch_function__"
+
+
+def _read_by_dynamo() -> traceback.StackSummary | None:
+    """The stack of the code that Dynamo reads as bytecode; no frame of it is running."""
+    return TracingContext.extract_stack() if TracingContext.try_get() is not None else None

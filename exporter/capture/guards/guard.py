@@ -1,0 +1,82 @@
+"""What the path through a model was decided on: every condition on sizes, with the user's line that asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import sympy
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from diagnostics import Place
+from exporter.capture.guards.askers import is_about_layout, place_of_asker, way_of_asking
+from fx_passes.sizes import NamedSize, rebuilt, unfolded
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A condition on sizes that the capture relies on, with what PyTorch then knew about them, and its line."""
+
+    condition: sympy.Basic
+    env: ShapeEnv
+    place: Place | None
+    by_user: bool
+    """The user's Python code asked, or a library's; else an op did, to choose among ways to the same result."""
+    counted: bool
+    """It comes from making a Python number of a size, as `range(n)` and `int(n)` do."""
+    about_layout: bool
+    """It says how a tensor lies in memory: the captured graph may hold a copy more or less, and no other result."""
+
+    @property
+    def now(self) -> Any:
+        """The condition in terms of the sizes that are still free at the end of the capture."""
+        if not self.condition.atoms(NamedSize):
+            return self.env.replace(self.condition)  # type: ignore[arg-type]  # a condition is an expression
+        condition = unfolded(self.condition)
+        free = {symbol: self.env.replace(symbol) for symbol in condition.free_symbols}
+        return rebuilt(condition, free, evaluate=False)
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """The sizes it is about: "L['x'].size()[0]"."""
+        symbols = unfolded(self.condition).free_symbols
+        return frozenset(str(name) for name, symbol in self.env.source_to_var.items() if symbol in symbols)
+
+
+@contextmanager
+def guards_noted(found: list[Guard]) -> Iterator[None]:
+    """Adds meanwhile every guard that PyTorch makes; its own trace of them costs many times the capture.
+
+    A guard is rare, so its stack may be looked at.
+    """
+    log_guard = ShapeEnv._log_guard
+
+    def logged(self: ShapeEnv, prefix: str, guard: Any, forcing_spec: bool) -> None:
+        found.append(Guard(guard, self, place_of_asker(), *way_of_asking(), is_about_layout()))
+        log_guard(self, prefix, guard, forcing_spec)
+
+    with mock.patch.object(ShapeEnv, "_log_guard", logged):
+        yield
+
+
+def guard_of(env: ShapeEnv, asked: Any, answer: Any) -> Guard | None:
+    """The guard of a question of the user's code that PyTorch has answered; None of one that relies on nothing.
+
+    PyTorch makes no guard where it takes no dynamic size to be 0 or 1.
+    """
+    if not asked.free_symbols:
+        return None
+    by_user, counted = way_of_asking()
+    return Guard(_answered(asked, answer), env, place_of_asker(), True, counted, False) if by_user else None
+
+
+def _answered(asked: Any, answer: Any) -> sympy.Basic:
+    """The condition under which a question about sizes has this answer."""
+    if answer is sympy.true or answer is True:
+        return asked
+    if answer is sympy.false or answer is False:
+        return sympy.Not(asked)
+    return sympy.Eq(asked, answer)

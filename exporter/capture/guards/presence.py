@@ -1,0 +1,108 @@
+"""`if len(boxes) == 0` where only a run knows how many there are: taken as some, where both ways cannot be kept.
+
+A size is a whole number, and whether it is 0 is most of what a model asks about one that depends on data. Where the
+ways of such an `if` do not fit into a cond, the graph has the one for sizes from 1 on, and the user is told. So it is
+with `if not padding.any()` and `if mask.all()`, after which a mask of no effect often becomes None.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import sympy
+import torch
+from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
+from torch.overrides import TorchFunctionMode
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from diagnostics import Place
+from exporter.capture.guards.askers import is_a_kept_branch, place_of_asker
+
+TRUTHS: Mapping[Any, bool] = {torch.any: True, Tensor.any: True, torch.all: False, Tensor.all: False}
+"""What tells whether a mask has some effect, and its answer where it has."""
+
+CONTRARY = frozenset({torch.logical_not, Tensor.logical_not, torch.bitwise_not, Tensor.bitwise_not, Tensor.__invert__})
+
+
+class Scope(Enum):
+    """Where some data is presumed."""
+
+    NOWHERE = "nowhere"
+    KEPT = "where a branch asks that cannot be a cond"
+    EVERYWHERE = "wherever Python asks"
+
+
+@dataclass
+class Presumed:
+    """What was answered, and what was left open."""
+
+    answers: dict[Place | None, BaseException] = field(default_factory=dict)
+    """Where a question was answered, and what kept both of its ways from the graph."""
+    open: bool = False
+    """Whether there were questions that could be answered so, had that been allowed."""
+    refusal: Exception | None = None
+    """What ended the capture without these answers."""
+    scope: Scope = Scope.NOWHERE
+
+
+@contextmanager
+def some_presumed(presumed: Presumed, scope: Scope) -> Iterator[None]:
+    """Meanwhile sizes that depend on data are at least 1 for whoever asks within the scope, and masks have an effect.
+
+    Only of sizes that a capture asks about while its questions are `answered`.
+    """
+    before, presumed.scope = presumed.scope, scope
+    try:
+        with _Truths(presumed):
+            yield
+    finally:
+        presumed.scope = before
+
+
+class _Truths(TorchFunctionMode):
+    """While it is active, masks have some effect for an `if` whose ways do not fit into a cond."""
+
+    def __init__(self, presumed: Presumed) -> None:
+        super().__init__()
+        self.presumed = presumed
+        self.known: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        barred = sys.exc_info()[1]
+        if func is Tensor.__bool__ and args[0] in self.known and barred is not None and is_a_kept_branch():
+            self.presumed.answers.setdefault(place_of_asker(), barred)
+            return self.known[args[0]]
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and not result.dim():
+            if func in TRUTHS:
+                self.known[result] = TRUTHS[func]
+            elif func in CONTRARY and args[0] in self.known:
+                self.known[result] = not self.known[args[0]]
+        return result
+
+
+def answer_of_some(env: ShapeEnv, asked: Any, *, numbers: bool = False) -> sympy.Basic | None:
+    """The answer if every size that depends on data is at least 1; None where that does not tell.
+
+    With `numbers`, so are numbers that some shape has made a size, such as `n` after `x.view(n, -1)`.
+    """
+    if not isinstance(asked, sympy.Rel):
+        return None
+    symbols: Any = asked.free_symbols
+    ranges = {symbol: env.var_to_range.get(symbol, ValueRanges.unknown_int()) for symbol in symbols}
+    unbacked = free_unbacked_symbols(asked) if numbers else set()
+    made = {each for each in unbacked if ranges[each].lower >= 0 and ranges[each].upper > 1}  # a truth is 0 or 1
+    sizes = symbols & env.size_like | made
+    if not sizes:
+        return None
+    for symbol in sizes:
+        ranges[symbol] &= ValueRanges(1, sympy.oo if ranges[symbol].upper == sympy.oo else ranges[symbol].upper)
+    found = bound_sympy(asked, ranges)  # type: ignore[arg-type]  # symbols are expressions
+    return found.lower if found.is_singleton() else None  # type: ignore[return-value]

@@ -1,0 +1,243 @@
+"""Calls that PyTorch wants plain numbers for, although a size of an input will do: they are written in other calls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from types import FunctionType
+from typing import Any
+from unittest import mock
+
+import torch
+import torch._refs
+from torch import SymFloat, SymInt, Tensor
+from torch._export import non_strict_utils
+from torch._export.verifier import Verifier
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from exporter.capture.control_flow.found_places import FINDING
+from exporter.capture.sizes.held import HELD
+from exporter.capture.sizes.progressions import Progression
+from exporter.capture.patches import data_calls, sized_calls
+from exporter.capture.patches.indexed_writes import read_at, write_at
+
+CURVES: Mapping[Any, Callable[[Any], Any]] = {
+    getattr(math, name): getattr(torch, f"_sym_{name}")
+    for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
+}
+"""Functions of `math` for which PyTorch has one of symbolic numbers."""
+
+
+class GeneratorGiven(Exception):
+    """A function was to draw from a generator of the model's own, which is a Python object and no value of a graph."""
+
+
+class CallsKept(TorchFunctionMode):
+    """While it is active, the functions of REWRITES make no constants of sizes, nor those of `data_calls` of data.
+
+    Raises GeneratorGiven.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if kwargs and kwargs.get("generator") is not None:
+            raise GeneratorGiven(str(func))
+        rewrite = REWRITES.get(func)
+        result = NotImplemented if rewrite is None else rewrite(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {})) if result is NotImplemented else result
+
+
+@contextmanager
+def arithmetic_kept() -> Iterator[None]:
+    """Meanwhile `divmod` takes symbolic sizes, which have `//` and `%` but not both at once, and `min` and `max` take
+    fractions of them, and several, where PyTorch takes two whole numbers. And a captured graph may hold functions of
+    Python's, such as those of CURVES; what else it holds is for the checks of our own passes.
+    """
+    allowed = Verifier.allowed_op_types
+
+    def both(a: Any, b: Any) -> tuple[Any, Any]:
+        return a // b, a % b
+
+    def reflected(b: Any, a: Any) -> tuple[Any, Any]:
+        return a // b, a % b
+
+    extreme_of = non_strict_utils._tensor_min_max
+
+    def extreme(*args: Any, real_callable: Any, tensor_callable: Any, **rest: Any) -> Any:
+        symbolic = torch.sym_max if tensor_callable is torch.maximum else torch.sym_min
+        of_a_kind = _are(args, int, SymInt) or _are(args, float, SymFloat)
+        if len(args) > 1 and not rest and of_a_kind and _holds_sizes(args):
+            return reduce(symbolic, args)
+        return extreme_of(*args, real_callable=real_callable, tensor_callable=tensor_callable, **rest)
+
+    with (
+        mock.patch.object(SymInt, "__divmod__", both, create=True),
+        mock.patch.object(SymInt, "__rdivmod__", reflected, create=True),
+        mock.patch.object(Verifier, "allowed_op_types", lambda graph: (*allowed(graph), FunctionType)),
+        mock.patch.object(non_strict_utils, "_tensor_min_max", extreme),
+    ):
+        yield
+
+
+def _are(values: Sequence[Any], *kinds: type) -> bool:
+    return all(isinstance(value, kinds) for value in values)
+
+
+def _linspace(start: Any, end: Any, steps: Any = None, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
+    """As PyTorch's kernel does it: from both ends, so that either is met exactly."""
+    dtype = dtype or torch.get_default_dtype()
+    if not isinstance(steps, SymInt) or rest.get("out") is not None or not dtype.is_floating_point:
+        return NotImplemented
+    last: Any = steps  # the stubs know no symbolic sizes
+    place = torch.arange(last, dtype=dtype, device=device)
+    step = (end - start) / torch.sym_max(steps - 1, 1)
+    first = place < torch.sym_max(steps // 2, 1)
+    return torch.where(first, start + place * step, end - (last - 1 - place) * step)
+
+
+def _affine_grid(theta: Tensor, size: Sequence[Any], align_corners: bool | None = None) -> Any:
+    if not any(isinstance(each, SymInt) for each in size):
+        return NotImplemented
+    batch, _, *spatial = size
+    lines = [_centres(each, bool(align_corners), theta) for each in spatial]
+    places = torch.meshgrid(*lines, indexing="ij")[::-1]  # the last axis is x
+    grid = torch.stack((*places, torch.ones_like(places[0])), dim=-1)
+    points = grid.flatten(0, -2).expand(batch, -1, -1)
+    return torch.bmm(points, theta.transpose(1, 2)).view(batch, *spatial, len(spatial))
+
+
+def _centres(steps: Any, align_corners: bool, like: Tensor) -> Tensor:
+    """From -1 to 1, or the centres of so many parts of what lies between."""
+    make: Callable[..., Tensor] = _linspace if isinstance(steps, SymInt) else torch.linspace
+    line = make(-1, 1, steps, dtype=like.dtype, device=like.device)
+    shrunk: Any = (steps - 1) / steps
+    return line if align_corners else line * shrunk
+
+
+def _istft(
+    spectrum: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: Any = None,
+    return_complex: bool = False,
+) -> Any:
+    """The signal with both ends, of which `length` samples from the centre of the first frame on are kept."""
+    if not isinstance(length, SymInt):
+        return NotImplemented
+    hop = hop_length if hop_length is not None else n_fft // 4
+    before = n_fft // 2 if center else 0
+    whole = torch.istft(
+        spectrum, n_fft, hop, win_length, window, False, normalized, onesided, return_complex=return_complex
+    )
+    return F.pad(whole, (-before, before + length - whole.shape[-1]))
+
+
+def _pad(x: Tensor, pad: Sequence[Any], mode: str = "constant", value: float | None = None) -> Any:
+    """PyTorch's own function takes no symbolic sizes for complex numbers."""
+    if not x.is_complex() or mode != "constant" or value or not _holds_sizes(pad):
+        return NotImplemented
+    return torch.view_as_complex(F.pad(torch.view_as_real(x), (0, 0, *pad)))
+
+
+def _interpolate(
+    x: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Any:
+    """Where PyTorch makes sizes of the factors itself: for averages, and on request."""
+    sizes = x.shape[2:]
+    if scale_factor is None or not (mode == "area" or recompute_scale_factor) or not _holds_sizes(list(sizes)):
+        return NotImplemented
+    given = scale_factor if isinstance(scale_factor, (list, tuple)) else [scale_factor] * len(sizes)
+    factors: list[Any] = [torch.sym_float(factor) for factor in given]
+    made = [math.floor(each * factor) for each, factor in zip(sizes, factors, strict=True)]
+    if mode == "area" and len(sizes) == 1:  # an average along one axis takes plain numbers only
+        return F.interpolate(x[..., None], [*made, 1], mode=mode)[..., 0]
+    return F.interpolate(x, made, mode=mode, align_corners=align_corners, antialias=antialias)
+
+
+def _tensor(data: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Any:
+    """Numbers of a range, or tensors without axes, the content of which PyTorch would ask for."""
+    if isinstance(data, Progression):
+        return data.tensor(dtype, device)
+    listed = isinstance(data, (list, tuple)) and all(isinstance(each, Tensor) and not each.dim() for each in data)
+    if not listed or len({each.dtype for each in data}) != 1:
+        return NotImplemented
+    return torch.stack(list(data)).detach().to(dtype=dtype, device=device)
+
+
+def _as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+    if isinstance(data, Progression):
+        return data.tensor(dtype, device)
+    return torch._refs.tensor(data, dtype=dtype, device=device) if _holds_sizes(data) else NotImplemented
+
+
+def _new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
+    if isinstance(data, Progression):
+        return data.tensor(dtype or x.dtype, device)
+    if not _holds_sizes(data):
+        return NotImplemented
+    return torch._refs.tensor(data, dtype=dtype or x.dtype, device=device or x.device, **rest)
+
+
+def _random(x: Tensor, *bounds: int, to: int | None = None, generator: Any = None) -> Any:
+    """`x.random_(low, high)`, whose op is named `from`: PyTorch cannot write that into a graph's code."""
+    low_and_high = (*bounds, to)[:2]
+    if None in low_and_high or generator is not None:
+        return NotImplemented
+    return x.copy_(torch.randint_like(x, *low_and_high))  # type: ignore[arg-type]
+
+
+def _data(x: Tensor) -> Tensor:
+    """`x.data`, which a trace does not see as made of x."""
+    return x.detach()
+
+
+def _set_data(x: Tensor, value: Tensor) -> Any:
+    """`x.data = value`, which no trace sees: x has other values from then on, and so has a buffer after the run."""
+    if x.shape != value.shape or x.dtype != value.dtype:
+        return NotImplemented
+    with torch.no_grad():
+        x.copy_(value)
+    return None
+
+
+def _holds_sizes(data: Any) -> bool:
+    if isinstance(data, (list, tuple)):
+        return any(_holds_sizes(each) for each in data)
+    return isinstance(data, (SymInt, SymFloat))
+
+
+REWRITES: Mapping[Any, Callable[..., Any]] = {
+    **HELD,
+    **FINDING,
+    **data_calls.REWRITES,
+    **sized_calls.REWRITES,
+    torch.linspace: _linspace,
+    F.affine_grid: _affine_grid,
+    torch.affine_grid_generator: _affine_grid,
+    F.interpolate: _interpolate,
+    F.pad: _pad,
+    torch.tensor: _tensor,
+    torch.as_tensor: _as_tensor,
+    Tensor.new_tensor: _new_tensor,
+    Tensor.random_: _random,
+    Tensor.data.__get__: _data,  # type: ignore[attr-defined]  # a descriptor
+    Tensor.data.__set__: _set_data,  # type: ignore[attr-defined]
+    Tensor.__getitem__: read_at,
+    Tensor.__setitem__: write_at,
+    torch.istft: _istft,
+    Tensor.istft: _istft,
+}
+"""Each answers NotImplemented where PyTorch's own function serves: without a symbolic size, or a place in a tensor."""
