@@ -26,6 +26,7 @@ from torch import Tensor
 from exporter.capture.control_flow.loop_heads import expression
 from exporter.capture.control_flow.loop_names import own_nodes
 from exporter.capture.control_flow.loop_steps import Elements, held
+from exporter.capture.patches.knowledge import known, note
 
 MODULE = "_found_places"
 """The name of this module in a rewritten function."""
@@ -36,8 +37,8 @@ SOURCES = frozenset({"nonzero", "tolist", "squeeze", "flatten"})
 MOST = 2**8
 """Masks of more places are not gone through one by one."""
 
-ORIGIN = "_places_of"
-"""The attribute of a tensor of places that is the mask in which they were found."""
+ORIGIN = "places of"
+"""The fact of a tensor of places that is the mask in which they were found; a write to either ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,10 @@ class Found:
     @staticmethod
     def of(value: Any) -> Found:
         whole = held(value) if isinstance(value, Elements) else value
-        mask = getattr(whole, ORIGIN, None) if isinstance(whole, Tensor) else None
+        mask = known(whole, ORIGIN)
         if mask is None:
             return Found(rest=value)
+        mask = mask.clone()  # the loop itself may write to it
         rows, device = whole.dim() == 2, whole.device
         listed = whole is not value
 
@@ -72,7 +74,7 @@ def noted(places: Any, mask: Tensor) -> Any:
     """Places that were found in a mask, which they then know if it has one axis of a known, small size."""
     if mask.dim() == 1 and type(mask.shape[0]) is int and mask.shape[0] <= MOST:
         for each in places if isinstance(places, tuple) else (places,):
-            setattr(each, ORIGIN, mask)
+            note(each, ORIGIN, mask, mask)
     return places
 
 
@@ -88,7 +90,7 @@ def _reformed(method: Callable[..., Tensor]) -> Callable[..., Any]:
     """The places along one axis are the same ones."""
 
     def made(x: Tensor, *args: Any, **kwargs: Any) -> Any:
-        mask = getattr(x, ORIGIN, None)
+        mask = known(x, ORIGIN)
         if mask is None:
             return NotImplemented
         result = method(x, *args, **kwargs)
