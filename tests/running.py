@@ -10,11 +10,13 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime
+import sympy
 import torch
 from torch.utils import _pytree as pytree
 
 from exporter import OnnxProgram, export
 from exporter.lower.dtypes import DTYPES
+from fx_passes.sizes import sizes_of
 
 TO_TORCH = {onnx_dtype: torch_dtype for torch_dtype, onnx_dtype in DTYPES.items()}
 
@@ -53,6 +55,20 @@ def run_session(
         from_ort(value, out.dtype)
         for value, out in zip(binding.get_outputs(), program.model.graph.outputs, strict=True)
     ]
+
+
+def within_conditions(program: OnnxProgram, case: tuple[Any, ...]) -> bool:
+    """Whether what the report says of the sizes of inputs (FXP2002, FXP2003) allows those of the case."""
+    captured = program.program
+    tensors = [leaf for leaf in pytree.tree_leaves(case) if isinstance(leaf, torch.Tensor)]
+    nodes = [node for entry, node in zip(captured.inputs, captured.placeholders, strict=True) if entry.path]
+    known = {
+        size: n
+        for node, tensor in zip(nodes, tensors, strict=True)
+        for size, n in zip(sizes_of(node.meta["val"]), tensor.shape, strict=False)
+        if isinstance(size, sympy.Symbol)
+    }
+    return all(condition.allows(known) for condition in captured.conditions)
 
 
 def as_real(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,191 @@
+"""Numbers as Python has them: kinds that branches merge, powers, truth values, sizes computed in floats."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from tests.cases.soundness.case import COLUMNS, FLAT, REFUSED, ROWS, SIZES, UNPROVEN, WRONG, Row, drawn, of
+
+
+class IntOrFloat(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        n = (x > 0).sum()
+        if x.sum() > 0:
+            n = 0.5
+        return x * n
+
+
+class NumberOrNumber(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        n = 1
+        if x.sum() > 0:
+            n = 2.5
+        return x * n
+
+
+class TruthOrNumber(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        n = True
+        if x.sum() > 0:
+            n = 3
+        return x * (n + n)
+
+
+class KindOfTheOutput(nn.Module):
+    """The dtype of the output depends on the data."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        counts = (x > 0).to(torch.int64)
+        n = 2
+        if x.sum() > 0:  # makes it a float
+            n = 0.5  # makes it a float
+        return counts * n
+
+
+class TensorOrTensor(nn.Module):
+    """Two dtypes of one name that make one output."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x > 0
+        if x.sum() > 0:  # joins two dtypes
+            y = x
+        return y  # joins two dtypes
+
+
+class NegativePower(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        total = torch.zeros(4)
+        for t in range(x.shape[0]):
+            total = total + x[t] * 2**-t
+        return total
+
+
+class PowerOfANumber(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        total = torch.zeros(4)
+        for t, row in enumerate(x):
+            total = total + row * 0.5**t + t**2 * (t / 4)
+        return total
+
+
+class TruthAdded(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        first = bool(x[0] > 0)
+        second = bool(x[1] > 0)
+        return x * (first + second + (x.shape[0] > 2))
+
+
+class TruthCounted(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        count = 0
+        for row in x:
+            count += bool(row.sum() > 0)
+        return x * count
+
+
+class FloorOfNegatives(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        total = torch.zeros(4)
+        for t in range(x.shape[0]):
+            total = total + x[t] * ((t - 3) // 2) + (t - 4) % 3 + (t - 5) // -2 + (5 - t) % -3
+        return total
+
+
+class FloorOfData(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        k = int(x[0] * 10)
+        return x * (k // 3) + k % 3 + (-k) // 4 + round(k / 4)
+
+
+class Rounded(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        n = x.shape[0]
+        return x * round(n / 2) + round(n * 2.675, 2) + math.floor(-n / 2) + math.trunc(-n / 2)
+
+
+class Accumulated(nn.Module):
+    """A float that is added up, and an int that becomes one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        total = 0
+        scale = 1
+        for row in x:
+            total += 0.1
+            scale *= 2
+            scale /= 3
+            x = x + row * total * scale
+        return x
+
+
+class DivisionInAWhile(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        n = 100
+        while x.sum() < n:
+            n = n / 3
+            x = x + 1
+        return x * n
+
+
+class FloatSize(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        n = x.shape[1]
+        return x[:, : int(n * 0.29 * 100) // 100] * math.ceil(n * 0.1 * 10) + int(0.7 * n + 0.3 * n)
+
+
+class SizeInTurns(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        total = x.sum(1)
+        for step in range(int(x.shape[1] * 0.29 * 10)):
+            total = total + step * 0.1
+        return total
+
+
+class MinAndMax(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        top = 0.0
+        for row in x:
+            top = max(top, float(row.max()))
+            x = x * min(1, top)
+        return x + top
+
+
+class NumberOfAnIndex(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        k = 0
+        if x.sum() > 0:
+            k = 2
+        return x[k] + x[: k + 1].sum()
+
+
+NUMBERS: tuple[tuple[Tensor, ...], ...] = tuple((drawn(2, n, seed=n),) for n in (7, 16, 25, 38, 1, 100))
+"""[2, n] at sizes for which products with fractions round differently from their real values."""
+
+CASES = (
+    *of(
+        "numbers of mixed kinds",
+        Row("an int tensor or a float", IntOrFloat, FLAT, known_gap=WRONG),
+        Row("an int or a float", NumberOrNumber, FLAT),
+        Row("True or an int", TruthOrNumber, FLAT),
+        Row("a negative power", NegativePower, SIZES, ROWS, known_gap=WRONG),
+        Row("powers and quotients of an index", PowerOfANumber, SIZES, ROWS),
+        Row("truth values that are added", TruthAdded, FLAT, known_gap=WRONG),
+        Row("truth values that are counted", TruthCounted, SIZES, ROWS),
+        Row("// and % of negatives", FloorOfNegatives, SIZES, ROWS),
+        Row("// and % of data", FloorOfData, FLAT),
+        Row("an int that becomes a float", Accumulated, SIZES, ROWS),
+        Row("an int that a while divides", DivisionInAWhile, FLAT),
+        Row("min and max", MinAndMax, SIZES, ROWS, known_gap=REFUSED),
+        Row("an index that data decides on", NumberOfAnIndex, FLAT),
+        Row("a dtype that data decides on", KindOfTheOutput, FLAT, None, "# makes it a float", known_gap=UNPROVEN),
+        Row("two dtypes of one name", TensorOrTensor, FLAT, None, "# joins two dtypes"),
+    ),
+    *of(
+        "sizes computed in floats",
+        Row("int, ceil and sums of products", FloatSize, NUMBERS, COLUMNS, known_gap=WRONG),
+        Row("turns of a loop", SizeInTurns, NUMBERS, COLUMNS, known_gap=WRONG),
+        Row("rounded", Rounded, SIZES, ROWS),
+    ),
+)
