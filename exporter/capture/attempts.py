@@ -16,14 +16,12 @@ from diagnostics import Place
 from exporter.capture.arguments.inputs import arguments_of
 from exporter.capture.arguments.padded import padded_calls
 from exporter.capture.arguments.structures import declared_results
+from exporter.capture.control_flow.loops import keeping_loops
 from exporter.capture.faults import is_our_fault
 from exporter.capture.guards.answers import Inquiry, going_on, refusals_kept
 from exporter.capture.guards.askers import Line
 from exporter.capture.guards.presence import Scope, some_presumed
-from exporter.capture.control_flow.loops import keeping_loops
-from exporter.capture.sizes.equalities import equalities_tried
-from exporter.capture.sizes.shapes import Request, relaxed
-from exporter.capture.sizes.shortening import sizes_shortened
+from exporter.capture.knowledge import WritesCounted
 from exporter.capture.patches.autocast_in_bodies import autocast_followed
 from exporter.capture.patches.bounded_values import BoundsKnown
 from exporter.capture.patches.conversions import needless_conversions_skipped
@@ -42,6 +40,9 @@ from exporter.capture.patches.sized_calls import normalized_sizes_unchecked
 from exporter.capture.patches.symbolic_calls import CallsKept, arithmetic_kept
 from exporter.capture.patches.texts import texts_noted
 from exporter.capture.patches.whole_ops import whole_ops
+from exporter.capture.sizes.equalities import equalities_tried
+from exporter.capture.sizes.shapes import Request, relaxed
+from exporter.capture.sizes.shortening import sizes_shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,7 @@ def _traced(call: Call) -> Iterator[AbstractContextManager[object]]:
     yield sizes_shortened()
     yield equalities_tried()
     yield library_functions_rewritten()
+    yield WritesCounted()
     yield CallsKept()
     yield BoundsKnown()
     yield arithmetic_kept()

@@ -85,6 +85,29 @@ def test_positions_of_two_texts_in_a_row() -> None:
     assert_same(run_session(session_of(program), program, (ids, positions)), (expected,))
 
 
+class TwoTexts(torch.nn.Module):
+    """Counts the positions and lets those of a second text begin anew, through another name of the same memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        config = transformers.LlamaConfig(**SMALL, num_key_value_heads=1, use_cache=False)
+        self.model = transformers.LlamaModel(config)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        counted = torch.arange(ids.shape[1])
+        positions = counted.unsqueeze(0)
+        counted[4:] -= 4
+        return self.model(input_ids=ids, position_ids=positions).last_hidden_state
+
+
+def test_positions_that_are_written_to_are_not_counted() -> None:
+    torch.manual_seed(0)
+    model, ids = TwoTexts().eval(), torch.randint(0, 50, (1, 6))
+    program = export(model, (ids,))
+    with torch.no_grad():
+        assert_same(run_session(session_of(program), program, (ids,)), (model(ids),))
+
+
 def test_functions_are_as_they_were() -> None:
     module = transformers.masking_utils
     before = module._ignore_causal_mask_sdpa, module._ignore_bidirectional_mask_sdpa

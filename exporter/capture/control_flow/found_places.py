@@ -26,7 +26,7 @@ from torch import Tensor
 from exporter.capture.control_flow.loop_heads import expression
 from exporter.capture.control_flow.loop_names import own_nodes
 from exporter.capture.control_flow.loop_steps import Elements, held
-from exporter.capture.patches.knowledge import known, note
+from exporter.capture.knowledge import known, note
 
 MODULE = "_found_places"
 """The name of this module in a rewritten function."""

@@ -20,13 +20,16 @@ from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
 from torch.overrides import TorchFunctionMode
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from diagnostics import Place
 from exporter.capture.guards.askers import is_a_kept_branch, place_of_asker
+from exporter.capture.knowledge import known, note
 
 TRUTHS: Mapping[Any, bool] = {torch.any: True, Tensor.any: True, torch.all: False, Tensor.all: False}
 """What tells whether a mask has some effect, and its answer where it has."""
+
+SOME = "of some"
+"""The fact of a truth value that is what it would be if masks had some effect."""
 
 CONTRARY = frozenset({torch.logical_not, Tensor.logical_not, torch.bitwise_not, Tensor.bitwise_not, Tensor.__invert__})
 
@@ -72,19 +75,20 @@ class _Truths(TorchFunctionMode):
     def __init__(self, presumed: Presumed) -> None:
         super().__init__()
         self.presumed = presumed
-        self.known: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         barred = sys.exc_info()[1]
-        if func is Tensor.__bool__ and args[0] in self.known and barred is not None and is_a_kept_branch():
-            self.presumed.answers.setdefault(place_of_asker(), barred)
-            return self.known[args[0]]
+        if func is Tensor.__bool__ and barred is not None and is_a_kept_branch():
+            answer = known(args[0], SOME)
+            if answer is not None:
+                self.presumed.answers.setdefault(place_of_asker(), barred)
+                return answer
         result = func(*args, **(kwargs or {}))
         if isinstance(result, Tensor) and not result.dim():
             if func in TRUTHS:
-                self.known[result] = TRUTHS[func]
-            elif func in CONTRARY and args[0] in self.known:
-                self.known[result] = not self.known[args[0]]
+                note(result, SOME, TRUTHS[func])
+            elif func in CONTRARY and (answer := known(args[0], SOME)) is not None:
+                note(result, SOME, not answer)
         return result
 
 

@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-BOUND = "_fxport_below"
-"""The attribute of a tensor of natural numbers that knows what all are below, and the version of the tensor."""
+from exporter.capture.knowledge import known, note
+
+BOUND = "below"
+"""The fact of a tensor of natural numbers that says what all of them are below."""
 
 KEEPING = frozenset(
     getattr(owner, name)
@@ -59,7 +61,7 @@ class BoundsKnown(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if func in REMAINDERS and not isinstance(args[0], float) and type(args[1]) is int:
             _note(result, args[1])
-        elif func in KEEPING and args and (bound := _bound(args[0])) is not None:
+        elif func in KEEPING and args and (bound := known(args[0], BOUND)) is not None:
             _note(result[0] if name == "sort" else result, bound)
         if name in PLACING and func in (getattr(torch, name), getattr(Tensor, name)):
             _note(*_places(name, result, *args, **kwargs))
@@ -76,7 +78,7 @@ def _places(name: str, result: Any, x: Tensor, *rest: Any, **kwargs: Any) -> tup
 
 def _counts(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor | None:
     """How often each number below `minlength` occurs, or what its weights come to, where no other does."""
-    bound = _bound(x)
+    bound = known(x, BOUND)
     if bound is None or type(minlength) is not int or bound > minlength:
         return None
     given = torch.ones_like(x, dtype=torch.int64) if weights is None else weights
@@ -87,7 +89,7 @@ def _counts(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Ten
 
 def _found(x: Tensor, sorted: bool = True, *others: Any, dim: int | None = None, **wanted: bool) -> Tensor | None:
     """The numbers that occur, as places of a mask: a loop over these is one of known length with a branch in it."""
-    bound = _bound(x)
+    bound = known(x, BOUND)
     if bound is None or any(others) or any(wanted.values()) or dim is not None or x.dtype is not torch.int64:
         return None
     counts = torch.zeros(bound, dtype=torch.int64, device=x.device).index_fill(0, x.reshape(-1), 1)
@@ -96,10 +98,4 @@ def _found(x: Tensor, sorted: bool = True, *others: Any, dim: int | None = None,
 
 def _note(x: Any, bound: Any) -> None:
     if isinstance(x, Tensor) and not x.is_floating_point() and type(bound) is int and bound > 0:
-        setattr(x, BOUND, (bound, x._version))
-
-
-def _bound(x: Any) -> int | None:
-    """What the values are below; None where nothing is known, or something was written to the tensor."""
-    bound, version = getattr(x, BOUND, (None, None)) if isinstance(x, Tensor) else (None, None)
-    return bound if version == getattr(x, "_version", None) else None
+        note(x, BOUND, bound)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +31,7 @@ from diagnostics.source import place_of_stack
 from exporter.capture.arguments.inputs import arguments_of, leaves_of
 from exporter.capture.arguments.padded import as_padded
 from exporter.capture.forward import forward_by
+from exporter.capture.knowledge import version
 
 LARGEST = 2**16
 """Tensors of more elements than this are not followed: no model loops over so many."""
@@ -73,10 +74,14 @@ class ValueAskedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a traced tensor holds for the example, and the inputs and weights from which that comes."""
+    """What a traced tensor holds for the example, and the inputs and weights from which that comes.
+
+    So it is as long as the tensor has this version, which every write to it or to a view of it changes.
+    """
 
     value: Tensor
     names: frozenset[str]
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,32 +98,52 @@ class ValuesKnown(TorchFunctionMode):
     def __init__(self, asked: list[Asked], weights: frozenset[str]) -> None:
         super().__init__()
         self.asked, self.weights = asked, weights
-        self.written: set[int] = set()
         self.known: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         call = (args, kwargs or {})
         leaves = pytree.tree_leaves(call)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        found = [self.known[tensor] for tensor in tensors if tensor in self.known]
+        found = [known for tensor in tensors if (known := self.of(tensor)) is not None]
         if func in ASKING - TRUTHS and any(known.names & self.weights for known in found):
             return func(*args, **call[1])  # the graph can hold a number that it computes
         symbolic = any(isinstance(leaf, (SymInt, SymFloat, SymBool)) for leaf in leaves)
         if symbolic or len(found) < len(tensors) or not (tensors or func in MADE):
-            if _writes(func) and tensors and tensors[0] in self.known:
-                self.forget(self.known[tensors[0]].value)
             args, kwargs = self.sized(func, call) if found else call
             return func(*args, **kwargs)
         names = frozenset().union(*(known.names for known in found))
         args, kwargs = pytree.tree_map_only(Tensor, lambda tensor: self.known[tensor].value, call)
+        before = [known.value._version for known in found]
         with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.no_grad():
             answer = func(*args, **kwargs)
-        if _writes(func):
-            self.written.add(_memory(self.known[tensors[0]].value))
         if func in ASKING:
             self.ask(names)
             return answer
-        return self.paired(self.traced(func, call), answer, names)
+        written = {
+            _memory(known.value) for known, old in zip(found, before, strict=True) if known.value._version != old
+        }
+        with self.followed(written):
+            traced = self.traced(func, call, may_fail=not written)
+        return self.paired(traced, answer, names)
+
+    def of(self, tensor: Tensor) -> Known | None:
+        """Look up what a tensor holds; None where that is not known, or not known any more."""
+        known = self.known.get(tensor)
+        return known if known is not None and known.version == version(tensor) else None
+
+    def note(self, tensor: Tensor, value: Tensor, names: frozenset[str]) -> None:
+        if (now := version(tensor)) is not None:
+            self.known[tensor] = Known(value, names, now)
+
+    @contextmanager
+    def followed(self, written: Collection[int]) -> Iterator[None]:
+        """Keep what is known of the tensors in memory to which a call of known tensors writes, here as in the graph."""
+        alike = [
+            (tensor, known) for tensor in self.known if (known := self.of(tensor)) and _memory(known.value) in written
+        ]
+        yield
+        for tensor, known in alike:
+            self.note(tensor, known.value, known.names)
 
     def sized(self, func: Any, call: tuple[Any, Any]) -> tuple[Any, Any]:
         """The call with known sizes as plain numbers: `x.view(h, w)`, `x[:, :n]` of tensors of one element."""
@@ -134,18 +159,20 @@ class ValuesKnown(TorchFunctionMode):
 
     def number(self, value: Any) -> Any:
         """The plain number that a tensor of one element is known to hold; other values as they are."""
-        known = self.known[value] if isinstance(value, Tensor) and value in self.known else None
+        known = self.of(value) if isinstance(value, Tensor) else None
         if known is None or known.value.dim() or known.value.is_floating_point():
             return value
         self.ask(known.names)
         return known.value.item()
 
-    def traced(self, func: Any, call: tuple[Any, Any]) -> Any:
-        """What the capture makes of the call; None where it would have to know a value."""
+    def traced(self, func: Any, call: tuple[Any, Any], *, may_fail: bool) -> Any:
+        """Return what the capture makes of the call; None where it would have to know a value, if it may do without."""
         try:
             return func(*call[0], **call[1])
         except UNKNOWN:
-            return None
+            if may_fail:
+                return None
+            raise
 
     def paired(self, traced: Any, answer: Any, names: frozenset[str]) -> Any:
         """The results of the capture, known from now on; one whose size depends on values is a constant instead."""
@@ -165,14 +192,8 @@ class ValuesKnown(TorchFunctionMode):
         if not isinstance(result, FakeTensor) or free_unbacked_symbols(result):
             self.ask(names)
             result = torch.tensor(value.tolist(), dtype=value.dtype)
-        self.known[result] = Known(value, names)
+        self.note(result, value, names)
         return result
-
-    def forget(self, written: Tensor) -> None:
-        """Nothing is known any more of a tensor, and its views, into which a call writes what is not known."""
-        for tensor, known in list(self.known.items()):
-            if _memory(known.value) == _memory(written):
-                del self.known[tensor]
 
     def ask(self, names: frozenset[str]) -> None:
         if names:
@@ -192,29 +213,25 @@ def values_known(
     fed = _copies(pytree.tree_leaves((args, kwargs)))[: len(paths)]
     held = {name: weight.detach().clone() for name, weight in _weights(model) if weight.numel() <= FEW}
     mode = ValuesKnown(asked, frozenset(held))
+    changed: set[str] = set()
 
     def way(forward: Any, *fakes: Any, **named: Any) -> Any:
         leaves = pytree.tree_leaves(as_padded((fakes, {name: named[name] for name in kwargs})))
         for path, fake, value in zip(paths, leaves, fed, strict=False):
             if isinstance(fake, FakeTensor) and _is_followed(fake):
-                mode.known[fake] = Known(value, frozenset({path}))
-        for name, fake in _weights(model):
-            if name in held:
-                mode.known[fake] = Known(held[name], frozenset({name}))
-        return forward(*fakes, **named)
+                mode.note(fake, value, frozenset({path}))
+        weights = {name: fake for name, fake in _weights(model) if name in held}
+        for name, fake in weights.items():
+            mode.note(fake, held[name], frozenset({name}))
+        versions = {name: version(fake) for name, fake in weights.items()}
+        result = forward(*fakes, **named)
+        changed.update(name for name, fake in weights.items() if version(fake) != versions[name])
+        return result
 
     with forward_by(model, way), mode:
         yield
-    changed = {name for name, value in held.items() if _memory(value) in mode.written}
     if found := changed & set().union(*(each.names for each in asked)):
         raise ValueAskedError(f"Python asks for the value of '{min(found)}', which forward changes")
-
-
-def _writes(func: Any) -> bool:
-    """Whether a call changes its first tensor, by its name: `add_`, `__iadd__`, `__setitem__`."""
-    name = getattr(func, "__name__", "")
-    inside = name.startswith("__i") and name not in ("__int__", "__index__", "__invert__")
-    return name == "__setitem__" or inside or (name.endswith("_") and not name.endswith("__"))
 
 
 def _memory(value: Tensor) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -15,15 +15,16 @@ from torch import Tensor
 from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.symbolic_shapes import statically_known_true
-from torch.utils.weak import WeakIdKeyDictionary
+
+from exporter.capture.knowledge import known, note, version
 
 MODULE = "transformers.masking_utils"
 MODELS = "transformers.modeling_utils"
 KIND = "sdpa"
 """The kind of attention for which no mask may be made; others always get one."""
 
-Lenient = MutableMapping[Tensor, Tensor]
-"""By a mask that layers get, the one that holds for those that are not causal."""
+LENIENT = "lenient"
+"""The fact of a mask that layers get: the one that holds for those that are not causal."""
 
 
 @contextmanager
@@ -39,13 +40,12 @@ def masks_left_out() -> Iterator[None]:
     module, models = importlib.import_module(MODULE), importlib.import_module(MODELS)
     originals = {name: getattr(module, name) for name in RULES if hasattr(module, name)}
     makers, uses = module.ALL_MASK_ATTENTION_FUNCTIONS._global_mapping, models.AttentionInterface._global_mapping
-    lenient: Lenient = WeakIdKeyDictionary()
     try:
         for name, original in originals.items():
             setattr(module, name, partial(RULES[name], original))
         with (
-            mock.patch.dict(makers, {KIND: partial(_made, makers[KIND], lenient)}),
-            mock.patch.dict(uses, {KIND: partial(_used, uses[KIND], lenient)}),
+            mock.patch.dict(makers, {KIND: partial(_made, makers[KIND])}),
+            mock.patch.dict(uses, {KIND: partial(_used, uses[KIND])}),
         ):
             yield
     finally:
@@ -69,7 +69,7 @@ def _causal(
     return original(padding_mask, q_length, kv_length, q_offset, kv_offset, local_attention_size)
 
 
-def _made(original: Callable[..., Tensor | None], lenient: Lenient, *args: Any, **given: Any) -> Tensor | None:
+def _made(original: Callable[..., Tensor | None], *args: Any, **given: Any) -> Tensor | None:
     """The causal mask of padded texts for `scaled_dot_product_attention`, and the one of layers that are not causal.
 
     A plain run makes it where a text is padded, and none where no text is: what comes later is then hidden by the
@@ -83,13 +83,13 @@ def _made(original: Callable[..., Tensor | None], lenient: Lenient, *args: Any, 
         return mask
     asked, held = (torch.scalar_tensor(size, dtype=torch.int64) for size in (queries, keys))
     needless = padding.all() & ((asked == held) | (asked == 1))
-    lenient[mask] = mask | (needless if near is None else needless & (held < near))
+    lenient = mask | (needless if near is None else needless & (held < near))
+    note(mask, LENIENT, lenient, lenient)
     return mask
 
 
 def _used(
     original: Callable[..., Any],
-    lenient: Lenient,
     module: torch.nn.Module,
     query: Tensor,
     key: Tensor,
@@ -102,7 +102,8 @@ def _used(
     """The attention of one layer, which itself says whether it is causal, if its caller does not."""
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     if attention_mask is not None and causal is False and not torch.compiler.is_dynamo_compiling():
-        attention_mask = lenient.get(attention_mask, attention_mask)
+        lenient = known(attention_mask, LENIENT)
+        attention_mask = attention_mask if lenient is None else lenient
     return original(module, query, key, value, attention_mask, *args, is_causal=is_causal, **given)
 
 
@@ -127,13 +128,19 @@ def _is_counted(positions: Tensor) -> bool:
     mode = get_proxy_mode()
     found = None if mode is None else get_proxy_slot(positions, mode.tracer, None)
     node = None if found is None else found.proxy.node
-    while isinstance(node, Node) and node.target in SHAPED:
+    while isinstance(node, Node) and node.target in SHAPED and _is_unwritten(node):
         if node.target is aten.add.Tensor and isinstance(node.args[1], Node) and _has_axes(node.args[1]):
             return False
         node = node.args[0]
-    if not isinstance(node, Node) or node.target not in COUNTED:
+    if not isinstance(node, Node) or node.target not in COUNTED or not _is_unwritten(node):
         return False
     return statically_known_true(node.meta["val"].shape[-1] == positions.shape[-1])
+
+
+def _is_unwritten(node: Node) -> bool:
+    """Tell whether nothing was written to what a node made, nor to a view of it, since it was made."""
+    value = node.meta.get("val")
+    return isinstance(value, Tensor) and version(value) == 0
 
 
 def _has_axes(node: Node) -> bool:

@@ -14,11 +14,12 @@ from torch.nn.utils import rnn
 from torch.overrides import TorchFunctionMode
 
 import fx_passes.packed_sequences  # noqa: F401  # registers the ops
+from exporter.capture.knowledge import known, note
 
 fxport = torch.ops.fxport
 
-BATCH = "_fxport_batch"
-"""Attribute of `PackedSequence.batch_sizes`: its first entry, which is the number of sequences, as a size."""
+BATCH = "batch"
+"""The fact of `PackedSequence.batch_sizes` that its first entry, the number of sequences, is this size."""
 
 CHECKED = (modules.RNNBase, modules.LSTM)
 """Classes that compare the sizes of a state with the first entry of `batch_sizes`."""
@@ -47,7 +48,7 @@ class _Ops:
         data, batch_sizes = fxport.pack(x, lengths, batch_first)
         batch, time = x.shape[:2] if batch_first else (x.shape[1], x.shape[0])
         torch._check(batch_sizes.shape[0] <= time)
-        setattr(batch_sizes, BATCH, batch)
+        note(batch_sizes, BATCH, batch)
         return data, batch_sizes
 
     @staticmethod
@@ -57,7 +58,7 @@ class _Ops:
         if total_length is not None:
             torch._check(time <= total_length)
             time = total_length
-        batch = getattr(batch_sizes, BATCH, None)
+        batch = known(batch_sizes, BATCH)
         batch = batch_sizes[0].item() if batch is None else batch
         padded, lengths = fxport.unpack(data, batch_sizes, batch_first, float(value), time, batch)
         if order is None:
@@ -77,8 +78,8 @@ class _FirstBatch(TorchFunctionMode):
     """`batch_sizes[0]` is the number of sequences, not what an op reads from a tensor."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is Tensor.__getitem__ and hasattr(args[0], BATCH) and args[1] == 0:
-            return getattr(args[0], BATCH)
+        if func is Tensor.__getitem__ and (batch := known(args[0], BATCH)) is not None and args[1] == 0:
+            return batch
         return func(*args, **(kwargs or {}))
 
 
