@@ -22,6 +22,7 @@ from fx_passes.passes.promote_types import promote_types
 from fx_passes.passes.rebase_strides import rebase_strides
 from fx_passes.passes.shorten_gelu import shorten_gelu
 from fx_passes.program import Program
+from fx_passes.python_numbers import numbers_as_python
 from fx_passes.randomness import report_randomness
 
 PREPARE = (
@@ -52,6 +53,7 @@ DEPTH = 2
 DUMPS = ("1-prepare", "2-complex", "3-decompose", "4-normalize")
 
 
+@numbers_as_python()  # decompositions compute sizes, too
 def normalize(
     program: Program, keep: Collection[Any], log: Log, dump: Path | None = None, observe: Observer | None = None
 ) -> Program:

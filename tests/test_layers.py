@@ -41,6 +41,8 @@ PRIVATE_ROOMS = (
     "exporter/capture/",
     "exporter/distributed/",
     "fx_passes/decompose.py",
+    "fx_passes/float_functions.py",
+    "fx_passes/python_numbers.py",
     "fx_passes/python_ops.py",
     "fx_passes/trace.py",
 )

@@ -52,6 +52,7 @@ from exporter.options import Options
 from fx_passes.graph import bodies
 from fx_passes.passes.functionalize import unsupported
 from fx_passes.program import Program
+from fx_passes.python_numbers import numbers_as_python
 
 
 def capture(
@@ -120,11 +121,11 @@ Attempt = Callable[[Call, Log], ExportedProgram]
 def _taken(call: Call, paths: Sequence[str], options: Options, log: Log, attempt: Attempt) -> Taken:
     told = Log()
     fakes, frames = fake_weights(call.model), helpers_kept()
-    state = nothing_lost(call.model, told)
+    state, numbers = nothing_lost(call.model, told), numbers_as_python()
     texts: list[Place] = []
     asked: list[Asked] = []
     inquiry = Inquiry()
-    with answered(inquiry), assigned_tensors() as assigned, state as changed, fakes, frames, _quiet():
+    with answered(inquiry), numbers, assigned_tensors() as assigned, state as changed, fakes, frames, _quiet():
         exported = attempt(replace(call, changed=changed, texts=texts, asked=asked, inquiry=inquiry), log)
     for path in sorted(set(assigned)):  # PyTorch names them in no order
         if not is_made_anew(call.model, path):

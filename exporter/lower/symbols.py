@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import onnx_ir as ir
 import sympy
 
+from exporter.lower import float_functions
 from exporter.lower.dtypes import is_float
 from fx_passes.sizes import NamedSize, Size, is_symbolic, plain
 
@@ -215,35 +215,11 @@ def _modulo(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
     return symbols.op.Mod(*symbols.numbers(*expr.args))
 
 
-def _true_division(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
-    return symbols.op.Div(*symbols.doubles(*expr.args))
-
-
 def _to_int(rounding: str | None) -> Row:
     def row(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
         (value,) = symbols.doubles(*expr.args)
         rounded = value if rounding is None else getattr(symbols.op, rounding)(value)
         return symbols.op.Cast(rounded, to=INT64)
-
-    return row
-
-
-def _round_decimal(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
-    """Python's `round(x, digits)`: to the nearest, and from the middle to even."""
-    (value,), digits = symbols.doubles(expr.args[0]), int(expr.args[1])  # type: ignore[call-overload]  # sympy's numbers
-    scale = symbols.op.const(np.asarray([10.0 ** abs(digits)]))
-    up, down = ("Mul", "Div") if digits >= 0 else ("Div", "Mul")
-    rounded = symbols.op.Round(getattr(symbols.op, up)(value, scale))
-    return getattr(symbols.op, down)(rounded, scale)
-
-
-def _to_float(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
-    return symbols.doubles(*expr.args)[0]
-
-
-def _unary(op_type: str) -> Row:
-    def row(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
-        return getattr(symbols.op, op_type)(symbols.doubles(*expr.args)[0])
 
     return row
 
@@ -293,41 +269,25 @@ def _shift(direction: str) -> Row:
 
 
 FUNCTIONS: Mapping[str, Row] = {
+    **float_functions.ROWS,
     "Add": _add,
     "Mul": _fold("Mul"),
     "Pow": _power,
     "PowByNatural": _power,
-    "FloatPow": _power,
     "FloorDiv": _floor_division,
     "CleanDiv": _floor_division,
     "Mod": _modulo,
     "PythonMod": _modulo,
-    "IntTrueDiv": _true_division,
-    "FloatTrueDiv": _true_division,
     "Max": _fold("Max"),
     "Min": _fold("Min"),
-    "ToFloat": _to_float,
     "floor": _to_int("Floor"),
     "ceiling": _to_int("Ceil"),
     "FloorToInt": _to_int("Floor"),
     "CeilToInt": _to_int("Ceil"),
     "TruncToInt": _to_int(None),
     "RoundToInt": _to_int("Round"),
-    "RoundDecimal": _round_decimal,
     "Identity": lambda symbols, expr: symbols.vector(expr.args[0]),
     "Abs": lambda symbols, expr: symbols.op.Abs(symbols.vector(expr.args[0])),
-    "OpaqueUnaryFn_sqrt": _unary("Sqrt"),
-    "OpaqueUnaryFn_exp": _unary("Exp"),
-    "OpaqueUnaryFn_log": _unary("Log"),
-    "OpaqueUnaryFn_sin": _unary("Sin"),
-    "OpaqueUnaryFn_cos": _unary("Cos"),
-    "OpaqueUnaryFn_tan": _unary("Tan"),
-    "OpaqueUnaryFn_tanh": _unary("Tanh"),
-    "OpaqueUnaryFn_sinh": _unary("Sinh"),
-    "OpaqueUnaryFn_cosh": _unary("Cosh"),
-    "OpaqueUnaryFn_asin": _unary("Asin"),
-    "OpaqueUnaryFn_acos": _unary("Acos"),
-    "OpaqueUnaryFn_atan": _unary("Atan"),
     "LShift": _shift("LEFT"),
     "RShift": _shift("RIGHT"),
     "Piecewise": _piecewise,

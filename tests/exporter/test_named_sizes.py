@@ -74,7 +74,7 @@ def test_what_is_asked_of_a_named_size_is_told() -> None:
     assert finding.rule is rules.DIMENSIONS_TIED
     assert finding.place is not None
     assert finding.place.snippet == "if y.shape[3] > 100:"
-    assert "math.floor(min(96 / min(height, width), 128 / max(height, width))*float(width)) > 100" in finding.message
+    assert "math.floor(min(96 / min(height, width), 128 / max(height, width)) * float(width)) > 100" in finding.message
 
 
 @pytest.mark.parametrize("text", ["min(h, w, 7)", "max(h, 3, w)", "min(h / 2, w / 3, 4.5)", "max(h / 2, 5.5)"])

@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from exporter.capture.sizes.shortening import METHODS
+from fx_passes.python_numbers import OPERATIONS
 
 VALUE = None
 """In the place of parameters: the attribute has to be there, and that is all."""
@@ -29,7 +30,12 @@ RELIED_ON: Mapping[str, tuple[str, ...] | None] = {
     "torch.fx.experimental.sym_node:SymNode.guard_int": ("self", "file", "line"),
     "torch.fx.experimental.sym_node:SymNode.guard_float": ("self", "file", "line"),
     "torch.fx.experimental.sym_node:SymNode.guard_bool": ("self", "file", "line"),
-    **{f"torch.fx.experimental.sym_node:SymNode.{name}": VALUE for name in METHODS},
+    **{f"torch.fx.experimental.sym_node:SymNode.{name}": VALUE for name in (*METHODS, *OPERATIONS)},
+    "torch.fx.experimental.sym_node:SymNode.wrap_float": ("self", "num"),
+    "torch.fx.experimental.sym_node:wrap_node": ("x",),
+    "torch.fx.experimental.proxy_tensor:handle_sym_dispatch": ("func", "args", "kwargs"),
+    "torch.utils._sympy.reference:PythonReferenceAnalysis": VALUE,
+    "torch.utils._sympy.value_ranges:SymPyValueRangeAnalysis": VALUE,
     "torch.fx.experimental.sym_node:SymNode.__init__": ("self", "expr", "shape_env", "pytype", "hint"),
     "torch.fx.experimental.sym_node:SymNode._int_floordiv": ("self", "other"),
     "torch.fx.experimental.symbolic_shapes:ShapeEnv.evaluate_expr": ("self", "orig_expr"),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import operator
+import random
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import onnxruntime
+import pytest
 import sympy
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +20,7 @@ from torch.utils._sympy import functions as sf
 
 from exporter.lower.builder import Op
 from exporter.lower.symbols import FUNCTIONS
+from fx_passes import float_functions
 from fx_passes.sizes import plain
 
 A, B = (sympy.Symbol(name, integer=True, positive=True) for name in "ab")
@@ -42,6 +47,18 @@ RELATIONS = st.tuples(
 ).map(lambda parts: parts[2](parts[0], parts[1]))
 
 
+def model_of(op: Op, inputs: Sequence[ir.Value], result: ir.Value) -> bytes:
+    graph = ir.Graph(
+        inputs,
+        [result],
+        nodes=op.scope.nodes,
+        initializers=list(op.initializers.values()),
+        opset_imports={"": 20},
+        name="expression",
+    )
+    return ir.to_proto(ir.Model(graph, ir_version=9)).SerializeToString()
+
+
 def computed(expr: Any, a: int, b: int) -> Any:
     """The expression's value in ONNX Runtime, for inputs of a and b elements."""
     op = Op(opset=20)
@@ -51,17 +68,8 @@ def computed(expr: Any, a: int, b: int) -> Any:
         op.symbols.bind_sizes(value, [symbol])
         inputs.append(value)
     result = op.Identity(op.symbols.scalar(expr))
-    graph = ir.Graph(
-        inputs,
-        [result],
-        nodes=op.scope.nodes,
-        initializers=list(op.initializers.values()),
-        opset_imports={"": 20},
-        name="expression",
-    )
     result.shape = ir.Shape([])
-    model = ir.to_proto(ir.Model(graph, ir_version=9)).SerializeToString()
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model_of(op, inputs, result), providers=["CPUExecutionProvider"])
     return session.run(None, {"a": np.zeros(a, np.float32), "b": np.zeros(b, np.float32)})[0].item()
 
 
@@ -72,9 +80,61 @@ def test_expression(expr: Any, a: int, b: int) -> None:
     assert computed(expr, a, b) == expected
 
 
+X, Y = sympy.Symbol("x", real=True), sympy.Symbol("y", real=True)
+
+FLOATS: Mapping[str, tuple[Any, Callable[[float, float], float]]] = {
+    "a + b": (float_functions.FloatAdd(X, Y), operator.add),
+    "a - b": (float_functions.FloatAdd(X, float_functions.FloatMul(sympy.Float(-1.0), Y)), operator.sub),
+    "a * b": (float_functions.FloatMul(X, Y), operator.mul),
+    "a / b": (sf.FloatTrueDiv(X, Y), operator.truediv),
+    "1 / a * b": (float_functions.FloatMul(sf.FloatTrueDiv(sympy.Float(1.0), X), Y), lambda x, y: 1.0 / x * y),
+    "a % b": (float_functions.FloatMod(X, Y), operator.mod),
+    "a // b": (float_functions.FloatFloorDiv(X, Y), operator.floordiv),
+    "abs(a) ** b": (sf.FloatPow(sympy.Abs(X), Y), lambda x, y: abs(x) ** y),
+    "int(a)": (sf.TruncToInt(X), lambda x, y: int(x)),
+    "round(a)": (sf.RoundToInt(X), lambda x, y: round(x)),
+    **{
+        f"round(a, {digits})": (sf.RoundDecimal(X, sympy.Integer(digits)), lambda x, y, d=digits: round(x, d))
+        for digits in (-2, -1, 0, 1, 2, 3, 9)
+    },
+}
+"""Functions of two floats as expressions, and as Python computes them."""
+
+AWKWARD = (0.5, 2.5, 2.675, 1.115, 1.0, 0.1, 0.3, 1 / 3, 7.0, 12.5, 15.0, 25.0, 2.0**52 + 1, 2.0**53, 1e15 + 0.3)
+
+
+def pairs_of(seed: int) -> list[tuple[float, float]]:
+    """Pairs of doubles, of which the second is not 0: in the middle between decimals, tiny, large, of either sign."""
+    rng = random.Random(seed)
+    decimals = [round(rng.uniform(-1000, 1000), rng.randint(0, 4)) for _ in range(400)]
+    middles = [(rng.randint(-10_000, 10_000) + 0.5) / 10 ** rng.randint(-1, 3) for _ in range(400)]
+    wide = [rng.uniform(-1, 1) * 10.0 ** rng.randint(-6, 15) for _ in range(400)]
+    values = [*AWKWARD, *(-each for each in AWKWARD), *decimals, *middles, *wide]
+    return [(a, b) for a, b in zip(values, rng.sample(values, len(values)), strict=True) if a and b]
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_functions_of_floats_are_pythons_to_the_last_bit(name: str) -> None:
+    expr, in_python = FLOATS[name]
+    pairs = [(a, min(max(b, -5.0), 5.0) if "**" in name else b) for a, b in pairs_of(0)]
+    op = Op(opset=20)
+    inputs = [ir.val(str(symbol), ir.DataType.DOUBLE, [len(pairs)]) for symbol in (X, Y)]
+    for symbol, value in zip((X, Y), inputs, strict=True):
+        op.symbols.sources[symbol] = lambda value=value: value
+    result = op.Identity(op.symbols.vector(expr))
+    result.shape = ir.Shape([len(pairs)])
+    session = onnxruntime.InferenceSession(model_of(op, inputs, result), providers=["CPUExecutionProvider"])
+    fed = {str(symbol): np.asarray(values) for symbol, values in zip((X, Y), zip(*pairs, strict=True), strict=True)}
+    (found,) = session.run(None, fed)
+    for (a, b), got in zip(pairs, found.tolist(), strict=True):
+        assert got == in_python(a, b), f"{name} of a = {a!r}, b = {b!r}"
+        assert plain(expr.subs({X: sympy.Float(a), Y: sympy.Float(b)})) == in_python(a, b)
+
+
 def test_every_function_has_its_class() -> None:
     """Rows are found by class name, so a name that neither PyTorch nor sympy has would never be used."""
-    known = {name for module in (sf, sympy, sympy.core.relational, sympy.logic.boolalg) for name in dir(module)}
+    modules = (sf, float_functions, sympy, sympy.core.relational, sympy.logic.boolalg)
+    known = {name for module in modules for name in dir(module)}
     assert set(FUNCTIONS) <= known
 
 

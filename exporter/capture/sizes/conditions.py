@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -39,8 +38,7 @@ def test_of(condition: sympy.Basic, symbols: Sequence[sympy.Symbol]) -> Test:
 
 def text_of(condition: sympy.Basic, names: Mapping[sympy.Symbol, str]) -> str:
     """A condition as a Python programmer writes it, with the user's names of the sizes."""
-    text = _Python().doprint(renamed(condition, names))
-    return _without_outer(re.sub(r"\b(\d+\.\d+?)0{6,}\b", r"\1", text))
+    return _without_outer(_Python().doprint(renamed(condition, names)))
 
 
 def renamed(condition: sympy.Basic, names: Mapping[sympy.Symbol, str]) -> Any:
@@ -101,7 +99,10 @@ def words_for(passing: Sequence[int], tried: Sequence[int]) -> str | None:
 class _Python(PythonPrinter):
     """PyTorch's printer, with Python's own function where PyTorch's would be needed to run the text."""
 
-    def _print_ToFloat(self, expr: sympy.Expr) -> str:  # noqa: N802  # as PyTorch calls it
+    def _print_Float(self, expr: sympy.Expr) -> str:  # noqa: N802  # as PyTorch calls it
+        return repr(float(expr))
+
+    def _print_ToFloat(self, expr: sympy.Expr) -> str:  # noqa: N802
         return f"float({self._print(expr.args[0])})"
 
     def _print_TruncToFloat(self, expr: sympy.Expr) -> str:  # noqa: N802

@@ -184,8 +184,8 @@ CASES = (
     ),
     *of(
         "sizes computed in floats",
-        Row("int, ceil and sums of products", FloatSize, NUMBERS, COLUMNS, known_gap=WRONG),
-        Row("turns of a loop", SizeInTurns, NUMBERS, COLUMNS, known_gap=WRONG),
+        Row("int, ceil and sums of products", FloatSize, NUMBERS, COLUMNS),
+        Row("turns of a loop", SizeInTurns, NUMBERS, COLUMNS),
         Row("rounded", Rounded, SIZES, ROWS),
     ),
 )
