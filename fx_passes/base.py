@@ -50,8 +50,15 @@ def run_passes(
                 write_dump(gm, dump / f"{number:02}-{each.name}.fx.py")
             if observe is not None:
                 observe(each.name, replace(program, outputs=_with_mutations(program)))
-    gm.recompile()
+    _recompile(gm)
     return replace(program, outputs=_with_mutations(program))
+
+
+def _recompile(gm: GraphModule) -> None:
+    """Brings the code of a graph, and of the bodies of its control flow, up to date."""
+    gm.recompile()
+    for _, body in bodies(gm):
+        _recompile(body)
 
 
 def _run(each: FxPass, gm: GraphModule, log: Log) -> bool:

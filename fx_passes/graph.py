@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TypeGuard
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
@@ -91,13 +91,19 @@ def replace(node: Node, by: Node) -> None:
 
 
 def call(
-    like: Node, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *, val: Any = None
+    like: Node,
+    target: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    val: Any = None,
+    graph: Graph | None = None,
 ) -> Node:
-    """A new call before the graph's insertion point, with the provenance of `like`.
+    """A new call before the graph's insertion point, with the provenance of `like`, whose graph it is by default.
 
     Its fake value is `val`, or what the target returns on the fake arguments.
     """
-    node = like.graph.call_function(target, args, kwargs or {})
+    node = (graph or like.graph).call_function(target, args, kwargs or {})
     node.meta.update({key: like.meta[key] for key in (*PROVENANCE, ORIGIN) if key in like.meta})
     node.meta["val"] = run_fake(target, args, kwargs or {}) if val is None else val
     return node

@@ -56,6 +56,7 @@ PRIVATE_ALLOWED = {
     "torch._C.FunctionSchema": "the type of `OpOverload._schema`",
     "torch._C.Argument": "the type of an argument in a schema",
     "torch.utils._sympy.functions": "the functions that PyTorch writes sizes with, matched by their types",
+    "torch.fx.experimental.symbolic_shapes.statically_known_true": "documented: a question about sizes without a guard",
     "torch._check": "documented, and the function that users are told to call",
     "torch.utils._pytree": "torch.export's own notion of nested inputs, without a public name",
     "torch.utils._python_dispatch.TorchDispatchMode": "PyTorch's documented way to stand below autograd",

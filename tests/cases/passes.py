@@ -21,7 +21,11 @@ from fx_passes.passes.fuse_rms_norm import fuse_rms_norm
 from fx_passes.passes.inline_regions import inline_regions
 from fx_passes.passes.promote_types import promote_types
 from fx_passes.passes.rebase_strides import rebase_strides
+from fx_passes.passes.rows_as_scan_inputs import rows_as_scan_inputs
 from fx_passes.passes.shorten_gelu import shorten_gelu
+from fx_passes.passes.trim_scans import trim_scans
+from fx_passes.passes.writes_as_scan_outputs import writes_as_scan_outputs
+from tests.cases.scans import loop, numbers_of
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,31 @@ def _scored(x: torch.Tensor) -> torch.Tensor:
     return result
 
 
+def _reads_rows(x: torch.Tensor) -> torch.Tensor:
+    numbers = numbers_of(1, x.shape[0])
+    before, stack = loop(lambda t, h, x: (x[t], h - x[t - 1]), numbers, [x[0]], (x,))
+    return torch.cat([stack, before[None]])
+
+
+def _writes_rows(x: torch.Tensor) -> torch.Tensor:
+    def body(t: Any, h: torch.Tensor, out: torch.Tensor) -> Any:
+        out[t] += h
+        return h * 2, out
+
+    h, out = loop(body, numbers_of(1, x.shape[0]), [x[0], x])
+    return out - h
+
+
+def _unused(x: torch.Tensor) -> torch.Tensor:
+    def body(t: Any, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, x: torch.Tensor, same: torch.Tensor) -> Any:
+        return a + b + same[0], b, c * a, a
+
+    a, *_ = loop(body, numbers_of(0, x.shape[0]), [x[0], x[1], x[0]], (x, x))
+    return a
+
+
+FUNCTIONAL = (drop_asserts, functionalize, drop_copies)
+
 CASES = (
     PassCase(inline_regions, _region, (torch.randn(4, 3),)),
     PassCase(expand_flex_attention, _scored, (torch.randn(4, 4),)),
@@ -110,6 +139,9 @@ CASES = (
     PassCase(rebase_strides, _strided, (torch.randn(4, 3),)),
     PassCase(drop_copies, _copies, (torch.randn(4, 3),)),
     PassCase(functionalize, _writes, (torch.randn(4, 3),)),
+    PassCase(trim_scans, _unused, (torch.randn(4, 3),), FUNCTIONAL),
+    PassCase(rows_as_scan_inputs, _reads_rows, (torch.randn(4, 3),), FUNCTIONAL),
+    PassCase(writes_as_scan_outputs, _writes_rows, (torch.randn(4, 3),), FUNCTIONAL),
     PassCase(complex_to_real, _turned, (torch.randn(3, 4),)),
     PassCase(promote_types, _mixed, (torch.randn(4, 3),)),
     PassCase(fuse_rms_norm, _rms, (torch.randn(4, 3),)),

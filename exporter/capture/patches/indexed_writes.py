@@ -11,6 +11,7 @@ import torch
 from torch import SymInt, Tensor
 from torch._subclasses import FakeTensor
 
+MASKS = (torch.bool, torch.uint8)
 INDICES = (torch.int64, torch.int32, torch.int16, torch.int8)
 
 
@@ -22,6 +23,11 @@ def write_at(x: Tensor, key: Any, value: Any) -> Any:
     if _is_truth(key):
         return _write_if(x, key, value)
     parts = key if isinstance(key, tuple) else (key,)
+    if any(isinstance(part, SymInt) for part in parts) and all(map(_is_single, parts)):
+        view, rest = _selected(x, parts)
+        if write_at(view, rest, value) is NotImplemented:
+            view[rest] = value
+        return None
     if not any(_is_place(part) for part in parts) or not all(_is_place(part) or _is_basic(part) for part in parts):
         return NotImplemented
     view = x[tuple(slice(None) if _is_place(part) else part for part in parts)]
@@ -31,7 +37,7 @@ def write_at(x: Tensor, key: Any, value: Any) -> Any:
         if part is Ellipsis:
             places += [None] * (x.dim() - taken)
         elif _is_place(part):
-            places.append(part if isinstance(part, Tensor) else torch.scalar_tensor(part, dtype=torch.int64))
+            places.append(part)
         elif not isinstance(part, int):
             places.append(None)
     given = _as_tensor(x, value)
@@ -47,6 +53,10 @@ def read_at(x: Tensor, key: Any) -> Any:
     if _is_truth(key):
         return x.unsqueeze(0)[key.unsqueeze(0)]
     parts = key if isinstance(key, tuple) else (key,)
+    if all(any(isinstance(part, kind) for part in parts) for kind in (SymInt, Tensor)) and all(map(_is_single, parts)):
+        view, rest = _selected(x, parts)
+        found = read_at(view, rest)
+        return view[rest] if found is NotImplemented else found
     if not any(_is_hidden(part) for part in parts) or not all(_is_hidden(part) or _is_basic(part) for part in parts):
         return NotImplemented
     view: Any = x[tuple(map(_without_tensors, parts))]
@@ -60,6 +70,30 @@ def read_at(x: Tensor, key: Any) -> Any:
             view = view.index_select(axis, place.reshape(1)).squeeze(axis)
             del left[position]
     return view
+
+
+def _selected(x: Tensor, parts: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+    """What the symbolic numbers of a key select, and the rest of the key: PyTorch takes numbers before tensors."""
+    ellipsis = next((i for i, part in enumerate(parts) if part is Ellipsis), len(parts))
+    behind = x.dim() - sum(map(_axes_of, parts))
+    view = x
+    for position in reversed(range(len(parts))):
+        if isinstance(parts[position], SymInt):
+            before = sum(map(_axes_of, parts[:position]))
+            view = view.select(before + (behind if position > ellipsis else 0), parts[position])  # type: ignore[arg-type]
+    return view, tuple(part for part in parts if not isinstance(part, SymInt)) or (...,)
+
+
+def _axes_of(part: Any) -> int:
+    """How many axes of a tensor a part of a key is about; an ellipsis is about all that are left."""
+    if part is None or part is Ellipsis or isinstance(part, bool):
+        return 0
+    return part.dim() if isinstance(part, Tensor) and part.dtype in MASKS else 1
+
+
+def _is_single(part: Any) -> bool:
+    """Whether a part of a key is no sequence, which PyTorch would make a tensor of."""
+    return _is_basic(part) or isinstance(part, (SymInt, Tensor))
 
 
 def _write_if(x: Tensor, truth: Tensor, value: Any) -> Any:
@@ -87,7 +121,7 @@ def _is_hidden(part: Any) -> bool:
     """Whether a tensor stands where Python wants a number, of which nobody knows what it holds."""
     if isinstance(part, slice):
         return any(map(_is_hidden, (part.start, part.stop)))
-    return isinstance(part, Tensor) and _is_place(part) and not _is_known(part)
+    return _is_place(part) and not _is_known(part)
 
 
 def _without_tensors(part: Any) -> Any:
@@ -98,7 +132,7 @@ def _without_tensors(part: Any) -> Any:
 
 
 def _is_place(part: Any) -> bool:
-    return isinstance(part, SymInt) or (isinstance(part, Tensor) and part.dim() == 0 and part.dtype in INDICES)
+    return isinstance(part, Tensor) and part.dim() == 0 and part.dtype in INDICES
 
 
 def _is_basic(part: Any) -> bool:

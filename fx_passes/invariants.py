@@ -1,0 +1,163 @@
+"""Nodes of a scan's body that can be computed around it: numbers and views that are the same in every iteration."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sympy
+import torch
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.node import map_arg
+
+from fx_passes.graph import call, fake
+from fx_passes.scans import Scan, ScanInput
+from fx_passes.sizes import is_symbolic, same_sizes, size_of, sizes_of
+
+aten = torch.ops.aten
+
+Apply = Callable[[Node | None, Any, tuple[Any, ...]], Any]
+"""Applies a target to arguments, as the given node of the body does: to fake values, or by a call around the body."""
+
+
+class Invariants:
+    """Moves what a body computes from its additional inputs alone to the graph around it."""
+
+    def __init__(self, scan: Scan) -> None:
+        self.scan = scan
+        self.operands = {each.placeholder: each.operand for each in scan.additional}
+        known = (each.placeholder for each in scan.additional if _is_same(each))
+        self.symbols: set[sympy.Symbol] = set().union(*map(_symbols_of, known))
+
+    def covers(self, argument: Any, given: Mapping[Node, Any] = {}) -> bool:  # read only
+        """Whether the nodes in an argument can be computed around the body, where there may be no iteration at all.
+
+        `given` are nodes that shall be taken as known.
+        """
+        nodes: list[Node] = []
+        map_arg(argument, nodes.append)
+        return all(self._covers(node, given) for node in nodes)
+
+    def _covers(self, node: Node, given: Mapping[Node, Any]) -> bool:
+        if node in given:
+            return True
+        if node in self.operands:
+            return isinstance(self.operands[node], Node)
+        is_total = TOTAL.get(node.target)
+        if (
+            is_total is None
+            or not is_total(node)
+            or not all(self._covers(each, given) for each in node.all_input_nodes)
+        ):
+            return False
+        return not isinstance(node.meta["val"], torch.Tensor) or _symbols_of(node) <= self.symbols
+
+    def moved(self, argument: Any, apply: Apply, given: Mapping[Node, Any] = {}) -> Any:  # read only
+        """The argument with what stands for its nodes around the body; `covers` has to hold for it."""
+        return map_arg(argument, lambda node: self._moved(node, apply, given))
+
+    def _moved(self, node: Node, apply: Apply, given: Mapping[Node, Any]) -> Any:
+        if node in given:
+            return given[node]
+        if node in self.operands:
+            return self.operands[node]
+        return apply(node, node.target, self.moved(node.args, apply, given))
+
+    def form(self, argument: Any) -> Any:
+        """What an argument is computed by, in values that are equal where that is the same."""
+        if isinstance(argument, (list, tuple)):
+            return tuple(map(self.form, argument))
+        if not isinstance(argument, Node) or argument in self.operands:
+            return argument
+        return argument.target, self.form(argument.args)
+
+    def emit(self, like: Node | None, target: Any, args: tuple[Any, ...]) -> Any:
+        """Applies a target by a call before the insertion point around the body; what is constant becomes a number."""
+        if not _has_nodes(args):
+            return target(*args)
+        made = call(like or self.scan.node, target, args, graph=self.scan.node.graph)
+        known = size_of(made.meta["val"])
+        if isinstance(known, int):
+            made.graph.erase_node(made)
+            return known
+        return made
+
+
+def on_values(like: Node | None, target: Any, args: tuple[Any, ...]) -> Any:
+    """Applies a target of numbers to what is known of them."""
+    values = fake(args)
+    return values[0].shape[values[1]] if target is aten.sym_size.int else target(*values)
+
+
+def is_known(condition: Any) -> bool:
+    """Whether a condition on sizes holds for all that they may be. No guard is added."""
+    return statically_known_true(condition)
+
+
+def _has_nodes(args: Any) -> bool:
+    found: list[Node] = []
+    map_arg(args, found.append)
+    return bool(found)
+
+
+def _is_same(given: ScanInput) -> bool:
+    """Whether the body has the symbols of the graph around it for a number, or for the sizes of a tensor."""
+    if not isinstance(given.operand, Node):
+        return False
+    there, here = given.operand.meta["val"], given.placeholder.meta["val"]
+    return same_sizes(there, here) if isinstance(here, torch.Tensor) else bool(size_of(there) == size_of(here))
+
+
+def _symbols_of(node: Node) -> set[sympy.Symbol]:
+    val = node.meta["val"]
+    sizes: Any = sizes_of(val) if isinstance(val, torch.Tensor) else (size_of(val),)
+    found: set[Any] = set()
+    return found.union(*(each.free_symbols for each in sizes if is_symbolic(each)))
+
+
+def _always(node: Node) -> bool:
+    return True
+
+
+def _by_a_number(node: Node) -> bool:
+    """Nothing is divided by 0."""
+    return type(node.args[1]) is int and node.args[1] != 0
+
+
+def _within(node: Node) -> bool:
+    """The index of a select is within the axis."""
+    x, dim, index = node.args
+    size, place = x.meta["val"].shape[dim], fake(index)  # type: ignore[union-attr, index]  # as its schema says
+    return is_known(place >= -size) and is_known(place < size)
+
+
+TOTAL: Mapping[Any, Callable[[Node], bool]] = {
+    operator.add: _always,
+    operator.sub: _always,
+    operator.mul: _always,
+    operator.neg: _always,
+    operator.floordiv: _by_a_number,
+    operator.mod: _by_a_number,
+    torch.sym_max: _always,
+    torch.sym_sum: _always,
+    torch.sym_min: _always,
+    aten.sym_size.int: _always,
+    aten.expand.default: _always,
+    aten.movedim.int: _always,
+    aten.movedim.intlist: _always,
+    aten.permute.default: _always,
+    aten.reshape.default: _always,
+    aten.select.int: _within,
+    aten.slice.Tensor: _always,
+    aten.squeeze.dim: _always,
+    aten.t.default: _always,
+    aten.transpose.int: _always,
+    aten.unsqueeze.default: _always,
+    aten.view.default: _always,
+}
+"""Arithmetic of numbers and views of tensors, each with what shows that it cannot fail.
+
+A body may have no iteration, and what it computes from sizes that would not do is then never computed.
+"""

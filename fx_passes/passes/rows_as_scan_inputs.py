@@ -1,0 +1,58 @@
+"""Reads of the row at the iteration's number, from what the body of a scan is given whole."""
+
+from __future__ import annotations
+
+import sympy
+import torch
+from torch.fx import GraphModule, Node
+
+from diagnostics import Log
+from fx_passes.base import fx_pass
+from fx_passes.graph import call
+from fx_passes.rows import Row, place_of_row, read_row, rows_at
+from fx_passes.scans import Scan, scans_of
+
+
+@fx_pass
+def rows_as_scan_inputs(gm: GraphModule, log: Log) -> bool:
+    """A row that each iteration of a scan reads at its own number is an input of the scan.
+
+    Given:   scan(body, init, xs=[arange(n)], additional=[x]), where the body has
+             %t = item(%number); %row = select(%x, 1, %t)
+    Result:  scan(body, init, xs=[arange(n), permute(x, [1, 0])]), where the body has %row as a placeholder
+
+    Nothing writes to what a body is given whole, since the graph is functional. A read stays as it is unless each
+    index is known to be within the tensor: an index below 0 counts from the end.
+    """
+    changed = False
+    for scan in scans_of(gm):
+        changed |= _read_outside(scan)
+    return changed
+
+
+def _read_outside(scan: Scan) -> bool:
+    known: dict[tuple[object, int, Node, sympy.Expr], Node] = {}
+    found = [(node, row) for node in scan.body.graph.nodes if (row := read_row(node)) is not None]
+    changed = False
+    for node, row in found:
+        place = place_of_row(scan, row)
+        if place is None or not place.invariants.covers(row.x):
+            continue
+        with scan.node.graph.inserting_before(scan.node):
+            key = (place.invariants.form(row.x), row.dim, place.numbers.vector, place.expr)
+            if key not in known:
+                x = place.invariants.moved(row.x, place.invariants.emit)
+                known[key] = scan.add_row(rows_at(scan, x, row.dim, place), node)
+        replace_read(scan, node, row, known[key])
+        changed = True
+    if changed:
+        scan.commit()
+    return changed
+
+
+def replace_read(scan: Scan, node: Node, row: Row, by: Node) -> None:
+    """Puts a value in the place of a row that a node of the body reads."""
+    with node.graph.inserting_before(node):
+        for _ in range(row.rank):
+            by = call(node, torch.ops.aten.unsqueeze.default, (by, row.dim))
+    scan.replace(node, by)

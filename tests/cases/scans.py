@@ -1,0 +1,69 @@
+"""Scans whose bodies know the numbers of their iterations, as captured loops have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._higher_order_ops.scan import scan_op
+from torch._subclasses import FakeTensor
+from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode
+from torch.overrides import _get_current_function_mode_stack
+
+
+def loop(
+    body: Callable[..., Sequence[Tensor]],
+    numbers: Tensor,
+    init: Sequence[Tensor],
+    whole: Sequence[Any] = (),
+    within: tuple[Any, Any] | None = None,
+) -> list[Tensor]:
+    """Calls `body(t, *carried, *whole)` for the numbers in their order: a loop in eager PyTorch, a scan in a capture.
+
+    Args:
+        body: Gives the carried tensors as they are after an iteration, and what is stacked.
+        numbers: `[iterations]`, whole numbers.
+        init: What is carried before the first iteration.
+        whole: What else the body reads.
+        within: The least number, and one more than the greatest, if that is to be known in the body.
+
+    Returns:
+        The carried tensors after the last iteration, and the stacks; eager PyTorch has none without an iteration.
+    """
+    if not isinstance(numbers, FakeTensor):
+        return _eager(body, numbers.tolist(), list(init), whole)
+    around = [mode for mode in _get_current_function_mode_stack() if not isinstance(mode, PreDispatchTorchFunctionMode)]
+
+    def step(*inputs: Any) -> list[Tensor]:
+        carried, (number, *rest) = inputs[: len(init)], inputs[len(init) :]
+        with ExitStack() as modes:
+            for mode in around:
+                modes.enter_context(mode)
+            t = number.item()
+            if within is not None:
+                torch._check(t >= within[0])
+                torch._check(t < within[1])
+            found = body(t, *(each.clone() for each in carried), *rest)
+            return [each.clone() for each in found]
+
+    return list(scan_op(step, list(init), [numbers], tuple(whole)))
+
+
+def _eager(
+    body: Callable[..., Sequence[Tensor]], numbers: Sequence[int], carried: list[Tensor], whole: Sequence[Any]
+) -> list[Tensor]:
+    rows = []
+    for number in numbers:
+        found = [each.clone() for each in body(number, *(each.clone() for each in carried), *whole)]
+        carried, given = found[: len(carried)], found[len(carried) :]
+        rows.append(given)
+    return [*carried, *(torch.stack(each) for each in zip(*rows, strict=True))]
+
+
+def numbers_of(start: Any, stop: Any, step: int = 1) -> Tensor:
+    """`range(start, stop, step)`, which may be empty, as a tensor."""
+    end = torch.sym_max(start, stop) if step > 0 else torch.sym_min(start, stop)
+    return torch.arange(start, end, step)
