@@ -132,6 +132,20 @@ def last_assignment(text: str, line: int, attribute: str) -> int | None:
     return _last(text, line, assigns)
 
 
+def last_change(text: str, line: int, name: str) -> int | None:
+    """The line of the last `….name = …` or `name = …` in the function that begins on `line`, else of what names it."""
+
+    def speaks_of(each: ast.AST) -> bool:
+        return name in (getattr(each, "id", None), getattr(each, "attr", None))
+
+    def assigns(each: ast.stmt) -> bool:
+        targets = each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)]
+        return any(speaks_of(target.value if isinstance(target, ast.Subscript) else target) for target in targets)
+
+    found = _last(text, line, assigns)
+    return found or _last(text, line, lambda each: any(map(speaks_of, ast.walk(each))))
+
+
 def _last(text: str, line: int, wanted: Callable[[ast.stmt], bool]) -> int | None:
     """The line of the last statement of a kind in the function that begins on `line`."""
     for node, _ in _expressions(text).get(line, ()):

@@ -148,6 +148,9 @@ SHARED_MEMORY_WRITTEN = Rule(
     ERROR,
     "'{name}' is written to and shares memory with '{other}', which would keep its old value.",
 )
+STATE_LEFT = Rule(
+    "FXP1032", "StateLeft", ERROR, "'{name}' has kept a value of the capture, and Python cannot take it out again."
+)
 
 # 2: shapes
 

@@ -21,8 +21,8 @@ from exporter.capture import capture
 from exporter.capture.arguments.caches import register_caches
 from exporter.capture.arguments.keywords import in_order, named_keywords
 from exporter.capture.arguments.padded import call_padded
-from exporter.capture.eager import restored
 from exporter.capture.driver import unwrapped
+from exporter.capture.eager import restored
 from exporter.capture.patches.attention import masks_unread
 from exporter.eager_values import first_foreign
 from exporter.intermediates import Intermediates, NodeFailed

@@ -31,7 +31,7 @@ from exporter.capture.patches.kinds import sizes_are_integers
 from exporter.capture.patches.known_values import Asked, values_known
 from exporter.capture.patches.libraries import library_functions_rewritten
 from exporter.capture.patches.masks import masks_left_out
-from exporter.capture.patches.outside import attributes_watched
+from exporter.capture.patches.outside import Effects, attributes_watched
 from exporter.capture.patches.packed import packed_sequences_kept
 from exporter.capture.patches.regions import regions_noted
 from exporter.capture.patches.scans import associative_scans_kept, numbers_in_turns
@@ -43,6 +43,7 @@ from exporter.capture.patches.whole_ops import whole_ops
 from exporter.capture.sizes.equalities import equalities_tried
 from exporter.capture.sizes.shapes import Request, relaxed
 from exporter.capture.sizes.shortening import sizes_shortened
+from exporter.capture.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,8 @@ class Call:
     kwargs: Mapping[str, Any]
     requests: Sequence[Request]
     dynamic_shapes: Any
-    changed: list[str] = field(default_factory=list)
-    """Names of the attributes that `forward` was seen to change."""
+    effects: Effects = field(default_factory=lambda: Effects(Snapshot(())))
+    """Gets what `forward` was seen to change of the state that is no tensor."""
     texts: list[Place] = field(default_factory=list)
     """Where `forward` was seen to write values as text."""
     overcome: list[Exception] = field(default_factory=list)
@@ -101,7 +102,7 @@ def _traced(call: Call) -> Iterator[AbstractContextManager[object]]:
     yield frozen(call.model)
     yield declared_results(call.model)
     yield padded_calls(call.model)
-    yield attributes_watched(call.model, call.changed)
+    yield attributes_watched(call.model, call.effects)
     yield texts_noted(call.texts)
     yield regions_noted()
     yield sizes_are_integers(call.model)
@@ -167,10 +168,15 @@ def _with_ways_kept(call: Call) -> ExportedProgram:
 
 def _exported(call: Call, halts: Collection[Line] | None) -> ExportedProgram:
     call.inquiry.presumed.answers.clear()
-    with going_on(call.inquiry, halts), refusals_kept(call.inquiry):
-        return torch.export.export(
-            call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=False
-        )
+    state = call.effects.state.anew()
+    try:
+        with going_on(call.inquiry, halts), refusals_kept(call.inquiry):
+            return torch.export.export(
+                call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=False
+            )
+    finally:
+        call.effects.note(state)
+        state.restore()
 
 
 def values_asked(call: Call, *, inputs: bool) -> ExportedProgram:

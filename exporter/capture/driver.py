@@ -21,18 +21,6 @@ from diagnostics.source import place_of_exception
 from exporter.capture import program
 from exporter.capture.arguments.inputs import Leaf, arguments_of, form_of, leaves_of
 from exporter.capture.arguments.padded import as_padded
-from exporter.capture.failures import PRESUMED, asks_for_values, first_line, report_failure, report_overcome
-from exporter.capture.fake import fake_weights
-from exporter.capture.faults import is_our_fault
-from exporter.capture.frames import helpers_kept
-from exporter.capture.places import place_of_module
-from exporter.capture.guards.answers import Inquiry, RefusalHidden, answered
-from exporter.capture.sizes.conditions import ROUNDINGS
-from exporter.capture.sizes.dimensions import Comparison
-from exporter.capture.sizes.from_one import is_small, to_blame
-from exporter.capture.sizes.rehearsal import same_results
-from exporter.capture.sizes.resizing import away, promised, takes
-from exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
 from exporter.capture.attempts import (
     STRATEGIES,
     Call,
@@ -43,10 +31,22 @@ from exporter.capture.attempts import (
     strict,
     values_asked,
 )
+from exporter.capture.failures import PRESUMED, asks_for_values, first_line, report_failure, report_overcome
+from exporter.capture.fake import fake_weights
+from exporter.capture.faults import is_our_fault
+from exporter.capture.frames import helpers_kept
+from exporter.capture.guards.answers import Inquiry, RefusalHidden, answered
 from exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from exporter.capture.patches.derivatives import require_seen_through
 from exporter.capture.patches.known_values import Asked
 from exporter.capture.patches.outside import nothing_lost
+from exporter.capture.places import place_of_module
+from exporter.capture.sizes.conditions import ROUNDINGS
+from exporter.capture.sizes.dimensions import Comparison
+from exporter.capture.sizes.from_one import is_small, to_blame
+from exporter.capture.sizes.rehearsal import same_results
+from exporter.capture.sizes.resizing import away, promised, takes
+from exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
 from exporter.distributed import is_replicated, wrapped_by
 from exporter.options import Options
 from fx_passes.graph import bodies
@@ -92,12 +92,17 @@ def capture(
         taken = _with_more_sizes(taken, call, paths, options, log)
     if taken.compared.single:
         taken = attempt(fixing(call, taken.compared.single))
-    for finding in taken.log.findings:
-        facts: Mapping[str, Any] = finding.facts
-        log.report(finding.rule, at=finding.place, level=finding.level, **facts)
+    repeat(taken.log, log)
     taken.compared.report(options, log)
     _report_training(module, log)
     return replace(taken.program, conditions=tuple(taken.compared.conditions))
+
+
+def repeat(told: Log, log: Log) -> None:
+    """Reports in a log what has been reported in another one."""
+    for finding in told.findings:
+        facts: Mapping[str, Any] = finding.facts
+        log.report(finding.rule, at=finding.place, level=finding.level, **facts)
 
 
 @dataclass(frozen=True)
@@ -125,8 +130,12 @@ def _taken(call: Call, paths: Sequence[str], options: Options, log: Log, attempt
     texts: list[Place] = []
     asked: list[Asked] = []
     inquiry = Inquiry()
-    with answered(inquiry), numbers, assigned_tensors() as assigned, state as changed, fakes, frames, _quiet():
-        exported = attempt(replace(call, changed=changed, texts=texts, asked=asked, inquiry=inquiry), log)
+    try:
+        with answered(inquiry), numbers, assigned_tensors() as assigned, state as effects, fakes, frames, _quiet():
+            exported = attempt(replace(call, effects=effects, texts=texts, asked=asked, inquiry=inquiry), log)
+    except CaptureError:
+        repeat(told, log)  # what it has left behind
+        raise
     for path in sorted(set(assigned)):  # PyTorch names them in no order
         if not is_made_anew(call.model, path):
             told.report(rules.STATE_LOST, at=place_of_assignment(call.model, path), name=path)
@@ -272,6 +281,7 @@ def _quiet() -> Iterator[None]:
 
 def _first_success(call: Call, log: Log, options: Options) -> ExportedProgram:
     failures: list[tuple[str, Exception]] = []
+    state = call.effects.state.anew()
     for name, strategy in _strategies(call, options, failures):
         call.inquiry.guards.clear()
         try:
@@ -280,6 +290,8 @@ def _first_success(call: Call, log: Log, options: Options) -> ExportedProgram:
             if is_our_fault(error):
                 raise
             failures.append((name, error))
+            call.effects.note(state)
+            state.restore()
             if is_final(error):
                 break
         else:

@@ -14,8 +14,9 @@ from diagnostics.source import place_of_exception
 from exporter.capture.arguments.padded import call_padded
 from exporter.capture.failures import first_line
 from exporter.capture.fake import has_no_values
+from exporter.capture.patches.given_back import state_given_back
 from exporter.capture.places import of_user, place_of_module
-from exporter.capture.patches.given_back import values_given_back
+from exporter.capture.snapshot import Snapshot
 
 UNEXPLAINED = (rules.CAPTURE_FAILED, rules.LOWERING_RAISED)
 """They repeat what an exception said, which may be the model's own fault."""
@@ -46,12 +47,12 @@ def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:
 
 @contextmanager
 def restored(module: torch.nn.Module, names: Collection[str | None]) -> Iterator[None]:
-    """Puts the buffers and parameters of these names back as they were, and tensors that are neither."""
+    """Puts the buffers and parameters of these names back as they were, and all state that is neither."""
     state = (*module.named_buffers(), *module.named_parameters())
     held = {name: tensor for name, tensor in state if name in names}
     before = {name: tensor.detach().clone() for name, tensor in held.items()}
     try:
-        with values_given_back(module):
+        with state_given_back(Snapshot.of({"": module})):
             yield
     finally:
         with torch.no_grad():

@@ -18,9 +18,9 @@ from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, Guar
 
 from diagnostics import Fix, Level, Log, Place, Rule, rules
 from diagnostics.source import place_of_exception
-from exporter.capture.places import place_of_module, place_of_return
 from exporter.capture.guards.answers import RefusalHidden
 from exporter.capture.patches.symbolic_calls import GeneratorGiven
+from exporter.capture.places import place_of_module, place_of_return
 
 Facts = Mapping[str, Any]
 Matches = Callable[[BaseException, torch.nn.Module], bool]

@@ -29,8 +29,10 @@ MISSING = Absent.MISSING
 MOST_BYTES = 1 << 20
 """Of a NumPy array whose values are looked at; a larger one is a table."""
 
-REGISTERED = tuple(name for name, value in vars(torch.nn.Module()).items() if isinstance(value, (dict, set)))
-"""Attributes of every module that hold its layers, parameters, buffers and hooks."""
+REGISTERED: Mapping[str, object] = {
+    name: object() for name, value in vars(torch.nn.Module()).items() if isinstance(value, (dict, set))
+}
+"""Attributes of every module that hold its layers, parameters, buffers and hooks, each with a mark for its end."""
 
 UNREAD_OF_CLASSES = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "_abc_impl"})
 
@@ -47,20 +49,22 @@ class Kind:
         write: Puts contents back that `read` gave; None where Python has no way to.
         style: "attribute" (`a.b`), "item" (`a[0]`), "name" (`b`), or "itself" for what is named as its holder is.
         is_memo: Whether the contents only save work, as those of functools.lru_cache: changing them is no effect.
+        is_random: Whether it is a generator of random numbers that is none of PyTorch's.
     """
 
     read: Callable[[Any], Contents]
     write: Callable[[Any, Contents], None] | None
     style: str
     is_memo: bool = False
+    is_random: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Namespace:
-    """Some names of a module: those that code speaks of which may run."""
+    """Some names of a module: those that code speaks of which may run, each with the first function that does."""
 
     variables: dict[str, Any]
-    names: dict[str, None]
+    names: dict[str, FunctionType | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,20 +164,20 @@ def _write_deque(owner: deque[Any], contents: Contents) -> None:
 
 
 def _read_registered(owner: torch.nn.Module) -> Contents:
-    """What all of these dicts hold, one after the other, with None between them."""
+    """What all of these dicts hold, one after the other, with the end of each between them."""
     keys: list[Any] = []
     values: list[Any] = []
-    for name in REGISTERED:
+    for name, end in REGISTERED.items():
         entries = vars(owner).get(name, ())
-        keys += (*entries, None)
+        keys += (*entries, end)
         values += (*(entries.values() if isinstance(entries, dict) else entries), None)
     return keys, values
 
 
 def _write_registered(owner: torch.nn.Module, contents: Contents) -> None:
-    pairs = zip(contents[0] or (), contents[1], strict=True)
-    for name in REGISTERED:
-        before = [*itertools.takewhile(lambda pair: pair[0] is not None, pairs)]
+    pairs = iter(paired(contents).items())
+    for name, end in REGISTERED.items():
+        before = [*itertools.takewhile(lambda pair, end=end: pair[0] is not end, pairs)]
         entries = vars(owner).get(name, {})
         entries.clear()
         entries.update(before if isinstance(entries, dict) else (key for key, _ in before))
@@ -257,18 +261,20 @@ def paired(contents: Contents) -> dict[Any, Any]:
     return dict(enumerate(values)) if keys is None else dict(zip(keys, values, strict=True))
 
 
-def _by_value(get: Callable[[Any], Any], put: Callable[[Any, Any], Any], key: Callable[[Any], bytes]) -> Kind:
+def _by_value(
+    get: Callable[[Any], Any],
+    put: Callable[[Any, Any], Any],
+    key: Callable[[Any], bytes] = lambda value: repr(value).encode(),
+    *,
+    is_random: bool = False,
+) -> Kind:
     """A kind of holder with one value that is compared by its bytes, and replaced as a whole."""
 
     def read(owner: Any) -> Contents:
         value = get(owner)
         return None, [Frozen(key(value), value)]
 
-    return Kind(read, lambda owner, contents: put(owner, contents[1][0].value), "itself")
-
-
-def _text(value: Any) -> bytes:
-    return repr(value).encode()
+    return Kind(read, lambda owner, contents: put(owner, contents[1][0].value), "itself", is_random=is_random)
 
 
 def kinds_of_numpy() -> Mapping[type, Kind]:
@@ -290,8 +296,10 @@ def kinds_of_numpy() -> Mapping[type, Kind]:
             put_array,
             lambda value: b"" if value is None else value.tobytes(),
         ),
-        numpy.random.RandomState: _by_value(lambda o: o.get_state(), lambda o, value: o.set_state(value), _text),
-        numpy.random.Generator: _by_value(lambda o: o.bit_generator.state, put_state, _text),
+        numpy.random.RandomState: _by_value(
+            lambda o: o.get_state(), lambda o, value: o.set_state(value), is_random=True
+        ),
+        numpy.random.Generator: _by_value(lambda o: o.bit_generator.state, put_state, is_random=True),
     }
 
 
@@ -320,7 +328,7 @@ LEAVES: Mapping[type, Kind] = {
     GeneratorType: GENERATOR,
     itertools.count: COUNT,
     **{type(iter(each)): ITERATOR for each in ([], (), "", {}, {}.values(), {}.items(), set(), range(0))},
-    random.Random: _by_value(lambda o: o.getstate(), lambda o, value: o.setstate(value), _text),
+    random.Random: _by_value(lambda o: o.getstate(), lambda o, value: o.setstate(value), is_random=True),
     torch.Generator: _by_value(
         lambda o: o.get_state(), lambda o, value: o.set_state(value), lambda value: bytes(value.tolist())
     ),

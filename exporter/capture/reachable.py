@@ -189,8 +189,8 @@ class _Walk:
     def visit_module(self, module: torch.nn.Module, path: Path | None, function: FunctionType | None) -> None:
         registered = (vars(module).get(name) for name in REGISTERED)
         self.seen |= {id(each): each for each in registered}
-        self.hold(module, MEMBERS, path, function)
         self.visit_object(module, path, function)
+        self.hold(module, MEMBERS, path, function)  # restored behind the attributes, which have the dicts themselves
 
     def visit_object(self, value: Any, path: Path | None, function: FunctionType | None) -> None:
         """The attributes of an object, and its classes as far as they are the user's."""
@@ -252,7 +252,7 @@ class _Walk:
             self.waiting.extend((each, None, None) for each in self.uncalled.pop(name, ()))
         known = holder.owner.names
         new = [name for name in names if name not in known]
-        known.update(dict.fromkeys(new))
+        known.update(dict.fromkeys(new, function))
         if path is not None and not new:  # reached through another one, which this one may name in turn
             return
         for name in names:

@@ -48,6 +48,14 @@ class Change:
         """As people write it: "layer.counts[0]"."""
         return self.holder.name_of(self.key)
 
+    def undo(self) -> None:
+        """Puts this value back, and leaves what else the holder has now."""
+        keys, values = self.holder.kind.read(self.holder.owner)
+        now = {**paired((keys, values)), self.key: self.before}
+        kept = {key: value for key, value in now.items() if value is not MISSING}
+        if self.holder.kind.write is not None:
+            self.holder.kind.write(self.holder.owner, (None if keys is None else [*kept], [*kept.values()]))
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -59,6 +67,10 @@ class Snapshot:
     def of(cls, roots: Mapping[str, Any]) -> Snapshot:
         """What can be reached from the roots, as it is now."""
         return cls(reachable(roots))
+
+    def anew(self) -> Snapshot:
+        """The same holders with what they hold now. What else can be reached by now is not in it."""
+        return Snapshot([(holder, holder.kind.read(holder.owner)) for holder, _ in self.held])
 
     def changes(self) -> Iterator[Change]:
         """What is held now and was not, or was and is no longer. Equal numbers and strings are the same."""

@@ -16,12 +16,12 @@ from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
-from exporter.capture.places import Around
 from exporter.capture.patches.autograd import (
     checkpoints_kept_whole,
     dropout_between_layers_kept,
     saved_tensor_hooks_kept,
 )
+from exporter.capture.places import Around
 from exporter.training.hooks import accumulated, stand_in
 from exporter.training.optimizers import State, initial_state, stepped
 from exporter.training.seeded import GivenRandom, SeededRandom

@@ -18,11 +18,11 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.utils import _pytree as pytree
 
-from exporter.capture.faults import is_our_fault
 from exporter.capture.control_flow import merging
 from exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by
 from exporter.capture.control_flow.merging import LoopError, form_of, opaque
 from exporter.capture.control_flow.settings import Settings, holder
+from exporter.capture.faults import is_our_fault
 
 KINDS: Mapping[str, str] = {
     "Mult": "mul",

@@ -20,8 +20,8 @@ from exporter.capture.control_flow.branch_steps import and_, depends_on_data, or
 from exporter.capture.control_flow.filled import Filled
 from exporter.capture.control_flow.loop_steps import Elements, Many, Ragged, held
 from exporter.capture.control_flow.merging import LoopError
-from exporter.capture.sizes.progressions import Progression, progression
 from exporter.capture.patches.symbolic_calls import CURVES
+from exporter.capture.sizes.progressions import Progression, progression
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
 

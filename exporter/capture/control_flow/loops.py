@@ -23,12 +23,12 @@ import torch
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from exporter.capture.faults import is_our_fault
-from exporter.capture.guards.answers import WentOn
-from exporter.capture.guards.askers import Line
 from exporter.capture.control_flow.function_rewriting import rewritten
 from exporter.capture.control_flow.loop_steps import slices_unasked
 from exporter.capture.control_flow.merging import LoopError
+from exporter.capture.faults import is_our_fault
+from exporter.capture.guards.answers import WentOn
+from exporter.capture.guards.askers import Line
 
 T = TypeVar("T")
 

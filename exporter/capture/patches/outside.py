@@ -8,142 +8,147 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-from diagnostics import Log, Place, rules
-from diagnostics.calls import scope_of
+from diagnostics import Log, Place, Rule, rules
+from diagnostics.calls import last_change, scope_of
 from diagnostics.source import USER, kind_of, lines_of
 from exporter.capture.forward import forward_by
-from exporter.capture.places import place_of_function, place_of_module
-from exporter.capture.patches.assignments import place_of_assignment
+from exporter.capture.holders import DEQUE, DICT, LIST, MEMBERS, MISSING, SET, Holder, Namespace
 from exporter.capture.patches.environment import environment_watched
-from exporter.capture.patches.generators import generators_of
-from exporter.capture.patches.given_back import attributes_given_back, values_given_back
+from exporter.capture.patches.generators import SHARED
+from exporter.capture.patches.given_back import state_given_back
 from exporter.capture.patches.process import process_given_back
+from exporter.capture.places import place_of_function, place_of_module
+from exporter.capture.reachable import SCALARS
+from exporter.capture.snapshot import Change, Snapshot
 
-SCALARS = (bool, int, float, str, type(None))
-UNWATCHED = frozenset(vars(torch.nn.Module()))
-"""Attributes of every module: weights and layers, and how it is called."""
-MOST_WATCHED = 256
-"""Entries of a list or a dict; a longer one is a table, such as a vocabulary."""
+_ITEM = re.compile(r"\[.*$")
+"""What stands behind the name of a container."""
+
+CONTAINERS = (DICT, LIST, SET, DEQUE)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a capture changed outside of tensors.
+
+    Attributes:
+        rule: What it is told as.
+        name: What has changed, as people write it.
+        before: The value that it had, in words for a container.
+        holder: Who holds it.
+        key: Where the holder holds it; None if the holder has changed as a whole.
+    """
+
+    rule: Rule
+    name: str
+    before: Any
+    holder: Holder
+    key: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """The Python state that a model reaches, and what of it a capture was seen to change."""
+
+    state: Snapshot
+    seen: dict[tuple[Rule, str], Effect] = field(default_factory=dict)
+
+    def note(self, before: Snapshot) -> list[Change]:
+        """Notes what has changed since, and gives all of it, also what is not told."""
+        changes = [*before.changes()]
+        for effect in filter(None, map(_effect_of, changes)):
+            self.seen.setdefault((effect.rule, effect.name), effect)
+        return changes
+
+
+def _effect_of(change: Change) -> Effect | None:
+    """What is told of a change; None if nothing: PyTorch's own, such as fake weights, or a tensor."""
+    holder = change.holder
+    if holder.kind is MEMBERS and isinstance(change.after, torch.nn.Module):
+        return Effect(rules.LAYER_MADE, change.name, change.before, holder, change.key)
+    if holder.kind.is_random:
+        return Effect(rules.PYTHON_RANDOM_BAKED, change.name, None, holder)
+    if type(change.before) in SCALARS:
+        return Effect(rules.PYTHON_STATE_BAKED, change.name, change.before, holder, change.key)
+    if holder.kind in CONTAINERS and MISSING in (change.before, change.after):
+        return Effect(rules.PYTHON_STATE_BAKED, holder.name, "other entries", holder)
+    return None
 
 
 @contextmanager
-def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[list[str]]:
+def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[Effects]:
     """Puts back what the model changes meanwhile, and reports it once the model has been captured.
 
-    The list is for names that somebody else has seen change: see `attributes_watched`.
+    Yields:
+        What somebody else may note changes in: state may be put back before this sees it.
     """
-    scalars, generators = _scalars(model), generators_of(model)
-    states = {name: generator.state for name, generator in generators.items()}
-    layers = {path: (module, dict(module._modules)) for path, module in model.named_modules()}
-    made: list[str] = []
-    changed: list[str] = []
-    drawn: list[str] = []
-    with process_given_back(), attributes_given_back(model), values_given_back(model):
-        try:
-            with environment_watched() as reads:
-                yield changed
-        finally:
-            made += _restored_layers(layers)
-            changed += _restored_scalars(scalars)
-            drawn += (name for name, state in states.items() if generators[name].state != state)
-    for name in made:
-        log.report(rules.LAYER_MADE, at=place_of_assignment(model, name), name=name)
-    for name in dict.fromkeys(changed):
-        if name not in made and name in scalars:
-            log.report(rules.PYTHON_STATE_BAKED, at=scalars[name].place(), name=name, value=scalars[name].value)
+    states = {name: generator.state for name, generator in SHARED.items()}
+    state = Snapshot.of({"": model})
+    effects = Effects(state)
+    try:
+        with process_given_back(), state_given_back(state):
+            try:
+                with environment_watched() as reads:
+                    yield effects
+            finally:
+                effects.note(state)
+                drawn = [name for name, before in states.items() if SHARED[name].state != before]
+    finally:
+        for holder in state.left_over():
+            log.report(rules.STATE_LEFT, at=_place_of(model, holder, None), name=holder.name)
+    made = {name for rule, name in effects.seen if rule is rules.LAYER_MADE}
+    for (rule, name), effect in effects.seen.items():
+        if rule is rules.PYTHON_RANDOM_BAKED:
+            written = re.compile(rf"self\.{re.escape(name.rpartition('.')[2])}\.\w+")
+            log.report(rule, at=_place_of_draw(model, written), name=name)
+        elif rule is rules.LAYER_MADE or name not in made:
+            log.report(rule, at=_place_of(model, effect.holder, effect.key), name=name, value=effect.before)
     for name in drawn:
-        log.report(rules.PYTHON_RANDOM_BAKED, at=_place_of_draw(model, generators[name].written), name=name)
+        log.report(rules.PYTHON_RANDOM_BAKED, at=_place_of_draw(model, SHARED[name].written), name=name)
     for (name, _, _), place in reads.items():
         log.report(rules.ENVIRONMENT_BAKED, at=place, name=name)
 
 
-def attributes_watched(model: torch.nn.Module, changed: list[str]) -> AbstractContextManager[None]:
-    """Notes the attributes that `forward` has changed when it returns, for PyTorch then puts them back.
+def attributes_watched(model: torch.nn.Module, effects: Effects) -> AbstractContextManager[None]:
+    """Notes what `forward` has changed when it returns, for PyTorch then puts attributes back.
 
     What only the capture knows, such as a symbolic number, is put back here: PyTorch would compare it.
     """
 
     def way(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        before = _scalars(model)
+        before = effects.state.anew()
         result = forward(*args, **kwargs)
-        changed.extend(name for name, scalar in before.items() if scalar.has_changed)
-        for scalar in before.values():
-            if not isinstance(scalar.now, (*SCALARS, torch.Tensor)):
-                scalar.put_back()
+        for change in effects.note(before):
+            if type(change.before) in SCALARS and not isinstance(change.after, (*SCALARS, torch.Tensor)):
+                change.undo()
         return result
 
     return forward_by(model, way)
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """A number or a string that `forward` can change: where it is kept under which key, and its value."""
-
-    kept: Any
-    key: Any
-    value: Any
-    place: Callable[[], Place | None]
-
-    @property
-    def has_changed(self) -> bool:
-        """Whether there is another value now; NaN is what it was."""
-        return self.now is not self.value and (type(self.now) not in SCALARS or self.now != self.value)
-
-    @property
-    def now(self) -> Any:
-        if isinstance(self.kept, list):
-            return self.kept[self.key] if self.key < len(self.kept) else ...
-        return self.kept.get(self.key, ...)
-
-    def put_back(self) -> None:
-        """Sets it again; a list that has become shorter is given back as a whole."""
-        if isinstance(self.kept, dict) or self.key < len(self.kept):
-            self.kept[self.key] = self.value
+def _place_of(model: torch.nn.Module, holder: Holder, key: Any) -> Place | None:
+    """The line that changes what a holder holds, in the function or the module through which it is reached."""
+    function = holder.owner.names.get(key) if isinstance(holder.owner, Namespace) else holder.function
+    owner, attribute = _owner_of(model, _ITEM.sub("", holder.name_of(key)))
+    at = place_of_module(model, owner) if function is None else place_of_function(function)
+    line = last_change("".join(lines_of(at.path)), at.line, attribute) if at is not None else None
+    return at if at is None or line is None else replace(at, line=line)
 
 
-def _scalars(model: torch.nn.Module) -> dict[str, Scalar]:
-    """By names: "layer.count" for an attribute, "layer.counts[0]" for what is in one, the bare name for a global of a
-    module with a `forward`.
-    """
-    found: dict[str, Scalar] = {}
-    for path, module in model.named_modules():
-        for key, value in vars(module).items():
-            if key not in UNWATCHED:
-                name = f"{path}.{key}" if path else key
-                found.update(_within(vars(module), key, value, name, partial(place_of_assignment, model, name)))
-    for function in _functions(model):
-        kept = function.__globals__
-        for key in function.__code__.co_names:
-            if type(kept.get(key, ...)) in SCALARS:
-                found.setdefault(key, Scalar(kept, key, kept[key], partial(place_of_function, function)))
-    return found
-
-
-def _within(
-    kept: Any, key: Any, value: Any, name: str, place: Callable[[], Place | None]
-) -> Iterator[tuple[str, Scalar]]:
-    """A number or a string, or those in a list or a dict, by their names."""
-    if type(value) in SCALARS:
-        yield name, Scalar(kept, key, value, place)
-    elif type(value) in (list, dict) and len(value) <= MOST_WATCHED:
-        for inner, each in value.items() if isinstance(value, dict) else enumerate(value):
-            if type(each) in SCALARS:
-                yield f"{name}[{inner!r}]", Scalar(value, inner, each, place)
-
-
-def _restored_scalars(before: Mapping[str, Scalar]) -> Iterator[str]:
-    for name, scalar in before.items():
-        if scalar.has_changed:
-            scalar.put_back()
-            yield name
+def _owner_of(model: torch.nn.Module, name: str) -> tuple[str, str]:
+    """The layer that an attribute is of, and its name in it: ("layer", "count") of "layer.count.first"."""
+    module, owner, parts = model, [], name.split(".")
+    while len(parts) > 1 and parts[0] in module._modules and module._modules[parts[0]] is not None:
+        owner.append(parts[0])
+        module = module._modules[parts.pop(0)]
+    return ".".join(owner), parts[0]
 
 
 def _functions(model: torch.nn.Module) -> Iterator[Any]:
@@ -154,18 +159,6 @@ def _functions(model: torch.nn.Module) -> Iterator[Any]:
         function = kind.forward
         if inspect.isfunction(function) and kind_of(function.__code__.co_filename) == USER:
             yield function
-
-
-def _restored_layers(
-    before: Mapping[str, tuple[torch.nn.Module, Mapping[str, torch.nn.Module | None]]],
-) -> Iterator[str]:
-    """Takes out the layers that `forward` has put in, whose weights are not real; gives their paths."""
-    for path, (module, kept) in before.items():
-        for name in [name for name, layer in module._modules.items() if layer is not kept.get(name)]:
-            del module._modules[name]
-            if name in kept:
-                module._modules[name] = kept[name]
-            yield f"{path}.{name}" if path else name
 
 
 def _place_of_draw(model: torch.nn.Module, written: re.Pattern[str]) -> Place | None:

@@ -212,7 +212,7 @@ CASES = (
         "a global counter",
         "counter",
         "FXP1018",
-        "«def forward(self, x: torch.Tensor) -> torch.Tensor:  # a global count»",
+        "«CALLS += 1»",
         CountingGlobally,
         (X,),
     ),
