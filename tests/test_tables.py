@@ -25,7 +25,7 @@ import fx_passes.pipeline
 import tests.cases.ops
 from diagnostics import rule_pages, rules
 from diagnostics.model import Rule
-from exporter.capture import tracing
+from exporter.capture import patches
 from exporter.lower.registry import registered
 from exporter.lowerings import LOWERINGS
 from fx_passes.base import FxPass
@@ -169,7 +169,7 @@ def test_rows_stand_in_the_family_of_their_lowering_decomposition_or_rewritten_c
     families = {
         *modules_in(exporter.lowerings),
         *modules_in(fx_passes.decompositions),
-        *modules_in(tracing),
+        *modules_in(patches),
     }
     tried = set(modules_in(tests.cases.ops))
     assert tried <= families, f"rows for nothing that stands in a file of that name: {sorted(tried - families)}"

@@ -143,9 +143,9 @@ def test_a_graph_that_pytorch_cannot_run(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_model_that_was_captured_wrongly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from exporter.capture import inference
+    from exporter.capture import driver
 
-    right = inference.STRATEGIES[0][1]
+    right = driver.STRATEGIES[0][1]
 
     def wrong(call: Any) -> Any:
         program = right(call)
@@ -153,7 +153,7 @@ def test_a_model_that_was_captured_wrongly(tmp_path: Path, monkeypatch: pytest.M
             node.target = aten.tanh.default
         return program
 
-    monkeypatch.setattr(inference, "STRATEGIES", (("wrong", wrong),))
+    monkeypatch.setattr(driver, "STRATEGIES", (("wrong", wrong),))
     found = attributed(tmp_path)
     assert found is not None
     assert found.stage == "capture"

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from exporter import ExportError, export
-from exporter.capture import strategies
+from exporter.capture import attempts
 from exporter.capture.patches import symbolic_calls
 from exporter.cli.edge import Format, Report, run
 
@@ -45,7 +45,7 @@ def test_a_mistake_in_what_the_model_calls_flies_on(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("error", [NameError, KeyError])
 def test_a_mistake_around_the_model_flies_on(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
-    monkeypatch.setattr(strategies, "sizes_shortened", planted(error, strategies.__file__))
+    monkeypatch.setattr(attempts, "sizes_shortened", planted(error, attempts.__file__))
     with pytest.raises(error, match="planted"):
         exported()
 
@@ -74,9 +74,9 @@ def test_a_mistake_of_the_model_is_the_models() -> None:
 def test_the_command_line_says_internal_error_and_prints_the_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(strategies, "sizes_shortened", planted(NameError, strategies.__file__))
+    monkeypatch.setattr(attempts, "sizes_shortened", planted(NameError, attempts.__file__))
     assert run(lambda log: str(export(Spread(), (torch.ones(3),), log=log)), Report("m.py:Spread", Format.JSON)) == 3
     said = capsys.readouterr()
     assert [finding["rule"] for finding in json.loads(said.out)["findings"]] == ["FXP9001"]
     assert "NameError: planted" in said.err
-    assert "strategies.py" in said.err
+    assert "attempts.py" in said.err
