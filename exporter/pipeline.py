@@ -33,12 +33,14 @@ from exporter.lowerings import LOWERINGS
 from exporter.notes import report_mutations, report_unknown_sizes
 from exporter.options import Options
 from exporter.parts import parts_of
+from exporter.private import DISTRIBUTED
 from exporter.save import save
 from exporter.ways import Way
 from exporter.weights import open_checkpoint
 from exporter.weights.assign import owner_of, with_weights
 from exporter.weights.stored import Stored, require_whole
 from fx_passes import Program, normalize
+from fx_passes.private import verify
 from fx_passes.program import WeightSource
 
 
@@ -125,6 +127,7 @@ def export(
     )
     if not is_sharded(model):
         return flow(model, {})
+    verify(DISTRIBUTED)
     from exporter.distributed.asked import asked_of
     from exporter.distributed.export import export_sharded
 

@@ -37,7 +37,7 @@ FILES = (
     "exporter/test_ways_that_keep.py",
     "exporter/test_found_places.py",
     "exporter/test_presence.py",
-    "exporter/test_questions.py",
+    "exporter/test_guards.py",
     "exporter/test_selected.py",
     "exporter/test_own_sizes.py",
     "exporter/test_bounded_values.py",

@@ -1,5 +1,7 @@
 """The import picture of the repository, held against the code with `ast`.
 
+That private parts of PyTorch stay where they belong is held by `exporter/test_torch_private.py`.
+
 Each check is a function from one source text to its breaches, so that the same function is run on planted violations.
 """
 
@@ -35,34 +37,6 @@ FORBIDDEN_LIBRARIES = {
 
 # The only module that imports the SARIF object model, which costs 180 ms and has no types.
 SARIF_MODULE = "diagnostics/sarif/objects.py"
-
-# Rooms of private torch API. Elsewhere a private name must be one of PRIVATE_ALLOWED.
-PRIVATE_ROOMS = (
-    "exporter/capture/",
-    "exporter/distributed/",
-    "fx_passes/decompose.py",
-    "fx_passes/float_functions.py",
-    "fx_passes/python_numbers.py",
-    "fx_passes/python_ops.py",
-    "fx_passes/trace.py",
-)
-PRIVATE_ALLOWED = {
-    "torch._ops.OpOverload": "the type of an ATen target; torch has no public name for it",
-    "torch._ops.OpOverloadPacket": "the type of `torch.ops.aten.add`; torch has no public name for it",
-    "torch._ops.HigherOrderOperator": "the type of a higher-order target; torch has no public name for it",
-    "torch._subclasses.fake_tensor.FakeTensor": "the type of `node.meta['val']`",
-    "torch._subclasses.FakeTensor": "the type of `node.meta['val']`",
-    "torch._subclasses.FakeTensorMode": "documented with torch.load, which then notes the offset of each tensor",
-    "torch._C.FunctionSchema": "the type of `OpOverload._schema`",
-    "torch._C.Argument": "the type of an argument in a schema",
-    "torch.utils._sympy.functions": "the functions that PyTorch writes sizes with, matched by their types",
-    "torch.fx.experimental.symbolic_shapes.statically_known_true": "documented: a question about sizes without a guard",
-    "torch._check": "documented, and the function that users are told to call",
-    "torch.utils._pytree": "torch.export's own notion of nested inputs, without a public name",
-    "torch.utils._python_dispatch.TorchDispatchMode": "PyTorch's documented way to stand below autograd",
-    "torch._prims_common.elementwise_dtypes": "the rules of type promotion, which must be PyTorch's own",
-    "torch._prims_common.ELEMENTWISE_TYPE_PROMOTION_KIND": "an argument of elementwise_dtypes",
-}
 
 # What a lazy package may import when it is imported: nothing that pulls torch in.
 LIGHT = {
@@ -116,14 +90,6 @@ def dotted(node: ast.expr) -> str | None:
     return None
 
 
-def attributes_of(tree: ast.AST) -> Iterator[Import]:
-    """The longest dotted names read in a file: `torch.fx.Node`, not also `torch.fx`."""
-    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and id(node) not in inner and (name := dotted(node)) is not None:
-            yield Import(name, node.lineno)
-
-
 def room_of(module: str) -> str:
     """The first package of a dotted name, or `attic` for the modules that stand above all rooms."""
     in_attic = any(module == name or module.startswith(f"{name}.") for name in ATTIC)
@@ -148,32 +114,6 @@ def sarif_breaches(source: str, path: str) -> list[str]:
     """`sarif_om` anywhere but in its one module."""
     found = [f for f in imports_of(ast.parse(source), path) if f.name.split(".")[0] == "sarif_om"]
     return [] if path == SARIF_MODULE else [f"{path}:{f.line}: only {SARIF_MODULE} imports sarif_om" for f in found]
-
-
-def is_private(name: str) -> bool:
-    """True for a torch name without a promise: an underscore in any part, or `torch.fx.experimental`.
-
-    `torch.ops.aten._softmax` is an operator, whose schema is stable, and not an API of torch.
-    """
-    parts = name.split(".")
-    if parts[0] != "torch" or parts[1:2] == ["ops"]:
-        return False
-    hidden = any(part.startswith("_") and not part.startswith("__") for part in parts)
-    return hidden or name.startswith("torch.fx.experimental")
-
-
-def private_breaches(source: str, path: str) -> list[str]:
-    """Private torch API outside its two rooms."""
-    if path.startswith(PRIVATE_ROOMS):
-        return []
-    tree = ast.parse(source)
-    found = [*imports_of(tree, path), *attributes_of(tree)]
-    allowed = tuple(PRIVATE_ALLOWED)
-    return [
-        f"{path}:{f.line}: private torch API {f.name}; it belongs into {' or '.join(PRIVATE_ROOMS)}"
-        for f in found
-        if is_private(f.name) and not any(f.name == name or f.name.startswith(f"{name}.") for name in allowed)
-    ]
 
 
 def run_on_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -213,7 +153,6 @@ def everything() -> list[Path]:
 CHECKS = {
     "rooms": (room_breaches, production),
     "sarif_om": (sarif_breaches, production),
-    "private torch": (private_breaches, production),
     "lazy": (lazy_breaches, lambda: [ROOT / path for path in LIGHT]),
     "length": (length_breaches, everything),
 }
@@ -247,10 +186,6 @@ PLANTED = [
     ("sarif_om", "diagnostics/text.py", "import sarif_om"),
     ("sarif_om", "diagnostics/sarif/build.py", "def f():\n    import sarif_om"),
     ("sarif_om", "exporter/cli/export.py", "from sarif_om import Result"),
-    ("private torch", "exporter/lower/walk.py", "import torch\ntorch._dynamo.reset()"),
-    ("private torch", "exporter/lower/walk.py", "from torch.export import _trace"),
-    ("private torch", "fx_passes/spec.py", "from torch.fx.experimental.symbolic_shapes import ShapeEnv"),
-    ("private torch", "exporter/cli/source.py", "import torch._dynamo.config as config"),
     ("lazy", "exporter/__init__.py", "from .pipeline import export"),
     ("lazy", "exporter/cli/__init__.py", "from exporter.cli.export import command"),
     ("lazy", "exporter/__init__.py", "try:\n    import torch\nexcept ImportError:\n    pass"),
@@ -278,9 +213,6 @@ FINE = [
     ("rooms", "exporter/pytest_plugin.py", "from ort_runner import validate"),
     ("rooms", "exporter/lower/walk.py", "from .registry import LOWERINGS\nfrom fx_passes.program import Program"),
     ("sarif_om", "diagnostics/sarif/objects.py", "def f():\n    import sarif_om"),
-    ("private torch", "exporter/capture/fake.py", "from torch._subclasses.fake_tensor import FakeTensorMode"),
-    ("private torch", "exporter/lower/registry.py", "from torch._ops import OpOverload"),
-    ("private torch", "exporter/lowerings/reduce.py", "import torch\ntorch.ops.aten._softmax.default"),
     ("lazy", "exporter/__init__.py", "if TYPE_CHECKING:\n    import torch\ndef f():\n    import torch"),
     ("length", "exporter/pipeline.py", "x = 1\n" * MAX_LINES),
 ]

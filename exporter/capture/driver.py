@@ -49,8 +49,10 @@ from exporter.capture.sizes.resizing import away, promised, takes
 from exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
 from exporter.distributed import is_replicated, wrapped_by
 from exporter.options import Options
+from exporter.private import DISTRIBUTED
 from fx_passes.graph import bodies
 from fx_passes.passes.functionalize import unsupported
+from fx_passes.private import verify
 from fx_passes.program import Program
 from fx_passes.python_numbers import numbers_as_python
 
@@ -233,6 +235,7 @@ def unwrapped(model: Any) -> torch.nn.Module:
         model = getattr(model, attribute)
     if not isinstance(model, torch.nn.Module) or not any(map(_is_wrapped, model.modules())):
         return model
+    verify(DISTRIBUTED)
     from exporter.distributed.skeleton import skeleton_of
 
     return skeleton_of(model).module

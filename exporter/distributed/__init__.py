@@ -8,6 +8,11 @@ from typing import Any
 
 import torch
 
+from exporter.private import WRAPPERS
+from fx_passes.private import verify
+
+verify(WRAPPERS)
+
 SHARDED = (("torch.distributed.tensor", "DTensor"), ("torch.distributed.fsdp", "FlatParameter"))
 """Where the types of tensors of which a process holds a part are defined; without that module there are none."""
 

@@ -19,7 +19,7 @@ def stand_in(parameter: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
 
 def accumulated(parameter: torch.Tensor, leaf: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
     """The gradient after the parameter's post-accumulate hooks, which find it in `.grad` and may change it there."""
-    hooks = getattr(parameter, "_post_accumulate_grad_hooks", None) or {}
+    hooks = parameter._post_accumulate_grad_hooks or {}
     if not hooks:
         return gradient
     leaf.grad = gradient

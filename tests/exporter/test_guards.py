@@ -36,7 +36,7 @@ def test_one_stand_in() -> None:
         for path in room.glob("*/**/*.py")
         if '"evaluate_expr"' in path.read_text() and "tests" not in path.parts
     }
-    assert replacing == {"answers.py"}
+    assert replacing == {"answers.py", "private.py"}  # the latter is the table of what is replaced
 
 
 def row(answer: object, asked: list[str], name: str) -> Callable[[Question, Inquiry], Any]:

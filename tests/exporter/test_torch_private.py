@@ -1,4 +1,4 @@
-"""What the capture replaces in PyTorch, or calls of it, that no promise of PyTorch covers: a table for every version.
+"""Private parts of PyTorch: each row of the tables holds, the tables are complete, and what is gone is told.
 
 A row that no longer holds names the version, and what has to be looked at again.
 """
@@ -6,144 +6,376 @@ A row that no longer holds names the version, and what has to be looked at again
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
-from collections.abc import Iterator, Mapping
-from operator import attrgetter
+import subprocess
+import sys
+import textwrap
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+import sympy
 import torch
 
+from exporter.capture.patches.sized_calls import CHECKS
+from exporter.capture.patches.symbolic_calls import CURVES
+from exporter.capture.private import CAPTURE
 from exporter.capture.sizes.shortening import METHODS
+from exporter.private import DISTRIBUTED, TRAINING, WEIGHTS, WRAPPERS
+from exporter.training.optimizers import OptimizerError, initial_state
+from fx_passes.private import (
+    FX_PASSES,
+    SHARED,
+    Kind,
+    OtherTorch,
+    Private,
+    Rows,
+    call,
+    fields,
+    found_by,
+    frames,
+    gaps,
+    names,
+    text,
+    verify,
+)
 from fx_passes.python_numbers import OPERATIONS
+from tests.torch_uses import OURS, Use, defined_in, is_hidden, is_private, uses
 
-VALUE = None
-"""In the place of parameters: the attribute has to be there, and that is all."""
+ROOT = Path(__file__).parents[2]
 
-RELIED_ON: Mapping[str, tuple[str, ...] | None] = {
-    "torch.export._trace:_export": ("mod", "args", "kwargs", "dynamic_shapes", "strict", "pre_dispatch"),
-    "torch.export.dynamic_shapes:_combine_args": ("f", "args", "kwargs"),
-    "torch.fx.experimental._config:backed_size_oblivious": VALUE,
-    "torch.fx.experimental.proxy_tensor:get_proxy_mode": (),
-    "torch.fx.experimental.sym_node:SymNode.guard_int": ("self", "file", "line"),
-    "torch.fx.experimental.sym_node:SymNode.guard_float": ("self", "file", "line"),
-    "torch.fx.experimental.sym_node:SymNode.guard_bool": ("self", "file", "line"),
-    **{f"torch.fx.experimental.sym_node:SymNode.{name}": VALUE for name in (*METHODS, *OPERATIONS)},
-    "torch.fx.experimental.sym_node:SymNode.wrap_float": ("self", "num"),
-    "torch.fx.experimental.sym_node:wrap_node": ("x",),
-    "torch.fx.experimental.proxy_tensor:handle_sym_dispatch": ("func", "args", "kwargs"),
-    "torch.utils._sympy.reference:PythonReferenceAnalysis": VALUE,
-    "torch.utils._sympy.value_ranges:SymPyValueRangeAnalysis": VALUE,
-    "torch.fx.experimental.sym_node:SymNode.__init__": ("self", "expr", "shape_env", "pytype", "hint"),
-    "torch.fx.experimental.sym_node:SymNode._int_floordiv": ("self", "other"),
-    "torch.fx.experimental.symbolic_shapes:ShapeEnv.evaluate_expr": ("self", "orig_expr"),
-    "torch.fx.experimental.symbolic_shapes:ShapeEnv._log_guard": ("self", "prefix", "forcing_spec"),
-    "torch.fx.experimental.symbolic_shapes:ShapeEnv._maybe_guard_rel": ("self", "expr"),
-    "torch.fx.experimental.symbolic_shapes:ShapeEnv._set_replacement": ("self", "a", "tgt", "msg"),
-    "torch.fx.experimental.symbolic_shapes:ShapeEnv.produce_guards": ("self", "args", "kwargs"),
-    "torch.fx.experimental.symbolic_shapes:ShapeEnv._generate_unique_id": ("self", "source_name"),
-    "torch.fx.experimental.symbolic_shapes:ShapeEnv._get_sloc": ("self",),
-    "torch._export.non_strict_utils:_tensor_min_max": ("args", "real_callable", "tensor_callable"),
-    "torch._meta_registrations:meta_copy_": ("self", "src", "non_blocking"),
-    "torch.autograd:_get_sequence_nr": VALUE,
-    "torch.fx.proxy:TracerBase._filter_traceback_frames": VALUE,
-    "torch.fx.graph:_Namespace.create_name": ("self", "candidate"),
-    "torch.fx.proxy:TracerBase.create_node": VALUE,
-    "torch.fx.traceback:get_current_meta": (),
-    "torch._C:_current_autograd_node": VALUE,
-    "torch.nn.modules.transformer:_detect_is_causal_mask": ("mask", "is_causal", "size"),
-    "torch.nn.modules.rnn:RNNBase.check_forward_args": ("self", "input", "hidden", "batch_sizes"),
-    "torch.nn.modules.rnn:LSTM.check_forward_args": ("self", "input", "hidden", "batch_sizes"),
-    "torch.nn.utils.rnn:_VF._pack_padded_sequence": VALUE,
-    "torch.nn.utils.rnn:pad_packed_sequence": ("sequence", "batch_first", "padding_value", "total_length"),
-    "torch.fx.experimental.proxy_tensor:PreDispatchTorchFunctionMode": VALUE,
-    "torch.amp.autocast_mode:_enter_autocast": ("vals",),
-    "torch.amp.autocast_mode:_exit_autocast": ("mode",),
-    "torch._export.utils:_name_hoo_subgraph_placeholders": ("gm",),
-    "torch.fx.experimental.proxy_tensor:disable_proxy_modes_tracing": VALUE,
-    "torch.overrides:_get_current_function_mode_stack": (),
-    "torch.utils._pytree:_broadcast_to_and_flatten": ("tree", "treespec"),
-    "torch.utils._pytree:_get_node_type": ("tree",),
-    "torch.utils._pytree:SUPPORTED_NODES": VALUE,
-    "torch.utils.checkpoint:CheckpointFunction": VALUE,
-    "torch.utils.checkpoint:_checkpoint_without_reentrant_generator": VALUE,
-    "torch._decomp.decompositions:_rnn_helper": VALUE,
-    "torch._dynamo:OptimizedModule": VALUE,
-    "torch._dynamo.output_graph:AliasingInfo": ("has_aliasing", "msg"),
-    "torch._dynamo.output_graph:SubgraphTracer.has_aliasing": ("self",),
-    "torch._export.verifier:Verifier.allowed_op_types": ("self",),
-    "torch:_sym_tanh": ("a",),
-    "torch._functorch.eager_transforms:_jvp_with_argnums": ("func", "primals", "tangents", "argnums", "has_aux"),
-    "torch._functorch.eager_transforms:_slice_argnums": VALUE,
-    "torch._functorch.eager_transforms:_replace_args": VALUE,
-    "torch._higher_order_ops.associative_scan:associative_scan": ("combine_fn", "xs", "dim", "reverse", "combine_mode"),
-    "torch._higher_order_ops.flex_attention:math_attention": ("query", "key", "value", "score_mod", "block_mask"),
-    "torch._higher_order_ops.invoke_subgraph:invoke_subgraph_placeholder": ("func",),
-    "torch._higher_order_ops.scan:scan_op.python_key_table": VALUE,
-    "torch._higher_order_ops.scan:scan": ("combine_fn", "init", "xs", "dim", "reverse"),
-    "torch._higher_order_ops.scan:first_slice_copy": ("t", "dim"),
-    "torch.optim.adam:_get_value": ("x",),
-    "torch._refs:tensor": ("data", "dtype", "device"),
-    "torch._subclasses.fake_tensor:FakeTensorMode": VALUE,
+TABLES: Mapping[str, Rows] = {
+    "": SHARED,
+    "fx_passes/": FX_PASSES,
+    "exporter/capture/": CAPTURE,
+    "exporter/distributed/": (*WRAPPERS, *DISTRIBUTED),
+    "exporter/training/": TRAINING,
+    "exporter/weights/": WEIGHTS,
 }
-"""By "module:attribute": the parameters that are used, in their order among others."""
+"""The folder in which private parts may be used, with their rows."""
 
+ROWS = [(row, name) for rows in TABLES.values() for row in rows for name in row.names]
 
-OTHERS = {
-    "print": "made by us in a module of PyTorch's, before the builtin",
-    "__divmod__": "made by us, as symbolic numbers have none",
-    "__rdivmod__": "made by us, as symbolic numbers have none",
-    "__format__": "every class has it",
-    "__repr__": "every class has it",
-    "__getitem__": "of os.environ",
-    "get_code": "of Python's importlib",
-    "to": "documented, of nn.Module",
-    "register_parameter": "documented, of nn.Module",
-    "__torch_function__": "documented, of every TorchFunctionMode",
-    "_VF": "the row of what is called in it stands for it",
+COMPUTED: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("exporter/capture/patches/sized_calls.py", "functional.<name>"): CHECKS,
+    ("exporter/capture/patches/symbolic_calls.py", "torch.<f'_sym_{name}'>"): tuple(
+        f"_sym_{each.__name__}" for each in CURVES
+    ),
+    ("exporter/capture/sizes/shortening.py", "SymNode.<name>"): METHODS,
+    ("fx_passes/python_numbers.py", "SymNode.<name>"): tuple(OPERATIONS),
 }
-"""What is replaced and is no private part of PyTorch's."""
+"""Attributes by a name that is computed: in which file, and the rows that stand for them."""
+
+PUBLIC_COMPUTED = frozenset(
+    (
+        ("exporter/capture/patches/bounded_values.py", "torch.<name>"),
+        ("exporter/capture/patches/bounded_values.py", "Tensor.<name>"),
+        ("exporter/capture/patches/bounded_values.py", "owner.<name>"),
+        ("exporter/capture/patches/known_values.py", "Tensor.<name>"),
+        ("exporter/capture/patches/known_values.py", "Tensor.<f'__{name}__'>"),
+        ("exporter/lower/registry.py", "torch.ops.<namespace>"),
+        ("exporter/weights/dcp_folders.py", "torch.<name>"),
+        ("fx_passes/passes/writes.py", "torch.ops.<namespace>"),
+    )
+)
+"""The same, of public names: functions of tensors, operators, dtypes."""
+
+OTHERS: Mapping[str, str] = {
+    "torch.export._trace.print": "made by us in a module of PyTorch's, before the builtin",
+    "adafactor.<name>": "the same: min and max",
+    "torch.SymInt.__divmod__": "made by us, as symbolic numbers have none",
+    "torch.SymInt.__rdivmod__": "the same",
+    "SymPyValueRangeAnalysis.<_name>": "made by us, for functions that PyTorch does not know",
+    "PythonReferenceAnalysis.<_name>": "the same",
+    ".__repr__": "every class has it",
+    ".__torch_function__": "documented, of every TorchFunctionMode",
+    ".__getitem__": "of os.environ",
+    ".get_code": "of Python's importlib",
+    ".cache_info": "of functools.cache",
+    ".cache_clear": "of functools.cache",
+    "._attributes": "of Python's ast.AST",
+    ".init": "of a dataclass field, and of ray",
+    ".AUTO": "documented, of torch.export.Dim",
+    ".register_fake": "documented, of what torch.library.custom_op gives",
+    ".reshard": "documented, of FSDPModule",
+    "._assumptions_orig": "of sympy.Symbol",
+    "._repr_base": "of onnx_ir.TensorBase",
+    "._from_config": "of transformers' models",
+    "._global_mapping": "of transformers' tables of attention functions",
+    "._sliding_window_tensor": "of transformers' caches",
+    "makers": "a table of transformers'",
+    "uses": "a table of transformers'",
+    "module.<name>": "functions of other libraries",
+    "torch.distributed._shard.sharded_tensor.metadata": "what a checkpoint names, whichever PyTorch has written it",
+}
+"""Names that are no private part of PyTorch's, with the reason."""
 
 
-def replaced() -> Iterator[str]:
-    """The names of all attributes that fxport replaces for a while, as `mock.patch.object` is told them."""
-    for path in (Path(__file__).parents[2] / "exporter").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "mock.patch.object":
-                name = node.args[1]
-                if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                    yield name.value
+def covered(use: Use, path: str) -> bool:
+    """Return whether a use is in a table of its file, or is none."""
+    rows = [row for folder, table in TABLES.items() if path.startswith(folder) for row in table]
+    if use.name in OTHERS or (path, use.name) in {*COMPUTED, *PUBLIC_COMPUTED}:
+        return True
+    if use.overrides and not hasattr(found_by(_with_colon(use.name.rpartition(".")[0])), use.name.rpartition(".")[2]):
+        return True
+    if use.name.endswith("="):
+        return any(use.name[:-1] in row.parameters for row in rows)
+    if use.name.startswith("."):
+        return any(use.name[1:] == name.rpartition(".")[2] for row in rows for name in row.names)
+    full = {name for row in rows for name in row.full_names}
+    parts = {*full, *(row.owner.replace(":", ".") for row in rows)}
+    if any(each == use.name or each.startswith(f"{use.name}.") for each in parts):
+        return True
+    if any(use.name.startswith(f"{each}.__") for each in full):  # `__code__` of a function in the table
+        return True
+    within, _, last = use.name.rpartition(".")  # a method of a value that is in the table, `OPDEFS.get`
+    return within in full and not is_hidden(last) and not isinstance(found_by(_with_colon(within)), (type, ModuleType))
 
 
-def test_what_is_replaced_is_in_the_table() -> None:
-    rows = {name.rpartition(":")[2].rpartition(".")[2] for name in RELIED_ON}
-    found = set(replaced())
-    assert found - rows == OTHERS.keys()
+def _with_colon(name: str) -> str:
+    """Separate the module from its attribute, by what is imported: "torch._refs:tensor"."""
+    module = name.rpartition(".")[0]
+    while module not in sys.modules:
+        module = module.rpartition(".")[0]
+    return f"{module}:{name.removeprefix(module + '.')}"
 
 
-def gap(name: str, parameters: tuple[str, ...] | None) -> str | None:
-    """What of a row does not hold in the PyTorch that is installed."""
-    module, _, attribute = name.partition(":")
-    try:
-        found: Any = attrgetter(attribute)(importlib.import_module(module))
-    except (ImportError, AttributeError) as error:
-        return f"torch {torch.__version__} has no {name}, which the capture uses: {error}"
-    if parameters is None:
-        return None
-    has = tuple(inspect.signature(found).parameters)
-    if tuple(each for each in has if each in parameters) == parameters:
-        return None
-    return f"{name} of torch {torch.__version__} takes {has}, but the capture uses it with {parameters}"
+@cache
+def members_of(kind: type) -> set[str]:
+    """The attributes of a class and of its instances, which its source assigns."""
+    found = set(dir(kind))
+    for each in kind.__mro__:
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(each)))
+        except (OSError, TypeError):  # built in
+            continue
+        found |= set(getattr(each, "__annotations__", {}))
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.ctx, ast.Store)
+                and ast.unparse(node.value) == "self"
+            ):
+                found.add(node.attr)
+    return found
 
 
-@pytest.mark.parametrize("name", RELIED_ON)
-def test_torch_has_it(name: str) -> None:
-    assert gap(name, RELIED_ON[name]) is None
+PUBLIC = (
+    *(object, type, BaseException, str, int, float, list, dict, set, tuple, Path, ast.AST),
+    *(sympy.Expr, sympy.Symbol, torch.Tensor, torch.nn.Module, torch.fx.Node, torch.fx.Graph, torch.fx.GraphModule),
+)
+"""Classes whose attributes have a promise."""
 
 
-def test_gaps_are_told() -> None:
-    assert "has no torch._refs:tensors" in str(gap("torch._refs:tensors", VALUE))
-    assert "has no torch._gone:f" in str(gap("torch._gone:f", ()))
-    assert "uses it with ('data', 'extra')" in str(gap("torch._refs:tensor", ("data", "extra")))
+@cache
+def private_members() -> frozenset[str]:
+    """Names of attributes that private classes in the tables have, and neither public ones nor ours."""
+    owners = {row.owner for row, _ in ROWS if ":" in row.owner and is_private(row.owner.replace(":", "."))}
+    kinds = [kind for kind in map(found_by, owners) if isinstance(kind, type)]
+    found = {name for kind in kinds for name in members_of(kind) if not name.startswith("__")}
+    return frozenset(found - {name for kind in PUBLIC for name in dir(kind)} - set(own_members()))
+
+
+def own_members() -> Iterator[str]:
+    """Names that classes of ours give to their attributes."""
+    for file in (file for room in OURS for file in (ROOT / room).rglob("*.py")):
+        for kind in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(kind, ast.ClassDef):
+                yield from (each for each in defined_in(kind) if not is_hidden(each))
+
+
+def breaches(source: str, path: str, members: Collection[str]) -> list[str]:
+    """Uses of private parts of PyTorch in a file that are in none of its tables."""
+    found = (use for use in uses(source, members) if not covered(use, path))
+    return [f"{path}:{use.line}: {use.name} is in no table of private parts of PyTorch" for use in found]
+
+
+def test_every_use_is_in_a_table() -> None:
+    members = private_members()
+    files = (file for folder in ("exporter", "fx_passes") for file in sorted((ROOT / folder).rglob("*.py")))
+    others = {file.relative_to(ROOT).as_posix(): file for file in files if file.name != "private.py"}
+    found = [each for path, file in others.items() for each in breaches(file.read_text("utf-8"), path, members)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("key", COMPUTED)
+def test_computed_names_have_rows(key: tuple[str, str]) -> None:
+    path, name = key
+    assert name in {use.name for use in uses((ROOT / path).read_text("utf-8"))}
+    rows = {each for row in (*FX_PASSES, *CAPTURE) for each in row.names}
+    assert set(COMPUTED[key]) <= rows
+
+
+PLANTED = {
+    "import of a private module": "import torch._inductor",
+    "import under another name": "import torch._inductor.config as config",
+    "import of a private name": "from torch.nn.parallel import _functions",
+    "import inside of a function": "def f():\n    from torch._inductor import config",
+    "import of fx.experimental": "from torch.fx.experimental.symbolic_shapes import DimDynamic",
+    "chain": "import torch\ntorch._inductor.list_options()",
+    "chain on an imported name": "from torch.nn import functional as F\nF._pad(x)",
+    "chain on a private class": "from torch.fx.experimental.sym_node import SymNode\nSymNode.is_symbolic",
+    "chain on an alias": "import torch\ninner = torch.nn\ninner._reduction",
+    "chain on one of a tuple": "import torch\na, b = torch.nn, torch.optim\nb._functional",
+    "chain on a loaded module": "import importlib\nm = importlib.import_module('torch.optim')\nm._multi_tensor",
+    "chain on sys.modules": "import sys\nsys.modules['torch.optim']._multi_tensor",
+    "attribute of an object": "def f(x):\n    return x._is_view()",
+    "attribute of a private class's object": "def f(env):\n    return env.unbacked_inputs",
+    "assignment to one": "def f(env):\n    env.unbacked_inputs[0] = 1",
+    "getattr": "import torch\ngetattr(torch, '_inductor')",
+    "getattr with a default": "def f(x):\n    return getattr(x, '_is_view', None)",
+    "getattr of a computed name": "import torch\nfor name in 'ab':\n    getattr(torch, name)",
+    "import by text": "import importlib\nimportlib.import_module('torch._inductor')",
+    "patch of a private name": "from torch.nn import functional\nmock.patch.object(functional, '_pad', f)",
+    "patch of a public name": "import torch\nmock.patch.object(torch.nn.Linear, 'forward', f)",
+    "patch of an object": "def f(x):\n    mock.patch.object(x, 'forward', f)",
+    "patch by text": "mock.patch('torch.nn.Linear.forward', f)",
+    "patch of a dictionary": "import torch\nmock.patch.dict(torch.nn.Linear.__dict__, x=1)",
+    "setattr": "import torch\nsetattr(torch.nn.Linear, 'forward', f)",
+    "assignment to a class": "import torch\ntorch.nn.Linear.forward = f",
+    "assignment to an imported class": "from torch.nn import Linear\nLinear.forward = f",
+    "assignment in a loop": "from torch import nn\nfor kind in (nn.Linear, nn.Conv2d):\n    kind.forward = f",
+    "deletion": "import torch\ndel torch.nn.Linear.forward",
+    "keyword": "torch.load(path, _rebuild=True)",
+    "override": "from torch.fx.experimental.sym_node import SymNode\nclass N(SymNode):\n    def is_int(self): ...",
+    "name that PyTorch looks up": "class E:\n    _torch_unpickler = None",
+    "name of a frame": "def f(frame):\n    return frame.f_code.co_name == 'guard_or_false'",
+    "names of frames": "def f(frame):\n    return frame.f_code.co_name in ('guard_int', 'guard_or_false')",
+    "file of a module": "from torch.nn.modules import rnn\nrnn.__file__",
+}
+"""What must be found, each in another form."""
+
+
+@pytest.mark.parametrize("form", PLANTED)
+def test_a_planted_use_is_found(form: str) -> None:
+    assert breaches(PLANTED[form], "exporter/capture/planted.py", {"unbacked_inputs"})
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("exporter/lower/walk.py", "def f(x):\n    return x._version"),
+        ("exporter/lower/walk.py", "from torch.fx.experimental.symbolic_shapes import ShapeEnv"),
+        ("exporter/capture/fake.py", "from torch._decomp import decomposition_table"),
+        ("fx_passes/trace.py", "from torch._refs import tensor"),
+    ],
+)
+def test_rows_hold_for_their_folder(path: str, source: str) -> None:
+    assert len(breaches(source, path, ())) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch\ntorch.ops.aten._softmax.default",
+        "import torch\naten, prims = torch.ops.aten, torch.ops.prims\naten._softmax.default",
+        "import os\nos._exit(0)",
+        "class C:\n    def __init__(self):\n        self._own = 1\n    def f(self):\n        return self._own",
+        "def f(x):\n    x.name = 'a'",
+        "import torch\ntorch.nn.functional.pad",
+    ],
+)
+def test_what_is_public_is_not_found(source: str) -> None:
+    assert not breaches(source, "exporter/lower/walk.py", ())
+
+
+def test_members_of_private_classes_are_known() -> None:
+    assert {"item_memo", "size_like", "source_to_var", "py_kernels", "unbacked_inputs"} <= private_members()
+
+
+@pytest.mark.parametrize(("row", "name"), ROWS, ids=[f"{row.owner}.{name}" for row, name in ROWS])
+def test_torch_has_it(row: Private, name: str) -> None:
+    assert not list(gaps(replace(row, names=(name,))))
+
+
+FIELDS = [(row, name) for row, name in ROWS if row.kind is Kind.FIELD]
+
+
+@pytest.mark.parametrize(("row", "name"), FIELDS, ids=[f"{row.owner}.{name}" for row, name in FIELDS])
+def test_torch_assigns_it(row: Private, name: str) -> None:
+    """More than the check at run time, which is content with a method that names the field."""
+    assert name in members_of(found_by(row.owner))
+
+
+def test_every_row_tells_its_use() -> None:
+    assert all(row.use and row.names for row, _ in ROWS)
+
+
+GONE = {
+    "attribute": (names("torch._refs", "tensors", "x"), "has no attribute 'tensors'"),
+    "module": (names("torch._gone", "f", "x"), "No module named 'torch._gone'"),
+    "owner": (names("torch._refs:gone", "f", "x"), "has no attribute 'gone'"),
+    "field": (fields("torch.fx.proxy:TracerBase", "gone", "x"), "no such attribute"),
+    "function": (call("torch._refs", "tensors", "data", "x"), "has no attribute 'tensors'"),
+    "parameter": (call("torch._refs", "tensor", "data extra", "x"), "used with ('data', 'extra')"),
+    "order": (call("torch._refs", "tensor", "dtype data", "x"), "used with ('dtype', 'data')"),
+    "frame": (frames("torch._meta_registrations", "meta_gone_", "x"), "has no attribute 'meta_gone_'"),
+    "frame under another name": (frames("tests.exporter.test_torch_private", "other_name", "x"), "named 'gaps'"),
+    "text": (text("torch._dynamo.output_graph", "Output-to-nowhere", "x"), "no such text"),
+}
+"""Rows that do not hold, with what is told of them."""
+
+other_name = gaps
+
+
+@pytest.mark.parametrize("kind", GONE)
+def test_what_is_gone_is_refused(kind: str) -> None:
+    row, told = GONE[kind]
+    with pytest.raises(OtherTorch, match=f"torch {torch.__version__}".replace("+", "[+]")) as caught:
+        verify([*SHARED, row])
+    assert told in str(caught.value)
+    assert row.owner in str(caught.value)
+
+
+def test_all_that_is_gone_is_told_at_once() -> None:
+    with pytest.raises(OtherTorch) as caught:
+        verify([row for row, _ in GONE.values()])
+    assert all(told in str(caught.value) for _, told in GONE.values())
+
+
+LACKING = """
+import sys
+import {module}
+del {module}.{name}
+try:
+    import {package}
+except ImportError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "module", "name"),
+    [
+        ("exporter.capture", "torch._functorch.eager_transforms", "_jvp_with_argnums"),
+        ("exporter.capture", "torch._prims_common", "_is_non_overlapping_and_dense_or_false"),
+        ("fx_passes", "torch._library.utils", "lookup_op"),
+    ],
+)
+def test_a_package_is_not_imported_without_its_parts(package: str, module: str, name: str) -> None:
+    code = LACKING.format(package=package, module=module, name=name)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("OtherTorch "), done.stderr
+    assert f"'{name}'" in done.stdout
+
+
+def test_an_optimizer_without_init_group_is_refused() -> None:
+    class Own(torch.optim.Optimizer):
+        def step(self, closure: Any = None) -> None:  # type: ignore[override]
+            for parameter in self.param_groups[0]["params"]:
+                self.state[parameter]["seen"] = torch.ones(1)
+
+    weight = torch.nn.Parameter(torch.ones(2))
+    with pytest.raises(OptimizerError, match="makes its state in its first step"):
+        initial_state(Own([weight], {}), {id(weight): "weight"})
+
+
+FALLBACKS = {"_init_group": test_an_optimizer_without_init_group_is_refused}
+
+
+def test_every_fallback_has_a_test() -> None:
+    assert {name for row, name in ROWS if row.fallback} == FALLBACKS.keys()

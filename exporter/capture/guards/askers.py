@@ -10,12 +10,17 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import torch
+from torch import _dynamo
 from torch._guards import TracingContext
+from torch._subclasses import functional_tensor
+from torch.fx import experimental
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.nn import functional
 
 from diagnostics import Place
 from diagnostics.source import HIDDEN, USER, kind_of, place_of_stack, place_of_trace
+from exporter.capture.private import LAYOUT
+from fx_passes.private import codes
 
 E = TypeVar("E", bound=BaseException)
 
@@ -26,12 +31,10 @@ _HERE = Path(__file__).parent
 _ROOM = str(_HERE.parent)
 _START = str(_HERE.parent / "driver.py")
 """Where captures begin; other frames of this room stand between the model and PyTorch."""
-_TORCH = Path(torch.__file__).parent
-_DYNAMO = str(_TORCH / "_dynamo")
 _CONVERTING = (
-    str(_TORCH / "__init__.py"),
-    str(_TORCH / "fx" / "experimental"),
-    str(_TORCH / "_subclasses" / "functional_tensor.py"),  # the truth of a tensor, where writes are taken out
+    torch.__file__,
+    *experimental.__path__,
+    functional_tensor.__file__,  # the truth of a tensor, where writes are taken out
 )
 """Where PyTorch turns a symbolic number into a Python one; who called from there wanted to know."""
 _ASKING = (
@@ -44,20 +47,14 @@ _ASKING = (
 _KEPT = str(_HERE.parent / "control_flow" / "branch_steps.py")
 """Who asks there has tried to keep both ways."""
 
-_ABOUT_LAYOUT = (
-    (str(_TORCH / "_prims_common" / "__init__.py"), "check_contiguous_sizes_strides"),
-    (str(_TORCH / "_prims_common" / "__init__.py"), "_is_non_overlapping_and_dense_or_false"),
-    (str(_TORCH / "fx" / "passes" / "shape_prop.py"), "_extract_tensor_metadata"),
-    (str(_TORCH / "_subclasses" / "fake_tensor.py"), "_get_output_tensor_from_cache_entry"),
-    (str(_TORCH / "_meta_registrations.py"), "meta_copy_"),
-)
+_ABOUT_LAYOUT = codes(LAYOUT)
 """Who asks only how a tensor lies in memory: whether it has to be copied, and never what is computed."""
 
 
 def is_about_layout() -> bool:
     """Whether it is asked how a tensor lies in memory."""
     frame, _ = _asker()
-    return frame is not None and (frame.f_code.co_filename, frame.f_code.co_name) in _ABOUT_LAYOUT
+    return frame is not None and frame.f_code in _ABOUT_LAYOUT
 
 
 def way_of_asking() -> tuple[bool, bool]:
@@ -66,7 +63,9 @@ def way_of_asking() -> tuple[bool, bool]:
     if frame is None:
         return False, counted
     if stack := _read_by_dynamo():  # an op that Dynamo tries asks with the same stack
-        return frame.f_code.co_filename.startswith(_DYNAMO) and kind_of(stack[-1].filename) != HIDDEN, counted
+        return frame.f_code.co_filename.startswith(tuple(_dynamo.__path__)) and kind_of(
+            stack[-1].filename
+        ) != HIDDEN, counted
     return kind_of(frame.f_code.co_filename) != HIDDEN, counted
 
 

@@ -1,0 +1,240 @@
+"""Private parts of PyTorch that the capture uses or replaces; `fx_passes.private` tells what a row says.
+
+A capture that went on without one of these would give another model, so a PyTorch that lacks one is refused when
+`exporter.capture` is imported. Where a row has a fallback, the capture loses no more than the row says.
+"""
+
+from __future__ import annotations
+
+from fx_passes.private import Rows, call, fields, frames, names, text
+
+_SYM_NODE = "torch.fx.experimental.sym_node:SymNode"
+_SHAPES = "torch.fx.experimental.symbolic_shapes"
+_SHAPE_ENV = f"{_SHAPES}:ShapeEnv"
+_PROXIES = "torch.fx.experimental.proxy_tensor"
+
+SIZES: Rows = (
+    call(_SYM_NODE, "__init__", "self expr shape_env pytype hint", "gives a symbolic number another expression"),
+    fields(_SYM_NODE, "_expr hint pytype shape_env", "the expression as it was made, its example, its kind"),
+    names(
+        _SYM_NODE,
+        "_add _sub _int_floordiv _mod _sym_max _sym_min _ceil _floor _trunc",
+        "replaced: results in their shortest form",
+    ),
+    call(_SYM_NODE, "guard_int", "self file line", "replaced: tells the loop that makes a number of a size"),
+    call(_SYM_NODE, "guard_float", "self file line", "the same"),
+    call(_SYM_NODE, "guard_bool", "self file line", "the same"),
+    call(_SHAPE_ENV, "evaluate_expr", "self orig_expr", "replaced: answers what is asked about sizes"),
+    call(_SHAPE_ENV, "_log_guard", "self prefix forcing_spec", "replaced: notes each guard with its line"),
+    call(_SHAPE_ENV, "_maybe_guard_rel", "self expr", "replaced: does not spend minutes to solve an equation"),
+    call(
+        _SHAPE_ENV, "_set_replacement", "self a tgt msg", "makes sizes of one name one symbol; replaced for named sizes"
+    ),
+    call(_SHAPE_ENV, "produce_guards", "self args kwargs", "replaced: leaves guards on named sizes out"),
+    call(_SHAPE_ENV, "_generate_unique_id", "self source_name", "the number of a new symbol"),
+    call(_SHAPE_ENV, "_get_sloc", "self", "where a range of a symbol comes from"),
+    names(_SHAPE_ENV, "ignore_fresh_unbacked_symbols", "lets a body read numbers from data that are no results of it"),
+    fields(
+        _SHAPE_ENV,
+        "backed_var_to_val guards size_like source_to_var var_to_range var_to_range_sloc var_to_sources",
+        "what PyTorch knows of a symbol",
+    ),
+    names(
+        _SHAPES,
+        "ConstraintViolationError GuardOnDataDependentSymNode ShapeEnv ValueRangesSLoc",
+        "what decides about sizes, and what it raises",
+    ),
+    names("torch.fx.experimental.sym_node", "SymNode", "the type behind a symbolic number"),
+    names(
+        "torch.fx.experimental._config", "backed_size_oblivious patch", "allows a dynamic size whose example is 0 or 1"
+    ),
+    names("torch.utils._sympy.numbers", "int_oo", "no upper limit"),
+    names("torch.utils._sympy.value_ranges", "ValueRanges bound_sympy", "limits of an expression"),
+    names("torch.utils._sympy.value_ranges:ValueRanges", "unknown_int is_singleton", "the same"),
+    names("torch.utils._sympy.printers", "PythonPrinter", "writes conditions as Python"),
+    names(
+        "torch.utils._sympy.printers:PythonPrinter",
+        "doprint _print _print_Float _print_Function _print_ToFloat _print_TruncToFloat _print_OpaqueUnaryFn_sqrt",
+        "overridden, for text that runs without PyTorch",
+    ),
+    names(
+        "torch.export.dynamic_shapes",
+        "_DerivedDim _DimHint _DimHintType _tree_map_with_path",
+        "dynamic_shapes as the user has written them",
+    ),
+    names("torch.export.dynamic_shapes:_DimHintType", "AUTO STATIC", "the same"),
+    call("torch.export.dynamic_shapes", "_combine_args", "f args kwargs", "binds a call to forward's parameters"),
+    names("torch.utils._pytree", "SUPPORTED_NODES tree_is_leaf", "which containers are taken apart"),
+    call("torch.utils._pytree", "_get_node_type", "tree", "the same"),
+    call("torch.utils._pytree", "_broadcast_to_and_flatten", "tree treespec", "merges containers of two branches"),
+)
+"""What tells and decides about sizes and inputs."""
+
+TRACE: Rows = (
+    call(
+        "torch.export._trace", "_export", "mod args kwargs dynamic_shapes strict pre_dispatch", "traces below autograd"
+    ),
+    call(_PROXIES, "get_proxy_mode", "", "tells whether a trace looks into an op"),
+    call(_PROXIES, "get_proxy_slot", "obj tracer", "the node that stands for a tensor"),
+    names(_PROXIES, "PreDispatchTorchFunctionMode disable_proxy_modes_tracing", "traces a body apart from the graph"),
+    names(
+        f"{_PROXIES}:PreDispatchTorchFunctionMode", "__torch_function__", "replaced: autocast acts while it is traced"
+    ),
+    fields(f"{_PROXIES}:PreDispatchTorchFunctionMode", "tracer", "the tracer of a graph"),
+    call("torch.overrides", "_get_current_function_mode_stack", "", "the modes that a body is traced in"),
+    names("torch.fx.proxy:TracerBase", "create_node", "replaced: notes the region and the part of a node"),
+    names("torch.fx.proxy:TracerBase", "_filter_traceback_frames", "replaced: keeps the user's whole stack"),
+    fields("torch.fx.proxy:TracerBase", "_record_forward_stack_traces_only", "tells a capture by torch.export"),
+    call("torch.fx.graph", "_Namespace.create_name", "self candidate", "names of nodes, of which bodies take some"),
+    fields("torch.fx.graph:_Namespace", "_used_names", "the same"),
+    fields("torch.fx:Graph", "_graph_namespace", "the same"),
+    call("torch.fx.traceback", "get_current_meta", "", "the part that `annotate` names"),
+    names(
+        "torch._C",
+        "_current_autograd_node DisableTorchFunction _autograd _functorch _nn",
+        "modules and functions in C++",
+    ),
+    names("torch.autograd", "_get_sequence_nr", "the line of what a gradient is a gradient of"),
+    names("torch.autograd.graph:Node", "_sequence_nr", "the same"),
+    names("torch._C._nn", "_parse_to", "what `module.to` is asked for"),
+    names("torch._subclasses.functional_tensor", "FunctionalTensor", "a tensor of a trace that takes writes out"),
+    names("torch._guards:TracingContext", "try_get extract_stack", "the user's stack where Dynamo reads it"),
+    names("torch._guards", "detect_fake_mode", "the mode of a capture"),
+    call("torch._subclasses", "FakeTensor.__format__", "self format_spec", "replaced: writes a known number"),
+    fields(
+        "torch._subclasses.fake_tensor:FakeTensor", "constant item_memo", "the number that a tensor is known to hold"
+    ),
+    names(
+        "torch._subclasses.fake_tensor",
+        "DataDependentOutputException DynamicOutputShapeException UnsupportedOperatorException",
+        "what ends a capture",
+    ),
+    names("torch._dynamo.exc", "Unsupported UserError UserErrorType", "the same"),
+    names("torch._dynamo.exc:UserErrorType", "CONSTRAINT_VIOLATION DYNAMIC_CONTROL_FLOW", "the same"),
+    fields("torch._dynamo.exc:UserError", "error_type", "the same"),
+    text(
+        "torch._functorch._aot_autograd.frontend_utils", "assigned during export", "a warning: state that would be lost"
+    ),
+)
+"""How a graph is traced, and what a trace raises."""
+
+PATCHES: Rows = (
+    names("torch.nn:Module", "__setattr__", "replaced: notes what a branch assigns to a module"),
+    names("torch.nn:Module", "register_parameter", "replaced, documented: makes weights without memory"),
+    names("torch.nn:Module", "to", "replaced, documented: no conversion that changes nothing"),
+    names("torch.nn.modules.dropout", "_DropoutNd", "modules that act in training alone"),
+    names("torch.nn.modules.batchnorm", "_BatchNorm", "the same"),
+    fields("torch.nn:Module", "_buffers _modules _parameters", "tensors and modules by their names"),
+    fields(
+        "torch.nn:Module", "_forward_hooks _forward_pre_hooks", "tells a wrapper with hooks; hooks that make weights"
+    ),
+    text("torch.nn.utils.prune", "_tensor_name", "the weight that a hook of pruning makes anew"),
+    names("torch:Tensor", "_version", "tells whether a tensor was written to"),
+    names("torch:UntypedStorage", "_cdata", "tells whether two tensors share their memory"),
+    fields("torch:SymInt", "node", "the SymNode of a size"),
+    names(
+        "torch", "_sym_sin _sym_cos _sym_tan _sym_asin _sym_acos _sym_atan _sym_sinh _sym_cosh _sym_tanh", "of `math`"
+    ),
+    call(
+        "torch._export.non_strict_utils",
+        "_tensor_min_max",
+        "args real_callable tensor_callable",
+        "replaced: `max` of sizes",
+    ),
+    call(
+        "torch._export.verifier", "Verifier.allowed_op_types", "self", "replaced: graphs may hold functions of `math`"
+    ),
+    names("torch._export.verifier", "Verifier", "the same"),
+    call("torch._export.utils", "_name_hoo_subgraph_placeholders", "gm", "replaced: bodies keep names of their own"),
+    call("torch._dynamo.output_graph", "AliasingInfo", "has_aliasing msg", "a body may read one tensor twice"),
+    fields("torch._dynamo.output_graph:AliasingInfo", "msg", "the same"),
+    call("torch._dynamo.output_graph", "SubgraphTracer.has_aliasing", "self", "replaced, for the same"),
+    names("torch._dynamo.output_graph", "SubgraphTracer", "the same"),
+    text("torch._dynamo.output_graph", "Input-to-input", "the same: tells reads from writes"),
+    call("torch._refs", "tensor", "data dtype device", "makes a tensor of sizes"),
+    call("torch._meta_registrations", "meta_copy_", "self src non_blocking", "asks how a tensor lies in memory"),
+    names("torch._C", "DispatchKey", "keys of kernels"),
+    names("torch._C:DispatchKey", "Autograd CompositeImplicitAutograd Meta", "the same"),
+    fields("torch._ops:OpOverload", "py_kernels _dispatch_cache _op_dk", "replaced: ops that stay whole"),
+    fields("torch._ops:OpOverload", "is_view", "what keeps its dtype in a float64 run"),
+    fields("torch._ops:HigherOrderOperator", "python_key_table", "replaced: scans whose bodies read numbers from data"),
+    names("torch._higher_order_ops.scan:scan_op", "python_key_table", "the same"),
+    call("torch._higher_order_ops.scan", "scan", "combine_fn init xs dim reverse", "the loop of a graph"),
+    names("torch._higher_order_ops.scan", "scan_op", "the same"),
+    call("torch._higher_order_ops.scan", "first_slice_copy", "t dim", "replaced: the row of a loop without turns"),
+    call(
+        "torch._higher_order_ops.associative_scan",
+        "associative_scan",
+        "combine_fn xs dim reverse combine_mode",
+        "becomes a scan",
+    ),
+    call(
+        "torch._higher_order_ops.associative_scan",
+        "generic_associative_scan",
+        "operator leaves dim additional_inputs",
+        "replaced, for the same",
+    ),
+    call(
+        "torch._higher_order_ops.invoke_subgraph",
+        "invoke_subgraph_placeholder",
+        "func",
+        "replaced: keeps regions apart",
+    ),
+    names("torch._functorch", "eager_transforms", "forward-mode derivatives"),
+    call(
+        "torch._functorch.eager_transforms",
+        "_jvp_with_argnums",
+        "func primals tangents argnums has_aux",
+        "replaced: forward mode by reverse mode",
+    ),
+    names("torch._functorch.eager_transforms", "_slice_argnums _replace_args", "the same"),
+    names("torch._decomp", "decompositions", "decompositions that are functions of a module"),
+    names("torch._decomp.decompositions", "_rnn_helper", "replaced: dropout between recurrent layers"),
+    names("torch._C._autograd", "_saved_tensors_hooks_set_tracing", "hooks on saved tensors run while tracing"),
+    names("torch.utils.checkpoint", "CheckpointFunction", "replaced: activation checkpoints run once"),
+    names("torch.utils.checkpoint", "_checkpoint_without_reentrant_generator", "the same"),
+    names("torch.utils._python_dispatch", "_disable_current_modes", "computes known values beside the trace"),
+    names(
+        "torch.distributions:Distribution", "_validate_args", "whether parameters are checked; they are not meanwhile"
+    ),
+    call("torch.amp.autocast_mode", "_enter_autocast", "vals", "a region of autocast in a graph"),
+    call("torch.amp.autocast_mode", "_exit_autocast", "mode", "the same"),
+    names(
+        "torch.nn.functional", "_verify_batch_size _verify_spatial_size", "replaced: checks of sizes that a graph lacks"
+    ),
+    call(
+        "torch.nn.modules.transformer", "_detect_is_causal_mask", "mask is_causal size", "replaced: the user's own word"
+    ),
+    call(
+        "torch.nn.modules.rnn", "RNNBase.check_forward_args", "self input hidden batch_sizes", "replaced: packed inputs"
+    ),
+    call("torch.nn.modules.rnn", "LSTM.check_forward_args", "self input hidden batch_sizes", "the same"),
+    names("torch.nn.utils.rnn", "_VF _VF._pack_padded_sequence", "replaced: packing is one op"),
+    call(
+        "torch.nn.utils.rnn",
+        "pad_packed_sequence",
+        "sequence batch_first padding_value total_length",
+        "replaced by its code, which a model may have imported: unpacking is one op",
+    ),
+    names("torch.nn.utils.rnn:pad_packed_sequence", "__code__", "the same"),
+)
+"""What is replaced while a model is captured, and what the replacements use."""
+
+LAYOUT: Rows = (
+    frames("torch._prims_common", "check_contiguous_sizes_strides _is_non_overlapping_and_dense_or_false", "layout"),
+    frames("torch.fx.passes.shape_prop", "_extract_tensor_metadata", "layout"),
+    frames("torch._subclasses.fake_tensor:FakeTensorMode", "_get_output_tensor_from_cache_entry", "layout"),
+    frames("torch._meta_registrations", "meta_copy_", "layout"),
+)
+"""Functions that ask about sizes only to know how a tensor lies in memory: their guards limit no input."""
+
+FILES: Rows = (
+    names("torch", "__file__", "frames of PyTorch are told from those of a model by their files"),
+    names("torch.fx.experimental", "__path__", "where a symbolic number becomes a Python one"),
+    names("torch._subclasses.functional_tensor", "__file__", "the same, for the truth of a tensor"),
+    names("torch._dynamo", "__path__", "frames of Dynamo, which reads the model's code"),
+    names("torch.nn.functional", "__file__", "functions that ask about sizes to refuse or return early"),
+)
+"""Files whose frames tell who asks about a size."""
+
+CAPTURE: Rows = (*SIZES, *TRACE, *PATCHES, *LAYOUT, *FILES)

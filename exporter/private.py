@@ -1,0 +1,80 @@
+"""Private parts of PyTorch that the exporter uses beside the capture; `fx_passes.private` tells what a row says."""
+
+from __future__ import annotations
+
+from fx_passes.private import Rows, call, fields, names, text
+
+_FLAT = "torch.distributed.fsdp._flat_param"
+_FSDP2 = "torch.distributed.fsdp._fully_shard"
+
+WRAPPERS: Rows = (
+    names("torch._dynamo", "OptimizedModule", "the wrapper of torch.compile, which computes what its module does"),
+    text("torch._dynamo.eval_frame", "_orig_mod", "the module inside of it"),
+)
+"""What tells that a module is compiled; verified with the package."""
+
+DISTRIBUTED: Rows = (
+    text(
+        "torch.distributed.algorithms._checkpoint.checkpoint_wrapper",
+        "_checkpoint_wrapped_module",
+        "the module inside of a wrapper for activation checkpoints",
+    ),
+    names("torch.distributed", "_composable", "the package of `replicate`, whose classes are the model's own"),
+    names("torch.fx.experimental.symbolic_shapes", "ShapeEnv", "sizes of the fake tensors of a copy"),
+    names("torch._C._distributed_c10d", "_resolve_process_group", "the group that a collective names"),
+    names("torch.distributed:ProcessGroup", "_device_types", "the devices of a group"),
+    names("torch.distributed.distributed_c10d", "_get_default_store", "how ranks exchange values"),
+    names("torch.distributed.tensor._utils", "compute_local_shape_and_global_offset", "the box that a rank holds"),
+    fields("torch.distributed.tensor:DTensor", "_local_tensor", "the values of that box"),
+    fields(
+        f"{_FLAT}:FlatParameter",
+        "_is_padding_mask _numels_with_padding _param_infos _shapes _shard_param_infos _shared_param_infos",
+        "parameters that FSDP1 has flattened",
+    ),
+    names(_FLAT, "_ShardParamInfo", "the same"),
+    fields(f"{_FLAT}:FlatParameter", "_local_shard", "the values that a rank holds of them"),
+    fields(
+        f"{_FLAT}:FlatParamHandle",
+        "_force_full_precision flat_param uses_sharded_strategy world_size",
+        "how FSDP1 holds its parameters",
+    ),
+    text("torch.distributed.fsdp.fully_sharded_data_parallel", "_handle", "the handle of a wrapper of FSDP1"),
+    text("torch.distributed.fsdp._init_utils", "_use_full_prec_in_eval", "whether it casts in evaluation"),
+    text("torch.distributed.fsdp._common_utils", "_fsdp_wrapped_module", "the module inside of it"),
+    names(f"{_FSDP2}._fsdp_state", "_get_module_fsdp_state", "the state of a module of FSDP2"),
+    fields(f"{_FSDP2}._fsdp_state:FSDPState", "_fsdp_param_groups _mp_policy", "its parameters, and their precision"),
+    fields(f"{_FSDP2}._fsdp_param_group:FSDPParamGroup", "fsdp_params", "the same"),
+    fields(f"{_FSDP2}._fsdp_param:FSDPParam", "mp_policy param_dtype sharded_param", "the same"),
+    call("torch.distributed.utils", "_apply_to_tensors", "fn container", "casts what FSDP passes on"),
+    call("torch.distributed.utils", "_cast_forward_inputs", "dtype args kwargs", "the same"),
+    fields("torch.nn:Module", "_buffers _modules _parameters", "what a copy of a module is filled with"),
+    fields(
+        "torch.nn:Module",
+        "_forward_hooks _forward_hooks_with_kwargs _forward_pre_hooks _forward_pre_hooks_with_kwargs",
+        "hooks, of which a copy has the model's own",
+    ),
+)
+"""What exporter.distributed uses; verified when a model of several ranks is exported."""
+
+TRAINING: Rows = (
+    names(
+        "torch:Tensor",
+        "_backward_hooks _post_accumulate_grad_hooks",
+        "hooks of parameters, which become part of a step",
+    ),
+    fields("torch.optim:Optimizer", "_optimizer_step_pre_hooks _optimizer_step_post_hooks", "hooks of a step"),
+    names("torch.optim.adam", "_get_value", "replaced: the count of steps in float64, as in Python"),
+    names("torch.optim", "_adafactor", "the module whose `min` and `max` are replaced"),
+    names(
+        "torch.optim:Adam",
+        "_init_group",
+        "makes an optimizer's state without a step",
+        fallback="the first step makes it; an optimizer that makes state in its step is refused",
+    ),
+)
+"""What exporter.training uses."""
+
+WEIGHTS: Rows = (
+    fields("torch:UntypedStorage", "_checkpoint_offset", "documented with torch.load: where the bytes of a tensor are"),
+)
+"""What exporter.weights uses."""
