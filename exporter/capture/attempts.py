@@ -33,6 +33,7 @@ from exporter.capture.patches.libraries import library_functions_rewritten
 from exporter.capture.patches.masks import masks_left_out
 from exporter.capture.patches.outside import Effects, attributes_watched
 from exporter.capture.patches.packed import packed_sequences_kept
+from exporter.capture.patches.rebinding import rebinding_followed
 from exporter.capture.patches.regions import regions_noted
 from exporter.capture.patches.scans import associative_scans_kept, numbers_in_turns
 from exporter.capture.patches.shared_reads import shared_reads_allowed
@@ -112,6 +113,7 @@ def _traced(call: Call) -> Iterator[AbstractContextManager[object]]:
     yield library_functions_rewritten()
     yield WritesCounted()
     yield CallsKept()
+    yield rebinding_followed(call.model)
     yield BoundsKnown()
     yield arithmetic_kept()
 

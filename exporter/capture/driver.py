@@ -40,6 +40,7 @@ from exporter.capture.patches.assignments import assigned_tensors, is_made_anew,
 from exporter.capture.patches.derivatives import require_seen_through
 from exporter.capture.patches.known_values import Asked
 from exporter.capture.patches.outside import nothing_lost
+from exporter.capture.patches.rebinding import RebindingError
 from exporter.capture.places import place_of_module
 from exporter.capture.sizes.conditions import ROUNDINGS
 from exporter.capture.sizes.dimensions import Comparison
@@ -325,7 +326,11 @@ class CaptureError(Exception):
 def is_final(error: Exception) -> bool:
     """Whether no other strategy can do better: the example inputs do not fit, or the model's own code raised."""
     place = place_of_exception(error)
-    return isinstance(error, RefusalHidden) or (isinstance(error, TypeError) and place is None)
+    return isinstance(error, FINAL) or (isinstance(error, TypeError) and place is None)
+
+
+FINAL = (RefusalHidden, RebindingError)
+"""What another strategy would not see, and pass in silence."""
 
 
 def _strategies(

@@ -87,6 +87,8 @@ class WritesCounted(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if torch.compiler.is_dynamo_compiling():  # which sees through a mode as through any Python
+            return func(*args, **kwargs)
         written = [(each, version(each)) for each in _written(func, args, kwargs)]
         result = func(*args, **kwargs)
         for tensor, before in written:

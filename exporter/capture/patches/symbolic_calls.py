@@ -204,15 +204,6 @@ def _data(x: Tensor) -> Tensor:
     return x.detach()
 
 
-def _set_data(x: Tensor, value: Tensor) -> Any:
-    """`x.data = value`, which no trace sees: x has other values from then on, and so has a buffer after the run."""
-    if x.shape != value.shape or x.dtype != value.dtype:
-        return NotImplemented
-    with torch.no_grad():
-        x.copy_(value)
-    return None
-
-
 def _holds_sizes(data: Any) -> bool:
     if isinstance(data, (list, tuple)):
         return any(_holds_sizes(each) for each in data)
@@ -234,7 +225,6 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     Tensor.new_tensor: _new_tensor,
     Tensor.random_: _random,
     Tensor.data.__get__: _data,  # type: ignore[attr-defined]  # a descriptor
-    Tensor.data.__set__: _set_data,  # type: ignore[attr-defined]
     Tensor.__getitem__: read_at,
     Tensor.__setitem__: write_at,
     torch.istft: _istft,
