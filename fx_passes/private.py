@@ -68,9 +68,9 @@ def names(owner: str, listed: str, use: str, fallback: str = "") -> Private:
     return Private(Kind.NAME, owner, tuple(listed.split()), use, fallback=fallback)
 
 
-def fields(owner: str, listed: str, use: str) -> Private:
+def fields(owner: str, listed: str, use: str, fallback: str = "") -> Private:
     """Make a row of attributes that the instances of a class have; `listed` separates them by spaces."""
-    return Private(Kind.FIELD, owner, tuple(listed.split()), use)
+    return Private(Kind.FIELD, owner, tuple(listed.split()), use, fallback=fallback)
 
 
 def call(owner: str, name: str, parameters: str, use: str) -> Private:

@@ -91,8 +91,7 @@ class _Copy:
         """Brings FSDP's modules back to their shards, without communication, and notes the precision of forward."""
         if isinstance(module, FSDPModule):
             module.reshard()
-            state: Any = _get_module_fsdp_state(module)
-            for group in state._fsdp_param_groups:
+            for group in groups_of(_get_module_fsdp_state(module)):
                 for each in group.fsdp_params:
                     if each.mp_policy.param_dtype and each.sharded_param.is_floating_point():
                         self.precision[id(each.sharded_param)] = each.mp_policy.param_dtype
@@ -198,6 +197,13 @@ class _Copy:
 
 
 # Classes and hooks ---------------------------------------------------------------------------------------------
+
+
+def groups_of(state: Any) -> list[Any]:
+    """Return the groups of parameters of an FSDP2 module; PyTorch 2.11 has at most one, under another name."""
+    if hasattr(state, "_fsdp_param_groups"):
+        return state._fsdp_param_groups
+    return [] if state._fsdp_param_group is None else [state._fsdp_param_group]
 
 
 def _own_class(cls: type) -> type:
