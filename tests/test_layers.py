@@ -6,8 +6,9 @@ Each check is a function from one source text to its breaches, so that the same 
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,25 @@ FORBIDDEN_LIBRARIES = {
 
 # The only module that imports the SARIF object model, which costs 180 ms and has no types.
 SARIF_MODULE = "diagnostics/sarif/objects.py"
+
+# The packages and modules of exporter.capture in the order of their imports: each imports those in the lines above it.
+CAPTURE_ORDER = (
+    ("private", "places", "faults", "fake", "frames", "forward", "subclasses", "float64", "holders", "knowledge"),
+    ("reachable",),
+    ("snapshot",),
+    ("arguments", "guards", "analysis"),
+    ("sizes",),
+    ("patches", "program"),
+    ("failures",),
+    ("control_flow", "eager"),
+    ("attempts",),
+    ("self_check",),
+    ("driver",),
+    ("__init__",),
+)
+AGAINST_THE_ORDER = {
+    ("patches", "control_flow"): "symbolic_calls takes the functions of found_places into its table of functions",
+}
 
 # What a lazy package may import when it is imported: nothing that pulls torch in.
 LIGHT = {
@@ -110,6 +130,66 @@ def room_breaches(source: str, path: str) -> list[str]:
     return breaches
 
 
+def capture_breaches(source: str, path: str) -> list[str]:
+    """Imports inside of exporter.capture against CAPTURE_ORDER, but for those of AGAINST_THE_ORDER."""
+    levels = {part: level for level, line in enumerate(CAPTURE_ORDER) for part in line}
+    part = path.removeprefix("exporter/capture/").removesuffix(".py").split("/")[0]
+    if part not in levels:
+        return [f"{path}: {part} has no place in the order of imports of exporter.capture"]
+    targets = [(found, target) for found, target in _capture_parts(source, path) if target != part]
+    return [
+        f"{path}:{found.line}: {part} must not import {found.name}, which is not above it in CAPTURE_ORDER"
+        for found, target in targets
+        if levels.get(target, len(levels)) >= levels[part] and (part, target) not in AGAINST_THE_ORDER
+    ]
+
+
+def _capture_parts(source: str, path: str) -> Iterator[tuple[Import, str]]:
+    """Imports of exporter.capture, each with the package or module of it that is imported."""
+    for found in imports_of(ast.parse(source), path):
+        if found.name.startswith("exporter.capture."):
+            yield found, found.name.split(".")[2]
+
+
+def test_exceptions_from_the_order_are_needed() -> None:
+    files = [path for path in production() if path.is_relative_to(ROOT / "exporter/capture")]
+    relative = ((path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in files)
+    used = {(path.split("/")[2], part) for path, source in relative for _, part in _capture_parts(source, path)}
+    assert AGAINST_THE_ORDER.keys() <= used
+
+
+def circle_in(sources: Mapping[str, str]) -> list[str]:
+    """The modules of a circle of imports among files, by their paths; empty where there is none."""
+    modules = {path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in sources}
+    graph: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        body = ast.Module(body=list(run_on_import(ast.parse(sources[path]).body)), type_ignores=[])
+        names = [found.name for found in imports_of(body, path)]
+        found = {name if name in modules else name.rpartition(".")[0] for name in names}
+        graph[module] = {name for name in found if name in modules and not module.startswith(f"{name}.")} - {module}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def test_no_circles() -> None:
+    """Among imports that run at once; a package's `__init__` may import what is within it."""
+    assert not circle_in({path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in production()})
+
+
+def test_a_planted_circle_is_found() -> None:
+    sources = {
+        "exporter/a.py": "from exporter import b",
+        "exporter/b.py": "from exporter.c import f",
+        "exporter/c.py": "",
+    }
+    assert not circle_in(sources)
+    circle = circle_in({**sources, "exporter/c.py": "import exporter.a"})
+    assert sorted({*circle}) == ["exporter.a", "exporter.b", "exporter.c"]
+
+
 def sarif_breaches(source: str, path: str) -> list[str]:
     """`sarif_om` anywhere but in its one module."""
     found = [f for f in imports_of(ast.parse(source), path) if f.name.split(".")[0] == "sarif_om"]
@@ -121,6 +201,8 @@ def run_on_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     for statement in body:
         if isinstance(statement, ast.If) and dotted(statement.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}:
             yield from run_on_import(statement.orelse)
+        elif isinstance(statement, ast.ClassDef):
+            yield from run_on_import(statement.body)
         elif not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             yield statement
 
@@ -152,6 +234,7 @@ def everything() -> list[Path]:
 
 CHECKS = {
     "rooms": (room_breaches, production),
+    "capture": (capture_breaches, lambda: sorted((ROOT / "exporter/capture").rglob("*.py"))),
     "sarif_om": (sarif_breaches, production),
     "lazy": (lazy_breaches, lambda: [ROOT / path for path in LIGHT]),
     "length": (length_breaches, everything),
@@ -183,6 +266,12 @@ PLANTED = [
     ("rooms", "exporter/lower/walk.py", "from ..cli import main"),
     ("rooms", "ort_runner/session.py", "from torch import Tensor"),
     ("rooms", "ort_runner/session.py", "import exporter"),
+    ("capture", "exporter/capture/guards/askers.py", "from exporter.capture.sizes.shapes import Request"),
+    ("capture", "exporter/capture/sizes/shapes.py", "from exporter.capture.attempts import STRATEGIES"),
+    ("capture", "exporter/capture/places.py", "def f():\n    from exporter.capture import faults"),
+    ("capture", "exporter/capture/patches/scans.py", "from exporter.capture.failures import TABLE"),
+    ("capture", "exporter/capture/unplaced.py", ""),
+    ("capture", "exporter/capture/patches/scans.py", "from ..unplaced import f"),
     ("sarif_om", "diagnostics/text.py", "import sarif_om"),
     ("sarif_om", "diagnostics/sarif/build.py", "def f():\n    import sarif_om"),
     ("sarif_om", "exporter/cli/export.py", "from sarif_om import Result"),
@@ -212,6 +301,8 @@ FINE = [
     ),
     ("rooms", "exporter/pytest_plugin.py", "from ort_runner import validate"),
     ("rooms", "exporter/lower/walk.py", "from .registry import LOWERINGS\nfrom fx_passes.program import Program"),
+    ("capture", "exporter/capture/sizes/shapes.py", "from exporter.capture.guards.guard import Guard"),
+    ("capture", "exporter/capture/sizes/shapes.py", "from .conditions import f\nfrom exporter.options import Options"),
     ("sarif_om", "diagnostics/sarif/objects.py", "def f():\n    import sarif_om"),
     ("lazy", "exporter/__init__.py", "if TYPE_CHECKING:\n    import torch\ndef f():\n    import torch"),
     ("length", "exporter/pipeline.py", "x = 1\n" * MAX_LINES),
