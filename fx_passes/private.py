@@ -79,7 +79,7 @@ def call(owner: str, name: str, parameters: str, use: str) -> Private:
 
 
 def frames(owner: str, listed: str, use: str) -> Private:
-    """Make a row of functions that are recognized on the stack; `listed` separates them by spaces."""
+    """Make a row of functions that are recognized on the stack; an inner one is named behind the outer: "f.inner"."""
     return Private(Kind.FRAME, owner, tuple(listed.split()), use)
 
 
@@ -120,9 +120,17 @@ def found_by(name: str) -> Any:
 def codes(rows: Iterable[Private]) -> frozenset[CodeType]:
     """Return the code objects of the functions in the FRAME rows, which the frames of their calls have."""
     found = (row for row in rows if row.kind is Kind.FRAME)
-    return frozenset(
-        inspect.unwrap(attrgetter(name)(found_by(row.owner))).__code__ for row in found for name in row.names
-    )
+    return frozenset(_code_of(found_by(row.owner), name) for row in found for name in row.names)
+
+
+def _code_of(owner: Any, name: str) -> CodeType:
+    """Return the code of a function, also of one that is defined inside of another: "is_contiguous.eval_eager"."""
+    found = owner
+    for part in name.split("."):
+        constants = getattr(getattr(found, "__code__", found), "co_consts", ())
+        inner = [each for each in constants if isinstance(each, CodeType) and each.co_name == part]
+        found = inner[0] if inner else inspect.unwrap(getattr(found, part))
+    return found if isinstance(found, CodeType) else found.__code__
 
 
 def _name_gap(owner: Any, name: str, row: Private) -> str | None:
@@ -147,7 +155,7 @@ def _call_gap(owner: Any, name: str, row: Private) -> str | None:
 
 
 def _frame_gap(owner: Any, name: str, row: Private) -> str | None:
-    code = inspect.unwrap(attrgetter(name)(owner)).__code__
+    code = _code_of(owner, name)
     return None if code.co_name == name.rpartition(".")[2] else f"its code is named '{code.co_name}'"
 
 

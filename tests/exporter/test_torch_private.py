@@ -35,6 +35,7 @@ from fx_passes.private import (
     Private,
     Rows,
     call,
+    codes,
     fields,
     found_by,
     frames,
@@ -317,6 +318,7 @@ GONE = {
     "parameter": (call("torch._refs", "tensor", "data extra", "x"), "used with ('data', 'extra')"),
     "order": (call("torch._refs", "tensor", "dtype data", "x"), "used with ('dtype', 'data')"),
     "frame": (frames("torch._meta_registrations", "meta_gone_", "x"), "has no attribute 'meta_gone_'"),
+    "frame inside of another": (frames("torch._prims_common", "is_contiguous.gone", "x"), "has no attribute 'gone'"),
     "frame under another name": (frames("tests.exporter.test_torch_private", "other_name", "x"), "named 'gaps'"),
     "text": (text("torch._dynamo.output_graph", "Output-to-nowhere", "x"), "no such text"),
 }
@@ -332,6 +334,11 @@ def test_what_is_gone_is_refused(kind: str) -> None:
         verify([*SHARED, row])
     assert told in str(caught.value)
     assert row.owner in str(caught.value)
+
+
+def test_code_of_inner_functions_is_found() -> None:
+    (code,) = codes([frames("torch._prims_common", "is_contiguous.eval_eager", "x")])
+    assert code.co_qualname == "is_contiguous.<locals>.eval_eager"
 
 
 def test_all_that_is_gone_is_told_at_once() -> None:
