@@ -102,6 +102,8 @@ def _written(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Ite
     name = getattr(func, "__name__", "")
     given: list[Any] = []
     if func in STATISTICS:
+        if torch.is_grad_enabled():  # autograd may have saved them, and takes no count of these writes either
+            return iter(())
         given = [args[place] for place in STATISTICS[func] if place < len(args)]
         given += [kwargs.get("running_mean"), kwargs.get("running_var")]
     elif isinstance(func, (OpOverload, OpOverloadPacket)):
