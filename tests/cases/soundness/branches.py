@@ -348,7 +348,7 @@ CASES = (
         Row("nonlocal number in a loop", NonlocalNumber, SIZES, ROWS, known_gap=WRONG),
         Row("a global list that is cleared", fresh(GlobalListRead), FLAT, known_gap=REFUSED),
         Row("a deque of rows", Deque, FIXED, known_gap=REFUSED),
-        Row("an object of the model", ObjectOfTheModel, FLAT, None, "# changes an object", known_gap=WRONG),
+        Row("an object of the model", ObjectOfTheModel, FLAT, None, "# changes an object"),
         Row("a global list", fresh(GlobalList), FLAT, None, "# changes a list of the module", known_gap=UNPROVEN),
         Row("a global number", fresh(GlobalNumber), FLAT, None, "# raises a number of the module", known_gap=UNPROVEN),
         Row("a global dict", fresh(GlobalDict), FLAT, None, "# fills a dict of the module"),
