@@ -24,7 +24,7 @@ class Options:
     `allow_specialization`: accept that a dimension asked to be dynamic became a constant (a warning, not an error), and
     so the values of an input for which Python asks.
     `input_names`, `output_names`: names for the flattened inputs and outputs, in order. `strategy`: the only way of
-    capture to try, a name in `exporter.capture.attempts.STRATEGIES`; by default they are tried in order. `weights`: a
+    capture to try, a name in `exporter.capture.attempts.ATTEMPTS`; by default they are tried in order. `weights`: a
     checkpoint from which the weights are taken, by name, in the place of the model's own. `weights_in_place`: those
     that lie in its files as ONNX would have them stay there, and the model refers to them.
     `functions`: repeated calls of a region of `torch.compiler.nested_compile_region` become calls of one function.

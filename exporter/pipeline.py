@@ -19,12 +19,13 @@ from exporter.capture import capture
 from exporter.capture.arguments.caches import register_caches
 from exporter.capture.arguments.inputs import arguments_of, leaves_of
 from exporter.capture.arguments.keywords import in_order, known_signature, named_keywords
-from exporter.capture.driver import CaptureError, unwrapped
+from exporter.capture.driver import CaptureError
 from exporter.capture.eager import report_failure_in_eager
 from exporter.capture.patches.attention import is_spread, masks_unread
 from exporter.capture.patches.autocast_around import autocast_inside
 from exporter.capture.places import place_of_call
 from exporter.capture.sizes.shapes import from_dynamic_axes
+from exporter.capture.wrappers import unwrapped
 from exporter.distributed import is_sharded
 from exporter.ir_passes import passes_of, run_ir_passes
 from exporter.lower import lower

@@ -20,7 +20,6 @@ from exporter.arrays import Arrays, as_array, as_value
 from exporter.capture.arguments.inputs import arguments_of, leaves_of
 from exporter.capture.arguments.keywords import in_order
 from exporter.capture.arguments.padded import as_padded
-from exporter.capture.driver import unwrapped
 from exporter.capture.eager import FailsOnRanks, called, restored
 from exporter.capture.fake import has_no_values
 from exporter.capture.float64 import wide_types, widened
@@ -28,6 +27,7 @@ from exporter.capture.patches.attention import no_fast_path
 from exporter.capture.places import place_of_module
 from exporter.capture.sizes.resizing import at_hard_sizes, resized
 from exporter.capture.sizes.values import at_hard_values, at_other_values
+from exporter.capture.wrappers import unwrapped
 from exporter.pipeline import OnnxProgram
 from fx_passes.program import OutputKind, Program
 

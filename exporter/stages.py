@@ -21,9 +21,9 @@ from exporter.capture import capture
 from exporter.capture.arguments.caches import register_caches
 from exporter.capture.arguments.keywords import in_order, named_keywords
 from exporter.capture.arguments.padded import call_padded
-from exporter.capture.driver import unwrapped
 from exporter.capture.eager import restored
 from exporter.capture.patches.attention import masks_unread
+from exporter.capture.wrappers import unwrapped
 from exporter.eager_values import first_foreign
 from exporter.intermediates import Intermediates, NodeFailed
 from exporter.ir_passes import pipeline as ir_pipeline

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from exporter.capture.driver import unwrapped
+from exporter.capture.wrappers import unwrapped
 
 
 def seconds_of(

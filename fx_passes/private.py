@@ -2,7 +2,7 @@
 
 A row is in the table of the package that uses it: here, in `exporter.capture.private` or in `exporter.private`. Each
 package verifies its table when it is imported, so that another PyTorch is refused by the names of what it lacks, and
-not in the middle of a capture. `tests/exporter/test_torch_private.py` finds uses that are in no table.
+not in the middle of a capture. `tests/exporter/test_torch_uses.py` finds uses that are in no table.
 """
 
 from __future__ import annotations

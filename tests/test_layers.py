@@ -1,6 +1,6 @@
 """The import picture of the repository, held against the code with `ast`.
 
-That private parts of PyTorch stay where they belong is held by `exporter/test_torch_private.py`.
+That private parts of PyTorch stay where they belong is held by `exporter/test_torch_uses.py`.
 
 Each check is a function from one source text to its breaches, so that the same function is run on planted violations.
 """
@@ -41,14 +41,27 @@ SARIF_MODULE = "diagnostics/sarif/objects.py"
 
 # The packages and modules of exporter.capture in the order of their imports: each imports those in the lines above it.
 CAPTURE_ORDER = (
-    ("private", "places", "faults", "fake", "frames", "forward", "subclasses", "float64", "holders", "knowledge"),
+    (
+        "private",
+        "places",
+        "wrappers",
+        "functional",
+        "faults",
+        "fake",
+        "frames",
+        "forward",
+        "subclasses",
+        "float64",
+        "holders",
+        "knowledge",
+    ),
     ("reachable",),
     ("snapshot",),
     ("arguments", "guards", "analysis"),
     ("sizes",),
     ("patches", "program"),
     ("failures",),
-    ("control_flow", "eager"),
+    ("control_flow", "eager", "request"),
     ("attempts",),
     ("self_check",),
     ("driver",),
@@ -267,7 +280,7 @@ PLANTED = [
     ("rooms", "ort_runner/session.py", "from torch import Tensor"),
     ("rooms", "ort_runner/session.py", "import exporter"),
     ("capture", "exporter/capture/guards/askers.py", "from exporter.capture.sizes.shapes import Request"),
-    ("capture", "exporter/capture/sizes/shapes.py", "from exporter.capture.attempts import STRATEGIES"),
+    ("capture", "exporter/capture/sizes/shapes.py", "from exporter.capture.attempts import ATTEMPTS"),
     ("capture", "exporter/capture/places.py", "def f():\n    from exporter.capture import faults"),
     ("capture", "exporter/capture/patches/scans.py", "from exporter.capture.failures import TABLE"),
     ("capture", "exporter/capture/unplaced.py", ""),

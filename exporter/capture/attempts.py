@@ -1,24 +1,23 @@
-"""The ways of torch.export to capture a model, as a table, with all that is set up around each."""
+"""Attempts to capture a model by torch.export: a table, with what is set up around each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch.export import ExportedProgram, _trace
 from torch.fx.experimental import _config as shape_config
 
-from diagnostics import Place
-from exporter.capture.arguments.inputs import arguments_of
+from diagnostics.source import place_of_exception
 from exporter.capture.arguments.padded import padded_calls
 from exporter.capture.arguments.structures import declared_results
 from exporter.capture.control_flow.loops import keeping_loops
+from exporter.capture.failures import asks_for_values
 from exporter.capture.faults import is_our_fault
-from exporter.capture.guards.answers import Inquiry, going_on, refusals_kept
+from exporter.capture.guards.answers import going_on, refusals_kept
 from exporter.capture.guards.askers import Line
 from exporter.capture.guards.presence import Scope, some_presumed
 from exporter.capture.knowledge import WritesCounted
@@ -31,7 +30,7 @@ from exporter.capture.patches.kinds import sizes_are_integers
 from exporter.capture.patches.known_values import Asked, values_known
 from exporter.capture.patches.libraries import library_functions_rewritten
 from exporter.capture.patches.masks import masks_left_out
-from exporter.capture.patches.outside import Effects, attributes_watched
+from exporter.capture.patches.outside import attributes_watched
 from exporter.capture.patches.packed import packed_sequences_kept
 from exporter.capture.patches.rebinding import rebinding_followed
 from exporter.capture.patches.regions import regions_noted
@@ -41,48 +40,18 @@ from exporter.capture.patches.sized_calls import normalized_sizes_unchecked
 from exporter.capture.patches.symbolic_calls import CallsKept, arithmetic_kept
 from exporter.capture.patches.texts import texts_noted
 from exporter.capture.patches.whole_ops import whole_ops
+from exporter.capture.request import CaptureRequest, Observed
 from exporter.capture.sizes.equalities import equalities_tried
-from exporter.capture.sizes.shapes import Request, relaxed
+from exporter.capture.sizes.shapes import Request
 from exporter.capture.sizes.shortening import sizes_shortened
-from exporter.capture.snapshot import Snapshot
+from exporter.capture.sizes.zero_one_specialization import is_small
 
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A model with one example call of it, the sizes that shall stay dynamic, and these as torch.export takes them."""
-
-    model: torch.nn.Module
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    requests: Sequence[Request]
-    dynamic_shapes: Any
-    effects: Effects = field(default_factory=lambda: Effects(Snapshot(())))
-    """Gets what `forward` was seen to change of the state that is no tensor."""
-    texts: list[Place] = field(default_factory=list)
-    """Where `forward` was seen to write values as text."""
-    overcome: list[Exception] = field(default_factory=list)
-    """Gets what a capture would have failed by, had its branches and loops not been kept."""
-    asked: list[Asked] = field(default_factory=list)
-    """Gets the lines that asked for values of the example, where these are known."""
-    inquiry: Inquiry = field(default_factory=Inquiry)
-    """Gets what the capture asks about sizes, and how that was answered."""
-    fixed: dict[Request, Place | None] = field(default_factory=dict)
-    """The sizes that are to be constants, since the model holds for that of the example alone: each with the line."""
-
-
-Strategy = Callable[[Call], ExportedProgram]
-
-
-def fixing(call: Call, fixed: Mapping[Request, Place | None]) -> Call:
-    """The call with these sizes as constants, besides those that are fixed already."""
-    call.fixed.update(fixed)
-    kept = [request for request in call.requests if request not in call.fixed]
-    return replace(call, dynamic_shapes=relaxed(arguments_of(call.model, call.args, call.kwargs), kept))
+Strategy = Callable[[CaptureRequest, Observed], ExportedProgram]
 
 
 @contextmanager
 def frozen(module: torch.nn.Module) -> Iterator[None]:
-    """No parameter asks for gradients, and none are recorded; both are as they were afterwards.
+    """Record no gradients and let no parameter ask for any; afterwards both are as they were.
 
     Several models can be exported only so: the gradient rules of control flow would be captured otherwise.
     """
@@ -98,28 +67,28 @@ def frozen(module: torch.nn.Module) -> Iterator[None]:
                 parameter.requires_grad_(True)
 
 
-def _traced(call: Call) -> Iterator[AbstractContextManager[object]]:
-    """What stands around a trace of plain Python, below autograd or above: outermost first."""
-    yield frozen(call.model)
-    yield declared_results(call.model)
-    yield padded_calls(call.model)
-    yield attributes_watched(call.model, call.effects)
-    yield texts_noted(call.texts)
+def _contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractContextManager[object]]:
+    """The contexts of a trace of plain Python, outermost first."""
+    yield frozen(request.model)
+    yield declared_results(request.model)
+    yield padded_calls(request.model)
+    yield attributes_watched(request.model, observed.effects)
+    yield texts_noted(observed.texts)
     yield regions_noted()
-    yield sizes_are_integers(call.model)
+    yield sizes_are_integers(request.model)
     yield parameters_unchecked()
     yield sizes_shortened()
     yield equalities_tried()
     yield library_functions_rewritten()
     yield WritesCounted()
     yield CallsKept()
-    yield rebinding_followed(call.model)
+    yield rebinding_followed(request.model)
     yield BoundsKnown()
     yield arithmetic_kept()
 
 
-def _traced_whole(call: Call) -> Iterator[AbstractContextManager[object]]:
-    """The same for a trace above autograd, which sees the ops that a user writes as they are."""
+def _pre_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractContextManager[object]]:
+    """The contexts of a trace above autograd, which sees the ops that a user writes as they are."""
     yield whole_ops()
     yield normalized_sizes_unchecked()
     yield associative_scans_kept()
@@ -129,105 +98,167 @@ def _traced_whole(call: Call) -> Iterator[AbstractContextManager[object]]:
     yield shared_reads_allowed()
     yield autocast_followed()
     yield masks_left_out()
-    yield from _traced(call)
+    yield from _contexts(request, observed)
 
 
-def _traced_below(call: Call) -> Iterator[AbstractContextManager[object]]:
-    """The same for a trace below autograd."""
+def _post_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractContextManager[object]]:
+    """The contexts of a trace below autograd."""
     yield forward_mode_by_reverse()
-    yield refusals_kept(call.inquiry)
-    yield from _traced(call)
+    yield refusals_kept(observed.inquiry)
+    yield from _contexts(request, observed)
 
 
 @contextmanager
 def within(managers: Iterable[AbstractContextManager[object]]) -> Iterator[None]:
-    """Enters one after the other, each within those before."""
+    """Enter one after the other, each within those before."""
     with ExitStack() as entered:
         for manager in managers:
             entered.enter_context(manager)
         yield
 
 
-def non_strict(call: Call) -> ExportedProgram:
-    """torch.export without Dynamo: Python runs as it is, tensors are traced, PyTorch decides about every size."""
-    with within(_traced_whole(call)):
-        return _with_ways_kept(call)
+# How a model is captured ----------------------------------------------------------------------------------------------
 
 
-def _with_ways_kept(call: Call) -> ExportedProgram:
-    """With every branch on data as a cond; if that cannot be, with those that ask for any data taken for some."""
-    attempt, presumed = partial(_exported, call), call.inquiry.presumed
+def non_strict(request: CaptureRequest, observed: Observed) -> ExportedProgram:
+    """Capture by torch.export without Dynamo: Python runs as it is, tensors are traced, PyTorch decides about sizes."""
+    with within(_pre_dispatch_contexts(request, observed)):
+        return _keeping_branches(request, observed)
+
+
+def _keeping_branches(request: CaptureRequest, observed: Observed) -> ExportedProgram:
+    """Capture with every branch on data as a cond; if that fails, with some data presumed where Python asks for any."""
+    attempt, presumed = partial(_exported, request, observed), observed.inquiry.presumed
     try:
         with some_presumed(presumed, Scope.KEPT):
-            return keeping_loops(attempt, call.overcome)
+            return keeping_loops(attempt, observed.overcome)
     except Exception as error:
         if not presumed.open or is_our_fault(error):
             raise
         presumed.refusal = error
     with some_presumed(presumed, Scope.EVERYWHERE):
-        return keeping_loops(attempt, call.overcome)
+        return keeping_loops(attempt, observed.overcome)
 
 
-def _exported(call: Call, halts: Collection[Line] | None) -> ExportedProgram:
-    call.inquiry.presumed.answers.clear()
-    state = call.effects.state.anew()
+def _exported(request: CaptureRequest, observed: Observed, halts: Collection[Line] | None) -> ExportedProgram:
+    observed.inquiry.presumed.answers.clear()
+    state = observed.effects.state.anew()
     try:
-        with going_on(call.inquiry, halts), refusals_kept(call.inquiry):
-            return torch.export.export(
-                call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=False
-            )
+        with going_on(observed.inquiry, halts), refusals_kept(observed.inquiry):
+            return _by_torch_export(request, strict=False)
     finally:
-        call.effects.note(state)
+        observed.effects.note(state)
         state.restore()
 
 
-def values_asked(call: Call, *, inputs: bool) -> ExportedProgram:
-    """As `non_strict`, with what Python asks of the values of weights, and of inputs, answered from them."""
+def _by_torch_export(request: CaptureRequest, *, strict: bool) -> ExportedProgram:
+    shapes = request.dynamic_shapes
+    return torch.export.export(request.model, request.args, dict(request.kwargs), dynamic_shapes=shapes, strict=strict)
+
+
+def values_asked(request: CaptureRequest, observed: Observed) -> ExportedProgram:
+    """Capture as `non_strict` does, with values of weights where Python asks, and of inputs if that is wanted."""
     asked: list[Asked] = []
-    with values_known(call.model, call.args, call.kwargs, asked, inputs=inputs):
-        exported = non_strict(call)
-    call.asked.extend(asked)
+    with values_known(request.model, request.args, request.kwargs, asked, inputs=request.values_of_inputs):
+        exported = non_strict(request, observed)
+    observed.asked.extend(asked)
     return exported
 
 
-def sizes_from_one(call: Call) -> ExportedProgram:
-    """As `non_strict`, with a dynamic dimension allowed whose example is 0 or 1, if it is none of `Call.fixed`."""
-    call = fixing(call, {}) if call.fixed else call
+def sizes_from_one(request: CaptureRequest, observed: Observed) -> ExportedProgram:
+    """Capture as `non_strict` does, where a dynamic dimension may have the size 0 or 1 in the example."""
     with shape_config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]  # made at run time
-        return non_strict(call)
+        return non_strict(request, observed)
 
 
-def post_dispatch(call: Call) -> ExportedProgram:
-    """Tracing below autograd: sees through vmap, jacrev, grad and autograd.grad inside of forward."""
-    with within(_traced_below(call)):
+def post_dispatch(request: CaptureRequest, observed: Observed) -> ExportedProgram:
+    """Capture below autograd, which sees through vmap, jacrev, grad and autograd.grad inside of forward."""
+    with within(_post_dispatch_contexts(request, observed)):
         return _trace._export(
-            call.model,
-            call.args,
-            dict(call.kwargs),
-            dynamic_shapes=call.dynamic_shapes,
+            request.model,
+            request.args,
+            dict(request.kwargs),
+            dynamic_shapes=request.dynamic_shapes,
             strict=False,
             pre_dispatch=False,
         )
 
 
-def recording(call: Call) -> ExportedProgram:
-    """As `post_dispatch`, for a forward that asks for gradients of its inputs without turning them on."""
-    with gradients_recorded(call.model):
-        return post_dispatch(call)
+def recording(request: CaptureRequest, observed: Observed) -> ExportedProgram:
+    """Capture as `post_dispatch` does, for a forward that asks for gradients of its inputs without turning them on."""
+    with gradients_recorded(request.model):
+        return post_dispatch(request, observed)
 
 
-def strict(call: Call) -> ExportedProgram:
-    """torch.export with Dynamo, which understands some Python that plain tracing does not."""
-    with frozen(call.model), whole_ops(), associative_scans_kept(), masks_left_out(), parameters_unchecked():
-        return torch.export.export(
-            call.model, call.args, dict(call.kwargs), dynamic_shapes=call.dynamic_shapes, strict=True
-        )
+def strict(request: CaptureRequest, observed: Observed) -> ExportedProgram:
+    """Capture by torch.export with Dynamo, which understands some Python that plain tracing does not."""
+    with frozen(request.model), whole_ops(), associative_scans_kept(), masks_left_out(), parameters_unchecked():
+        return _by_torch_export(request, strict=True)
 
 
-STRATEGIES: tuple[tuple[str, Strategy], ...] = (
-    ("non-strict", non_strict),
-    ("post-dispatch", post_dispatch),
-    ("post-dispatch, recording", recording),
-    ("strict", strict),
+# When it is tried -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An attempt that failed: what it was asked for, how it ended, and the sizes of 0 or 1 that the error is about."""
+
+    name: str
+    request: CaptureRequest
+    error: Exception
+    blamed: Sequence[Request]
+
+
+def always(request: CaptureRequest, failed: Sequence[Failed]) -> CaptureRequest | None:
+    """Try it, without the sizes that were found to be constants."""
+    return failed[-1].request if failed else request
+
+
+def with_small_sizes(request: CaptureRequest, failed: Sequence[Failed]) -> CaptureRequest | None:
+    """Try it if a size that shall be dynamic is 0 or 1 in the example, and all such shall be."""
+    return request if not request.fixed and any(map(is_small, request.sizes)) else None
+
+
+def without_blamed_sizes(request: CaptureRequest, failed: Sequence[Failed]) -> CaptureRequest | None:
+    """Try it with some sizes of 0 or 1 as constants: those that are so already, or that the last failure is about."""
+    if failed:
+        last = failed[-1]
+        return last.request.fixing(dict.fromkeys(last.blamed, place_of_exception(last.error))) if last.blamed else None
+    return request if any(is_small(each) and each not in request.fixed for each in request.sizes) else None
+
+
+def if_values_are_asked(request: CaptureRequest, failed: Sequence[Failed]) -> CaptureRequest | None:
+    """Try it if the last failure was a question about a value, or if values of inputs may be constants."""
+    asks = request.values_of_inputs or asks_for_values(failed[-1].error)
+    return failed[-1].request if asks else None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One row: a way to capture a model, and when it is tried.
+
+    Attributes:
+        name: What messages and `Options.strategy` call it.
+        request: Returns what to ask for, given the user's request and what has failed; None if it is not to be tried.
+        capture: Captures.
+        repeats: It is tried again when it has failed, as long as `request` returns one.
+    """
+
+    name: str
+    request: Callable[[CaptureRequest, Sequence[Failed]], CaptureRequest | None]
+    capture: Strategy
+    repeats: bool = False
+
+
+VALUES = "values that Python asks for"
+
+ATTEMPTS: tuple[Attempt, ...] = (
+    Attempt("sizes from one", with_small_sizes, sizes_from_one),
+    Attempt("some sizes from one", without_blamed_sizes, sizes_from_one, repeats=True),
+    Attempt("non-strict", always, non_strict),  # right for nearly every model, and the quickest by far
+    Attempt(VALUES, if_values_are_asked, values_asked),
+    Attempt("post-dispatch", always, post_dispatch),
+    Attempt("post-dispatch, recording", always, recording),
+    Attempt("strict", always, strict),
 )
-"""In the order in which they are tried; the first is right for nearly every model and the quickest by far."""
+"""In the order in which they are tried, until one captures the model."""

@@ -1,10 +1,9 @@
-"""Model and example inputs → Program, by torch.export: strategies in their order, failures as findings."""
+"""Model and example inputs → Program, by torch.export: attempts in their order, failures as findings."""
 
 from __future__ import annotations
 
 import logging
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,46 +13,41 @@ from unittest import mock
 
 import torch
 from torch.export import ExportedProgram, _trace
-from torch.utils import _pytree as pytree
 
-from diagnostics import Level, Log, Place, rules
+from diagnostics import Level, Log, rules
 from diagnostics.source import place_of_exception
 from exporter.capture import program
-from exporter.capture.arguments.inputs import Leaf, arguments_of, form_of, leaves_of
+from exporter.capture.arguments.inputs import Leaf, arguments_of, distinct, form_of, leaves_of
 from exporter.capture.arguments.padded import as_padded
 from exporter.capture.attempts import (
-    STRATEGIES,
-    Call,
+    ATTEMPTS,
+    VALUES,
+    Attempt,
+    Failed,
     Strategy,
-    fixing,
     non_strict,
-    sizes_from_one,
     strict,
-    values_asked,
 )
-from exporter.capture.failures import PRESUMED, asks_for_values, first_line, report_failure, report_overcome
+from exporter.capture.failures import PRESUMED, first_line, report_failure, report_overcome
 from exporter.capture.fake import fake_weights
 from exporter.capture.faults import is_our_fault
 from exporter.capture.frames import helpers_kept
+from exporter.capture.functional import functional
 from exporter.capture.guards.answers import Inquiry, RefusalHidden, answered
 from exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from exporter.capture.patches.derivatives import require_seen_through
-from exporter.capture.patches.known_values import Asked
 from exporter.capture.patches.outside import nothing_lost
 from exporter.capture.patches.rebinding import RebindingError
 from exporter.capture.places import place_of_module
+from exporter.capture.request import CaptureRequest, Observed
 from exporter.capture.sizes.conditions import ROUNDINGS
 from exporter.capture.sizes.dimensions import Comparison
-from exporter.capture.sizes.from_one import is_small, to_blame
 from exporter.capture.sizes.rehearsal import same_results
 from exporter.capture.sizes.resizing import away, promised, takes
 from exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
-from exporter.distributed import is_replicated, wrapped_by
+from exporter.capture.sizes.zero_one_specialization import to_blame
+from exporter.capture.wrappers import unwrapped
 from exporter.options import Options
-from exporter.private import DISTRIBUTED
-from fx_passes.graph import bodies
-from fx_passes.passes.functionalize import unsupported
-from fx_passes.private import verify
 from fx_passes.program import Program
 from fx_passes.python_numbers import numbers_as_python
 
@@ -66,7 +60,7 @@ def capture(
     options: Options,
     log: Log,
 ) -> Program:
-    """Captures a model as a Program under fake tensors: no weight is copied, no kernel runs.
+    """Capture a model as a Program under fake tensors: no weight is copied, no kernel runs.
 
     `model` is an nn.Module, also one wrapped for distributed training, or an ExportedProgram. What cannot be captured
     is reported and ends the stage; what was asked to be dynamic and became a constant is reported as well.
@@ -83,94 +77,103 @@ def capture(
     named = {name: kwargs[name] for name in arguments if name in kwargs}  # PyTorch flattens them as they are written
     args, named = as_padded((args, named))
     axes = axes_of(module, args, named, dynamic_shapes, options.input_names)
-    requests = requests_of(arguments, axes)
-    call = Call(module, *distinct((args, named), module), requests, relaxed(arguments, requests))
+    sizes = requests_of(arguments, axes)
+    shapes, may_ask = relaxed(arguments, sizes), options.allow_specialization
+    request = CaptureRequest(module, *distinct((args, named), module), sizes, shapes, values_of_inputs=may_ask)
     paths = [leaf.path for leaf in leaves_of(arguments)]
-    attempt = partial(_taken, paths=paths, options=options, log=log, attempt=partial(_first_success, options=options))
-    taken = attempt(call)
-    if taken.compared.contrary:
-        call = fixing(call, taken.compared.contrary)
-        taken = attempt(call)
-    if taken.compared.lost and options.strategy is None and not options.allow_specialization:
-        taken = _with_more_sizes(taken, call, paths, options, log)
-    if taken.compared.single:
-        taken = attempt(fixing(call, taken.compared.single))
-    repeat(taken.log, log)
-    taken.compared.report(options, log)
+    once = partial(_capture_once, paths=paths, options=options, log=log)
+    first_success = partial(_first_success, options=options, log=log)
+    result = once(request, capture=first_success)
+    if result.compared.contrary:
+        request = result.request.fixing(result.compared.contrary)
+        result = once(request, capture=first_success)
+    fixed = result.request.fixed
+    if result.compared.lost and options.strategy is None and not options.allow_specialization:
+        result = _with_more_sizes(result, replace(request, fixed=fixed), once, log)
+    if result.compared.single:
+        result = once(request.fixing({**fixed, **result.compared.single}), capture=first_success)
+    repeat(result.log, log)
+    result.compared.report(options, log)
     _report_training(module, log)
-    return replace(taken.program, conditions=tuple(taken.compared.conditions))
+    return replace(result.program, conditions=tuple(result.compared.conditions))
 
 
 def repeat(told: Log, log: Log) -> None:
-    """Reports in a log what has been reported in another one."""
+    """Report in a log what has been reported in another one."""
     for finding in told.findings:
         facts: Mapping[str, Any] = finding.facts
         log.report(finding.rule, at=finding.place, level=finding.level, **facts)
 
 
 @dataclass(frozen=True)
-class Taken:
-    """One capture: the program, and what became of the requested sizes.
+class CaptureResult:
+    """One capture.
 
-    `log` holds what is to be told about it if it is the one that is used.
+    Attributes:
+        program: The captured program.
+        request: What it was captured for, with all sizes that were found to be constants on the way.
+        compared: What became of the sizes that were asked to be dynamic.
+        log: What is to be reported about it if it is the one that is used.
     """
 
     program: Program
+    request: CaptureRequest
     compared: Comparison
     log: Log
 
 
-VALUES = "values that Python asks for"
-"""The way of capture that knows the values of weights, and if it may, of inputs."""
-
-Attempt = Callable[[Call, Log], ExportedProgram]
+Capture = Callable[[CaptureRequest, Observed], tuple[ExportedProgram, CaptureRequest]]
+"""Captures, and returns with the program what it was captured for."""
 
 
-def _taken(call: Call, paths: Sequence[str], options: Options, log: Log, attempt: Attempt) -> Taken:
-    told = Log()
-    fakes, frames = fake_weights(call.model), helpers_kept()
-    state, numbers = nothing_lost(call.model, told), numbers_as_python()
-    texts: list[Place] = []
-    asked: list[Asked] = []
-    inquiry = Inquiry()
+def _capture_once(
+    request: CaptureRequest, *, capture: Capture, paths: Sequence[str], options: Options, log: Log
+) -> CaptureResult:
+    """Run a capture with everything observed that it may lose of the model."""
+    told, inquiry = Log(), Inquiry()
+    model, fakes, frames = request.model, fake_weights(request.model), helpers_kept()
+    state, numbers = nothing_lost(model, told), numbers_as_python()
     try:
         with answered(inquiry), numbers, assigned_tensors() as assigned, state as effects, fakes, frames, _quiet():
-            exported = attempt(replace(call, effects=effects, texts=texts, asked=asked, inquiry=inquiry), log)
+            observed = Observed(effects, inquiry)
+            exported, request = capture(request, observed)
     except CaptureError:
         repeat(told, log)  # what it has left behind
         raise
     for path in sorted(set(assigned)):  # PyTorch names them in no order
-        if not is_made_anew(call.model, path):
-            told.report(rules.STATE_LOST, at=place_of_assignment(call.model, path), name=path)
-    for place in texts:
+        if not is_made_anew(model, path):
+            told.report(rules.STATE_LOST, at=place_of_assignment(model, path), name=path)
+    for place in observed.texts:
         told.report(rules.VALUE_MADE_TEXT, at=place)
-    for name in sorted(set().union(*(each.names for each in asked))):
-        first = next(each for each in asked if name in each.names)
+    for name in sorted(set().union(*(each.names for each in observed.asked))):
+        first = next(each for each in observed.asked if name in each.names)
         told.report(rules.VALUES_SPECIALIZED, at=first.place, name=name)
-    captured = program.from_exported(exported, paths, call.requests, call.model, options, told)
-    return Taken(captured, Comparison(captured, call.requests, inquiry.guards, call.fixed), told)
+    captured = program.from_exported(exported, paths, request.sizes, model, options, told)
+    compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed)
+    return CaptureResult(captured, request, compared, told)
 
 
-def _with_more_sizes(taken: Taken, call: Call, paths: Sequence[str], options: Options, log: Log) -> Taken:
-    """A capture that has lost fewer sizes, if there is one.
+def _with_more_sizes(
+    result: CaptureResult, request: CaptureRequest, once: Callable[..., CaptureResult], log: Log
+) -> CaptureResult:
+    """Return a capture that has lost fewer sizes, if there is one, else the one that is given.
 
     A model may treat the example's size apart, such as positions that fit as they are; at another size it goes the
     general way. And where Python's `int` makes a number of a size, Dynamo knows to keep the expression.
     """
-    lost = taken.compared.lost
+    lost = result.compared.lost
     causes = [guard for _, guard in lost if guard is not None]
     fixing = {(guard.place.path, guard.place.line) for guard in causes if guard.place is not None}
-    tries: list[tuple[str, Call, Strategy]] = []
-    asked = [request for request, _ in lost if request.size != 0]  # of none there is nothing to make more of
+    tries: list[tuple[str, CaptureRequest, Strategy]] = []
+    asked = [size for size, _ in lost if size.size != 0]  # of none there is nothing to make more of
     if asked and any(not guard.counted for guard in causes):
-        example = (call.args, dict(call.kwargs))
-        args, kwargs = away(call.model, example, taken.program, asked)
-        tries.append(("non-strict at another size", replace(call, args=args, kwargs=kwargs), non_strict))
+        args, kwargs = away(request.model, (request.args, dict(request.kwargs)), result.program, asked)
+        tries.append(("non-strict at another size", replace(request, args=args, kwargs=kwargs), non_strict))
     if any(guard.condition.has(*ROUNDINGS) for guard in causes):
-        tries.append(("strict", call, strict))
+        tries.append(("strict", request, strict))
     for name, other, strategy in tries:
         try:
-            found = _taken(other, paths, options, log, lambda each, _, run=strategy: functional(run(each)))
+            found = once(other, capture=partial(_by_one, strategy))
         except Exception as error:  # the model may not run at that size; the first capture stands
             if is_our_fault(error):
                 raise
@@ -179,88 +182,35 @@ def _with_more_sizes(taken: Taken, call: Call, paths: Sequence[str], options: Op
                 continue  # what fixes the size is what fails at another one, and is told
             log.report(rules.OTHER_CAPTURE_FAILED, at=at, strategy=name, error=first_line(error))
             continue
-        if len(found.compared.lost) >= len(taken.compared.lost):
+        if len(found.compared.lost) >= len(result.compared.lost):
             continue
-        if not right_at_example(found, call):
+        if not right_at_example(found, request):
             error = "it does not hold for the example, or is not seen to give the same there"
-            log.report(rules.OTHER_CAPTURE_FAILED, at=place_of_module(call.model), strategy=name, error=error)
+            log.report(rules.OTHER_CAPTURE_FAILED, at=place_of_module(request.model), strategy=name, error=error)
         else:
-            request, guard = lost[0]
-            error = f"it holds for one size of '{request.label}' of '{request.input}'"
+            size, guard = lost[0]
+            error = f"it holds for one size of '{size.label}' of '{size.input}'"
             place = guard.place if guard is not None else None
             log.report(rules.CAPTURE_FELL_BACK, at=place, strategy=name, failed="non-strict", error=error)
-            taken = found
-    return taken
+            result = found
+    return result
 
 
-def right_at_example(found: Taken, call: Call) -> bool:
-    """Whether a program that was captured at another size is one for the example as well.
+def _by_one(strategy: Strategy, request: CaptureRequest, observed: Observed) -> tuple[ExportedProgram, CaptureRequest]:
+    return functional(strategy(request, observed)), request
+
+
+def right_at_example(found: CaptureResult, request: CaptureRequest) -> bool:
+    """Return whether a program that was captured at another size is one for the example as well.
 
     A model that treats the example's size apart may do something else there than in general. Where the conditions of
     the capture leave that size out, both are run and compared.
     """
-    example = (call.args, dict(call.kwargs))
+    example = (request.args, dict(request.kwargs))
     program = replace(found.program, conditions=tuple(found.compared.conditions))
-    if not takes(call.model, example, program):
+    if not takes(request.model, example, program):
         return False
-    return promised(call.model, example, program) or same_results(call.model, example, program)
-
-
-def functional(exported: ExportedProgram) -> ExportedProgram:
-    """The program in a form whose writes the passes can rewrite.
-
-    Nearly every program is; only one with an autocast region at any depth, or with a write through a view that has no
-    inverse, is traced again by PyTorch, with all its ops kept whole.
-    """
-    if _sets_autocast(exported.graph_module) or unsupported(exported.graph_module):
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # PyTorch's, about how it writes its own autocast regions
-            return exported.run_decompositions({})
-    return exported
-
-
-def _sets_autocast(gm: torch.fx.GraphModule) -> bool:
-    """Whether autocast is turned on or off in the graph or in a body; around control flow it stays a pair of calls."""
-    calls = (torch.ops.higher_order.wrap_with_autocast, torch.amp.autocast_mode._enter_autocast)
-    if any(node.target in calls for node in gm.graph.nodes):
-        return True
-    return any(_sets_autocast(body) for _, body in bodies(gm))
-
-
-def unwrapped(model: Any) -> torch.nn.Module:
-    """The module inside wrappers that change how a model is trained or compiled, but not what it computes.
-
-    Where a wrapper stands further inside, or has hooks, it is a new module without any, with the model's own tensors.
-    """
-    while (attribute := wrapped_by(model)) is not None and not (model._forward_hooks or model._forward_pre_hooks):
-        model = getattr(model, attribute)
-    if not isinstance(model, torch.nn.Module) or not any(map(_is_wrapped, model.modules())):
-        return model
-    verify(DISTRIBUTED)
-    from exporter.distributed.skeleton import skeleton_of
-
-    return skeleton_of(model).module
-
-
-def _is_wrapped(module: torch.nn.Module) -> bool:
-    return wrapped_by(module) is not None or is_replicated(type(module))
-
-
-def distinct(call: tuple[Any, Any], module: torch.nn.Module) -> tuple[Any, Any]:
-    """The call with a copy for every tensor that is passed a second time, or is one of the module's own.
-
-    PyTorch would take the two for one input, and the weight for what is fed. One with a history of gradients is copied
-    without it: PyTorch warns of those.
-    """
-    seen = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
-
-    def once(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) in seen or not tensor.is_leaf:
-            return tensor.detach().clone().requires_grad_(tensor.requires_grad)
-        seen.add(id(tensor))
-        return tensor
-
-    return pytree.tree_map_only(torch.Tensor, once, call)
+    return promised(request.model, example, program) or same_results(request.model, example, program)
 
 
 @contextmanager
@@ -283,40 +233,67 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _first_success(call: Call, log: Log, options: Options) -> ExportedProgram:
-    failures: list[tuple[str, Exception]] = []
-    state = call.effects.state.anew()
-    for name, strategy in _strategies(call, options, failures):
-        call.inquiry.guards.clear()
+def _first_success(
+    request: CaptureRequest, observed: Observed, options: Options, log: Log
+) -> tuple[ExportedProgram, CaptureRequest]:
+    """Try one attempt after the other, and report what made the first ones fail; raise CaptureError if all do."""
+    failed: list[Failed] = []
+    state = observed.effects.state.anew()
+    for attempt, tried in _tried(request, options, failed):
+        observed.inquiry.guards.clear()
         try:
-            exported = functional(require_seen_through(strategy(call)))
+            exported = functional(require_seen_through(attempt.capture(tried, observed)))
         except Exception as error:  # whatever a capture raises becomes a finding below
             if is_our_fault(error):
                 raise
-            failures.append((name, error))
-            call.effects.note(state)
+            small = to_blame(error, observed.inquiry.env, tried.sizes)
+            failed.append(Failed(attempt.name, tried, error, [each for each in small if each not in tried.fixed]))
+            observed.effects.note(state)
             state.restore()
             if is_final(error):
                 break
         else:
-            for failed, error in failures:
-                place = place_of_exception(error)
-                log.report(rules.CAPTURE_FELL_BACK, at=place, strategy=name, failed=failed, error=first_line(error))
-            for place, error in call.inquiry.presumed.answers.items():
-                told: Mapping[str, Any] = {"detail": PRESUMED, "error": first_line(error)}
-                log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **told)
-            for error in call.overcome:
-                report_overcome(error, call.model, log)
-            return exported
-    error = _telling(failures, options)
-    report_failure(error, call.model, log)
+            _report_success(attempt, failed, observed, tried.model, log)
+            return exported, tried
+    error = _telling(failed, options)
+    report_failure(error, request.model, log)
     raise CaptureError(error) from error
 
 
-def _telling(failures: Sequence[tuple[str, Exception]], options: Options) -> Exception:
-    """The failure to report: that of the first way, or what was left where the values of all inputs were known."""
-    left = (error for name, error in failures if name == VALUES and options.allow_specialization)
-    return next(left, failures[0][1])
+def _tried(
+    request: CaptureRequest, options: Options, failed: Sequence[Failed]
+) -> Iterator[tuple[Attempt, CaptureRequest]]:
+    """Yield each attempt with what it is asked for, as long as those before it are added to `failed`."""
+    if options.strategy is not None:
+        yield {attempt.name: attempt for attempt in ATTEMPTS}[options.strategy], request
+        return
+    # What holds for some data need not hold for none: an example without any is no ground to let a size vary.
+    request = request.fixing(dict.fromkeys(each for each in request.sizes if each.size == 0 and not each.required))
+    for attempt in ATTEMPTS:
+        while (tried := attempt.request(request, failed)) is not None:
+            yield attempt, tried
+            if not attempt.repeats:
+                break
+
+
+def _report_success(
+    attempt: Attempt, failed: Sequence[Failed], observed: Observed, model: torch.nn.Module, log: Log
+) -> None:
+    """Report what made the attempts before this one fail, and what was presumed or overcome in it."""
+    for each in failed:
+        place, told = place_of_exception(each.error), first_line(each.error)
+        log.report(rules.CAPTURE_FELL_BACK, at=place, strategy=attempt.name, failed=each.name, error=told)
+    for place, error in observed.inquiry.presumed.answers.items():
+        facts: Mapping[str, Any] = {"detail": PRESUMED, "error": first_line(error)}
+        log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **facts)
+    for error in observed.overcome:
+        report_overcome(error, model, log)
+
+
+def _telling(failed: Sequence[Failed], options: Options) -> Exception:
+    """Return the failure to report: the first, or what was left where the values of all inputs were known."""
+    left = (each.error for each in failed if each.name == VALUES and options.allow_specialization)
+    return next(left, failed[0].error)
 
 
 class CaptureError(Exception):
@@ -324,43 +301,13 @@ class CaptureError(Exception):
 
 
 def is_final(error: Exception) -> bool:
-    """Whether no other strategy can do better: the example inputs do not fit, or the model's own code raised."""
+    """Return whether no other attempt can do better: the example inputs do not fit, or the model's own code raised."""
     place = place_of_exception(error)
     return isinstance(error, FINAL) or (isinstance(error, TypeError) and place is None)
 
 
 FINAL = (RefusalHidden, RebindingError)
-"""What another strategy would not see, and pass in silence."""
-
-
-def _strategies(
-    call: Call, options: Options, failures: Sequence[tuple[str, Exception]]
-) -> Iterator[tuple[str, Strategy]]:
-    """One after the other, with what has failed before as the reason to try some of them."""
-    if options.strategy is not None:
-        yield options.strategy, dict(STRATEGIES)[options.strategy]
-        return
-    # What holds for some data need not hold for none: an example without any is no ground to let a size vary.
-    call.fixed.update(dict.fromkeys(each for each in call.requests if each.size == 0 and not each.required))
-    if any(is_small(each) and each not in call.fixed for each in call.requests):
-        yield from _from_one(call, failures)
-    first, *others = STRATEGIES
-    yield first
-    if options.allow_specialization or asks_for_values(failures[-1][1]):
-        yield VALUES, partial(values_asked, inputs=options.allow_specialization)
-    yield from others
-
-
-def _from_one(call: Call, failures: Sequence[tuple[str, Exception]]) -> Iterator[tuple[str, Strategy]]:
-    """Small sizes as dynamic ones; where that fails, without those that the error speaks of, as often as it tells."""
-    yield "some sizes from one" if call.fixed else "sizes from one", sizes_from_one
-    while True:
-        error = failures[-1][1]
-        blamed = [each for each in to_blame(error, call.inquiry.env, call.requests) if each not in call.fixed]
-        if not blamed:
-            return
-        call.fixed.update(dict.fromkeys(blamed, place_of_exception(error)))
-        yield "some sizes from one", sizes_from_one
+"""Errors that another attempt would not see, and pass in silence."""
 
 
 def _require_dense(leaves: Sequence[Leaf], module: torch.nn.Module, log: Log) -> None:

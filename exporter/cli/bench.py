@@ -106,7 +106,7 @@ def inputs_of(path: Path, source: Source, against: str) -> dict[str, np.ndarray]
 
     from exporter.arrays import as_array
     from exporter.capture.arguments.inputs import arguments_of, leaves_of
-    from exporter.capture.driver import unwrapped
+    from exporter.capture.wrappers import unwrapped
 
     if not isinstance(source.model, nn.Module):
         raise UsageError(f"'{against}' is no nn.Module, so PyTorch cannot be timed; name the model itself.")

@@ -140,7 +140,7 @@ def with_weights_to_run(source: Source, program: OnnxProgram, log: Log) -> tuple
 
     Those that ranks hold together go to the model in one process; where memory is short, there is none.
     """
-    from exporter.capture.driver import unwrapped
+    from exporter.capture.wrappers import unwrapped
     from exporter.cli.summary import size
     from exporter.weights import Stored
     from exporter.weights.fill import available_memory, fill, memory_to_run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,15 +146,15 @@ def test_a_graph_that_pytorch_cannot_run(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_model_that_was_captured_wrongly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from exporter.capture import driver
 
-    right = driver.STRATEGIES[0][1]
+    right = next(attempt for attempt in driver.ATTEMPTS if attempt.name == "non-strict")
 
-    def wrong(call: Any) -> Any:
-        program = right(call)
+    def wrong(*given: Any) -> Any:
+        program = right.capture(*given)
         for node in program.graph_module.graph.find_nodes(op="call_function", target=aten.sigmoid.default):
             node.target = aten.tanh.default
         return program
 
-    monkeypatch.setattr(driver, "STRATEGIES", (("wrong", wrong),))
+    monkeypatch.setattr(driver, "ATTEMPTS", (replace(right, name="wrong", capture=wrong),))
     found = attributed(tmp_path)
     assert found is not None
     assert found.stage == "capture"

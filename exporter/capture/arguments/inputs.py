@@ -100,3 +100,20 @@ def _access(key: Any) -> str:
         case pytree.SequenceKey():
             return f"[{key.idx}]"
     return f"[{key}]"
+
+
+def distinct(call: tuple[Any, Any], module: torch.nn.Module) -> tuple[Any, Any]:
+    """Return the call with a copy for every tensor that is passed a second time, or is one of the module's own.
+
+    PyTorch would take the two for one input, and the weight for what is fed. One with a history of gradients is copied
+    without it: PyTorch warns of those.
+    """
+    seen = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
+
+    def once(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) in seen or not tensor.is_leaf:
+            return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+        seen.add(id(tensor))
+        return tensor
+
+    return pytree.tree_map_only(torch.Tensor, once, call)

@@ -13,9 +13,9 @@ import torch
 from diagnostics import Level, Log, Place, Rule, rules
 from exporter.capture.guards.guard import Guard
 from exporter.capture.sizes.conditions import grid, sizes_to_try, test_of, text_of, words_for
-from exporter.capture.sizes.from_one import is_small
 from exporter.capture.sizes.relied import SMALLEST, Relied, Symbol, sorted_conditions
 from exporter.capture.sizes.shapes import Derived, Request
+from exporter.capture.sizes.zero_one_specialization import is_small
 from exporter.options import Options
 from fx_passes.program import Condition, Program
 from fx_passes.sizes import Size, size_of, sizes_of

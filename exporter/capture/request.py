@@ -1,0 +1,66 @@
+"""What a capture is asked for, and what is observed while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from diagnostics import Place
+from exporter.capture.arguments.inputs import arguments_of
+from exporter.capture.guards.answers import Inquiry
+from exporter.capture.patches.known_values import Asked
+from exporter.capture.patches.outside import Effects
+from exporter.capture.sizes.shapes import Request, relaxed
+from exporter.capture.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureRequest:
+    """A model with one example call, and the sizes that shall stay dynamic.
+
+    Attributes:
+        model: The module to capture.
+        args: Positional arguments of the call.
+        kwargs: Keyword arguments of the call, in the order in which they were written.
+        sizes: The axes that shall stay dynamic.
+        dynamic_shapes: `sizes` without those of `fixed`, as torch.export takes them.
+        fixed: Sizes that are constants of the graph, each with the line that is to blame, if one is known.
+        values_of_inputs: Whether values of inputs may become constants where Python asks for them.
+    """
+
+    model: torch.nn.Module
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    sizes: Sequence[Request]
+    dynamic_shapes: Any
+    fixed: Mapping[Request, Place | None] = field(default_factory=dict)
+    values_of_inputs: bool = False
+
+    def fixing(self, sizes: Mapping[Request, Place | None]) -> CaptureRequest:
+        """Return the request with these sizes as constants too."""
+        fixed = {**self.fixed, **sizes}
+        kept = [each for each in self.sizes if each not in fixed]
+        shapes = relaxed(arguments_of(self.model, self.args, self.kwargs), kept)
+        return replace(self, fixed=fixed, dynamic_shapes=shapes)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What attempts to capture a model were seen to do; each attempt adds to it.
+
+    Attributes:
+        effects: What `forward` changed of the state that is no tensor.
+        inquiry: What was asked about sizes, and how that was answered.
+        texts: Where `forward` wrote values as text.
+        overcome: The errors that would have ended a capture, had branches and loops not become part of the graph.
+        asked: The lines that asked for values of the example, where these are known.
+    """
+
+    effects: Effects = field(default_factory=lambda: Effects(Snapshot(())))
+    inquiry: Inquiry = field(default_factory=Inquiry)
+    texts: list[Place] = field(default_factory=list)
+    overcome: list[Exception] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
