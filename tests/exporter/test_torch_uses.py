@@ -121,7 +121,8 @@ def private_members() -> frozenset[str]:
     owners = {row.owner for row, _ in ROWS if ":" in row.owner and is_private(row.owner.replace(":", "."))}
     kinds = [kind for kind in map(found_by, owners) if isinstance(kind, type)]
     found = {name for kind in kinds for name in members_of(kind) if not name.startswith("__")}
-    return frozenset(found - {name for kind in PUBLIC for name in dir(kind)} - set(own_members()))
+    of_python = {field for kind in vars(ast).values() for field in getattr(kind, "_fields", ())}
+    return frozenset(found - {name for kind in PUBLIC for name in dir(kind)} - of_python - set(own_members()))
 
 
 def own_members() -> Iterator[str]:
