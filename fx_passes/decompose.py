@@ -83,6 +83,11 @@ def _tables() -> Mapping[Any, Callable[..., Any]]:
     return {**deeper, **core_aten_decompositions()}
 
 
+def known_decompositions() -> frozenset[Any]:
+    """Return the ops that PyTorch's tables decompose: with these kept, only composite ops are taken apart."""
+    return frozenset(_tables())
+
+
 def decomposition_of(target: Any) -> Callable[..., Any] | None:
     """The decomposition of an op: our own, from PyTorch's tables, or its composite implementation; None if none is."""
     if target is hop.out_dtype:

@@ -7,6 +7,7 @@ import warnings
 import torch
 from torch.export import ExportedProgram
 
+from fx_passes.aliases import expand_aliases
 from fx_passes.graph import bodies
 from fx_passes.passes.functionalize import unsupported
 
@@ -17,6 +18,7 @@ def functional(exported: ExportedProgram) -> ExportedProgram:
     Nearly every program is; only one with an autocast region at any depth, or with a write through a view that has no
     inverse, is traced again by PyTorch, with all its ops kept whole.
     """
+    expand_aliases(exported.graph_module)
     if _sets_autocast(exported.graph_module) or unsupported(exported.graph_module):
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # PyTorch's, about how it writes its own autocast regions

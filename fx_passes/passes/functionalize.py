@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,11 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from diagnostics import Log
+from diagnostics import Log, rules
 from fx_passes.base import fx_pass
-from fx_passes.graph import bodies, call, fake, fake_mode_of
+from fx_passes.graph import bodies, call, fake, fake_mode_of, place_of
 from fx_passes.passes.branch_writes import branches_of, changed_operands, return_new_values
-from fx_passes.passes.view_inverses import INVERSES
+from fx_passes.passes.view_inverses import INVERSES, overlaps
 from fx_passes.passes.writes import functional_form, writes, written
 from fx_passes.program import MUTATED
 
@@ -33,7 +33,7 @@ def functionalize(gm: GraphModule, log: Log) -> bool:
     """
     if not any(written(node) or changed_operands(node) for node in gm.graph.nodes):
         return False
-    _Storages(gm).rewrite()
+    _Storages(gm).rewrite(log)
     return True
 
 
@@ -86,6 +86,9 @@ def _written_by(node: Node) -> list[Node]:
     return found
 
 
+OVERLAPPING = "it writes through a view of which several elements lie in one place"
+
+
 @dataclass(frozen=True, slots=True)
 class _View:
     """`node` looks at a part of `parent` by the view op `op`; `op` is another node only where it returns a list."""
@@ -105,13 +108,14 @@ class _Storages:
         self.version: dict[Node, int] = {}  # of a storage, by the node that owns it
         self.held: dict[Node, tuple[Node, int]] = {}  # the node that holds the value, and at which version
 
-    def rewrite(self) -> None:
+    def rewrite(self, log: Log) -> None:
         for node in list(self.graph.nodes):
             if node.op == "output":
                 self._append_mutations(node)
             elif node.op == "call_function":
                 original: Any = node.args
                 targets = written(node)
+                self._report_overlaps(node, [*targets, *(original[3][place] for place in changed_operands(node))], log)
                 with self.graph.inserting_before(node):
                     node.args, node.kwargs = map_arg((node.args, node.kwargs), self.now)
                     if targets:
@@ -120,6 +124,10 @@ class _Storages:
                         self._write_after(node, [original[3][place] for place in changed])
                     else:
                         self.track(node, original)
+
+    def _report_overlaps(self, node: Node, targets: Sequence[Node], log: Log) -> None:
+        if any(overlaps(link.op) for target in targets for link in self.chain(target)):
+            log.report(rules.NO_MATCHING_OVERLOAD, at=place_of(node), op=str(node.target), detail=OVERLAPPING)
 
     def track(self, node: Node, args: tuple[Any, ...]) -> None:
         """Notes that a node is a view, if what it returns shares the storage of its first argument."""

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fx_passes.graph import call, size_nodes
+from fx_passes.graph import call, fake, size_nodes
+from fx_passes.sizes import size_of
 
 aten = torch.ops.aten
 
@@ -64,6 +65,29 @@ def _split(op: Node, view: Node, parent: Node, value: Node) -> Node:
 def _expand(op: Node, view: Node, parent: Node, value: Node) -> Node:
     """PyTorch refuses to write where several elements share a place, so only new leading axes of size 1 remain."""
     return _reshape(op, view, parent, value)
+
+
+def overlaps(op: Node) -> bool:
+    """Tell whether several elements of a view may lie in one place, so that a write to one changes others.
+
+    What a view looks at cannot be told from the new values of the view then.
+    """
+    if op.target in (aten.expand.default, aten.expand_as.default):
+        wide, narrow = ([size_of(size) for size in each.meta["val"].shape] for each in (op, op.args[0]))  # type: ignore[union-attr]
+        return any(
+            size not in (1, old)
+            for size, old in zip(reversed(wide), [*reversed(narrow), *[1] * len(wide)], strict=False)
+        )
+    if op.target is aten.as_strided.default:
+        sizes, strides = ([size_of(fake(each)) for each in op.args[place]] for place in (1, 2))  # type: ignore[union-attr]
+        if not all(isinstance(each, int) for each in (*sizes, *strides)):
+            return True
+        end = 0  # the last place that the axes with smaller steps reach
+        for stride, size in sorted(zip(strides, sizes, strict=True)):
+            if size > 1 and stride <= end:
+                return True
+            end += (size - 1) * stride
+    return False
 
 
 INVERSES: Mapping[Any, Inverse] = {

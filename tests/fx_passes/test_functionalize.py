@@ -36,6 +36,13 @@ VIEWS: dict[str, Step] = {
     "x.diagonal()": lambda x: x.diagonal() if x.dim() == 2 else x,
     "x.permute": lambda x: x.permute(*range(x.dim())[::-1]),
     "x.expand": lambda x: x.expand(x.shape),
+    "dropout(x, training=False)": lambda x: torch.nn.functional.dropout(x, 0.5, training=False),
+    "dropout(x, 0.0)": lambda x: torch.nn.functional.alpha_dropout(x, 0.0, training=True),
+    "einsum(x)": lambda x: torch.einsum("...i->i...", x),
+    "atleast_3d(x)": lambda x: torch.atleast_3d(x),
+    "broadcast_tensors(x, 0)[0]": lambda x: torch.broadcast_tensors(x, torch.zeros(()))[0],
+    "x.sum_to_size": lambda x: x.sum_to_size(x.shape),
+    "x.type_as(x)": lambda x: x.type_as(x),
 }
 
 WRITES: dict[str, Step] = {
@@ -98,6 +105,26 @@ def test_writes_become_values(program: list[tuple[list[str], str]], mutate_input
         torch.testing.assert_close(mutated, [expected_x])
     else:
         torch.testing.assert_close(expected_x, x)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda x: x[0].expand(3, 4)[0], lambda x: x.flatten().as_strided((3, 2), (1, 1))[1]],
+    ids=["expand", "as_strided"],
+)
+def test_a_write_where_several_elements_lie_in_one_place_is_refused(view: Step) -> None:
+    class Overlapping(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = x.clone()
+            view(x).add_(1)
+            return x
+
+    log = Log()
+    captured = capture(Overlapping(), (torch.randn(4, 4),), None, None, Options(), log)
+    run_passes(captured, (functionalize,), log)
+    (finding,) = log.findings
+    assert finding.rule.id == "FXP3002"
+    assert finding.facts["op"] == "aten.add_.Tensor"
 
 
 class NativeBatchNorm(torch.nn.Module):

@@ -88,6 +88,11 @@ def _narrow(x: Tensor, dim: int, start: Any, length: int) -> Any:
     return narrow(x, dim, start, length) if isinstance(start, Tensor) else NotImplemented
 
 
+def _native_dropout(x: Tensor, p: float, train: bool | None) -> Any:
+    """A copy where nothing is dropped, for which PyTorch's shape rule gives back the tensor itself."""
+    return NotImplemented if train else (x.clone(), torch.ones_like(x, dtype=torch.bool))
+
+
 REDUCED: Mapping[str, Callable[[Tensor], Tensor]] = {"none": lambda loss: loss, "mean": torch.mean, "sum": torch.sum}
 
 
@@ -100,6 +105,7 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     Tensor.is_nonzero: _is_nonzero,
     torch.narrow: _narrow,
     Tensor.narrow: _narrow,
+    torch.native_dropout: _native_dropout,
     F.one_hot: _one_hot,
     torch.linalg.lstsq: _lstsq,
     F.gaussian_nll_loss: _gaussian_nll_loss,

@@ -1,0 +1,65 @@
+"""Ops whose result shares the memory of an argument although their schema does not say so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+from fx_passes.decompose import decompose, known_decompositions
+from fx_passes.graph import bodies, call, replace
+from fx_passes.passes.branch_writes import changed_operands
+from fx_passes.passes.writes import writes
+
+aten = torch.ops.aten
+
+DROPOUTS: Mapping[Any, tuple[int, int]] = {
+    op.default: (1, 2) for op in (aten.dropout, aten.feature_dropout, aten.alpha_dropout, aten.feature_alpha_dropout)
+}
+"""Where the rate stands and whether it is training: a dropout that drops nothing returns its argument itself.
+
+PyTorch's fake tensors know this of some, and give a copy for others.
+"""
+
+
+def expand_aliases(gm: GraphModule) -> None:
+    """Replace such ops by the views that they consist of, in a graph that writes: `einsum("ij->ji", x)` by `permute`.
+
+    Only then does a write through the result, or to the argument, reach the other one.
+    """
+    for _, body in bodies(gm):
+        expand_aliases(body)
+    if not any(writes(node) or changed_operands(node) for node in gm.graph.nodes):
+        return
+    for node in list(gm.graph.nodes):
+        if node.target in DROPOUTS and _drops_nothing(node):
+            with gm.graph.inserting_before(node):
+                replace(node, call(node, aten.alias.default, (node.args[0],)))
+    hidden = {node for node in gm.graph.nodes if _is_hidden_view(node)}
+    if hidden:
+        keep = known_decompositions() - {node.target for node in hidden}
+        decompose(gm, keep, only=lambda node: node in hidden)
+
+
+def _drops_nothing(node: Node) -> bool:
+    rate, training = (node.args[place] for place in DROPOUTS[node.target])
+    return bool(rate == 0 or training is False)
+
+
+def _is_hidden_view(node: Node) -> bool:
+    """Tell whether the result of an op lies in the memory of an argument, and its schema does not say so."""
+    if not isinstance(node.target, OpOverload) or not node.target._can_decompose():
+        return False
+    if any(each.alias_info is not None for each in (*node.target._schema.arguments, *node.target._schema.returns)):
+        return False
+    given = [leaf.meta.get("val") for leaf in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(leaf, Node)]
+    return bool(_memory(given) & _memory(node.meta.get("val")))
+
+
+def _memory(values: Any) -> set[int]:
+    tensors = [each for each in pytree.tree_leaves(values) if isinstance(each, torch.Tensor)]
+    return {each.untyped_storage()._cdata for each in tensors if each.layout is torch.strided}
