@@ -14,7 +14,7 @@ from diagnostics.source import place_of_exception
 from exporter.capture.arguments.padded import call_padded
 from exporter.capture.failures import first_line
 from exporter.capture.fake import has_no_values
-from exporter.capture.patches.given_back import state_given_back
+from exporter.capture.patches.restoration import restore_state
 from exporter.capture.places import of_user, place_of_module
 from exporter.capture.snapshot import Snapshot
 
@@ -52,7 +52,7 @@ def restored(module: torch.nn.Module, names: Collection[str | None]) -> Iterator
     held = {name: tensor for name, tensor in state if name in names}
     before = {name: tensor.detach().clone() for name, tensor in held.items()}
     try:
-        with state_given_back(Snapshot.of({"": module})):
+        with restore_state(Snapshot.of({"": module})):
             yield
     finally:
         with torch.no_grad():

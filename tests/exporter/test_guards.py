@@ -18,13 +18,13 @@ from diagnostics import Log, rules
 from exporter import ExportError, export
 from exporter.capture.driver import capture
 from exporter.capture.guards import answers
-from exporter.capture.guards.answers import ANSWERS, NOT_MINE, Inquiry, Question, answered
+from exporter.capture.guards.answers import ANSWERS, DEFER, Inquiry, Question, answered
 from exporter.capture.guards.askers import place_of_asker
 from exporter.options import Options
 
 
 def test_the_order() -> None:
-    order = ["known_to_pytorch", "known_to_shapes", "true_of_some", "either_way", "nobody"]
+    order = ["known_to_pytorch", "known_to_shapes", "true_of_some", "speculate", "record_unanswered"]
     assert [row.__name__ for row in ANSWERS] == order
 
 
@@ -50,7 +50,7 @@ def row(answer: object, asked: list[str], name: str) -> Callable[[Question, Inqu
 
 def test_the_first_that_knows_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    rows = (row(NOT_MINE, asked, "first"), row(7, asked, "second"), row(8, asked, "third"))
+    rows = (row(DEFER, asked, "first"), row(7, asked, "second"), row(8, asked, "third"))
     monkeypatch.setattr(answers, "ANSWERS", rows)
     with answered(Inquiry()):
         assert ShapeEnv().evaluate_expr(sympy.Symbol("s0")) == 7
@@ -88,7 +88,7 @@ def test_who_asked_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_nobody_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(answers, "ANSWERS", (row(NOT_MINE, asked, "first"), row(NOT_MINE, asked, "second")))
+    monkeypatch.setattr(answers, "ANSWERS", (row(DEFER, asked, "first"), row(DEFER, asked, "second")))
     with answered(Inquiry()), pytest.raises(GuardOnDataDependentSymNode, match="second"):
         ShapeEnv().evaluate_expr(sympy.Symbol("s0"))
 
@@ -114,7 +114,7 @@ def test_each_row_has_its_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     def noting(answer: Callable[[Question, Inquiry], Any]) -> Callable[[Question, Inquiry], Any]:
         def run(question: Question, inquiry: Inquiry) -> Any:
             result = answer(question, inquiry)
-            if result is not NOT_MINE:
+            if result is not DEFER:
                 kinds = {str(symbol)[0] for symbol in question.asked.free_symbols}
                 given.setdefault(answer.__name__, set()).update(kinds)
             return result
@@ -127,7 +127,7 @@ def test_each_row_has_its_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     capture(Asks(), (x,), None, {"x": {0: "n"}}, Options(), log)
     assert given["true_of_some"] == {"u"}  # sizes of data only
     assert "s" in given["known_to_pytorch"]
-    assert "nobody" not in given
+    assert "record_unanswered" not in given
 
 
 class Halving(nn.Module):

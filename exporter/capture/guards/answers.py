@@ -77,7 +77,7 @@ class Question:
 MOST = 100
 """How often one line may ask in a capture that goes on: layers that share it, or a loop that does not end."""
 
-NOT_MINE = object()
+DEFER = object()
 """What an answer gives that leaves the question to those after it."""
 
 Answer = Callable[[Question, Inquiry], Any]
@@ -89,7 +89,7 @@ def known_to_pytorch(question: Question, inquiry: Inquiry) -> Any:
         answer = question.pytorch()
     except Refusal as refusal:
         question.refusal = refusal
-        return NOT_MINE
+        return DEFER
     if (guard := guard_of(question.env, question.asked, answer)) is not None:
         inquiry.guards.append(guard)
     return answer
@@ -101,56 +101,56 @@ def known_to_shapes(question: Question, inquiry: Inquiry) -> Any:
     The graph has the op itself; what it is for no element at all, is its lowering's.
     """
     if question.refusal is None or not is_about_shapes():
-        return NOT_MINE
+        return DEFER
     answer = answer_of_some(question.env, question.asked, numbers=True)
-    return NOT_MINE if answer is None else answer
+    return DEFER if answer is None else answer
 
 
 def true_of_some(question: Question, inquiry: Inquiry) -> Any:
     """What holds for every size from 1 on, where some data is presumed. Not what PyTorch or an operator asks."""
     presumed, refusal = inquiry.presumed, question.refusal
     if presumed.scope is Scope.NOWHERE or refusal is None or not is_pythons():
-        return NOT_MINE
+        return DEFER
     answer = answer_of_some(question.env, question.asked)
     if answer is None:
-        return NOT_MINE
+        return DEFER
     if presumed.scope is Scope.KEPT and not is_a_kept_branch():
         presumed.open = True
-        return NOT_MINE
+        return DEFER
     presumed.answers.setdefault(place_of_asker(), refusal.__context__ or presumed.refusal or refusal)
     return answer
 
 
-def either_way(question: Question, inquiry: Inquiry) -> Any:
+def speculate(question: Question, inquiry: Inquiry) -> Any:
     """No matter what, where a capture only goes on to see what else is asked. Not a number, nor at a line that halts.
 
     No first: most of what a model asks is whether there is something more to do. Asked again, a loop shall end.
     """
     if inquiry.halts is None or question.refusal is None or not isinstance(question.asked, sympy.Rel):
-        return NOT_MINE
+        return DEFER
     line = None if is_a_kept_branch() else line_that_asks()
     if line is None or line in inquiry.halts:
-        return NOT_MINE
+        return DEFER
     passed = inquiry.passed.setdefault(line, [])
     if len(passed) == MOST:
-        return NOT_MINE
+        return DEFER
     passed.append(question.refusal if passed else with_stack(question.refusal))
     return sympy.false if len(passed) % 2 else sympy.true
 
 
-def nobody(question: Question, inquiry: Inquiry) -> Any:
+def record_unanswered(question: Question, inquiry: Inquiry) -> Any:
     """Never an answer. Notes that a line of the user's is refused one, which a `try` around it would hide."""
     if question.refusal is not None and is_users():
         inquiry.refused.append(question.refusal)
-    return NOT_MINE
+    return DEFER
 
 
 ANSWERS: tuple[Answer, ...] = (
     known_to_pytorch,  # first: what is certain needs no presumption
     known_to_shapes,  # before what tells the user: the graph is the same for any answer
     true_of_some,
-    either_way,  # after the presumption, which is true of what is captured
-    nobody,  # last: only what all others have left open is refused
+    speculate,  # after the presumption, which is true of what is captured
+    record_unanswered,  # last: only what all others have left open is refused
 )
 """Each is asked where those before it have no answer; where none has, PyTorch's refusal is raised."""
 
@@ -165,7 +165,7 @@ def answered(inquiry: Inquiry) -> Iterator[None]:
         question = Question(self, orig_expr, lambda: evaluate(self, orig_expr, *args, **options))
         try:
             for answer in ANSWERS:
-                if (given := answer(question, inquiry)) is not NOT_MINE:
+                if (given := answer(question, inquiry)) is not DEFER:
                     return given
             assert question.refusal is not None  # PyTorch answers, or says why not
             raise question.refusal

@@ -22,8 +22,8 @@ from exporter.capture.forward import forward_by
 from exporter.capture.holders import DEQUE, DICT, LIST, MEMBERS, MISSING, SET, Holder, Namespace
 from exporter.capture.patches.environment import environment_watched
 from exporter.capture.patches.generators import SHARED
-from exporter.capture.patches.given_back import state_given_back
-from exporter.capture.patches.process import process_given_back
+from exporter.capture.patches.process import restore_process
+from exporter.capture.patches.restoration import restore_state
 from exporter.capture.places import place_of_function, place_of_module
 from exporter.capture.reachable import SCALARS
 from exporter.capture.snapshot import Change, Snapshot
@@ -93,7 +93,7 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[Effects]:
     state = Snapshot.of({"": model})
     effects = Effects(state)
     try:
-        with process_given_back(), state_given_back(state):
+        with restore_process(), restore_state(state):
             try:
                 with environment_watched() as reads:
                     yield effects

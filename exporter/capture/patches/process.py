@@ -11,7 +11,7 @@ import torch
 
 
 @contextmanager
-def process_given_back() -> Iterator[None]:
+def restore_process() -> Iterator[None]:
     """Puts back the states of the random generators, the default dtype, and whether gradients are recorded."""
     drawn, dtype, recorded = random.getstate(), torch.get_default_dtype(), torch.is_grad_enabled()
     numpy = sys.modules.get("numpy")

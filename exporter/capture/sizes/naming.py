@@ -17,7 +17,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv, ValueRangesSLoc, fre
 from torch.utils._sympy.functions import IntTrueDiv
 from torch.utils._sympy.value_ranges import bound_sympy
 
-from exporter.capture.sizes.stairs import TO_INT
+from exporter.capture.sizes.floor_linear import TO_INT
 from fx_passes.sizes import NamedSize
 
 

@@ -12,8 +12,8 @@ from unittest import mock
 
 from torch.fx.experimental.sym_node import SymNode
 
+from exporter.capture.sizes.floor_linear import shortened
 from exporter.capture.sizes.naming import named, names_unasked
-from exporter.capture.sizes.stairs import shortened
 from fx_passes.sizes import NamedSize
 
 METHODS = ("_add", "_sub", "_int_floordiv", "_mod", "_sym_max", "_sym_min", "_ceil", "_floor", "_trunc")

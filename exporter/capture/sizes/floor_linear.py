@@ -1,8 +1,8 @@
 """Whole-number functions of one size, made of sums and roundings, in their shortest form.
 
-A network that pads, strides and windows nests its sizes: `((h + 1)//2 + 6)//7 …`. Every such function climbs like
-stairs: `f(n + period) = f(n) + rise` for all n. One period of its values therefore tells all of it, and with that
-whether it is a plain `m*((a*n + c)//d) + e`, or never negative. Nothing here is a guess from samples.
+A network that pads, strides and windows nests its sizes: `((h + 1)//2 + 6)//7 …`. Every such function is linear from
+period to period: `f(n + period) = f(n) + rise` for all n. One period of its values therefore tells all of it, and with
+that whether it is a plain `m*((a*n + c)//d) + e`, or never negative. Nothing here is a guess from samples.
 """
 
 from __future__ import annotations
@@ -42,36 +42,36 @@ ROUNDED = (*MODULI, *DIVISIONS, *TO_INT)
 EXTREMES = (Max, Min)
 
 
-class NotStairs(Exception):
+class NotFloorLinear(Exception):
     """The expression is no function of this kind, or its period is too long."""
 
 
 @dataclass(frozen=True)
-class Stairs:
+class FloorLinear:
     """The values at 0, 1, … of one period, and by how much the next period lies higher."""
 
     values: np.ndarray
     rise: int
 
-    def over(self, times: int) -> Stairs:
+    def over(self, times: int) -> FloorLinear:
         """The same function, seen over so many periods."""
         if len(self.values) * times > LONGEST:
-            raise NotStairs
+            raise NotFloorLinear
         parts = [self.values + i * self.rise for i in range(times)]
-        return Stairs(np.concatenate(parts), self.rise * times)
+        return FloorLinear(np.concatenate(parts), self.rise * times)
 
-    def __add__(self, other: Stairs) -> Stairs:
+    def __add__(self, other: FloorLinear) -> FloorLinear:
         period = math.lcm(len(self.values), len(other.values))
         a, b = (each.over(period // len(each.values)) for each in (self, other))
-        return Stairs(a.values + b.values, a.rise + b.rise)
+        return FloorLinear(a.values + b.values, a.rise + b.rise)
 
-    def times(self, factor: int) -> Stairs:
-        return Stairs(self.values * factor, self.rise * factor)
+    def times(self, factor: int) -> FloorLinear:
+        return FloorLinear(self.values * factor, self.rise * factor)
 
-    def divided(self, divisor: int) -> Stairs:
+    def divided(self, divisor: int) -> FloorLinear:
         """Python's `//` by a positive number."""
         whole = self.over(divisor // math.gcd(divisor, self.rise))
-        return Stairs(whole.values // divisor, whole.rise // divisor)
+        return FloorLinear(whole.values // divisor, whole.rise // divisor)
 
     @property
     def never_negative(self) -> bool:
@@ -98,59 +98,59 @@ class Stairs:
         return height * (quotient + (lowest - c) // d) + start
 
 
-def stairs_of(expr: Any) -> Stairs:
-    """An expression over one symbol as stairs. Raises NotStairs."""
+def floor_linear_of(expr: Any) -> FloorLinear:
+    """Return an expression over one symbol as a FloorLinear; raise NotFloorLinear if it is none."""
     if isinstance(expr, sympy.Integer):
-        return Stairs(np.array([_small(expr)], np.int64), 0)
+        return FloorLinear(np.array([_small(expr)], np.int64), 0)
     if isinstance(expr, sympy.Symbol):
-        return Stairs(np.zeros(1, np.int64), 1)
+        return FloorLinear(np.zeros(1, np.int64), 1)
     row = ROWS.get(type(expr))
     if row is None:
-        raise NotStairs
+        raise NotFloorLinear
     return row(expr)
 
 
 def _small(number: Any) -> int:
     if not isinstance(number, sympy.Integer) or abs(number) > LARGEST:
-        raise NotStairs
+        raise NotFloorLinear
     return int(number)
 
 
-def _sum(expr: Any) -> Stairs:
-    return reduce(Stairs.__add__, map(stairs_of, expr.args))
+def _sum(expr: Any) -> FloorLinear:
+    return reduce(FloorLinear.__add__, map(floor_linear_of, expr.args))
 
 
-def _multiple(expr: Any) -> Stairs:
+def _multiple(expr: Any) -> FloorLinear:
     factor, rest = expr.as_coeff_Mul()
     if rest.is_Mul:
-        raise NotStairs
-    return stairs_of(rest).times(_small(factor))
+        raise NotFloorLinear
+    return floor_linear_of(rest).times(_small(factor))
 
 
-def _floor(expr: Any) -> Stairs:
+def _floor(expr: Any) -> FloorLinear:
     base, divisor = expr.args
     if _small(divisor) <= 0:
-        raise NotStairs
-    return stairs_of(base).divided(int(divisor))
+        raise NotFloorLinear
+    return floor_linear_of(base).divided(int(divisor))
 
 
-def _modulo(expr: Any) -> Stairs:
+def _modulo(expr: Any) -> FloorLinear:
     base, divisor = expr.args
-    return stairs_of(base) + _floor(expr).times(-_small(divisor))
+    return floor_linear_of(base) + _floor(expr).times(-_small(divisor))
 
 
-def _rounded(expr: Any) -> Stairs:
+def _rounded(expr: Any) -> FloorLinear:
     """A rounded quotient of integers: exact, as one that is no integer is far from any at these magnitudes."""
     (quotient,) = expr.args
     if not isinstance(quotient, IntTrueDiv):
-        raise NotStairs
-    base, divisor = stairs_of(quotient.args[0]), _small(quotient.args[1])
+        raise NotFloorLinear
+    base, divisor = floor_linear_of(quotient.args[0]), _small(quotient.args[1])
     if divisor <= 0 or (isinstance(expr, TruncToInt) and not base.never_negative):
-        raise NotStairs
+        raise NotFloorLinear
     return base.times(-1).divided(divisor).times(-1) if isinstance(expr, CeilToInt) else base.divided(divisor)
 
 
-ROWS: Mapping[type, Callable[[Any], Stairs]] = {
+ROWS: Mapping[type, Callable[[Any], FloorLinear]] = {
     sympy.Add: _sum,
     sympy.Mul: _multiple,
     **dict.fromkeys(DIVISIONS, _floor),
@@ -160,7 +160,7 @@ ROWS: Mapping[type, Callable[[Any], Stairs]] = {
 
 
 def shortened(expr: Any) -> Any:
-    """An expression of sizes with what is nested in it resolved, as far as it is stairs; else as it was."""
+    """Return an expression of sizes with nested roundings resolved, as far as they are FloorLinear."""
     if not isinstance(expr, sympy.Expr) or not _is_nested(expr):
         return expr
     return _plain(expr.xreplace({each: _extreme(each) for each in expr.atoms(*EXTREMES)}))
@@ -179,8 +179,8 @@ def _formula(expr: Any) -> Any:
         return None
     (symbol,) = expr.free_symbols
     try:
-        return stairs_of(expr).formula(symbol)
-    except NotStairs:
+        return floor_linear_of(expr).formula(symbol)
+    except NotFloorLinear:
         return None
 
 
@@ -216,6 +216,6 @@ def _never_below(difference: Any) -> bool:
     if len(difference.free_symbols) > 1:
         return False
     try:
-        return stairs_of(sympy.expand(difference)).never_negative
-    except NotStairs:
+        return floor_linear_of(sympy.expand(difference)).never_negative
+    except NotFloorLinear:
         return False

@@ -16,7 +16,7 @@ from exporter.capture.snapshot import Snapshot
 
 
 @contextmanager
-def state_given_back(state: Snapshot) -> Iterator[None]:
+def restore_state(state: Snapshot) -> Iterator[None]:
     """Puts back a state as it was, and the values of tensors in it that are neither parameters nor buffers."""
     values = _values(state)
     try:
