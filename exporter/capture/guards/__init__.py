@@ -1,1 +1,1 @@
-"""What a capture asks about sizes, who answers, and what the captured graph relies on since."""
+"""Guards: what a capture asks about sizes, how that is answered, and what the captured graph relies on since."""

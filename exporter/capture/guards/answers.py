@@ -1,4 +1,4 @@
-"""Every question of a capture about a size: one stand-in for PyTorch's, and a table of who is asked in which order.
+"""Answers to all questions of a capture about sizes: one patch of PyTorch, and a table of rules in their order.
 
 PyTorch asks `ShapeEnv.evaluate_expr` wherever Python wants the number or the truth of something symbolic.
 """
@@ -32,11 +32,14 @@ Refusal = GuardOnDataDependentSymNode
 
 
 class RefusalHidden(Exception):
-    """A `try` in `forward` caught PyTorch's refusal to tell a value; its cause is that."""
+    """PyTorch's refusal to tell a value was caught by a `try` in `forward`; its cause is that refusal."""
 
 
 class WentOn(Exception):
-    """What was refused in a capture that went on to see what else would be. Its cause is what ended it, if any did."""
+    """A speculative capture ended, having asked for values that nobody knows.
+
+    Its cause is the error that ended it, if one did.
+    """
 
     def __init__(self, refusals: Sequence[Refusal]) -> None:
         super().__init__(f"{len(refusals)} questions have no answer, the first: {refusals[0]}")
@@ -45,7 +48,7 @@ class WentOn(Exception):
 
 @dataclass
 class Inquiry:
-    """What the questions of one capture have come to."""
+    """The questions of one capture, and what became of them."""
 
     guards: list[Guard] = field(default_factory=list)
     """What the captured graph relies on."""
@@ -84,7 +87,10 @@ Answer = Callable[[Question, Inquiry], Any]
 
 
 def known_to_pytorch(question: Question, inquiry: Inquiry) -> Any:
-    """What follows from the ranges of sizes, or holds for the example and becomes a guard. Not what depends on data."""
+    """Return PyTorch's answer: what follows from ranges, or holds for the example and becomes a guard.
+
+    What depends on data is left to the rows after this one.
+    """
     try:
         answer = question.pytorch()
     except Refusal as refusal:
@@ -96,7 +102,7 @@ def known_to_pytorch(question: Question, inquiry: Inquiry) -> Any:
 
 
 def known_to_shapes(question: Question, inquiry: Inquiry) -> Any:
-    """What holds for every size from 1 on, where only a shape hangs on it: `x[mask].logsumexp(1)`, and no user's line.
+    """Return what holds for every size from 1 on, if only the shape of an op depends on it: `x[mask].logsumexp(1)`.
 
     The graph has the op itself; what it is for no element at all, is its lowering's.
     """
@@ -107,7 +113,7 @@ def known_to_shapes(question: Question, inquiry: Inquiry) -> Any:
 
 
 def true_of_some(question: Question, inquiry: Inquiry) -> Any:
-    """What holds for every size from 1 on, where some data is presumed. Not what PyTorch or an operator asks."""
+    """Return what holds for every size from 1 on, where some data is presumed and Python code asks."""
     presumed, refusal = inquiry.presumed, question.refusal
     if presumed.scope is Scope.NOWHERE or refusal is None or not is_pythons():
         return DEFER
@@ -122,7 +128,7 @@ def true_of_some(question: Question, inquiry: Inquiry) -> Any:
 
 
 def speculate(question: Question, inquiry: Inquiry) -> Any:
-    """No matter what, where a capture only goes on to see what else is asked. Not a number, nor at a line that halts.
+    """Return an arbitrary answer to a condition, where a capture only goes on to find further questions.
 
     No first: most of what a model asks is whether there is something more to do. Asked again, a loop shall end.
     """
@@ -139,7 +145,7 @@ def speculate(question: Question, inquiry: Inquiry) -> Any:
 
 
 def record_unanswered(question: Question, inquiry: Inquiry) -> Any:
-    """Never an answer. Notes that a line of the user's is refused one, which a `try` around it would hide."""
+    """DEFER, and record that a line of the user's is refused an answer, which a `try` around it would hide."""
     if question.refusal is not None and is_users():
         inquiry.refused.append(question.refusal)
     return DEFER
@@ -157,7 +163,7 @@ ANSWERS: tuple[Answer, ...] = (
 
 @contextmanager
 def answered(inquiry: Inquiry) -> Iterator[None]:
-    """Meanwhile the table answers whatever PyTorch asks about sizes, and the inquiry gets what comes of it."""
+    """Answer by the table whatever PyTorch asks about sizes while this is active, and note it in the inquiry."""
     evaluate = ShapeEnv.evaluate_expr
 
     def evaluate_expr(self: ShapeEnv, orig_expr: Any, *args: Any, **options: Any) -> Any:
@@ -178,7 +184,7 @@ def answered(inquiry: Inquiry) -> Iterator[None]:
 
 @contextmanager
 def going_on(inquiry: Inquiry, halts: Collection[Line] | None) -> Iterator[None]:
-    """Meanwhile what is asked at other lines than these is passed over, and at the end raised as WentOn.
+    """Speculate about what other lines than `halts` ask while this is active; raise WentOn at the end if any did.
 
     A capture that has failed once is likely to be asked more, and to see it all at once costs less than to begin anew
     for each. With None, the first refusal ends it.
@@ -199,9 +205,9 @@ def going_on(inquiry: Inquiry, halts: Collection[Line] | None) -> Iterator[None]
 
 @contextmanager
 def refusals_kept(inquiry: Inquiry) -> Iterator[None]:
-    """Raises at the end what a `try` of the user's has hidden meanwhile: a value was asked for which is not known.
+    """Raise RefusalHidden at the end if a `try` of the user's has hidden that a value is not known.
 
-    The graph would have only the way that the `except` goes on.
+    The graph would have only what the `except` clause goes on with.
     """
     inquiry.refused.clear()
     yield

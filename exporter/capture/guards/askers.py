@@ -1,4 +1,4 @@
-"""Who asks: the line that made PyTorch turn a symbolic number into a Python one, told from the stack."""
+"""The code that makes PyTorch turn a symbolic number into a Python one, found on the stack."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ Line = tuple[str, int]
 """A line of a file."""
 
 _HERE = Path(__file__).parent
-_ROOM = str(_HERE.parent)
+_CAPTURE = str(_HERE.parent)
 _START = str(_HERE.parent / "driver.py")
-"""Where captures begin; other frames of this room stand between the model and PyTorch."""
+"""Where captures begin; other frames of this package stand between the model and PyTorch."""
 _CONVERTING = (
     torch.__file__,
     *experimental.__path__,
     functional_tensor.__file__,  # the truth of a tensor, where writes are taken out
 )
-"""Where PyTorch turns a symbolic number into a Python one; who called from there wanted to know."""
+"""Where PyTorch turns a symbolic number into a Python one; the caller of that asks."""
 _ASKING = (
     *_CONVERTING,
     str(_HERE),
     str(_HERE.parent / "control_flow"),
     str(_HERE.parent / "sizes" / "progressions.py"),
 )
-"""The same by way of this room, which also stands in for what Python does with ranges and loops."""
+"""The same, and the modules of this package that do what Python does with ranges and loops."""
 _KEPT = str(_HERE.parent / "control_flow" / "branch_steps.py")
-"""Who asks there has tried to keep both ways."""
+"""Who asks there has tried to keep both branches."""
 
 _ABOUT_LAYOUT = codes(LAYOUT)
 """Who asks only how a tensor lies in memory: whether it has to be copied, and never what is computed."""
 
 
 def is_about_layout() -> bool:
-    """Whether it is asked how a tensor lies in memory."""
+    """Return whether the question is how a tensor lies in memory."""
     frame, _ = _asker()
     return frame is not None and frame.f_code in _ABOUT_LAYOUT
 
 
 def way_of_asking() -> tuple[bool, bool]:
-    """Whether Python code asks, the user's or a library's, and no op; and whether it makes a number of a size."""
+    """Return whether Python code asks, and not an op; and whether it makes a number of a size."""
     frame, counted = _asker()
     if frame is None:
         return False, counted
@@ -70,7 +70,7 @@ def way_of_asking() -> tuple[bool, bool]:
 
 
 def is_users() -> bool:
-    """Whether the user's own line made PyTorch ask, perhaps by the truth of a tensor."""
+    """Return whether the user's own line asks, perhaps by the truth of a tensor."""
     frame: Any = sys._getframe(1)
     while frame is not None and (frame.f_code.co_filename.startswith(_ASKING) or _is_of_a_mode(frame)):
         frame = frame.f_back
@@ -78,21 +78,21 @@ def is_users() -> bool:
 
 
 def is_pythons() -> bool:
-    """Whether the line that asks is one of the model, or of a library that it uses, and not one of PyTorch."""
+    """Return whether a line of the model, or of a library that it uses, asks, and not one of PyTorch."""
     return line_that_asks() is not None
 
 
 def line_that_asks() -> Line | None:
-    """That line; None where PyTorch asks."""
+    """Return the line of the model, or of a library that it uses, that asks; None where PyTorch asks."""
     for frame, line in _of_model():
         path = frame.f_code.co_filename
-        if not path.startswith((_ROOM, *_CONVERTING)) and not _is_of_a_mode(frame):
+        if not path.startswith((_CAPTURE, *_CONVERTING)) and not _is_of_a_mode(frame):
             return (path, line) if kind_of(path) != HIDDEN else None
     return None
 
 
 def with_stack(error: E) -> E:
-    """The error as if it had been raised through all that runs now, as far as the model goes."""
+    """Return the error as if it had been raised through all frames that run now, as far as the model goes."""
     trace = error.__traceback__
     for frame, line in _of_model():
         trace = TracebackType(trace, frame, frame.f_lasti, line)
@@ -100,9 +100,9 @@ def with_stack(error: E) -> E:
 
 
 def is_about_shapes() -> bool:
-    """Whether an op asks, beneath the trace that holds it whole, or a function of `torch.nn.functional`.
+    """Return whether an op asks beneath the trace that holds it whole, or a function of `torch.nn.functional`.
 
-    The one asks to spare itself work on the way to a shape, the other to return early or to refuse.
+    The op asks to spare itself work when it computes a shape, the function to return early or to refuse.
     """
     frame, _ = _asker()
     if frame is None or is_pythons() or _read_by_dynamo():
@@ -111,21 +111,21 @@ def is_about_shapes() -> bool:
 
 
 def is_a_kept_branch() -> bool:
-    """Whether it is a branch that asks which cannot be a cond; others of this room only stand between."""
+    """Return whether a branch asks that cannot be a cond."""
     paths = (frame.f_code.co_filename for frame, _ in _of_model() if not _is_of_a_mode(frame))
-    asking = (path for path in paths if path == _KEPT or not path.startswith((_ROOM, *_CONVERTING)))
+    asking = (path for path in paths if path == _KEPT or not path.startswith((_CAPTURE, *_CONVERTING)))
     return next(asking, None) == _KEPT
 
 
 def place_of_asker() -> Place | None:
-    """The line that is running, from forward on: who called export is no cause."""
+    """Return the line that is running, from forward on: who called export is no cause."""
     if stack := _read_by_dynamo():
         return place_of_trace("\n".join(f'File "{f.filename}", line {f.lineno}, in {f.name}' for f in stack))
-    return place_of_stack(entry for entry in _of_model() if not entry[0].f_code.co_filename.startswith(_ROOM))
+    return place_of_stack(entry for entry in _of_model() if not entry[0].f_code.co_filename.startswith(_CAPTURE))
 
 
 def _asker() -> tuple[Any, bool]:
-    """The frame that turned a symbolic number into a Python one, and whether it made a number of it."""
+    """Return the frame that turned a symbolic number into a Python one, and whether it made a number of it."""
     frame: Any = sys._getframe(1)
     counted = False
     while frame is not None and frame.f_code.co_filename.startswith(_ASKING):
@@ -135,7 +135,7 @@ def _asker() -> tuple[Any, bool]:
 
 
 def _of_model() -> Iterator[tuple[Any, int]]:
-    """The frames from here outwards, as far as the model goes, each with its line."""
+    """Yield the frames from here outwards, as far as the model goes, each with its line."""
     for frame, line in traceback.walk_stack(sys._getframe(1)):
         if frame.f_code.co_filename == _START:
             return
@@ -143,10 +143,10 @@ def _of_model() -> Iterator[tuple[Any, int]]:
 
 
 def _is_of_a_mode(frame: Any) -> bool:
-    """Whether a mode stands here between the function that was called and who called it."""
+    """Return whether a function mode stands here between a function and its caller."""
     return frame.f_code.co_name == "__torch_function__"
 
 
 def _read_by_dynamo() -> traceback.StackSummary | None:
-    """The stack of the code that Dynamo reads as bytecode; no frame of it is running."""
+    """Return the stack of the code that Dynamo reads as bytecode, of which no frame is running."""
     return TracingContext.extract_stack() if TracingContext.try_get() is not None else None

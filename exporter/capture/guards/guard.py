@@ -1,4 +1,4 @@
-"""What the path through a model was decided on: every condition on sizes, with the user's line that asked for it."""
+"""Conditions on sizes that decided the path through a model, each with the user's line that asked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Guard:
     env: ShapeEnv
     place: Place | None
     by_user: bool
-    """The user's Python code asked, or a library's; else an op did, to choose among ways to the same result."""
+    """The user's Python code asked, or a library's; else an op did, to choose among computations of one result."""
     counted: bool
     """It comes from making a Python number of a size, as `range(n)` and `int(n)` do."""
     about_layout: bool
@@ -32,7 +32,7 @@ class Guard:
 
     @property
     def now(self) -> Any:
-        """The condition in terms of the sizes that are still free at the end of the capture."""
+        """Return the condition in terms of the sizes that are still free at the end of the capture."""
         if not self.condition.atoms(NamedSize):
             return self.env.replace(self.condition)  # type: ignore[arg-type]  # a condition is an expression
         condition = unfolded(self.condition)
@@ -41,14 +41,14 @@ class Guard:
 
     @property
     def sources(self) -> frozenset[str]:
-        """The sizes it is about: "L['x'].size()[0]"."""
+        """Return the sizes that it is about: "L['x'].size()[0]"."""
         symbols = unfolded(self.condition).free_symbols
         return frozenset(str(name) for name, symbol in self.env.source_to_var.items() if symbol in symbols)
 
 
 @contextmanager
 def guards_noted(found: list[Guard]) -> Iterator[None]:
-    """Adds meanwhile every guard that PyTorch makes; its own trace of them costs many times the capture.
+    """Add every guard that PyTorch makes while this is active; its own trace of them costs many times the capture.
 
     A guard is rare, so its stack may be looked at.
     """
@@ -63,7 +63,7 @@ def guards_noted(found: list[Guard]) -> Iterator[None]:
 
 
 def guard_of(env: ShapeEnv, asked: Any, answer: Any) -> Guard | None:
-    """The guard of a question of the user's code that PyTorch has answered; None of one that relies on nothing.
+    """Return the guard that the answer to a question of the user's code relies on; None if it relies on nothing.
 
     PyTorch makes no guard where it takes no dynamic size to be 0 or 1.
     """
@@ -74,7 +74,7 @@ def guard_of(env: ShapeEnv, asked: Any, answer: Any) -> Guard | None:
 
 
 def _answered(asked: Any, answer: Any) -> sympy.Basic:
-    """The condition under which a question about sizes has this answer."""
+    """Return the condition under which a question about sizes has this answer."""
     if answer is sympy.true or answer is True:
         return asked
     if answer is sympy.false or answer is False:

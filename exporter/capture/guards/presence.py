@@ -1,8 +1,8 @@
-"""`if len(boxes) == 0` where only a run knows how many there are: taken as some, where both ways cannot be kept.
+"""`if len(boxes) == 0` where only data tells how many there are: some are presumed, where the branch cannot be a cond.
 
 A size is a whole number, and whether it is 0 is most of what a model asks about one that depends on data. Where the
-ways of such an `if` do not fit into a cond, the graph has the one for sizes from 1 on, and the user is told. So it is
-with `if not padding.any()` and `if mask.all()`, after which a mask of no effect often becomes None.
+branches of such an `if` do not fit into a cond, the graph has the one for sizes from 1 on, and the user is told. So it
+is with `if not padding.any()` and `if mask.all()`, after which a mask of no effect often becomes None.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Scope(Enum):
 
 @dataclass
 class Presumed:
-    """What was answered, and what was left open."""
+    """Questions that were answered by presuming some data, and questions that were left open."""
 
     answers: dict[Place | None, BaseException] = field(default_factory=dict)
-    """Where a question was answered, and what kept both of its ways from the graph."""
+    """Where a question was answered, and what kept both branches from the graph."""
     open: bool = False
     """Whether there were questions that could be answered so, had that been allowed."""
     refusal: Exception | None = None
@@ -57,7 +57,7 @@ class Presumed:
 
 @contextmanager
 def some_presumed(presumed: Presumed, scope: Scope) -> Iterator[None]:
-    """Meanwhile sizes that depend on data are at least 1 for whoever asks within the scope, and masks have an effect.
+    """Presume within the scope that sizes which depend on data are at least 1, and that masks have an effect.
 
     Only of sizes that a capture asks about while its questions are `answered`.
     """
@@ -70,7 +70,7 @@ def some_presumed(presumed: Presumed, scope: Scope) -> Iterator[None]:
 
 
 class _Truths(TorchFunctionMode):
-    """While it is active, masks have some effect for an `if` whose ways do not fit into a cond."""
+    """Answer by the presumption whether a mask has an effect, for an `if` that does not fit into a cond."""
 
     def __init__(self, presumed: Presumed) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class _Truths(TorchFunctionMode):
 
 
 def answer_of_some(env: ShapeEnv, asked: Any, *, numbers: bool = False) -> sympy.Basic | None:
-    """The answer if every size that depends on data is at least 1; None where that does not tell.
+    """Return the answer if every size that depends on data is at least 1; None where that does not tell.
 
     With `numbers`, so are numbers that some shape has made a size, such as `n` after `x.view(n, -1)`.
     """

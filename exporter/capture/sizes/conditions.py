@@ -23,7 +23,7 @@ FARTHEST = 4096
 
 
 def test_of(condition: sympy.Basic, symbols: Sequence[sympy.Symbol]) -> Test:
-    """A condition as a function of its sizes; one that cannot be computed, such as a division by 0, does not hold."""
+    """Return a condition as a function of its sizes; it does not hold where it cannot be computed, as `n // 0`."""
     names = {symbol: f"n{i}" for i, symbol in enumerate(symbols)}
     function = eval(f"lambda {', '.join(names.values())}: {text_of(condition, names)}", {"math": math})
 
@@ -37,23 +37,23 @@ def test_of(condition: sympy.Basic, symbols: Sequence[sympy.Symbol]) -> Test:
 
 
 def text_of(condition: sympy.Basic, names: Mapping[sympy.Symbol, str]) -> str:
-    """A condition as a Python programmer writes it, with the user's names of the sizes."""
+    """Return a condition as a Python programmer writes it, with the user's names of the sizes."""
     return _without_outer(_Python().doprint(renamed(condition, names)))
 
 
 def renamed(condition: sympy.Basic, names: Mapping[sympy.Symbol, str]) -> Any:
-    """The condition over symbols of these names."""
+    """Return the condition over symbols of these names."""
     symbols = {s: sympy.Symbol(name, integer=True, positive=True) for s, name in names.items()}
     return rebuilt(condition, symbols, evaluate=False)
 
 
 def sizes_to_try(low: int, high: int | None, hint: int) -> range:
-    """All sizes from the smallest to well beyond that of the example, without a gap."""
+    """Return all sizes from the smallest to well beyond that of the example, without a gap."""
     return range(low, min(max(2 * hint + 2, low + 130), high if high is not None else FARTHEST, FARTHEST) + 1)
 
 
 def few_sizes(low: int, high: int | None, hint: int, count: int) -> list[int]:
-    """Some sizes from small to large, most of them near the example and at its multiples and parts."""
+    """Return some sizes from small to large, most of them near the example and at its multiples and parts."""
     near = [hint + step for step in (0, 1, -1, 2, -2, 3, 4, 8)]
     scaled = [hint * k for k in (2, 3, 4)] + [hint // k for k in (2, 3, 4)]
     small = list(range(low, low + 8))
@@ -62,12 +62,12 @@ def few_sizes(low: int, high: int | None, hint: int, count: int) -> list[int]:
 
 
 def grid(choices: Sequence[Sequence[int]]) -> Iterable[tuple[int, ...]]:
-    """All combinations of sizes."""
+    """Return all combinations of sizes."""
     return itertools.product(*choices)
 
 
 def words_for(passing: Sequence[int], tried: Sequence[int]) -> str | None:
-    """Which of the sizes that were tried are allowed: "at least 4 and a multiple of 4". None if all of them are."""
+    """Describe which of the sizes that were tried are allowed, "at least 4 and a multiple of 4"; None if all are."""
     if len(passing) == len(tried):
         return None
     if len(passing) <= 1:
@@ -97,7 +97,7 @@ def words_for(passing: Sequence[int], tried: Sequence[int]) -> str | None:
 
 
 class _Python(PythonPrinter):
-    """PyTorch's printer, with Python's own function where PyTorch's would be needed to run the text."""
+    """PyTorch's printer, with Python's own functions in place of PyTorch's."""
 
     def _print_Float(self, expr: sympy.Expr) -> str:  # noqa: N802  # as PyTorch calls it
         return repr(float(expr))
@@ -127,7 +127,7 @@ _MATH = "OpaqueUnaryFn_"
 
 
 def _without_outer(text: str) -> str:
-    """The text without a pair of parentheses around all of it."""
+    """Return the text without a pair of parentheses around all of it."""
     if not (text.startswith("(") and text.endswith(")")):
         return text
     depth = 0

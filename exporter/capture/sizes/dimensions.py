@@ -33,7 +33,7 @@ class Said:
 
 
 class Comparison:
-    """The sizes of the captured graph against the requests for them.
+    """The sizes of the captured graph, compared with the requests for them.
 
     `said` holds what is to be told about them; `conditions`, what the graph asks of the sizes that stayed dynamic.
     `contrary` are the sizes of one in the example for which it does not hold; `single`, those that have to be dynamic
@@ -79,12 +79,12 @@ class Comparison:
 
     @property
     def lost(self) -> list[tuple[Request, Guard | None]]:
-        """The dimensions that became constants or nearly so, though they have to be dynamic."""
+        """Return the required dimensions that became constants or nearly so, each with the guard to blame."""
         lost = [(said.about[0], said.guard) for said in self.said if said.rule is rules.DIMENSION_SPECIALIZED]
         return [each for each in lost if each[0].required or is_small(each[0])]
 
     def report(self, options: Options, log: Log) -> None:
-        """A dimension that was only to be dynamic if it can be is worth a note."""
+        """Report the findings; a dimension that was only to be dynamic if it can be is worth a note."""
         for said in self.said:
             allowed = said.rule is rules.DIMENSION_SPECIALIZED and options.allow_specialization
             level = Level.WARNING if allowed else None
@@ -99,7 +99,7 @@ class Comparison:
         self.said.append(Said(rules.DIMENSION_SPECIALIZED, [request], place, facts, guard))
 
     def _bounded(self, symbol: Symbol, request: Request) -> None:
-        """Keeps the bounds that were asked for: PyTorch answers from them without a guard, so the graph needs them."""
+        """Keep the bounds that were asked for: PyTorch answers from them without a guard, so the graph needs them."""
         low, high = request.bounds
         tests = {
             f"at least {low}": low > 1 and sympy.Ge(symbol, low),
@@ -110,7 +110,7 @@ class Comparison:
             self.conditions.append(Condition(f"{request.label}: {' and '.join(asked)}", tuple(asked.values())))
 
     def _narrowed(self, symbol: Symbol, request: Request) -> list[int]:
-        """Says which of the requested sizes the model can no longer have; returns the others, as far as tried."""
+        """Say which of the requested sizes the model can no longer have; return the others, as far as tried."""
         low, high = max(request.bounds[0], 1), request.bounds[1]
         tried = sizes_to_try(low, high, request.size or 0)
         passing: Sequence[int] = tried
@@ -154,7 +154,7 @@ class Comparison:
             self._relation(f"{request.label} == {other.label}", request, other)
 
     def _derived(self, request: Request, size: sympy.Expr) -> None:
-        """A size that is computed from others: "y.0 == 2*n". The user may have asked for that, as `2 * Dim("n")`."""
+        """Say that a size is computed from others, "y.0 == 2*n", unless `2 * Dim("n")` has asked for that."""
         if (derived := request.derived) is not None:
             roots = (symbol for symbol, owner in self.owner.items() if owner.name == derived.root)
             if any(size == derived.factor * root + derived.offset for root in roots):
@@ -172,7 +172,7 @@ class Comparison:
         self.said.append(Said(rules.DIMENSIONS_TIED, [request, *others], guard.place if guard else None, facts))
 
     def _related(self, allowed: Mapping[Symbol, Sequence[int]]) -> None:
-        """Says which conditions bind several sizes to each other, beyond what is known of each alone."""
+        """Say which conditions bind several sizes to each other, beyond what is known of each alone."""
         known: list[tuple[tuple[Symbol, ...], set[tuple[int, ...]]]] = []
         for relied in self.relied.joint:
             owners = [self.owner[symbol] for symbol in relied.symbols]
@@ -190,7 +190,7 @@ class Comparison:
                 self.said.append(Said(rules.DIMENSIONS_TIED, owners, relied.place, facts, relied.guard))
 
     def _pinned(self, relied: Relied) -> bool:
-        """Says which sizes are next to constants where a condition lets neither one of them nor all of them grow."""
+        """Say which sizes are next to constants where a condition lets neither one of them nor all of them grow."""
         sizes = [self.owner[symbol].size or 0 for symbol in relied.symbols]
         test = test_of(relied.condition, relied.symbols)
         if not isinstance(relied.condition, sympy.Eq) or any(test(*(k * n for n in sizes)) for k in (2, 3, 4)):
@@ -206,7 +206,7 @@ class Comparison:
         return bool(left)
 
     def _binding(self, request: Request, others: Sequence[Request]) -> Guard | None:
-        """The first condition that made a size equal to others, and has a line."""
+        """Return the first condition that made a size equal to others, and has a line."""
         sources = {each.source for each in others}
         for guard in self.guards:
             if guard.place is not None and isinstance(guard.condition, sympy.Eq):
@@ -216,7 +216,7 @@ class Comparison:
         return None
 
     def _last(self, request: Request) -> Guard | None:
-        """The last condition that spoke about this size, and has a line."""
+        """Return the last condition that is about this size, and has a line."""
         about = (
             guard for guard in reversed(self.guards) if guard.place is not None and request.source in guard.sources
         )
@@ -224,12 +224,12 @@ class Comparison:
 
 
 def _root(request: Request, derived: Derived) -> Request:
-    """A request for the dimension from which another was derived, where no input has it."""
+    """Return a request for the dimension from which another was derived, where no input has it."""
     return replace(request, name=derived.root, size=derived.size, bounds=derived.bounds, derived=None)
 
 
 def _of(program: Program, guards: Sequence[Guard]) -> Sequence[Guard]:
-    """The guards of the captured graph itself, where several attempts were made; all if it has no symbolic size."""
+    """Return the guards of the captured graph, not of other attempts; all if it has no symbolic size."""
     values = (node.meta.get("val") for node in program.placeholders)
     leaves = [size for value in values for size in (value.shape if isinstance(value, torch.Tensor) else (value,))]
     env = next((size.node.shape_env for size in leaves if isinstance(size, torch.SymInt)), None)
@@ -237,12 +237,12 @@ def _of(program: Program, guards: Sequence[Guard]) -> Sequence[Guard]:
 
 
 def _pins(relied: Relied, passing: Sequence[int], request: Request) -> bool:
-    """Whether an equation leaves no size that is much larger than the example's."""
+    """Return whether an equation leaves no size that is much larger than the example's."""
     return isinstance(relied.condition, sympy.Eq) and bool(passing) and passing[-1] < 2 * (request.size or 0)
 
 
 def _sizes(program: Program) -> dict[tuple[str | None, int | None], Size]:
-    """(path of an input, axis) → what its size became."""
+    """Map (path of an input, axis) to what its size became."""
     found: dict[tuple[str | None, int | None], Size] = {}
     for entry, node in zip(program.inputs, program.placeholders, strict=True):
         value = node.meta.get("val")
@@ -254,7 +254,7 @@ def _sizes(program: Program) -> dict[tuple[str | None, int | None], Size]:
 
 
 def _near(allowed: Sequence[int], owner: Request, count: int) -> list[int]:
-    """Some of the allowed sizes: a few far from the example, so that no wide condition is missed; the others close."""
+    """Choose some of the allowed sizes: a few far from the example, for conditions that are wide; the others close."""
     size = owner.size or 0
     far = [n for n in (2 * size, size // 2, size // 4)[: count // 4] if n in allowed]
     close = (n for n in sorted(allowed, key=lambda n: abs(n - size)) if n not in far)

@@ -1,4 +1,4 @@
-"""Equal sizes while a model is captured: what PyTorch cannot learn from `a == b` is no reason to end the capture."""
+"""Equal sizes while a model is captured: what PyTorch cannot learn from `a == b` does not end the capture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 @contextmanager
 def equalities_tried() -> Iterator[None]:
-    """A relation from which PyTorch fails to draw conclusions is checked when the model runs, and nothing more.
+    """Let a relation from which PyTorch fails to draw conclusions be checked when the model runs, and nothing more.
 
     It solves `rows == 8 * batch` for `batch` with the largest number that a size may be, rounds that to a power of two,
     and then misses that `8 * batch` is within the bounds of `rows`.

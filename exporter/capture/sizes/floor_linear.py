@@ -54,7 +54,7 @@ class FloorLinear:
     rise: int
 
     def over(self, times: int) -> FloorLinear:
-        """The same function, seen over so many periods."""
+        """Return the same function with so many periods as one."""
         if len(self.values) * times > LONGEST:
             raise NotFloorLinear
         parts = [self.values + i * self.rise for i in range(times)]
@@ -69,7 +69,7 @@ class FloorLinear:
         return FloorLinear(self.values * factor, self.rise * factor)
 
     def divided(self, divisor: int) -> FloorLinear:
-        """Python's `//` by a positive number."""
+        """Return the function divided by a positive number as Python's `//` does."""
         whole = self.over(divisor // math.gcd(divisor, self.rise))
         return FloorLinear(whole.values // divisor, whole.rise // divisor)
 
@@ -78,7 +78,7 @@ class FloorLinear:
         return self.rise >= 0 and bool((self.values >= 0).all())
 
     def formula(self, n: sympy.Symbol) -> sympy.Expr | None:
-        """The function as `m*((a*n + c)//d) + e`, with a > 0 and c as near to 0 as it can be; None if it is none."""
+        """Return the function as `m*((a*n + c)//d) + e`, if it has this form; a > 0, and c is as near to 0 as it can be."""
         start, period = int(self.values[0]), len(self.values)
         steps = np.diff(self.values, append=start + self.rise)
         height = int(np.gcd.reduce(steps))
@@ -140,7 +140,7 @@ def _modulo(expr: Any) -> FloorLinear:
 
 
 def _rounded(expr: Any) -> FloorLinear:
-    """A rounded quotient of integers: exact, as one that is no integer is far from any at these magnitudes."""
+    """Return a rounded quotient of integers: exact, as one that is no integer is far from any at these magnitudes."""
     (quotient,) = expr.args
     if not isinstance(quotient, IntTrueDiv):
         raise NotFloorLinear
@@ -167,7 +167,7 @@ def shortened(expr: Any) -> Any:
 
 
 def _is_nested(expr: Any) -> bool:
-    """Whether something rounded is rounded again, compared for the larger or smaller one, or added to another."""
+    """Return whether something rounded is rounded again, is an operand of Max or Min, or is added to another."""
     rounded = expr.atoms(*ROUNDED, *EXTREMES)
     if len(rounded) > 1 and expr.is_Add and len(expr.free_symbols) == 1:
         return True
@@ -185,7 +185,7 @@ def _formula(expr: Any) -> Any:
 
 
 def _plain(expr: Any) -> Any:
-    """As one formula, or as a sum of them."""
+    """Return an expression as one formula, or as a sum of them."""
     short = _formula(expr)
     if short is not None:
         return short
@@ -194,7 +194,7 @@ def _plain(expr: Any) -> Any:
 
 
 def _resolved(atom: Any) -> Any:
-    """One term. A remainder is what the quotient leaves, and cancels with what it is added to."""
+    """Return one term; a remainder is what the quotient leaves, and cancels with what it is added to."""
     if isinstance(atom, MODULI):
         base, divisor = _plain(atom.args[0]), atom.args[1]
         return sympy.expand(base - divisor * _plain(FloorDiv(sympy.expand(base), divisor)))
@@ -203,7 +203,7 @@ def _resolved(atom: Any) -> Any:
 
 
 def _extreme(expr: Any) -> Any:
-    """A maximum or minimum without what is never the largest, or the smallest."""
+    """Return a maximum or minimum without what is never the largest, or the smallest."""
     kept: list[Any] = list(expr.args)
     sign = 1 if isinstance(expr, Max) else -1
     for each in expr.args:

@@ -1,4 +1,4 @@
-"""Sizes that a model keeps in tensors of no dimension: the tensors know them, and give them back as they were.
+"""Sizes that a model keeps in tensors of no dimension, and reads from them again as sizes.
 
 `torch.div(x.size(1), 2, rounding_mode="trunc")` is a tensor, and Python may use it as a size. PyTorch would take its
 content for a number that only data can tell.
@@ -17,7 +17,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 
 def _quotient(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
-    """None of a fraction. To round towards zero is to round down where nothing is negative."""
+    """Return the rounded quotient of two sizes; None where that is not the floor, or is not rounded."""
     if rounding_mode == "floor" or (rounding_mode == "trunc" and _is_natural(x) and _is_natural(y)):
         return x // y
     return None
@@ -28,7 +28,7 @@ def _is_natural(size: Any) -> bool:
 
 
 def _held(function: Callable[..., Any], symbolic: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` of tensors, the result of which holds what `symbolic` gives for the sizes."""
+    """Return `function` of tensors, with results that hold what `symbolic` gives for the sizes."""
 
     def made(*args: Any, **kwargs: Any) -> Any:
         sizes = [_size(each) for each in args]
@@ -45,7 +45,7 @@ def _held(function: Callable[..., Any], symbolic: Callable[..., Any]) -> Callabl
 
 
 def _size(value: Any) -> Any:
-    """A whole number, also one that a tensor is known to hold; None of anything else."""
+    """Return a whole number, also one that a tensor is known to hold; None for anything else."""
     if isinstance(value, FakeTensor) and not value.dim() and not value.is_floating_point():
         return value.item_memo
     return value if isinstance(value, (int, SymInt)) and not isinstance(value, bool) else None

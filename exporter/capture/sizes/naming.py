@@ -1,4 +1,4 @@
-"""Sizes that are fractions made whole, such as those of a picture scaled to fit a frame: symbols stand for them.
+"""Symbols for sizes that are fractions made whole, such as those of a picture scaled to fit a frame.
 
 PyTorch's algebra takes minutes over what a network computes from such a size, and learns nothing from where it came
 from. What is asked of the symbol is asked of the definition that it carries.
@@ -22,7 +22,7 @@ from fx_passes.sizes import NamedSize
 
 
 def named(node: SymNode, expr: Any, names: dict[Any, NamedSize]) -> Any:
-    """The expression of a number, or the symbol that stands for it from now on; `names` are those given so far."""
+    """Return the expression of a number, or the symbol that stands for it from now on, which is added to `names`."""
     env = node.shape_env
     if node.pytype is not int or env is None or node.hint is None or not _is_opaque(expr):
         return expr
@@ -32,7 +32,7 @@ def named(node: SymNode, expr: Any, names: dict[Any, NamedSize]) -> Any:
 
 
 def _is_opaque(expr: Any) -> bool:
-    """Whether a size that several others determine rounds something else than a quotient of whole numbers."""
+    """Return whether a size that several others determine rounds something else than a quotient of whole numbers."""
     if len(expr.free_symbols) < 2 or free_unbacked_symbols(expr):
         return False
     return any(not isinstance(each.args[0], IntTrueDiv) for each in expr.atoms(*TO_INT))
@@ -51,7 +51,7 @@ def _symbol(expr: Any, hint: int, env: ShapeEnv) -> NamedSize:
 
 @contextmanager
 def names_unasked() -> Iterator[None]:
-    """Meanwhile PyTorch looks for no input behind a named size, and writes none in the place of an input's own size."""
+    """Keep PyTorch from looking for the input of a named size, and from replacing the size of an input by one."""
     produce, replace = ShapeEnv.produce_guards, ShapeEnv._set_replacement
 
     def produced(env: ShapeEnv, *args: Any, **kwargs: Any) -> Any:

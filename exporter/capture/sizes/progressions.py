@@ -28,7 +28,7 @@ class Run:
         return self.first + place * self.step
 
     def part(self, start: Any, stop: Any, step: int) -> Run:
-        """Every `step`-th of the places from `start` to before `stop`, which are within the run."""
+        """Return every `step`-th of the numbers from position `start` to before `stop`, which are within the run."""
         return Run(self.at(start), self.step * step, _not_negative((stop - start + step - 1) // step))
 
 
@@ -40,14 +40,14 @@ class Progression(Sequence[Any]):
 
     @staticmethod
     def of(*args: Any) -> Progression:
-        """What `range` of these numbers gives."""
+        """Return what `range` of these numbers gives."""
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
         ahead = stop - start + step - 1 if step > 0 else start - stop - step - 1
         return Progression((Run(start, step, _not_negative(ahead // abs(step))),))
 
     @property
     def size(self) -> Any:
-        """How many numbers there are, symbolic where it is."""
+        """Return how many numbers there are, symbolic where that is."""
         return sum(run.count for run in self.runs)
 
     def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> Tensor:
@@ -103,7 +103,7 @@ class Progression(Sequence[Any]):
 
 
 def progression(*args: Any) -> Any:
-    """`range`, also of symbolic numbers."""
+    """Return `range` of these numbers, as a Progression where one is symbolic."""
     return Progression.of(*args) if any(isinstance(each, SymInt) for each in args) else range(*args)
 
 
@@ -112,7 +112,7 @@ def _runs(values: Any) -> tuple[Run, ...]:
 
 
 def _bound(given: Any, default: Any, count: Any) -> Any:
-    """The place that the bound of a slice stands for."""
+    """Return the position that the bound of a slice stands for."""
     if given is None:
         return default
     return _smaller(given, count) if given >= 0 else _not_negative(count + given)

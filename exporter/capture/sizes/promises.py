@@ -1,4 +1,4 @@
-"""What the names of dimensions promise: those of one name are one size, and `2*n` is twice the size of `n`."""
+"""Promises made by names of dimensions: those of one name are one size, and `2*n` is twice the size of `n`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Promised:
 
 
 def sized_inputs(program: Program) -> Iterator[tuple[Position, Any]]:
-    """(path of the input, axis) and its size, for every axis of every tensor that the user feeds, and every number."""
+    """Yield ((path of the input, axis), size) for every axis of every tensor that the user feeds, and every number."""
     for entry, node in zip(program.inputs, program.placeholders, strict=True):
         value = node.meta.get("val")
         if entry.kind is not InputKind.USER:
@@ -56,7 +56,7 @@ def sized_inputs(program: Program) -> Iterator[tuple[Position, Any]]:
 
 
 def unified(program: Program, requests: Sequence[Request]) -> Promised:
-    """Makes dimensions to which the user gave one name one symbol, in every shape of the captured graph.
+    """Make dimensions to which the user gave one name one symbol, in every shape of the captured graph.
 
     The name is a promise that they are equal. So is that of a derived one, `2*n`, for the root of it.
     """
@@ -80,7 +80,7 @@ def unified(program: Program, requests: Sequence[Request]) -> Promised:
 
 
 def _derive(size: torch.SymInt, request: Request, root: Any, promised: Promised) -> None:
-    """Writes the expression over its root in the place of a size; `root` is that of the dimension of this name."""
+    """Write the expression over its root in the place of a size; `root` is that of the dimension of this name."""
     derived, env, symbol = request.derived, size.node.shape_env, size_of(size)
     assert derived is not None
     if root is None:
@@ -97,7 +97,7 @@ def _derive(size: torch.SymInt, request: Request, root: Any, promised: Promised)
 
 
 def _new_root(derived: Derived, env: ShapeEnv) -> sympy.Symbol:
-    """A symbol for a size that no input has, only multiples of it."""
+    """Make a symbol for a size that no input has, only multiples of it."""
     symbol = sympy.Symbol(f"s_{derived.root}", integer=True, positive=True)
     low, high = derived.bounds
     here = env._get_sloc()
@@ -109,7 +109,7 @@ def _new_root(derived: Derived, env: ShapeEnv) -> sympy.Symbol:
 
 
 def dim_names(program: Program, requests: Sequence[Request], promised: Promised) -> dict[str, str]:
-    """Size symbol → the user's name of the dimension, or "<input>.<axis>" where none was given.
+    """Map each size symbol to the user's name of the dimension, or to "<input>.<axis>" where none was given.
 
     Where PyTorch found two differently named dimensions to be the same size, the first name stands.
     """
@@ -127,7 +127,7 @@ def dim_names(program: Program, requests: Sequence[Request], promised: Promised)
 
 
 def ranges_of(exported: ExportedProgram, promised: Promised) -> dict[str, Range]:
-    """Size symbol → smallest and largest size for which the captured graph holds."""
+    """Map each size symbol to the smallest and the largest size for which the captured graph holds."""
     found: dict[str, Range] = {}
     for symbol, bounds in exported.range_constraints.items():
         if str(symbol) not in promised.derived:

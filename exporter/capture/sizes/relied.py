@@ -1,4 +1,4 @@
-"""The conditions on free sizes that a captured graph relies on, sorted by how many of the sizes they bind."""
+"""Conditions on free sizes that a captured graph relies on, sorted by how many of the sizes they bind."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Sorted:
 
 
 def sorted_conditions(program: Program, guards: Sequence[Guard], owner: Mapping[Symbol, Request]) -> Sorted:
-    """The conditions that say something about the sizes of `owner`, each once.
+    """Return the conditions that say something about the sizes of `owner`, each once.
 
-    Of what ops asked, only what could make them fail counts: with the rest they choose among ways to one result.
+    Of what ops asked, only what could make them fail counts: by the rest they choose among equal computations.
     """
     found: dict[sympy.Basic, Relied] = {}
     for each in (*_of_guards(guards), *_of_squeezes(program)):
@@ -67,7 +67,7 @@ def sorted_conditions(program: Program, guards: Sequence[Guard], owner: Mapping[
 
 
 def _alone(relied: Relied, owner: Mapping[Symbol, Request]) -> Relied | None:
-    """The condition as one about a single size, also where others are mentioned and do not matter; None if not."""
+    """Return the condition as one about a single size, if it is one: others may be mentioned and not matter."""
     if len(relied.symbols) == 1:
         return relied
     if len(relied.symbols) > 3:
@@ -94,7 +94,7 @@ def _of_guards(guards: Sequence[Guard]) -> Iterator[Relied]:
 
 
 def _of_squeezes(program: Program) -> Iterator[Relied]:
-    """That a size is not 1, where an axis of that size would vanish if it were."""
+    """Yield that a size is not 1, where an axis of that size would vanish if it were."""
     for node in program.graph_module.graph.nodes:
         if node.op == "call_function" and node.target in SQUEEZES:
             sizes = sizes_of(node.args[0].meta["val"])
@@ -110,7 +110,7 @@ def _symbols(condition: Any) -> tuple[Symbol, ...]:
 
 
 def _is_generic(condition: Any) -> bool:
-    """Whether an op only made sure that a size is nothing special: PyTorch then chooses among equal ways."""
+    """Return whether an op only made sure that a size is nothing special, to choose among equal computations."""
     if isinstance(condition, sympy.Ne):
         return True
     if not isinstance(condition, sympy.core.relational.Relational) or isinstance(condition, sympy.Eq):

@@ -39,7 +39,7 @@ Fed = list[tuple[Any, tuple[Size, ...]] | None]
 def resized(
     module: torch.nn.Module, call: tuple[Any, Any], program: Program, *, plain: bool = False
 ) -> tuple[Any, Any] | None:
-    """The call with another size for every dynamic dimension; None where the captured graph holds for no other.
+    """Return the call with another size for every dynamic dimension; None where the captured graph holds for no other.
 
     Tensors are repeated or cut along the axis, so that masks and positions stay what they may be. Ids become others of
     the same range and fractions shrink a little at each repetition: equal ones would make the order of a sort, and with
@@ -55,7 +55,7 @@ def resized(
 def at_hard_sizes(
     module: torch.nn.Module, call: tuple[Any, Any], program: Program
 ) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """(label, call) at those of HARD_SIZES that the captured graph allows and that differ from the others."""
+    """Yield (label, call) at those of HARD_SIZES that the captured graph allows and that differ from the others."""
     fed = _fed(module, call, program, {})
     known = _known(fed)
     seen = [known, _chosen(known, program, other_size)]
@@ -67,13 +67,13 @@ def at_hard_sizes(
 
 
 def away(module: torch.nn.Module, call: tuple[Any, Any], program: Program, lost: Sequence[Request]) -> tuple[Any, Any]:
-    """The call at sizes that the captured graph may not hold for: also the dimensions that became constants differ."""
+    """Return the call at sizes that the graph may not hold for: dimensions that became constants differ as well."""
     fed = _fed(module, call, program, {(request.input, request.axis): request for request in lost})
     return _at(module, call, fed, {symbol: other_size(size, 0, None) for symbol, size in _known(fed).items()})
 
 
 def takes(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> bool:
-    """Whether the captured graph's inputs have the sizes of the call, or can have them."""
+    """Return whether the captured graph's inputs have the sizes of the call, or can have them."""
     fed = _fed(module, call, program, {})
     known = _known(fed)
     for value, symbolic in filter(None, fed):
@@ -88,7 +88,7 @@ def _at_sizes(size: Size, known: Known) -> int:
 
 
 def promised(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> bool:
-    """Whether the conditions of the captured graph hold for the sizes of the call."""
+    """Return whether the conditions of the captured graph hold for the sizes of the call."""
     known = _known(_fed(module, call, program, {}))
     return all(condition.allows(known) for condition in program.conditions)
 
@@ -129,7 +129,7 @@ def _known(fed: Fed) -> Known:
 
 
 def _solved(size: sympy.Expr, n: int) -> Known:
-    """The symbol of a size such as `2*s0`, where that says what it is; no input may have that size itself."""
+    """Return the symbol of a size such as `2*s0`, where that tells its value; no input may have that size itself."""
     symbols = size.free_symbols
     if len(symbols) != 1 or not size.is_polynomial():
         return {}
@@ -139,8 +139,7 @@ def _solved(size: sympy.Expr, n: int) -> Known:
 
 
 def _chosen(known: Known, program: Program, wanted: Wanted) -> Known:
-    """Another size for each symbol, the `wanted` one or at least for some; what is known where the captured graph
-    allows no other."""
+    """Choose a size for each symbol: the `wanted` one, else another one than the known size where that is allowed."""
     bounds = {symbol: program.ranges.get(str(symbol), (0, None)) for symbol in known}
     first = {symbol: wanted(size, *bounds[symbol]) for symbol, size in known.items()}
     choices = [[first[symbol], *_candidates(size, *bounds[symbol]), size] for symbol, size in known.items()]
@@ -152,14 +151,14 @@ def _chosen(known: Known, program: Program, wanted: Wanted) -> Known:
 
 
 def _candidates(size: int, low: int, high: int | None) -> list[int]:
-    """Other sizes, best first: multiples, then those nearby."""
+    """Yield other sizes, best first: multiples, then those nearby."""
     wanted = (2 * size, 3 * size, size // 2, size + 32, size + 16, size + 8, size + 4, *range(size + 1, size + 4))
     found = [n for n in (*wanted, size - 1, size - 2) if n >= max(low, 2) and (high is None or n <= high)]
     return list(dict.fromkeys(n for n in found if n != size))
 
 
 def other_size(size: int, low: int, high: int | None) -> int:
-    """Another size within the bounds: twice a small one, 32 more than a large one; divisibility mostly stays."""
+    """Return another size within the bounds: twice a small one, 32 more than a large one; divisibility mostly stays."""
     step = 32 if size >= 64 else max(size, 2)
     for candidate in (size + step, size - step, size + 1, size - 1):
         if candidate >= max(low, 2) and (high is None or candidate <= high):
@@ -168,20 +167,22 @@ def other_size(size: int, low: int, high: int | None) -> int:
 
 
 def _smallest(size: int, low: int, high: int | None) -> int:
-    """The lower bound. That is 1 also where PyTorch says 2: it does so of every size, because it treats 1 apart while
-    it traces, and nobody who runs the model knows. Without elements most models have no meaning."""
+    """Return the lower bound, at least 1: without elements most models have no meaning.
+
+    It is 1 also where PyTorch says 2, as it does of every size, because it treats 1 apart while it traces.
+    """
     return max(low, 1) if low != TRACED_FROM else 1
 
 
 def _prime(size: int, low: int, high: int | None) -> int:
-    """A prime number, above the size if that is within the bounds: what is divided or paired by habit fails there."""
+    """Return a prime number, above the size if that is allowed: a model that divides its sizes in two fails there."""
     above = (n for n in range(max(size + 1, low), high + 1 if high is not None else 2 * size + 4) if _is_prime(n))
     below = (n for n in range(size - 1, max(low, 2) - 1, -1) if _is_prime(n))
     return next(above, next(below, size))
 
 
 def _largest(size: int, low: int, high: int | None) -> int:
-    """The upper bound, if it is not so far off that a run at it would take long."""
+    """Return the upper bound, if it is not so far off that a run at it would take long."""
     return high if high is not None and high <= MOST_GROWTH * size else size
 
 
@@ -222,7 +223,7 @@ def _resize(tensor: Any, sizes: tuple[Size, ...], chosen: Mapping[sympy.Symbol, 
 
 
 def _renumbered(tensor: torch.Tensor, example: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:
-    """Ids that the example has once, such as most ids of tokens, become others wherever they are repeated.
+    """Replace ids that the example has once, such as most ids of tokens, wherever they are repeated.
 
     A model that picks the best few of its tokens would have to choose among equal ones. The others are below the
     largest of the example, so that they are in every table; what occurs more often may be a mask or have a meaning.
@@ -245,7 +246,7 @@ def _renumbered(tensor: torch.Tensor, example: torch.Tensor, copy: torch.Tensor)
 
 
 def _made_plain(tensor: torch.Tensor, example: torch.Tensor, appended: torch.Tensor) -> torch.Tensor:
-    """What is `appended` with other ids for those that the example has several times; marks become the commonest."""
+    """Give what is `appended` other ids for those that the example has several times; marks become the commonest."""
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool or example.dim() != 2:
         return tensor
     values, counts = example.unique(return_counts=True)
@@ -258,7 +259,7 @@ def _made_plain(tensor: torch.Tensor, example: torch.Tensor, appended: torch.Ten
 
 
 def shrunk(tensor: torch.Tensor, axis: int, turn: torch.Tensor) -> torch.Tensor:
-    """Fractions times `1 - k * turn / 256`, exact in bfloat16, so that they stay within bounds such as [-1, 1].
+    """Scale fractions by `1 - k * turn / 256`, exact in bfloat16, so that they stay within bounds such as [-1, 1].
 
     `k` differs from axis to axis: what is repeated along one and along another would be equal otherwise. Whole numbers
     stay, since they may be a mask or ids also where they are floating-point; so do infinities.

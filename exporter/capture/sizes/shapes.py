@@ -1,4 +1,4 @@
-"""What sizes the user asked to be dynamic: every form of asking in one form, axes by the path of the input."""
+"""Requests for dynamic sizes: every form in which they can be made as one form, axes by the path of the input."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ class Request:
 
     @property
     def label(self) -> str:
-        """What to call the dimension in a message."""
+        """Return what to call the dimension in a message."""
         return self.name or (self.input if self.axis is None else f"{self.input}.{self.axis}")
 
 
 def axes_of(
     model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], wanted: Any, names: Sequence[str] | None = None
 ) -> Axes:
-    """Every axis that was asked for, in whatever form: what it was asked to be, by the path of its input.
+    """Return every axis that was asked for, in whatever form: what it was asked to be, by the path of its input.
 
     `wanted` is what torch.export takes as `dynamic_shapes` (nested containers by name or position, a ShapesCollection,
     AdditionalInputs), with strings as names of dimensions, paths as keys ("past.0.key"), `names` for the inputs in
@@ -95,14 +95,14 @@ def axes_of(
 
 
 def _by_path(wanted: Mapping[Any, Any], leaves: Sequence[Leaf], names: Sequence[str] | None) -> dict[Any, Any]:
-    """The request with the user's own names of inputs replaced by their paths."""
+    """Return the request with the user's own names of inputs replaced by their paths."""
     fed = [leaf.path for leaf in leaves if isinstance(leaf.value, torch.Tensor)]
     own = {name: path for name, path in zip(names or (), fed, strict=False) if name not in fed}
     return {own.get(key, key): spec for key, spec in wanted.items()}
 
 
 def _by_position(model: Any, arguments: Mapping[str, Any], wanted: Sequence[Any]) -> dict[Any, Any]:
-    """Requests in order of forward's parameters; those of `*args` may also stand one by one."""
+    """Return requests in order of forward's parameters; those of `*args` may also stand one by one."""
     parameters = inspect.signature(getattr(model, "forward", model)).parameters.values()
     spread = next((each.name for each in parameters if each.kind is each.VAR_POSITIONAL), None)
     given = len(wanted)
@@ -117,7 +117,7 @@ def _by_position(model: Any, arguments: Mapping[str, Any], wanted: Sequence[Any]
 
 
 def _of_one_tensor(spec: Any) -> bool:
-    """Whether this is a mapping of dimensions, {0: "batch"}, not one of inputs."""
+    """Return whether this is a mapping of dimensions, {0: "batch"}, not one of inputs."""
     return isinstance(spec, Mapping) and not any(isinstance(each, (Mapping, list, tuple)) for each in spec.values())
 
 
@@ -138,7 +138,7 @@ def _visit(path: str, value: Any, spec: Any, found: Axes) -> None:
 
 
 def _split(key: str, values: Mapping[str, Any]) -> tuple[str | None, str]:
-    """A key that may be a path: which of the values it begins with, and the path within that."""
+    """Split a key that may be a path: which of the values it begins with, and the path within that."""
     if key in values:
         return key, ""
     head = next((name for name in values if key.startswith(f"{name}.")), None)
@@ -146,7 +146,7 @@ def _split(key: str, values: Mapping[str, Any]) -> tuple[str | None, str]:
 
 
 def _matched(path: str, value: Any, spec: Any, names: Sequence[str]) -> Iterator[tuple[Any, Any]]:
-    """(key, request) for what a container holds."""
+    """Return (key, request) for what a container holds."""
     if spec == AUTO:
         yield from ((name, AUTO) for name in names)
     elif isinstance(spec, Mapping):
@@ -162,7 +162,7 @@ def _matched(path: str, value: Any, spec: Any, names: Sequence[str]) -> Iterator
 
 
 def _axes(path: str, value: Any, spec: Any) -> dict[int | None, Any]:
-    """Axis → request for one input."""
+    """Return the request for one input by axis."""
     if isinstance(value, int) and not isinstance(value, bool):
         spec = spec.get(None) if isinstance(spec, Mapping) else spec
         return {None: spec} if _may_change(spec) else {}
@@ -194,7 +194,7 @@ def _may_change(each: Any) -> bool:
 
 
 def requests_of(arguments: Mapping[str, Any], axes: Axes) -> list[Request]:
-    """The axes as requests, checked against the sizes in the example."""
+    """Return the axes as requests, checked against the sizes in the example."""
     values = {leaf.path: leaf for leaf in leaves_of(arguments)}
     found = [_request(values[path], axis, each) for path, wanted in axes.items() for axis, each in wanted.items()]
     first: dict[str, tuple[int | None, str]] = {}
@@ -232,7 +232,7 @@ def _request(leaf: Leaf, axis: int | None, each: Any) -> Request:
 
 
 def _derived(each: Any, leaf: Leaf, axis: int | None, size: int) -> Derived | None:
-    """What a derived Dim of torch.export says, which is increasing and linear in its root."""
+    """Return what a derived Dim of torch.export says, which is increasing and linear in its root."""
     if not isinstance(each, _DerivedDim):
         return None
     offset = int(each.fn(sympy.Integer(0)))
@@ -244,7 +244,7 @@ def _derived(each: Any, leaf: Leaf, axis: int | None, size: int) -> Derived | No
 
 
 def relaxed(arguments: Mapping[str, Any], requests: Sequence[Request]) -> Any:
-    """The request as torch.export takes it, with every dimension left for PyTorch to decide.
+    """Return the request as torch.export takes it, with every dimension left for PyTorch to decide.
 
     So no single one can fail the capture. What PyTorch decided is compared with the request afterwards: a dimension
     that cannot stay dynamic is then one finding, and not the end of the run. Bounds that the user gave are kept.
@@ -269,7 +269,7 @@ def from_dynamic_axes(
     dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]],
     outputs: Sequence[str] = (),
 ) -> dict[str, Mapping[int, Any]]:
-    """torch.onnx's `dynamic_axes` as requests by name or path of the input, each axis with its name.
+    """Return torch.onnx's `dynamic_axes` as requests by name or path of the input, each axis with its name.
 
     Keys are names of inputs: `names` where given, else forward's parameters. Keys that name outputs are left out,
     since the sizes of outputs follow from those of the inputs. Raises ShapesError for any other key.

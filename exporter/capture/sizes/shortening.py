@@ -22,7 +22,7 @@ METHODS = ("_add", "_sub", "_int_floordiv", "_mod", "_sym_max", "_sym_min", "_ce
 
 @contextmanager
 def sizes_shortened() -> Iterator[None]:
-    """Every result of a rounding is written as plainly as it can be, with the same value at every size."""
+    """Write every result of a rounding as plainly as it can be, with the same value at every size."""
     forms: dict[Any, Any] = {}
     names: dict[Any, NamedSize] = {}
 

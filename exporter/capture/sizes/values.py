@@ -29,7 +29,7 @@ Change = Callable[[Tensor], Tensor]
 
 
 def _drawn_again(x: Tensor) -> Tensor:
-    """Each element is one of the tensor's, drawn anew. A lone one becomes the number before it, or its contrary."""
+    """Draw each element anew from the tensor's; a lone one becomes the number before it, or its contrary."""
     if x.numel() == 1:
         return x.logical_not() if x.dtype is torch.bool else x if x.is_floating_point() else (x - 1).clamp(min=0)
     drawn, generator = x, torch.Generator().manual_seed(SEED)
@@ -49,7 +49,7 @@ def _turn(index: Tensor) -> Tensor:
 
 
 def _lowest(x: Tensor) -> Tensor:
-    """The lowest of the tensor's; 0 in the place of a lone number."""
+    """Fill with the lowest of the tensor's elements; a lone number becomes 0."""
     return torch.zeros_like(x) if x.numel() == 1 else x.amin().expand(x.shape).clone()
 
 
@@ -65,14 +65,14 @@ HARD: Mapping[str, Change] = {**OTHER, "the lowest values": _lowest, "the highes
 def at_other_values(
     module: torch.nn.Module, call: tuple[Any, Any], program: Program
 ) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """(label, call) with other sizes that depend on values, as far as chance gives them; none where none do."""
+    """Yield (label, call) with other sizes that depend on values, as far as chance gives them."""
     return _changed(module, call, program, OTHER)
 
 
 def at_hard_values(
     module: torch.nn.Module, call: tuple[Any, Any], program: Program
 ) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """As `at_other_values`, also with values that mostly make the sizes 0 and as large as they can be."""
+    """Yield as `at_other_values` does, also with values that mostly make the sizes 0 and as large as they can be."""
     return _changed(module, call, program, HARD)
 
 
@@ -98,7 +98,7 @@ def _changed(
 
 
 def _deciding(program: Program) -> set[str]:
-    """The paths of the inputs from which the operations come that make such sizes."""
+    """Return the paths of the inputs from which the operations come that make such sizes."""
     paths = {node: entry.path for node, entry in zip(program.placeholders, program.inputs, strict=True) if entry.path}
     found: set[str] = set()
     seen: set[Node] = set()
@@ -113,7 +113,7 @@ def _deciding(program: Program) -> set[str]:
 
 
 def _makes_a_size(node: Node) -> bool:
-    """Whether a size that no input determines is first seen here."""
+    """Return whether a size that no input determines is first seen here."""
     before = set().union(*(_unknown(operand) for operand in node.all_input_nodes))
     return bool(_unknown(node) - before)
 

@@ -14,12 +14,12 @@ SYMBOL = re.compile(r"\bs\d+\b")
 
 
 def is_small(request: Request) -> bool:
-    """Whether PyTorch would take the size for a constant, since the example has none or one."""
+    """Return whether PyTorch would take the size for a constant, since the example has none or one."""
     return request.size is not None and request.size < 2
 
 
 def to_blame(error: Exception, env: ShapeEnv | None, requests: Sequence[Request]) -> list[Request]:
-    """The small sizes that an error speaks of: one that is stretched to another, and so has to be 1, for instance."""
+    """Return the small sizes that an error is about, for instance one that is expanded, and so has to be 1."""
     if env is None:
         return []
     told = set(SYMBOL.findall(str(error)))
