@@ -235,7 +235,7 @@ def if_values_are_asked(request: CaptureRequest, failed: Sequence[Failed]) -> Ca
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One row: a way to capture a model, and when it is tried.
+    """One row: how a model is captured, and when that is tried.
 
     Attributes:
         name: What messages and `Options.strategy` call it.

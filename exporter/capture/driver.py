@@ -111,7 +111,7 @@ class CaptureResult:
 
     Attributes:
         program: The captured program.
-        request: What it was captured for, with all sizes that were found to be constants on the way.
+        request: What it was captured for, with all sizes that attempts have found to be constants.
         compared: What became of the sizes that were asked to be dynamic.
         log: What is to be reported about it if it is the one that is used.
     """
@@ -158,8 +158,8 @@ def _with_more_sizes(
 ) -> CaptureResult:
     """Return a capture that has lost fewer sizes, if there is one, else the one that is given.
 
-    A model may treat the example's size apart, such as positions that fit as they are; at another size it goes the
-    general way. And where Python's `int` makes a number of a size, Dynamo knows to keep the expression.
+    A model may treat the example's size apart, such as positions that fit as they are; at another size it runs the
+    general code. And where Python's `int` makes a number of a size, Dynamo knows to keep the expression.
     """
     lost = result.compared.lost
     causes = [guard for _, guard in lost if guard is not None]
@@ -215,7 +215,7 @@ def right_at_example(found: CaptureResult, request: CaptureRequest) -> bool:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """PyTorch's own words on a failing capture, graphs included, say less than the finding that follows.
+    """Silence what PyTorch logs and prints about a failing capture, graphs included: the finding says more.
 
     Who sets TORCH_LOGS wants to read them, and does.
     """
@@ -311,7 +311,7 @@ FINAL = (RefusalHidden, RebindingError)
 
 
 def _require_dense(leaves: Sequence[Leaf], module: torch.nn.Module, log: Log) -> None:
-    """Inputs of the ONNX model are dense tensors; PyTorch would trace others as what they are not."""
+    """Report inputs that are no dense tensors, which PyTorch would trace as what they are not; raise CaptureError."""
     forms = [form for leaf in leaves if (form := form_of(leaf.value)) is not None]
     for form in forms:
         log.report(rules.UNSUPPORTED_VALUE, at=place_of_module(module), name="inputs", type=form)
@@ -320,7 +320,7 @@ def _require_dense(leaves: Sequence[Leaf], module: torch.nn.Module, log: Log) ->
 
 
 def _report_training(module: torch.nn.Module, log: Log) -> None:
-    """A dropout or batch norm in training mode behaves so in the ONNX model too, which is seldom what was meant."""
+    """Report dropout and batch norm in training mode, which behave so in the ONNX model too."""
     kinds = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._BatchNorm)
     for name, child in module.named_modules():
         if isinstance(child, kinds) and child.training:

@@ -1,4 +1,4 @@
-"""One call of the model in eager PyTorch, which leaves the model and its inputs as they were."""
+"""Calls of the model in eager PyTorch that leave the model and its inputs as they were."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ UNEXPLAINED = (rules.CAPTURE_FAILED, rules.LOWERING_RAISED)
 
 
 class FailsOnRanks(Exception):
-    """A sharded model that raises in eager PyTorch, where all ranks run it; the cause is what it raised on rank 0."""
+    """A sharded model raised in eager PyTorch, where all ranks run it; the cause is what it raised on rank 0."""
 
 
 def called(module: torch.nn.Module, call: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
-    """What the module returns for copies of the inputs, and the copies, to which it may have written."""
+    """Return the results of the module for copies of the inputs, and the copies, to which it may have written."""
     try:
         with torch.no_grad():
             args, kwargs = own = copied(call)
@@ -41,13 +41,13 @@ def called(module: torch.nn.Module, call: tuple[Any, Any]) -> tuple[Any, tuple[A
 
 
 def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:
-    """The same call with tensors of its own, since a model may write to its inputs."""
+    """Return the same call with tensors of its own, since a model may write to its inputs."""
     return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), call)
 
 
 @contextmanager
 def restored(module: torch.nn.Module, names: Collection[str | None]) -> Iterator[None]:
-    """Puts the buffers and parameters of these names back as they were, and all state that is neither."""
+    """Put the buffers and parameters of these names back as they were, and all state that is neither."""
     state = (*module.named_buffers(), *module.named_parameters())
     held = {name: tensor for name, tensor in state if name in names}
     before = {name: tensor.detach().clone() for name, tensor in held.items()}
@@ -62,7 +62,7 @@ def restored(module: torch.nn.Module, names: Collection[str | None]) -> Iterator
 
 
 def failure_in_eager(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:
-    """What a model raises in eager PyTorch; None for one that runs.
+    """Return what a model raises in eager PyTorch; None for one that runs.
 
     An ExportedProgram has run when it was captured, and a model without values never does: None for them, too.
     """
@@ -80,7 +80,7 @@ def failure_in_eager(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
 
 
 def report_failure_in_eager(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], log: Log) -> None:
-    """Asked when an export has failed: if the model does not run in PyTorch either, that is what to tell.
+    """Report, when an export has failed, if the model does not run in PyTorch either.
 
     The errors that repeat what it raised are then gone from the log's findings. Where there are none of that kind, the
     model is not run.

@@ -1,4 +1,4 @@
-"""What a failed capture means: a table from PyTorch's exceptions to rules."""
+"""Rules for failed captures: a table from PyTorch's exceptions to findings."""
 
 from __future__ import annotations
 
@@ -29,8 +29,14 @@ Matches = Callable[[BaseException, torch.nn.Module], bool]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One row: which exceptions it is about, the rule, the facts of its message, its place if not the stack's, and what
-    to do if the rule's own advice is another.
+    """One row: the exceptions it is about, and the finding.
+
+    Attributes:
+        matches: Tells whether the row is about an exception of a model.
+        rule: The rule of the finding.
+        facts: Returns the facts of its message.
+        place: Returns its place, if that is not the place of the stack.
+        remedy: What to do, if the rule's own advice is another.
     """
 
     matches: Matches
@@ -53,20 +59,20 @@ def _user_error(*types: UserErrorType) -> Matches:
 
 
 def _calls_scripted(error: BaseException, model: torch.nn.Module) -> bool:
-    """Tracing hands a ScriptModule its own `self` as one argument too many."""
+    """Return whether tracing has handed a ScriptModule its own `self` as one argument too many."""
     scripted = any(isinstance(module, torch.jit.ScriptModule) for module in model.modules())
     return scripted and re.search(r"Script(Module|Method)|positional arguments? but", str(error)) is not None
 
 
 def _quantized(error: BaseException, model: torch.nn.Module) -> bool:
-    """Packed weights, or tensors of a quantized dtype, which no trace can hold."""
+    """Return whether the error is about packed weights, or tensors of a quantized dtype, which no trace can hold."""
     if re.search(r"__obj_flatten__|PackedParams|aten(::|\.)(quantize_per_|int_repr|q_)", str(error)):
         return True
     return any(type(module).__module__ == QUANTIZING for module in model.modules())
 
 
 def _unfit_call(error: BaseException, _: torch.nn.Module) -> bool:
-    """The call failed before the first line of forward: the inputs do not fit its signature."""
+    """Return whether the call failed before the first line of forward: inputs that do not fit its signature."""
     pattern = r"(missing|unexpected|takes|too many|multiple values).*argument"
     return isinstance(error, TypeError) and re.search(pattern, str(error)) is not None and not _in_users_code(error)
 
@@ -80,7 +86,7 @@ def _detail(error: BaseException) -> Facts:
 
 
 def _told(detail: str) -> Callable[[BaseException], Facts]:
-    """Our own words, where PyTorch's say nothing to who wrote the model."""
+    """Return facts in our own words, where PyTorch's say nothing to who wrote the model."""
     return lambda error: {"detail": detail, "error": first_line(error)}
 
 
@@ -100,7 +106,7 @@ def _operator(error: BaseException) -> Facts:
 
 
 def _is_of_torch(error: BaseException, _: torch.nn.Module) -> bool:
-    """An operator of PyTorch's own, for which nobody can register a fake kernel."""
+    """Return whether the error is about an operator of PyTorch's own, for which nobody can register a fake kernel."""
     missing = isinstance(error, UnsupportedOperatorException) or "could not find kernel for" in str(error)
     return missing and str(_operator(error)["op"]).startswith(("aten.", "prims."))
 
@@ -193,7 +199,7 @@ TABLE: tuple[Failure, ...] = (
 
 
 def report_failure(error: Exception, model: torch.nn.Module, log: Log) -> None:
-    """Reports why a capture failed, at the user's line, or at the model's `forward` where no line is known."""
+    """Report why a capture failed, at the user's line, or at the model's `forward` where no line is known."""
     place = place_of_exception(error) or place_of_module(model)
     for cause in causes(error):
         for row in TABLE:
@@ -205,20 +211,20 @@ def report_failure(error: Exception, model: torch.nn.Module, log: Log) -> None:
 
 
 def report_overcome(error: Exception, model: torch.nn.Module, log: Log) -> None:
-    """Notes the branch, or the number, that would have ended the capture by this error, had it not been kept."""
+    """Note the branch, or the number, that would have ended the capture by this error, had it not been kept."""
     place = place_of_exception(error) or place_of_module(model)
     log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.NOTE, detail=KEPT, error=first_line(error))
 
 
 def asks_for_values(error: Exception) -> bool:
-    """Whether a capture failed because Python asked for a value that only a run knows."""
+    """Return whether a capture failed because Python asked for a value that only a run knows."""
     return any(
         isinstance(cause, (GuardOnDataDependentSymNode, DataDependentOutputException)) for cause in causes(error)
     )
 
 
 def causes(error: BaseException | None) -> list[BaseException]:
-    """The exception and what it was raised from, outermost first."""
+    """Return the exception and what it was raised from, outermost first."""
     chain: list[BaseException] = []
     while error is not None and error not in chain:
         chain.append(error)
@@ -232,7 +238,7 @@ _NOISE = re.compile(
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's text that says something: without hints to developers of PyTorch.
+    """Return the first line of an exception's text that says something: without hints to developers of PyTorch.
 
     A headline that ends in a colon takes the line after it along; Dynamo's explanation stands for its headline.
     """

@@ -16,13 +16,13 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 
 def has_no_values(tensor: torch.Tensor) -> bool:
-    """Whether a tensor was made without memory."""
+    """Return whether a tensor was made without memory."""
     return isinstance(tensor, FakeTensor) or tensor.is_meta
 
 
 @contextmanager
 def without_memory() -> Iterator[None]:
-    """Parameters of models that are made meanwhile have a type and a shape, but no memory and no values.
+    """Give parameters of models that are made meanwhile a type and a shape, but no memory and no values.
 
     Buffers stay real: those that are no part of a checkpoint, such as the frequencies of rotary embeddings, have their
     values from nowhere else. A parameter that is registered twice stays one.
@@ -46,7 +46,7 @@ def without_memory() -> Iterator[None]:
 
 @contextmanager
 def fake_weights(module: Module) -> Iterator[None]:
-    """While it lasts, tensors of the module without memory are fake ones on the CPU, which can meet real ones there."""
+    """Replace tensors of the module without memory by fake ones on the CPU, which can meet real ones there."""
     replaced = []
     mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
     fakes: dict[int, torch.Tensor] = {}

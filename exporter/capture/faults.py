@@ -1,4 +1,4 @@
-"""Whose fault an exception is that ended a capture: the model's, or fxport's own."""
+"""Exceptions that ended a capture, told apart by whose fault they are: the model's, or fxport's own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OUTSIDE = (*MISTAKES, AttributeError, KeyError, IndexError, SyntaxError)
 
 
 def is_our_fault(error: BaseException) -> bool:
-    """Whether a line of fxport's own raised what only a mistake raises. The model may be blameless: it says nothing."""
+    """Return whether a line of fxport's own raised what only a mistake raises; it says nothing about the model."""
     paths = [os.path.abspath(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__)]
     if not paths or not paths[-1].startswith(_OWN):
         return False

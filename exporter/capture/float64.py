@@ -1,4 +1,4 @@
-"""A run of eager PyTorch in float64 throughout: what the error budget measures from."""
+"""Runs of eager PyTorch in float64 throughout, which the error budget measures from."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NotWide(Exception):
 
 
 class _Widening(TorchDispatchMode):
-    """Every op that is told to give a narrower type gives the wide one; with `operands` also what is fed with one."""
+    """Make ops that are told to give a narrower type give float64; with `operands`, widen what they are fed as well."""
 
     def __init__(self, *, operands: bool) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class _Widening(TorchDispatchMode):
 
 
 def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
-    """The tensors that an op writes to."""
+    """Return the tensors that an op writes to."""
     if not func._schema.is_mutable:
         return []
     given = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)} | dict(kwargs)
@@ -57,13 +57,13 @@ def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[
 
 
 def widened(values: Any) -> Any:
-    """The same with every tensor in float64 that is in a narrower floating-point type."""
+    """Return the same with every tensor in float64 that is in a narrower floating-point type."""
     return pytree.tree_map_only(torch.Tensor, lambda each: each.to(WIDER.get(each.dtype, each.dtype)), values)
 
 
 @contextmanager
 def wide_types(*, operands: bool = False) -> Iterator[None]:
-    """Casts of a model that lead to float32, to half precision or into an autocast region lead to float64 instead.
+    """Make casts of a model to float32, to half precision or into an autocast region casts to float64 instead.
 
     Without this a norm that computes in float32 would be as inexact in the float64 run as it is in the other. With
     `operands` every op is fed with float64, so that the model itself needs no copy: a weight is widened for as long as

@@ -1,4 +1,4 @@
-"""A module whose `forward` is another function for a while."""
+"""Modules whose `forward` is replaced for a while."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 @contextmanager
 def replaced_forward(module: torch.nn.Module, forward: Callable[..., object]) -> Iterator[None]:
-    """Calls of the module run `forward`; afterwards it is as it was, also where an instance had one of its own."""
+    """Make calls of the module run `forward`; afterwards it is as it was, also one of an instance of its own."""
     held = vars(module).get("forward")
     module.forward = forward
     try:
@@ -24,14 +24,14 @@ def replaced_forward(module: torch.nn.Module, forward: Callable[..., object]) ->
             module.forward = held
 
 
-def forward_by(module: torch.nn.Module, way: Callable[..., Any]) -> AbstractContextManager[None]:
-    """Calls of the module run `way(forward, *args, **kwargs)`. TorchScript is left alone: it has its own forward."""
+def forward_by(module: torch.nn.Module, call: Callable[..., Any]) -> AbstractContextManager[None]:
+    """Make calls of the module run `call(forward, *args, **kwargs)`; a module of TorchScript is left as it is."""
     if isinstance(module, torch.jit.ScriptModule):
         return nullcontext()
     inner = module.forward
 
     @functools.wraps(inner)
     def forward(*args: Any, **kwargs: Any) -> Any:
-        return way(inner, *args, **kwargs)
+        return call(inner, *args, **kwargs)
 
     return replaced_forward(module, forward)

@@ -1,7 +1,7 @@
-"""Where every node comes from: the user's whole stack, for gradients that of what they are gradients of, and its part.
+"""Stack traces of nodes: the user's whole stack, for gradients that of what they are gradients of, and their part.
 
 PyTorch by itself keeps only the frames that are called `forward`, nothing of what autograd runs, and annotations only
-in some ways of capture.
+in some kinds of capture.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fx_passes.graph import PART
 
 @contextmanager
 def helpers_kept() -> Iterator[None]:
-    """Meanwhile a node that is made in a function which forward calls has the line in that function.
+    """Give a node that is made in a function which forward calls the line in that function.
 
     One that autograd makes has the line of the operation that it differentiates: autograd numbers operations, and its
     nodes have the number of theirs. Where `torch.fx.traceback.annotate` names a part, it is on the node.

@@ -1,4 +1,4 @@
-"""Places in the user's source where no stack trace says one: a module's own code."""
+"""Places in the user's source where no stack trace tells one: a module's own code."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Around(torch.nn.Module):
 
 
 def of_user(root: torch.nn.Module) -> torch.nn.Module:
-    """The module that the user wrote or chose."""
+    """Return the module that the user wrote or chose."""
     return root.around[0] if isinstance(root, Around) else root
 
 
 def place_of_module(root: torch.nn.Module, path: str = "") -> Place | None:
-    """The `forward` of the innermost module on the way from `root` to `path` that is the user's own code.
+    """Return the `forward` of the innermost module from `root` to `path` that is the user's own code.
 
     PyTorch's own modules say nothing about the user's program, so the module that holds them stands for them.
     """
@@ -50,13 +50,13 @@ def place_of_module(root: torch.nn.Module, path: str = "") -> Place | None:
 
 
 def place_of_call() -> Place | None:
-    """The line of the user's that has called fxport; None where no code of theirs has, as on the command line."""
+    """Return the line of the user's that has called fxport; None where there is none, as on the command line."""
     place = place_of_stack(traceback.walk_stack(sys._getframe(1)))
     return place if place is not None and kind_of(place.path) == USER and place.path.endswith(SOURCES) else None
 
 
 def place_of_return(root: torch.nn.Module) -> Place | None:
-    """The last `return` of a model's own forward; None where it has none, or no source."""
+    """Return the last `return` of a model's own forward; None where it has none, or no source."""
     at = None if isinstance(root, torch.jit.ScriptModule) else place_of_function(type(of_user(root)).forward)
     if at is None:
         return None
@@ -65,7 +65,7 @@ def place_of_return(root: torch.nn.Module) -> Place | None:
 
 
 def _place_of_script(root: torch.jit.ScriptModule, module: str) -> Place | None:
-    """The first line of the user's in a graph of TorchScript, whose nodes end in `# file:line:column`."""
+    """Return the first line of the user's in a graph of TorchScript, whose nodes end in `# file:line:column`."""
     for file, line in _SCRIPTED.findall(str(root.graph)):
         if kind_of(file) == USER:
             return Place(path=file, line=int(line), module=module or None)
@@ -73,7 +73,7 @@ def _place_of_script(root: torch.jit.ScriptModule, module: str) -> Place | None:
 
 
 def place_of_function(function: object, module: str | None = None) -> Place | None:
-    """The line where a function is defined; None for one without source."""
+    """Return the line where a function is defined; None for one without source."""
     try:
         file = inspect.getsourcefile(function)  # type: ignore[arg-type]  # anything else raises TypeError
         _, line = inspect.getsourcelines(function)  # type: ignore[arg-type]

@@ -165,7 +165,7 @@ PATCHES: Rows = (
     names("torch._higher_order_ops.scan:scan_op", "python_key_table", "the same"),
     call("torch._higher_order_ops.scan", "scan", "combine_fn init xs dim reverse", "the loop of a graph"),
     names("torch._higher_order_ops.scan", "scan_op", "the same"),
-    call("torch._higher_order_ops.scan", "first_slice_copy", "t dim", "replaced: the row of a loop without turns"),
+    call("torch._higher_order_ops.scan", "first_slice_copy", "t dim", "replaced: the row of a loop without iterations"),
     call(
         "torch._higher_order_ops.associative_scan",
         "associative_scan",

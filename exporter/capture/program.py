@@ -35,7 +35,7 @@ KINDS: Mapping[ExportedInputKind, InputKind] = {
 
 
 class NamesError(ValueError):
-    """Names for inputs or outputs that do not fit their number. The text says how many there are."""
+    """Names for inputs or outputs do not fit their number. The text says how many there are."""
 
 
 def from_exported(
@@ -46,7 +46,7 @@ def from_exported(
     options: Options,
     log: Log,
 ) -> Program:
-    """The program of an ExportedProgram. Its graph module is taken over, not copied.
+    """Return the program of an ExportedProgram, whose graph module is taken over and not copied.
 
     `known` are the paths of the flattened inputs, where they are known from the call.
     """
@@ -79,14 +79,14 @@ def from_exported(
 
 
 def _take_names(gm: torch.fx.GraphModule) -> None:
-    """PyTorch renames the nodes of bodies; their graphs must know these names as taken before a pass makes nodes."""
+    """Note the names of nodes as taken in the graphs of bodies, which PyTorch renames, before a pass makes nodes."""
     gm.graph._graph_namespace._used_names.update(node.name for node in gm.graph.nodes)
     for _, body in bodies(gm):
         _take_names(body)
 
 
 def _arguments(exported: ExportedProgram, fed: Sequence[tuple[str | None, Any]], model: Any) -> Structure | None:
-    """How the arguments nest; None where the program does not say it."""
+    """Return how the arguments nest; None where the program does not say it."""
     spec = exported.call_spec.in_spec
     if spec is None or spec.num_leaves != len(fed):
         return None
@@ -98,7 +98,7 @@ def _arguments(exported: ExportedProgram, fed: Sequence[tuple[str | None, Any]],
 
 
 def _results(exported: ExportedProgram, outputs: Sequence[Output]) -> Structure | None:
-    """How the results nest; None where the program does not say it."""
+    """Return how the results nest; None where the program does not say it."""
     results: Any = exported.graph_module.graph.output_node().args[0]
     spec = exported.call_spec.out_spec
     count = sum(output.kind is not OutputKind.MUTATION for output in outputs)
@@ -108,13 +108,13 @@ def _results(exported: ExportedProgram, outputs: Sequence[Output]) -> Structure 
 
 
 def tensors_of(exported: ExportedProgram) -> dict[str, torch.Tensor]:
-    """Parameters, buffers and constants by their names, as the model holds them."""
+    """Return parameters, buffers and constants by their names, as the model holds them."""
     constants = {name: value for name, value in exported.constants.items() if isinstance(value, torch.Tensor)}
     return {**exported.state_dict, **constants}
 
 
 def _input_paths(exported: ExportedProgram, known: Sequence[str] | None) -> dict[str, str]:
-    """Placeholder name → path of the user's input ("x", "past.0.key")."""
+    """Map the name of each placeholder to the path of the user's input ("x", "past.0.key")."""
     user = [spec.arg.name for spec in exported.graph_signature.input_specs if spec.kind is ExportedInputKind.USER_INPUT]
     if known is not None:
         return dict(zip(user, known, strict=True))
@@ -129,7 +129,7 @@ def _input_paths(exported: ExportedProgram, known: Sequence[str] | None) -> dict
 
 
 def _leaf_paths(tree: Any) -> list[str]:
-    """The path of every leaf; none where a container was declared to PyTorch without names for what it holds."""
+    """Return the path of every leaf; none if a container was declared without names for what it holds."""
     named = dict(tree) if isinstance(tree, Mapping) else tree  # diffusers declares its outputs so, which are mappings
     try:
         return [path_name(path) for path, _ in pytree.tree_flatten_with_path(named)[0]]
@@ -138,7 +138,7 @@ def _leaf_paths(tree: Any) -> list[str]:
 
 
 def _skeleton(spec: pytree.TreeSpec) -> Any:
-    """The containers of a spec around tensors without storage: some, such as caches, look at what they are given.
+    """Return the containers of a spec around tensors without storage, for those that look at what they hold.
 
     Flattened again, they are in the order of the spec's leaves.
     """
@@ -146,21 +146,21 @@ def _skeleton(spec: pytree.TreeSpec) -> Any:
 
 
 def _parameter_names(exported: ExportedProgram, count: int) -> list[str]:
-    """Names of forward's positional parameters, from the placeholders that torch.export names after them."""
+    """Return the names of forward's positional parameters, after which torch.export names placeholders."""
     signature = exported.module_call_graph[0].signature
     names = list(getattr(signature, "forward_arg_names", None) or [])
     return names[:count] if len(names) >= count else [f"args.{i}" for i in range(count)]
 
 
 def _is_fed(spec: InputSpec, node: torch.fx.Node) -> bool:
-    """Whether a value of the user's is an input of the graph: a tensor, or a number that did not become a constant."""
+    """Return whether a value of the user's is an input of the graph: a tensor, or a number that is no constant."""
     if spec.kind is not ExportedInputKind.USER_INPUT or isinstance(spec.arg, ConstantArgument):
         return False
     return isinstance(spec.arg, TensorArgument) or isinstance(size_of(node.meta.get("val")), sympy.Basic)
 
 
 def _user_names(fed: Sequence[str], paths: Mapping[str, str], wanted: Sequence[str] | None) -> dict[str, str]:
-    """Placeholder name → ONNX name, for the inputs that the user feeds."""
+    """Map the name of each placeholder that the user feeds to its ONNX name."""
     if wanted is None:
         return {name: paths[name] for name in fed}
     if len(wanted) > len(fed):
@@ -169,12 +169,12 @@ def _user_names(fed: Sequence[str], paths: Mapping[str, str], wanted: Sequence[s
 
 
 def _baked(spec: InputSpec, node: torch.fx.Node) -> Any:
-    """What an argument that is no input of the graph was in the example."""
+    """Return the value in the example of an argument that is no input of the graph."""
     return getattr(spec.arg, "value", size_of(node.meta.get("val")))
 
 
 def _drop_constant(node: torch.fx.Node, spec: InputSpec, path: str, model: Any, log: Log) -> None:
-    """A None, number or string among the inputs has become part of the graph; its placeholder has no use."""
+    """Drop the placeholder of a None, number or string that has become part of the graph."""
     value = _baked(spec, node)
     if value is not None:
         place = place_of_module(model) if isinstance(model, torch.nn.Module) else None
@@ -184,7 +184,7 @@ def _drop_constant(node: torch.fx.Node, spec: InputSpec, path: str, model: Any, 
 
 
 def _distinct(inputs: Sequence[Input]) -> list[Input]:
-    """A weight that has the name of an input gets another one, so that the input keeps its own."""
+    """Give a weight that has the name of an input another one, so that the input keeps its own."""
     user = {entry.name for entry in inputs if entry.kind is InputKind.USER}
     return [
         entry
@@ -195,7 +195,7 @@ def _distinct(inputs: Sequence[Input]) -> list[Input]:
 
 
 def _outputs(exported: ExportedProgram, inputs: Sequence[Input], wanted: Sequence[str] | None) -> list[Output]:
-    """What the graph returns, named by its place in what the model returns."""
+    """Return the outputs of the graph, each named by its path in what the model returns."""
     specs = exported.graph_signature.output_specs
     results = exported.graph_module.graph.output_node().args[0]
     user_count = sum(spec.kind is ExportedOutputKind.USER_OUTPUT for spec in specs)
@@ -215,7 +215,7 @@ def _outputs(exported: ExportedProgram, inputs: Sequence[Input], wanted: Sequenc
 
 
 def _output_paths(exported: ExportedProgram, count: int) -> list[str]:
-    """ "output" for a single tensor, else the path in the returned structure: "logits", "past.0.key", "output.1"."""
+    """Return "output" for a single tensor, else paths in the results: "logits", "past.0.key", "output.1"."""
     out_spec = exported.call_spec.out_spec
     if out_spec is None or out_spec.num_leaves != count:
         return [f"output.{i}" for i in range(count)]
@@ -226,7 +226,7 @@ def _output_paths(exported: ExportedProgram, count: int) -> list[str]:
 
 
 def _renamed(outputs: Sequence[Output], wanted: Sequence[str] | None) -> list[Output]:
-    """Outputs under the user's names: one for each value the model returns, or one for each that is a tensor."""
+    """Return outputs under the user's names: one for each value the model returns, or for each that is a tensor."""
     if wanted is None:
         return list(outputs)
     user = [i for i, each in enumerate(outputs) if each.kind is not OutputKind.MUTATION]

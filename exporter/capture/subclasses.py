@@ -1,4 +1,4 @@
-"""Weights that are tensors around others, such as torchao's quantized ones: what they hold is what goes in."""
+"""Weights that are tensors around others, such as quantized ones of torchao: what they hold becomes the weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INNER = torch.ops.export.access_subclass_inner_tensor.default
 def weights_opened(
     exported: ExportedProgram, tensors: Mapping[str, torch.Tensor]
 ) -> tuple[list[tuple[InputSpec, Node]], dict[str, torch.Tensor]]:
-    """The specs and placeholders of a program's inputs, and its weights, with those in place of the subclasses.
+    """Return a program's input specs, placeholders and weights, with subclasses replaced by what they hold.
 
     The tensor that a weight "0.weight" holds as `qdata` is the weight "0.weight.qdata"; a subclass may hold others.
     """

@@ -28,11 +28,11 @@ LENGTH, COUNTED = "cumulative_length", "cumulative_length_int"
 
 
 class CountedCacheError(TypeError):
-    """A cache that counts its tokens in Python: a graph of it would hold for one length only. The text says which."""
+    """A cache counts its tokens in Python: a graph of it would hold for one length only. The text says which."""
 
 
 def register_caches() -> None:
-    """Declares the caches to PyTorch's pytrees where transformers is in use; elsewhere nothing is imported.
+    """Declare the caches to PyTorch's pytrees where transformers is in use; elsewhere nothing is imported.
 
     The declaration stays: the reference run and the user's next call need it as well. A class that somebody has
     declared already is left as it is.
@@ -101,7 +101,7 @@ class _Layered:
 
 
 def _tensors(layer: Any) -> dict[str, Any]:
-    """The tensors of a layer by name: keys and values, or the states of a layer that is no attention."""
+    """Return the tensors of a layer by name: keys and values, or the states of a layer that is no attention."""
     found: dict[str, Any] = {}
     attributes: dict[str, Any] = vars(layer)
     for name, value in attributes.items():
@@ -113,7 +113,7 @@ def _tensors(layer: Any) -> dict[str, Any]:
 
 
 def _settings(layer: Any) -> dict[str, Any]:
-    """What of a layer is no tensor. Raises CountedCacheError for a count of tokens that no tensor tells."""
+    """Return the state of a layer that is no tensor; raise CountedCacheError for a count that no tensor tells."""
     if COUNTED in vars(layer):
         raise CountedCacheError(
             f"'{type(layer).__name__}' counts its tokens in Python; use a DynamicCache, or a StaticCache of a model "
@@ -128,7 +128,7 @@ def _settings(layer: Any) -> dict[str, Any]:
 
 
 def _layer(kind: type, settings: Mapping[str, Any], held: Mapping[str, Any]) -> Any:
-    """A layer of a kind from its settings and tensors, with what follows from them."""
+    """Make a layer of a kind from its settings and tensors, with what follows from them."""
     layer = object.__new__(kind)
     own = {ours: theirs for theirs, ours in NAMES.items()}
     vars(layer).update(settings)

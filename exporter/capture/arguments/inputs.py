@@ -1,4 +1,4 @@
-"""What a call feeds, value by value: its path among the arguments, and PyTorch's own name of where it comes from."""
+"""Values that a call feeds, each with its path among the arguments and PyTorch's own name of its source."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Child = tuple[Any, Any]
 
 
 def arguments_of(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call under the names of forward's parameters, in their order.
+    """Return the arguments of a call under the names of forward's parameters, in their order.
 
     What `**kwargs` collects stands under its own names; dataclasses become containers, packed
     sequences `Padded`. Raises TypeError for a call
@@ -46,12 +46,12 @@ def arguments_of(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 
 
 def leaves_of(arguments: Mapping[str, Any]) -> list[Leaf]:
-    """The flattened arguments in torch.export's order."""
+    """Return the flattened arguments in torch.export's order."""
     return [leaf for name, value in arguments.items() for leaf in _leaves(value, name, f"L[{name!r}]")]
 
 
 def form_of(value: Any) -> str | None:
-    """How a tensor is stored, if not as a dense grid: "torch.sparse_csr" or "torch.nested"; None for all else."""
+    """Return how a tensor is stored, if not densely: "torch.sparse_csr" or "torch.nested"; None for all else."""
     if not isinstance(value, torch.Tensor):
         return None
     if value.is_nested:
@@ -69,7 +69,7 @@ def _leaves(value: Any, path: str, source: str) -> Iterator[Leaf]:
 
 
 def children(value: Any) -> list[Child] | None:
-    """What a container holds, in the order in which PyTorch flattens it; None for anything else."""
+    """Return what a container holds, in the order in which PyTorch flattens it; None for anything else."""
     kind = pytree.SUPPORTED_NODES.get(pytree._get_node_type(value))
     if kind is None:
         return None
@@ -82,12 +82,12 @@ def children(value: Any) -> list[Child] | None:
 
 
 def key_name(key: Any) -> str:
-    """A key of `torch.utils._pytree` as a part of a path."""
+    """Return a key of `torch.utils._pytree` as a part of a path."""
     return str(next((getattr(key, field) for field in ("key", "idx", "name") if hasattr(key, field)), key))
 
 
 def path_name(path: tuple[Any, ...]) -> str:
-    """`(MappingKey("past"), SequenceKey(0), GetAttrKey("key"))` as "past.0.key"."""
+    """Return `(MappingKey("past"), SequenceKey(0), GetAttrKey("key"))` as "past.0.key"."""
     return ".".join(map(key_name, path))
 
 
@@ -103,7 +103,7 @@ def _access(key: Any) -> str:
 
 
 def distinct(call: tuple[Any, Any], module: torch.nn.Module) -> tuple[Any, Any]:
-    """Return the call with a copy for every tensor that is passed a second time, or is one of the module's own.
+    """Return the call with a copy for every tensor that is passed twice, or is one of the module's own.
 
     PyTorch would take the two for one input, and the weight for what is fed. One with a history of gradients is copied
     without it: PyTorch warns of those.

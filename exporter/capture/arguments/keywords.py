@@ -15,7 +15,7 @@ from exporter.capture.forward import replaced_forward
 
 
 def in_order(model: Any, kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Keyword arguments in the order of forward's parameters, those that it collects behind them.
+    """Return keyword arguments in the order of forward's parameters, those that `**kwargs` collects behind them.
 
     torch.export flattens them in that order, whatever order they are given in.
     """
@@ -28,7 +28,7 @@ def in_order(model: Any, kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
 
 @contextmanager
 def known_signature(model: Any, args: Sequence[Any]) -> Iterator[None]:
-    """While a model is captured, a `forward` of which Python knows no signature, such as torch.neg, has one.
+    """Give a `forward` of which Python knows no signature, such as torch.neg, one while a model is captured.
 
     Its parameters are those that are given: arg0, arg1, …
     """
@@ -56,7 +56,7 @@ def _has_signature(model: torch.nn.Module) -> bool:
 
 @contextmanager
 def named_keywords(model: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
-    """While a model is captured, the keywords that its `forward(..., **kwargs)` collects are parameters like others.
+    """Make the keywords that `forward(..., **kwargs)` collects parameters like others while a model is captured.
 
     torch.export flattens the collected ones in one place and not in another, and so finds that `dynamic_shapes` never
     fits. With a name for each there is nothing to flatten, and `dynamic_shapes` speaks of them by these names.
@@ -77,7 +77,7 @@ def named_keywords(model: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _signature(model: Any, kwargs: Mapping[str, Any]) -> inspect.Signature | None:
-    """The signature of `forward` with a parameter for each collected keyword; None where none is collected."""
+    """Return the signature of `forward` with a parameter for each collected keyword; None if none is collected."""
     if not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule):
         return None
     signature = inspect.signature(model.forward)

@@ -1,4 +1,4 @@
-"""How a model's arguments and results nest, as JSON: what gives them their structure where there is no torch."""
+"""The nesting of a model's arguments and results as JSON, by which they are put together where there is no torch."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Structure = Mapping[str, Any]
 
 
 def structure_of(arguments: Structure | None, results: Structure | None) -> str:
-    """The JSON for the model's metadata, without what is not known; an empty text where nothing is."""
+    """Return the JSON for the model's metadata, without what is not known; an empty text where nothing is."""
     known = {"arguments": arguments, "results": results}
     given = {name: node for name, node in known.items() if node is not None}
     return json.dumps(given) if given else ""
 
 
 def of_results(skeleton: Any, outputs: Sequence[Output], results: Sequence[Any]) -> Structure:
-    """How a structure around placeholders nests; `results` are those of the graph, one for each of `outputs`."""
+    """Return how a structure around placeholders nests; `results` are those of the graph, one for each of `outputs`."""
     pairs = zip(outputs, results, strict=True)
     leaves = [
         {"value": output.name} if output.kind is OutputKind.USER else _literal(result)
@@ -41,7 +41,7 @@ def of_results(skeleton: Any, outputs: Sequence[Output], results: Sequence[Any])
 
 
 def of_arguments(arguments: Mapping[str, Any], leaves: Sequence[tuple[str | None, Any]]) -> Structure:
-    """How the arguments of a call nest, by the names of parameters.
+    """Return how the arguments of a call nest, by the names of parameters.
 
     `leaves` has for each flattened value the name of the input that it is, or None and what it was in the example.
     """

@@ -47,12 +47,12 @@ pytree.register_pytree_node(
 
 
 def as_padded(tree: Any) -> Any:
-    """The same arguments or results with `Padded` in the place of each PackedSequence."""
+    """Return the same arguments or results with `Padded` in the place of each PackedSequence."""
     return _replaced(tree, PackedSequence, _padded)
 
 
 def as_packed(tree: Any) -> Any:
-    """The same arguments or results with a PackedSequence in the place of each `Padded`."""
+    """Return the same arguments or results with a PackedSequence in the place of each `Padded`."""
     return _replaced(tree, Padded, _packed)
 
 
@@ -64,24 +64,24 @@ class _Hidden:
 
 
 def beside_padded(function: Callable[[Any], Any], tree: Any) -> Any:
-    """What a function makes of a tree without looking into each `Padded`, as torch's own do with a PackedSequence."""
+    """Call a function on a tree without its looking into each `Padded`, as torch's own treat a PackedSequence."""
     return _replaced(function(_replaced(tree, Padded, _Hidden)), _Hidden, lambda hidden: hidden.padded)
 
 
 def call_padded(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
-    """What the module returns, where arguments and results hold `Padded`."""
+    """Call the module with arguments that hold `Padded`, and return results that do."""
     return as_padded(module(*as_packed(args), **as_packed(kwargs)))
 
 
 def padded_calls(module: torch.nn.Module) -> AbstractContextManager[None]:
-    """While a model is captured, it takes and gives `Padded`."""
+    """Make the model take and give `Padded` while it is captured."""
     return forward_by(
         module, lambda forward, *args, **kwargs: as_padded(forward(*as_packed(args), **as_packed(kwargs)))
     )
 
 
 def _replaced(tree: Any, kind: type, form: Any) -> Any:
-    """The tree as it is where nothing in it is of the kind: some containers are more than what they hold."""
+    """Replace values of a kind in a tree; one without any is returned as it is, as some containers hold more."""
     leaves, spec = pytree.tree_flatten(tree, is_leaf=lambda each: isinstance(each, kind))
     if not any(isinstance(leaf, kind) for leaf in leaves):
         return tree
@@ -98,8 +98,10 @@ def _packed(padded: Padded) -> PackedSequence:
 
 
 def refitted(tree: Any) -> Any:
-    """The same call with lengths that fit the values, where both were resized on their own: the longest is all of the
-    time, and the longest stand first where they have to."""
+    """Return the same call with lengths that fit the values, where both were resized on their own.
+
+    The longest sequence is as long as the values are, and the longest stand first where they have to.
+    """
     return _replaced(tree, Padded, _refitted)
 
 

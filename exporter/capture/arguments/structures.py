@@ -14,7 +14,7 @@ from exporter.capture.forward import forward_by
 
 
 def register_dataclasses(value: Any) -> None:
-    """Declares to PyTorch's pytrees every dataclass among the values, also those inside of others.
+    """Declare to PyTorch's pytrees every dataclass among the values, also those inside of others.
 
     The declaration stays: the reference run and the user's next call need it as well.
     """
@@ -28,7 +28,7 @@ def register_dataclasses(value: Any) -> None:
 
 
 def _declare_by_fields(kind: type, name: str) -> None:
-    """Declares a dataclass with fields that its constructor does not take, which PyTorch's own function refuses.
+    """Declare a dataclass with fields that its constructor does not take, which PyTorch's own function refuses.
 
     It is put together from its fields as they were: neither the constructor nor `__post_init__` runs.
     """
@@ -56,11 +56,11 @@ def _declare_by_fields(kind: type, name: str) -> None:
 
 
 def declared_results(module: torch.nn.Module) -> AbstractContextManager[None]:
-    """While a model is captured, the dataclasses that it returns are declared as soon as it returns them."""
+    """Declare the dataclasses that the model returns, as soon as it returns them while it is captured."""
 
-    def way(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def call(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         result = forward(*args, **kwargs)
         register_dataclasses(result)
         return result
 
-    return forward_by(module, way)
+    return forward_by(module, call)

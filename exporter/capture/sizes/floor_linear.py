@@ -78,7 +78,7 @@ class FloorLinear:
         return self.rise >= 0 and bool((self.values >= 0).all())
 
     def formula(self, n: sympy.Symbol) -> sympy.Expr | None:
-        """Return the function as `m*((a*n + c)//d) + e`, if it has this form; a > 0, and c is as near to 0 as it can be."""
+        """Return the function as `m*((a*n + c)//d) + e` with a > 0 and c near 0, if it has this form."""
         start, period = int(self.values[0]), len(self.values)
         steps = np.diff(self.values, append=start + self.rise)
         height = int(np.gcd.reduce(steps))
