@@ -34,7 +34,7 @@ from exporter.capture.patches.outside import attributes_watched
 from exporter.capture.patches.packed import packed_sequences_kept
 from exporter.capture.patches.rebinding import rebinding_followed
 from exporter.capture.patches.regions import regions_noted
-from exporter.capture.patches.scans import associative_scans_kept, numbers_in_turns
+from exporter.capture.patches.scans import associative_scans_kept, unbacked_numbers_in_scans
 from exporter.capture.patches.shared_reads import shared_reads_allowed
 from exporter.capture.patches.sized_calls import normalized_sizes_unchecked
 from exporter.capture.patches.symbolic_calls import CallsKept, arithmetic_kept
@@ -92,7 +92,7 @@ def _pre_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Itera
     yield whole_ops()
     yield normalized_sizes_unchecked()
     yield associative_scans_kept()
-    yield numbers_in_turns()
+    yield unbacked_numbers_in_scans()
     yield needless_conversions_skipped()
     yield packed_sequences_kept()
     yield shared_reads_allowed()

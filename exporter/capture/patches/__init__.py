@@ -1,1 +1,1 @@
-"""What stands in for parts of Python, PyTorch and other libraries while a model is traced: a file for each."""
+"""Patches of Python, PyTorch and other libraries that are active while a model is traced: a file for each."""

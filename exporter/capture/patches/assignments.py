@@ -25,7 +25,7 @@ NAME = re.compile(r"\bself((?:\.\w+)+)")
 
 @contextmanager
 def assigned_tensors() -> Iterator[list[str]]:
-    """Collects the paths of the attributes ("layers.0.last") in the place of PyTorch's warning."""
+    """Collect the paths of the attributes ("layers.0.last") in the place of PyTorch's warning."""
     found: list[str] = []
     with warnings.catch_warnings():
         shown = warnings.showwarning
@@ -43,7 +43,7 @@ def assigned_tensors() -> Iterator[list[str]]:
 
 
 def is_made_anew(root: torch.nn.Module, path: str) -> bool:
-    """Whether a hook of torch.nn.utils computes the attribute before each forward: weight norm, spectral norm, pruning.
+    """Return whether a hook of torch.nn.utils computes the attribute before each forward, as weight norm does.
 
     Then its value of the last call is of no use to the next one.
     """
@@ -54,7 +54,7 @@ def is_made_anew(root: torch.nn.Module, path: str) -> bool:
 
 
 def place_of_assignment(root: torch.nn.Module, path: str) -> Place | None:
-    """The last line of the owner's `forward` that assigns the attribute, or that `forward` itself."""
+    """Return the last line of the owner's `forward` that assigns the attribute, or that `forward` itself."""
     owner, _, attribute = path.rpartition(".")
     at = place_of_module(root, owner)
     line = last_assignment("".join(lines_of(at.path)), at.line, attribute) if at is not None else None

@@ -11,7 +11,7 @@ from torch.nn.modules import transformer
 
 @contextmanager
 def no_fast_path() -> Iterator[None]:
-    """Without the fast path of nn.Transformer, which gives 0 at padded positions, and which no capture takes."""
+    """Turn off the fast path of nn.Transformer, which gives 0 at padded positions, and which no capture takes."""
     enabled = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -22,7 +22,7 @@ def no_fast_path() -> Iterator[None]:
 
 @contextmanager
 def masks_unread() -> Iterator[None]:
-    """nn.TransformerEncoder and Decoder do not look whether the values of a mask make it a causal one.
+    """Keep nn.TransformerEncoder and Decoder from looking whether the values of a mask make it a causal one.
 
     With the answer they choose a quicker kernel for the same result; without it the mask itself is applied. The
     question would make the path through the program depend on the mask's values, which ends the capture.
@@ -37,10 +37,10 @@ def masks_unread() -> Iterator[None]:
 
 
 def _as_told(mask: torch.Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
-    """Whether the caller says that the mask is causal; the arguments are those of PyTorch's function."""
+    """Return whether the caller says that the mask is causal; the arguments are those of PyTorch's function."""
     return is_causal is True
 
 
 def is_spread() -> bool:
-    """Whether context parallelism has put a function of its own in the place of attention."""
+    """Return whether context parallelism has replaced attention by a function of its own."""
     return torch.nn.functional.scaled_dot_product_attention.__module__.startswith("torch.distributed.")

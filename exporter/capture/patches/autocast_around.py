@@ -16,13 +16,13 @@ DEVICES = ("cpu", "cuda")
 
 @contextmanager
 def autocast_inside(model: Any) -> Iterator[None]:
-    """While a model is exported, its `forward` enters the regions that the caller is in, and nothing else is in them.
+    """Make `forward` enter the autocast regions that the caller is in, and leave these, while a model is exported.
 
     A trace sees the ops as they are written, and what autocast makes of each only inside of a region that it keeps.
     """
     found = {device: torch.get_autocast_dtype(device) for device in DEVICES if torch.is_autocast_enabled(device)}
 
-    def way(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def call(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         with ExitStack() as inside:
             for device, dtype in found.items():
                 inside.enter_context(torch.autocast(device, dtype))
@@ -30,7 +30,7 @@ def autocast_inside(model: Any) -> Iterator[None]:
 
     with ExitStack() as outside:
         if found and isinstance(model, torch.nn.Module):
-            outside.enter_context(forward_by(model, way))
+            outside.enter_context(forward_by(model, call))
         for device in found:
             outside.enter_context(torch.autocast(device, enabled=False))
         yield

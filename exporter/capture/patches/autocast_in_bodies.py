@@ -17,7 +17,7 @@ Setting = tuple[str, torch.dtype, bool]
 
 @contextmanager
 def autocast_followed() -> Iterator[None]:
-    """While a model is captured. PyTorch records the two calls in such a body, and leaves autocast as it was around it.
+    """Turn autocast on and off where a body does, whose two calls PyTorch only records.
 
     The dtypes of the trace would be those without, and a cast to one of them would be nothing.
     """

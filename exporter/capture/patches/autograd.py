@@ -1,4 +1,4 @@
-"""What tracing would change about a training step, kept: hooks, checkpoints, dropout between recurrent layers."""
+"""Parts of a training step that tracing would change: hooks, checkpoints, dropout between recurrent layers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch.utils import checkpoint
 
 @contextmanager
 def saved_tensor_hooks_kept() -> Iterator[None]:
-    """Hooks on what is saved for backward run while tracing too; PyTorch turns them off for the time of a trace."""
+    """Run hooks on what is saved for backward while tracing too; PyTorch turns them off for the time of a trace."""
     before = _autograd._saved_tensors_hooks_set_tracing(False)
     try:
         yield
@@ -26,7 +26,7 @@ def saved_tensor_hooks_kept() -> Iterator[None]:
 
 @contextmanager
 def checkpoints_kept_whole(model: torch.nn.Module) -> Iterator[Callable[[], None]]:
-    """Activation checkpointing of both kinds calls its function once and keeps what it computes.
+    """Make activation checkpointing of both kinds call its function once and keep what it computes.
 
     A graph has no memory to save by computing twice, and the runtime frees each value after its last use. The reentrant
     kind cannot be traced at all: its backward runs autograd inside of autograd. What is yielded runs again, after
@@ -38,7 +38,7 @@ def checkpoints_kept_whole(model: torch.nn.Module) -> Iterator[Callable[[], None
         return [buffer._version for buffer in model.buffers()]
 
     class Once:
-        """In the place of the autograd.Function of reentrant checkpointing."""
+        """Replacement of the autograd.Function of reentrant checkpointing."""
 
         @staticmethod
         def apply(function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
@@ -49,7 +49,7 @@ def checkpoints_kept_whole(model: torch.nn.Module) -> Iterator[Callable[[], None
             return result
 
     def around(function: Callable[..., Any], *how: Any, **kwargs: Any) -> Iterator[None]:
-        """In the place of the generator that stands around the forward of checkpointing without reentry."""
+        """Replacement of the generator that is run around the forward of checkpointing without reentry."""
         before = versions()
         yield
         if versions() != before:
@@ -73,7 +73,7 @@ _SETTINGS = 5
 
 @contextmanager
 def dropout_between_layers_kept() -> Iterator[None]:
-    """Traced recurrent layers drop out between one another, as eager ones do.
+    """Let traced recurrent layers drop out between one another, as eager ones do.
 
     PyTorch's decomposition has `num_layers < i - 1` where it means `i < num_layers - 1`, and so never drops out.
     """

@@ -49,7 +49,7 @@ COLLECTING = frozenset({torch.unique, Tensor.unique})
 
 
 class BoundsKnown(TorchFunctionMode):
-    """While it is active, tensors know what their values are below, as far as that follows from sizes."""
+    """Note what the values of tensors are below, as far as that follows from sizes."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -69,7 +69,7 @@ class BoundsKnown(TorchFunctionMode):
 
 
 def _places(name: str, result: Any, x: Tensor, *rest: Any, **kwargs: Any) -> tuple[Any, Any]:
-    """The result that holds places, and the number of them; None where that is no plain number."""
+    """Return the result that holds positions, and the number of them; None where that is no plain number."""
     position, last, which = PLACING[name]
     dim = kwargs.get("dim", rest[position - 1] if len(rest) >= position else -1 if last else None)
     size = x.shape[dim] if x.dim() and type(dim) is int else None
@@ -77,7 +77,7 @@ def _places(name: str, result: Any, x: Tensor, *rest: Any, **kwargs: Any) -> tup
 
 
 def _counts(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor | None:
-    """How often each number below `minlength` occurs, or what its weights come to, where no other does."""
+    """Return how often each number below `minlength` occurs, or the sum of its weights, if no other can occur."""
     bound = known(x, BOUND)
     if bound is None or type(minlength) is not int or bound > minlength:
         return None
@@ -88,7 +88,7 @@ def _counts(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Ten
 
 
 def _found(x: Tensor, sorted: bool = True, *others: Any, dim: int | None = None, **wanted: bool) -> Tensor | None:
-    """The numbers that occur, as places of a mask: a loop over these is one of known length with a branch in it."""
+    """Return the numbers that occur, as positions in a mask: a loop over them has a known length and a branch."""
     bound = known(x, BOUND)
     if bound is None or any(others) or any(wanted.values()) or dim is not None or x.dtype is not torch.int64:
         return None

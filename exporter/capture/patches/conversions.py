@@ -14,9 +14,9 @@ from torch import nn
 
 @contextmanager
 def needless_conversions_skipped() -> Iterator[None]:
-    """While a model is captured, a module that has the asked dtype and device already is given back as it is.
+    """Return a module as it is from `to`, if it has the dtype and the device already.
 
-    PyTorch would exchange each weight for its equal, which it refuses to do with the stand-ins of a capture.
+    PyTorch would exchange each weight for its equal, which it refuses to do with fake tensors.
     """
     original = nn.Module.to
 

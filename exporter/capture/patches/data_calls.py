@@ -1,4 +1,4 @@
-"""Calls that look at the data to answer or to refuse: they are written in others that a graph can hold."""
+"""Calls that look at data to answer or to refuse, rewritten in calls that a graph can hold."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fx_passes.decompositions.synonyms import narrow
 
 
 def _allclose(first: Tensor, second: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-    """A truth value that only a run of the model knows."""
+    """Return a truth value that only a run of the model knows."""
     return torch.isclose(first, second, rtol, atol, equal_nan).all().item()
 
 
 def _equal(first: Tensor, second: Tensor) -> Any:
-    """Tensors of other sizes are not equal, whatever they hold."""
+    """Return whether tensors are equal; those of other sizes are not, whatever they hold."""
     return first.shape == second.shape and (first == second).all().item()
 
 
@@ -35,7 +35,7 @@ def _gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Any:
-    """0.5 (log var + (mean - target)² / var), without a look at whether a variance is negative: a graph raises nothing.
+    """Return 0.5 (log var + (mean - target)² / var) without a look for a negative variance: a graph raises nothing.
 
     A variance for each row is one for all of its elements.
     """
@@ -56,7 +56,7 @@ def _gaussian_nll_loss(
 
 
 def _one_hot(x: Tensor, num_classes: int = -1) -> Any:
-    """Without a number of classes there are as many as the largest index asks for."""
+    """Return one-hot rows; without a number of classes, as wide as the largest index asks for."""
     if num_classes != -1 or not x.numel():
         return NotImplemented
     classes = torch.arange(x.max().item() + 1, device=x.device)
@@ -64,7 +64,7 @@ def _one_hot(x: Tensor, num_classes: int = -1) -> Any:
 
 
 def _lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """By the pseudoinverse, whose solution is the shortest where the matrix lacks rank, as LAPACK's is.
+    """Solve by the pseudoinverse, whose solution is the shortest where the matrix lacks rank, as LAPACK's is.
 
     The drivers "gelsd" and "gelss" give residuals for matrices of full rank only, which is another shape otherwise.
     """
@@ -89,7 +89,7 @@ def _narrow(x: Tensor, dim: int, start: Any, length: int) -> Any:
 
 
 def _native_dropout(x: Tensor, p: float, train: bool | None) -> Any:
-    """A copy where nothing is dropped, for which PyTorch's shape rule gives back the tensor itself."""
+    """Return a copy where nothing is dropped, for which PyTorch's shape rule gives back the tensor itself."""
     return NotImplemented if train else (x.clone(), torch.ones_like(x, dtype=torch.bool))
 
 

@@ -20,11 +20,11 @@ _FUNCTORCH = ("torch._functorch", "torch._C._functorch")
 
 
 class NotSeenThrough(RuntimeError):
-    """A captured graph still calls what makes and ends a vmap or a gradient, which is nothing that could be lowered."""
+    """A captured graph still has calls that begin and end a vmap or a gradient, which cannot be lowered."""
 
 
 def require_seen_through(exported: ExportedProgram) -> ExportedProgram:
-    """The program, unless its graph holds calls of functorch's machinery: then raises NotSeenThrough."""
+    """Return the program; raise NotSeenThrough if its graph has calls of functorch's machinery."""
     graphs = [exported.graph_module, *(body for _, body in bodies(exported.graph_module))]
     for node in (node for gm in graphs for node in gm.graph.nodes):
         if node.op == "call_function" and getattr(node.target, "__module__", "").startswith(_FUNCTORCH):
@@ -34,7 +34,7 @@ def require_seen_through(exported: ExportedProgram) -> ExportedProgram:
 
 @contextmanager
 def forward_mode_by_reverse() -> Iterator[None]:
-    """While a model is captured, forward-mode derivatives (jvp, jacfwd, hessian) are two reverse-mode ones.
+    """Compute forward-mode derivatives (jvp, jacfwd, hessian) as two reverse-mode ones.
 
     The results are the same; PyTorch's forward mode makes every dynamic size a constant, and a failure inside of it
     leaves the process with an open level of it.
@@ -46,7 +46,7 @@ def forward_mode_by_reverse() -> Iterator[None]:
 def _jvp(
     func: Callable[..., Any], primals: Any, tangents: Any, argnums: Any, *, strict: bool = False, has_aux: bool
 ) -> Any:
-    """PyTorch's function of the same signature: the pullback of the pullback, which is linear, is the pushforward."""
+    """Replace PyTorch's function: the pullback of the pullback, which is linear, is the pushforward."""
     chosen = primals if argnums is None else eager_transforms._slice_argnums(primals, argnums)
 
     def inner(*given: Any) -> Any:
@@ -63,7 +63,7 @@ def _jvp(
 
 @contextmanager
 def gradients_recorded(module: torch.nn.Module) -> Iterator[None]:
-    """While a model is captured, its forward runs with gradients recorded, as a call of it outside of no_grad does.
+    """Run forward with gradients recorded, as a call of it outside of no_grad does.
 
     Its parameters ask for theirs there, as they did before the capture: a model may take a step of its own training.
     """

@@ -10,7 +10,7 @@ from torch.distributions import Distribution
 
 @contextmanager
 def parameters_unchecked() -> Iterator[None]:
-    """While a model is captured, a distribution does not look whether its parameters and values are valid ones.
+    """Keep distributions from checking whether their parameters and values are valid ones.
 
     It would ask about the content of tensors that a capture does not have. The checks only raise errors.
     """

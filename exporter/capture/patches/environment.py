@@ -1,4 +1,4 @@
-"""What `forward` reads of the machine while it is captured: clocks, the date and environment variables.
+"""Reads of the machine by `forward` while it is captured: clocks, the date and environment variables.
 
 The graph has what these gave in that one run.
 """
@@ -37,7 +37,7 @@ Reads = dict[tuple[str, str, int], Place | None]
 
 @contextmanager
 def environment_watched() -> Iterator[Reads]:
-    """Notes what the user's own lines read meanwhile, also by a name that they have imported."""
+    """Note what the user's own lines read, also by a name that they have imported."""
     found: Reads = {}
     variable = type(os.environ).__getitem__
 
@@ -71,7 +71,7 @@ def _noting(name: str, function: Callable[..., Any], note: Callable[[str], None]
 
 
 def _noting_date(kind: Any, names: tuple[str, ...], note: Callable[[str], None]) -> type:
-    """A class that stands for `kind`: what it makes is of `kind`, and what is of `kind` is of it."""
+    """Make a class like `kind` that notes reads: its instances are of `kind`, and those of `kind` are its own."""
 
     class Standing(type):
         def __instancecheck__(cls, value: Any) -> bool:
@@ -91,14 +91,14 @@ def _noting_date(kind: Any, names: tuple[str, ...], note: Callable[[str], None])
 
 
 def _users_modules() -> list[Any]:
-    """The modules that are the user's own files."""
+    """Return the modules that are the user's own files."""
     files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
     return [sys.modules[name] for name, file in files.items() if isinstance(file, str) and kind_of(file) == USER]
 
 
 @contextmanager
 def _replaced(owner: Any, others: Mapping[Any, Any]) -> Iterator[None]:
-    """Whatever names in a module stand for one of these objects stand for the other one meanwhile."""
+    """Replace one of these objects by another under whatever name a module has it."""
     kinds = (type, BuiltinFunctionType)
     names = [name for name, value in vars(owner).items() if isinstance(value, kinds) and value in others]
     before = {name: vars(owner)[name] for name in names}

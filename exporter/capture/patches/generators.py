@@ -1,4 +1,4 @@
-"""Sources of random numbers that all share and that are none of PyTorch's: Python's and NumPy's."""
+"""Shared generators of random numbers that are not PyTorch's: Python's and NumPy's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """What tells the state of a generator, and how a draw from it is written."""
+    """A generator: how its state is read, and how a draw from it is written in code."""
 
     read: Callable[[], object]
     written: re.Pattern[str]

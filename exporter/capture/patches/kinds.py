@@ -19,13 +19,13 @@ OTHERS = frozenset({"torch", "builtins", "typing", "abc"})
 
 
 def is_kind(value: Any, kinds: Any) -> bool:
-    """As Python's isinstance, with symbolic numbers as the plain ones that they stand for."""
+    """Return what Python's isinstance does, with symbolic numbers as the plain ones that they stand for."""
     return isinstance(value, kinds) or (type(value) in STANDS_FOR and isinstance(STANDS_FOR[type(value)], kinds))
 
 
 @contextmanager
 def sizes_are_integers(model: torch.nn.Module) -> Iterator[None]:
-    """In the files of the model's classes, isinstance is `is_kind` meanwhile: a global comes before a builtin."""
+    """Make isinstance `is_kind` in the files of the model's classes, as a global that comes before the builtin."""
     names = {kind.__module__ for module in model.modules() for kind in type(module).__mro__}
     files = [
         sys.modules[name] for name in sorted(names) if name in sys.modules and name.partition(".")[0] not in OTHERS

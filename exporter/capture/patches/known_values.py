@@ -1,4 +1,4 @@
-"""Values that Python asks for while a model is captured, answered from its weights and from the example's inputs.
+"""Values that Python asks for while a model is captured, computed from its weights and from the example's inputs.
 
 A model may branch on a number in a buffer, loop over `grid.tolist()`, or make as many parts of a picture as `sizes`
 says. What Python asks is computed from the values themselves, beside the capture, and what no Python asks for stays in
@@ -49,7 +49,7 @@ ASKING = frozenset(
 """Functions that give Python a value."""
 
 TRUTHS = ASKING - {Tensor.item, Tensor.tolist, *(getattr(Tensor, f"__{name}__") for name in ("int", "float", "index"))}
-"""Those on whose answer Python takes its way."""
+"""Those on whose answer Python branches."""
 
 MADE = frozenset({torch.arange, torch.tensor, torch.as_tensor, torch.zeros, torch.ones, torch.full, torch.linspace})
 """Functions that make tensors whose values are known where their arguments are plain numbers."""
@@ -74,7 +74,7 @@ class ValueAskedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a traced tensor holds for the example, and the inputs and weights from which that comes.
+    """The value of a traced tensor for the example, and the inputs and weights from which it is computed.
 
     So it is as long as the tensor has this version, which every write to it or to a view of it changes.
     """
@@ -93,7 +93,7 @@ class Asked:
 
 
 class ValuesKnown(TorchFunctionMode):
-    """While it is active, what is computed from known tensors alone is known as well."""
+    """Compute what follows from known tensors alone, and answer Python from it."""
 
     def __init__(self, asked: list[Asked], weights: frozenset[str]) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ class ValuesKnown(TorchFunctionMode):
             self.note(tensor, known.value, known.names)
 
     def sized(self, func: Any, call: tuple[Any, Any]) -> tuple[Any, Any]:
-        """The call with known sizes as plain numbers: `x.view(h, w)`, `x[:, :n]` of tensors of one element."""
+        """Return the call with known sizes as plain numbers: `x.view(h, w)`, `x[:, :n]` of tensors of one element."""
         if func is Tensor.__getitem__:
             x, index = call[0]
             places = index if isinstance(index, tuple) else (index,)
@@ -158,7 +158,7 @@ class ValuesKnown(TorchFunctionMode):
         return slice(*(self.number(each) for each in (part.start, part.stop, part.step)))
 
     def number(self, value: Any) -> Any:
-        """The plain number that a tensor of one element is known to hold; other values as they are."""
+        """Return the plain number that a tensor of one element is known to hold; other values as they are."""
         known = self.of(value) if isinstance(value, Tensor) else None
         if known is None or known.value.dim() or known.value.is_floating_point():
             return value
@@ -175,7 +175,7 @@ class ValuesKnown(TorchFunctionMode):
             raise
 
     def paired(self, traced: Any, answer: Any, names: frozenset[str]) -> Any:
-        """The results of the capture, known from now on; one whose size depends on values is a constant instead."""
+        """Return the results of the capture, known from now on; one whose size depends on values becomes a constant."""
         values, spec = pytree.tree_flatten(answer)
         if not any(isinstance(value, Tensor) for value in values):
             return answer if traced is None else traced
@@ -205,7 +205,7 @@ class ValuesKnown(TorchFunctionMode):
 def values_known(
     model: torch.nn.Module, args: Any, kwargs: Mapping[str, Any], asked: list[Asked], *, inputs: bool
 ) -> Iterator[None]:
-    """While a model is captured, the values of its small weights are known.
+    """Know the values of small weights while a model is captured.
 
     With `inputs`, so are those of inputs of whole numbers and truths without dynamic dimensions.
     """
@@ -215,7 +215,7 @@ def values_known(
     mode = ValuesKnown(asked, frozenset(held))
     changed: set[str] = set()
 
-    def way(forward: Any, *fakes: Any, **named: Any) -> Any:
+    def call(forward: Any, *fakes: Any, **named: Any) -> Any:
         leaves = pytree.tree_leaves(as_padded((fakes, {name: named[name] for name in kwargs})))
         for path, fake, value in zip(paths, leaves, fed, strict=False):
             if isinstance(fake, FakeTensor) and _is_followed(fake):
@@ -228,7 +228,7 @@ def values_known(
         changed.update(name for name, fake in weights.items() if version(fake) != versions[name])
         return result
 
-    with forward_by(model, way), mode:
+    with forward_by(model, call), mode:
         yield
     if found := changed & set().union(*(each.names for each in asked)):
         raise ValueAskedError(f"Python asks for the value of '{min(found)}', which forward changes")

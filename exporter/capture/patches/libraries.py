@@ -1,4 +1,4 @@
-"""Functions of other libraries that run Python over data, box by box: meanwhile they are formulas that give the same.
+"""Functions of other libraries that run Python over data, box by box, replaced by formulas that give the same.
 
 They decide on how many boxes or edges there are, and loop over them. Nothing is imported for it: a library that is not
 loaded is not used by the model.
@@ -20,7 +20,7 @@ import fx_passes.boxes  # noqa: F401  # registers the op
 
 @contextmanager
 def library_functions_rewritten() -> Iterator[None]:
-    """While a model is captured, the functions of REWRITES are what stands there, whoever has imported them."""
+    """Replace the functions of REWRITES wherever a module has imported them."""
     instead = {id(function): new for function, new in _loaded()}
     with ExitStack() as stack:
         for module in list(sys.modules.values()) if instead else ():
@@ -43,7 +43,7 @@ def _batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: flo
 
 
 def _paste_masks_in_image(masks: Tensor, boxes: Tensor, img_shape: tuple[Any, Any], padding: int = 1) -> Tensor:
-    """Each mask [n, 1, m, m] resized to its box [x1, y1, x2, y2], in a picture [n, 1, height, width] of zeros.
+    """Resize each mask [n, 1, m, m] to its box [x1, y1, x2, y2], in a picture [n, 1, height, width] of zeros.
 
     To resize bilinearly is a product with a matrix on either side, and a box chooses the rows of the matrices.
     """
@@ -60,7 +60,7 @@ def _paste_masks_in_image(masks: Tensor, boxes: Tensor, img_shape: tuple[Any, An
 
 
 def _resizing(length: Any, first: Tensor, last: Tensor, masks: Tensor) -> Tensor:
-    """[n, length, m]: what each place in the picture takes of the places in its mask; nothing beyond its box."""
+    """Return [n, length, m]: the weight of each place of a mask in each place of the picture, 0 beyond its box."""
     m = masks.shape[-1]
     place = torch.arange(length, device=masks.device)
     taken = (place - first[:, None] + 0.5).to(masks.dtype)
@@ -72,7 +72,7 @@ def _resizing(length: Any, first: Tensor, last: Tensor, masks: Tensor) -> Tensor
 
 
 def _use_segment_matmul_heuristic(**sizes: int) -> bool:
-    """Which of two ways to the same numbers is faster, by the largest group of edges; a model keeps the loop."""
+    """Return which of two equal computations is faster, by the largest group of edges; a graph keeps the loop."""
     return False
 
 

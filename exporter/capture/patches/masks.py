@@ -29,7 +29,7 @@ LENIENT = "lenient"
 
 @contextmanager
 def masks_left_out() -> Iterator[None]:
-    """No mask is made that would hide nothing, as far as that can be told without reading a tensor.
+    """Make no mask that would hide nothing, as far as that can be told without reading a tensor.
 
     transformers makes one in every export. It is not always what a plain run applies: the mask of a text model that
     attends to both sides would be a causal one, and an encoder that shortens its sequence would get one too long.
@@ -62,7 +62,7 @@ def _causal(
     kv_offset: Any,
     local_attention_size: int | None = None,
 ) -> bool:
-    """A query for each key: the attention itself hides what comes later, where the model is one that does so."""
+    """Return whether the attention itself hides what comes later: where each query has a key, in a causal model."""
     plain = padding_mask is None and local_attention_size is None
     if plain and statically_known_true(q_length == kv_length):
         return True
@@ -70,7 +70,7 @@ def _causal(
 
 
 def _made(original: Callable[..., Tensor | None], *args: Any, **given: Any) -> Tensor | None:
-    """The causal mask of padded texts for `scaled_dot_product_attention`, and the one of layers that are not causal.
+    """Return the causal mask of padded texts for `scaled_dot_product_attention`, and note that of other layers.
 
     A plain run makes it where a text is padded, and none where no text is: what comes later is then hidden by the
     layers alone, and by none that attends to both sides. For these it is the one or the other, as the padding is.
@@ -99,7 +99,7 @@ def _used(
     is_causal: bool | None = None,
     **given: Any,
 ) -> Any:
-    """The attention of one layer, which itself says whether it is causal, if its caller does not."""
+    """Return the attention of one layer, which itself says whether it is causal, if its caller does not."""
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     if attention_mask is not None and causal is False and not torch.compiler.is_dynamo_compiling():
         lenient = known(attention_mask, LENIENT)
@@ -119,12 +119,12 @@ def _bidirectional(
 
 
 def _packed(original: Callable[..., Tensor | None], position_ids: Tensor) -> Tensor | None:
-    """Several texts in a row are told by positions that begin anew, which those that the model counts do not."""
+    """Tell several texts in a row by positions that begin anew, unless the model counts the positions."""
     return None if _is_counted(position_ids) else original(position_ids)
 
 
 def _is_counted(positions: Tensor) -> bool:
-    """Whether they are 0, 1, 2 and so on, or all as much greater, whatever the inputs are."""
+    """Return whether positions are 0, 1, 2 and so on, or all as much greater, whatever the inputs are."""
     mode = get_proxy_mode()
     found = None if mode is None else get_proxy_slot(positions, mode.tracer, None)
     node = None if found is None else found.proxy.node
@@ -138,7 +138,7 @@ def _is_counted(positions: Tensor) -> bool:
 
 
 def _is_unwritten(node: Node) -> bool:
-    """Tell whether nothing was written to what a node made, nor to a view of it, since it was made."""
+    """Return whether nothing was written to what a node made, nor to a view of it, since it was made."""
     value = node.meta.get("val")
     return isinstance(value, Tensor) and version(value) == 0
 

@@ -1,4 +1,4 @@
-"""What `forward` does outside of tensors while it is captured: random numbers of Python's, attributes, globals, layers.
+"""Effects of `forward` outside of tensors while it is captured: random numbers of Python, attributes, globals, layers.
 
 The graph has what there was in that one run. The model is given back as it was.
 """
@@ -36,7 +36,7 @@ CONTAINERS = (DICT, LIST, SET, DEQUE)
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a capture changed outside of tensors.
+    """A change that a capture has made outside of tensors.
 
     Attributes:
         rule: What it is told as.
@@ -61,7 +61,7 @@ class Effects:
     seen: dict[tuple[Rule, str], Effect] = field(default_factory=dict)
 
     def note(self, before: Snapshot) -> list[Change]:
-        """Notes what has changed since, and gives all of it, also what is not told."""
+        """Note what has changed since, and return all of it, also what is not told."""
         changes = [*before.changes()]
         for effect in filter(None, map(_effect_of, changes)):
             self.seen.setdefault((effect.rule, effect.name), effect)
@@ -69,7 +69,7 @@ class Effects:
 
 
 def _effect_of(change: Change) -> Effect | None:
-    """What is told of a change; None if nothing: PyTorch's own, such as fake weights, or a tensor."""
+    """Return what is told of a change; None for PyTorch's own changes, such as fake weights, and for tensors."""
     holder = change.holder
     if holder.kind is MEMBERS and isinstance(change.after, torch.nn.Module):
         return Effect(rules.LAYER_MADE, change.name, change.before, holder, change.key)
@@ -84,7 +84,7 @@ def _effect_of(change: Change) -> Effect | None:
 
 @contextmanager
 def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[Effects]:
-    """Puts back what the model changes meanwhile, and reports it once the model has been captured.
+    """Put back what the model changes, and report it once the model has been captured.
 
     Yields:
         What somebody else may note changes in: state may be put back before this sees it.
@@ -117,12 +117,12 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[Effects]:
 
 
 def attributes_watched(model: torch.nn.Module, effects: Effects) -> AbstractContextManager[None]:
-    """Notes what `forward` has changed when it returns, for PyTorch then puts attributes back.
+    """Note what `forward` has changed when it returns, for PyTorch then puts attributes back.
 
     What only the capture knows, such as a symbolic number, is put back here: PyTorch would compare it.
     """
 
-    def way(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def call(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         before = effects.state.anew()
         result = forward(*args, **kwargs)
         for change in effects.note(before):
@@ -130,11 +130,11 @@ def attributes_watched(model: torch.nn.Module, effects: Effects) -> AbstractCont
                 change.undo()
         return result
 
-    return forward_by(model, way)
+    return forward_by(model, call)
 
 
 def _place_of(model: torch.nn.Module, holder: Holder, key: Any) -> Place | None:
-    """The line that changes what a holder holds, in the function or the module through which it is reached."""
+    """Return the line that changes what a holder holds, in the function or module through which it is reached."""
     function = holder.owner.names.get(key) if isinstance(holder.owner, Namespace) else holder.function
     owner, attribute = _owner_of(model, _ITEM.sub("", holder.name_of(key)))
     at = place_of_module(model, owner) if function is None else place_of_function(function)
@@ -143,7 +143,7 @@ def _place_of(model: torch.nn.Module, holder: Holder, key: Any) -> Place | None:
 
 
 def _owner_of(model: torch.nn.Module, name: str) -> tuple[str, str]:
-    """The layer that an attribute is of, and its name in it: ("layer", "count") of "layer.count.first"."""
+    """Return the layer that an attribute is of, and its name in it: ("layer", "count") of "layer.count.first"."""
     module, owner, parts = model, [], name.split(".")
     while len(parts) > 1 and parts[0] in module._modules and module._modules[parts[0]] is not None:
         owner.append(parts[0])
@@ -152,7 +152,7 @@ def _owner_of(model: torch.nn.Module, name: str) -> tuple[str, str]:
 
 
 def _functions(model: torch.nn.Module) -> Iterator[Any]:
-    """The `forward` of each class of the user's in a model, once."""
+    """Yield the `forward` of each class of the user's in a model, once."""
     modules = (module for module in model.modules() if not isinstance(module, torch.jit.ScriptModule))
     kinds = dict.fromkeys(type(module) for module in modules)
     for kind in kinds:
@@ -162,7 +162,7 @@ def _functions(model: torch.nn.Module) -> Iterator[Any]:
 
 
 def _place_of_draw(model: torch.nn.Module, written: re.Pattern[str]) -> Place | None:
-    """The first call of a generator in a class of the model's, or in its file; `forward` where there is none."""
+    """Return the first call of a generator in a class of the model's, or in its file, else `forward`."""
     functions = list(_functions(model))
     classes = {function.__qualname__.rpartition(".")[0] for function in functions}
     for path in dict.fromkeys(function.__code__.co_filename for function in functions):

@@ -1,4 +1,4 @@
-"""Packed sequences while a model is captured: their lengths are data, and nothing asks what they are."""
+"""Packed sequences while a model is captured: their lengths are data, and no code asks for their values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHECKED = (modules.RNNBase, modules.LSTM)
 
 @contextmanager
 def packed_sequences_kept() -> Iterator[None]:
-    """pack_padded_sequence and pad_packed_sequence are one op each, for lengths that are data.
+    """Make pack_padded_sequence and pad_packed_sequence one op each, for lengths that are data.
 
     The op of PyTorch that packs reads the lengths, and a recurrent module reads `batch_sizes`, which ends a capture.
     """
@@ -41,7 +41,7 @@ def packed_sequences_kept() -> Iterator[None]:
 
 
 class _Ops:
-    """What torch.nn.utils.rnn calls, under PyTorch's names and with its arguments."""
+    """Replacements of what torch.nn.utils.rnn calls, under PyTorch's names and with its arguments."""
 
     @staticmethod
     def _pack_padded_sequence(x: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
@@ -70,12 +70,12 @@ _VF = _Ops
 
 
 def _pad_packed_sequence(sequence: Any, batch_first: Any, padding_value: Any, total_length: Any) -> Any:
-    """The code of `pad_packed_sequence`, also where a model has imported it; `_VF` is a name of PyTorch's module."""
+    """Give `pad_packed_sequence` this code, also where a model has imported it; `_VF` is of PyTorch's module."""
     return _VF.pad(sequence, batch_first, padding_value, total_length)
 
 
 class _FirstBatch(TorchFunctionMode):
-    """`batch_sizes[0]` is the number of sequences, not what an op reads from a tensor."""
+    """Make `batch_sizes[0]` the number of sequences, not what an op reads from a tensor."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is Tensor.__getitem__ and (batch := known(args[0], BATCH)) is not None and args[1] == 0:
@@ -85,7 +85,7 @@ class _FirstBatch(TorchFunctionMode):
 
 @contextmanager
 def _checks_as_padded() -> Iterator[None]:
-    """The states of a module are not checked against `batch_sizes`: a symbolic size would become a number."""
+    """Check no states of a module against `batch_sizes`, which would make a number of a symbolic size."""
     before = {kind: kind.check_forward_args for kind in CHECKED}
 
     def unless_packed(check: Callable[..., None]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""What a `forward` may change of the whole process: as it was after a capture, also after one that fails."""
+"""State of the whole process that a `forward` may change, restored after a capture, also after one that fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 @contextmanager
 def restore_process() -> Iterator[None]:
-    """Puts back the states of the random generators, the default dtype, and whether gradients are recorded."""
+    """Put back the states of the random generators, the default dtype, and whether gradients are recorded."""
     drawn, dtype, recorded = random.getstate(), torch.get_default_dtype(), torch.is_grad_enabled()
     numpy = sys.modules.get("numpy")
     state = numpy.random.get_state() if numpy is not None else None

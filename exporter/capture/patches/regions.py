@@ -22,7 +22,7 @@ MODULE = "torch._higher_order_ops.invoke_subgraph"
 
 @contextmanager
 def regions_noted() -> Iterator[None]:
-    """PyTorch would compile each call of a region on its own, and lose the user's lines and the name of the region."""
+    """Trace each call of a region with its name and the user's lines, instead of compiling it on its own."""
     running: list[Call] = []
     numbers = itertools.count()
     create = TracerBase.create_node
@@ -46,7 +46,7 @@ def regions_noted() -> Iterator[None]:
 
 
 def _name(region: Callable[..., Any]) -> str:
-    """What the user calls it: the class of a `forward`, else the function."""
+    """Return what the user calls it: the class of a `forward`, else the function."""
     name = getattr(region, "__qualname__", "") or type(region).__name__
     return name.removesuffix(".forward").rpartition(".")[2].strip("<>")
 

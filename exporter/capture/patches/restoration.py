@@ -1,4 +1,4 @@
-"""All Python state that a model reaches, and the values of tensors in it, put back as they were.
+"""All Python state that a model reaches, and the values of tensors in it, restored.
 
 PyTorch puts copies of a module's containers in their place, though somebody else may hold the list as well. What
 `forward` has appended or assigned is a tensor of the capture, and stays there where the capture fails.
@@ -17,7 +17,7 @@ from exporter.capture.snapshot import Snapshot
 
 @contextmanager
 def restore_state(state: Snapshot) -> Iterator[None]:
-    """Puts back a state as it was, and the values of tensors in it that are neither parameters nor buffers."""
+    """Put back a state as it was, and the values of tensors in it that are neither parameters nor buffers."""
     values = _values(state)
     try:
         yield
@@ -30,7 +30,7 @@ def restore_state(state: Snapshot) -> Iterator[None]:
 
 
 def _values(state: Snapshot) -> list[tuple[torch.Tensor, int, torch.Tensor]]:
-    """Tensors that are neither parameters nor buffers, each with its version and a copy."""
+    """Return tensors that are neither parameters nor buffers, each with its version and a copy."""
     held = (value for holder, (_, values) in state.held if holder.kind is not MEMBERS for value in values)
     tensors = {id(each): each for each in held if type(each) is torch.Tensor and each.layout is torch.strided}
     return [(each, each._version, each.detach().clone()) for each in tensors.values() if not each.is_inference()]

@@ -1,4 +1,4 @@
-"""Scans of any length, with numbers from data in their turns; associative ones too, which PyTorch would unroll."""
+"""Scans of any length whose bodies read numbers from data; associative ones too, which PyTorch would unroll."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ module: Any = importlib.import_module("torch._higher_order_ops.associative_scan"
 
 @contextmanager
 def associative_scans_kept() -> Iterator[None]:
-    """While a model is captured, an associative scan is a scan from the first element to the last, of any length."""
+    """Make an associative scan a scan from the first element to the last, of any length."""
     unrolled = module.generic_associative_scan
     module.generic_associative_scan = in_order
     try:
@@ -32,8 +32,8 @@ def associative_scans_kept() -> Iterator[None]:
 
 
 @contextmanager
-def numbers_in_turns() -> Iterator[None]:
-    """While a model is captured: a turn of a scan may read numbers from data, which are no results of the scan.
+def unbacked_numbers_in_scans() -> Iterator[None]:
+    """Let the body of a scan read numbers from data, which are no results of the scan.
 
     So it is in PyTorch 2.13; the other versions look for them among the results, and find an error.
     """
@@ -48,7 +48,7 @@ def numbers_in_turns() -> Iterator[None]:
 
 
 def in_order(combine: partial[Any], leaves: Sequence[Tensor], dim: int = 0, additional_inputs: Any = ()) -> Any:
-    """In the place of PyTorch's function: `combine` is vectorized over the first axis, and is wanted as it was before.
+    """Replace PyTorch's function: `combine` is vectorized over the first axis, and is wanted as it was before.
 
     The first step has nothing to combine with: it runs as all others do, and its result is not taken.
     """

@@ -1,5 +1,4 @@
-"""Control flow whose body reads a tensor twice: as itself and by a view of it, such as a weight and its transpose, or
-as what a map goes over and as a whole."""
+"""Bodies of control flow that read a tensor twice, as a weight and its transpose, or a row of a map and all rows."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ READS = "Input-to-input"
 
 @contextmanager
 def shared_reads_allowed() -> Iterator[None]:
-    """While a model is captured. PyTorch refuses a body with views, although only a write could make a difference.
+    """Allow bodies with views, which PyTorch refuses, although only a write could make a difference.
 
     Writes, and results that share storage, it refuses as before. The parameters of a body it calls as the operands of
     the map are, so that those of one operand would be one: such a body keeps its own names.

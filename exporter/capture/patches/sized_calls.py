@@ -1,4 +1,4 @@
-"""Calls whose code in PyTorch makes plain numbers of sizes, written in others that leave them as they are.
+"""Calls whose code in PyTorch makes plain numbers of sizes, rewritten in calls that keep sizes dynamic.
 
 They serve tensors with a dynamic size, also one that depends on data, as that of `x[mask]`.
 """
@@ -21,7 +21,7 @@ CHECKS = ("_verify_batch_size", "_verify_spatial_size")
 
 @contextmanager
 def normalized_sizes_unchecked() -> Iterator[None]:
-    """Meanwhile no norm asks whether it has more than one value to work on."""
+    """Keep norms from asking whether they have more than one value to work on."""
     with ExitStack() as stack:
         for name in CHECKS:
             stack.enter_context(mock.patch.object(functional, name))
@@ -29,7 +29,7 @@ def normalized_sizes_unchecked() -> Iterator[None]:
 
 
 def _gathered(x: Tensor, indices: Tensor, dim: int | None = None) -> Any:
-    """`take_along_dim`, whose other axes broadcast."""
+    """Compute `take_along_dim`, whose other axes broadcast."""
     if not _is_sized(x, indices):
         return NotImplemented
     if dim is None:
@@ -42,7 +42,7 @@ def _gathered(x: Tensor, indices: Tensor, dim: int | None = None) -> Any:
 
 
 def _gradient(x: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
-    """Central differences within, and differences of the first or second order at both ends."""
+    """Compute central differences within, and differences of the first or second order at both ends."""
     axes: Sequence[int] = range(x.dim()) if dim is None else [dim] if isinstance(dim, int) else dim
     spaces = spacing if isinstance(spacing, (list, tuple)) else [spacing] * len(axes)
     if not _is_sized(x) or any(isinstance(each, Tensor) for each in spaces):
@@ -65,7 +65,7 @@ def _slopes(x: Tensor, axis: int, space: Any, edge_order: int) -> Tensor:
 
 
 def _corner(keep: Callable[..., Tensor]) -> Callable[..., Any]:
-    """`triu_indices` and `tril_indices`: the places of a mask, row after row."""
+    """Make `triu_indices` or `tril_indices`: the positions of a mask, row after row."""
 
     def indices(row: Any, col: Any, offset: int = 0, *, dtype: Any = torch.long, device: Any = None, **_: Any) -> Any:
         if not isinstance(row, SymInt) and not isinstance(col, SymInt):
@@ -88,7 +88,7 @@ def _kron(x: Tensor, y: Tensor) -> Any:
 
 
 def _multi_dot(tensors: Sequence[Tensor]) -> Any:
-    """From left to right: which order takes the fewest steps is a question about sizes."""
+    """Multiply from left to right: which order takes the fewest steps is a question about sizes."""
     return reduce(torch.matmul, tensors) if _is_sized(*tensors) else NotImplemented
 
 
@@ -99,7 +99,7 @@ def _inner(x: Tensor, y: Tensor) -> Any:
 
 
 def _tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: None = None) -> Any:
-    """One product of matrices, or of all elements with all."""
+    """Compute one product of matrices, or of all elements with all."""
     if not _is_sized(a, b) or isinstance(dims, Tensor):
         return NotImplemented
     both: Any = (range(-dims, 0), range(dims)) if isinstance(dims, int) else dims
@@ -120,7 +120,7 @@ def _counted(x: Tensor, axes: Sequence[int]) -> list[int]:
 
 
 def _parts(x: Tensor, parts: Any, dim: int = 0) -> Any:
-    """`tensor_split`: so many parts, the first of which have one element more; or parts that end at these places."""
+    """Compute `tensor_split`: so many parts, the first of which have one element more; or parts that end at indices."""
     size: Any = x.shape[dim]  # the stubs know no symbolic sizes
     if isinstance(parts, Tensor):
         if not parts.dim() or isinstance(parts.shape[0], SymInt):
@@ -137,7 +137,7 @@ def _parts(x: Tensor, parts: Any, dim: int = 0) -> Any:
 
 
 def _is_sized(*tensors: Tensor) -> bool:
-    """Whether a tensor has a size that is no plain number."""
+    """Return whether a tensor has a size that is no plain number."""
     return any(isinstance(size, SymInt) for tensor in tensors for size in tensor.shape)
 
 

@@ -1,4 +1,4 @@
-"""Calls that PyTorch wants plain numbers for, although a size of an input will do: they are written in other calls."""
+"""Calls for which PyTorch wants plain numbers, although a size of an input will do, rewritten in other calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class GeneratorGiven(Exception):
 
 
 class CallsKept(TorchFunctionMode):
-    """While it is active, the functions of REWRITES make no constants of sizes, nor those of `data_calls` of data.
+    """Rewrite the functions of REWRITES, which would make constants of sizes, or look at data.
 
     Raises GeneratorGiven.
     """
@@ -86,7 +86,7 @@ def _are(values: Sequence[Any], *kinds: type) -> bool:
 
 
 def _linspace(start: Any, end: Any, steps: Any = None, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
-    """As PyTorch's kernel does it: from both ends, so that either is met exactly."""
+    """Compute from both ends, as PyTorch's kernel does, so that either is met exactly."""
     dtype = dtype or torch.get_default_dtype()
     if not isinstance(steps, SymInt) or rest.get("out") is not None or not dtype.is_floating_point:
         return NotImplemented
@@ -109,7 +109,7 @@ def _affine_grid(theta: Tensor, size: Sequence[Any], align_corners: bool | None 
 
 
 def _centres(steps: Any, align_corners: bool, like: Tensor) -> Tensor:
-    """From -1 to 1, or the centres of so many parts of what lies between."""
+    """Return numbers from -1 to 1, or the centres of so many parts of that range."""
     make: Callable[..., Tensor] = _linspace if isinstance(steps, SymInt) else torch.linspace
     line = make(-1, 1, steps, dtype=like.dtype, device=like.device)
     shrunk: Any = (steps - 1) / steps
@@ -128,7 +128,7 @@ def _istft(
     length: Any = None,
     return_complex: bool = False,
 ) -> Any:
-    """The signal with both ends, of which `length` samples from the centre of the first frame on are kept."""
+    """Return the signal with both ends, of which `length` samples from the centre of the first frame on are kept."""
     if not isinstance(length, SymInt):
         return NotImplemented
     hop = hop_length if hop_length is not None else n_fft // 4
@@ -140,7 +140,7 @@ def _istft(
 
 
 def _pad(x: Tensor, pad: Sequence[Any], mode: str = "constant", value: float | None = None) -> Any:
-    """PyTorch's own function takes no symbolic sizes for complex numbers."""
+    """Pad complex numbers as pairs: PyTorch's own function takes no symbolic sizes for them."""
     if not x.is_complex() or mode != "constant" or value or not _holds_sizes(pad):
         return NotImplemented
     return torch.view_as_complex(F.pad(torch.view_as_real(x), (0, 0, *pad)))
@@ -155,7 +155,7 @@ def _interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Any:
-    """Where PyTorch makes sizes of the factors itself: for averages, and on request."""
+    """Make sizes of the factors where PyTorch makes them itself: for averages, and on request."""
     sizes = x.shape[2:]
     if scale_factor is None or not (mode == "area" or recompute_scale_factor) or not _holds_sizes(list(sizes)):
         return NotImplemented
@@ -168,7 +168,7 @@ def _interpolate(
 
 
 def _tensor(data: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Any:
-    """Numbers of a range, or tensors without axes, the content of which PyTorch would ask for."""
+    """Make a tensor of the numbers of a range, or of tensors without axes, whose content PyTorch would ask for."""
     if isinstance(data, Progression):
         return data.tensor(dtype, device)
     listed = isinstance(data, (list, tuple)) and all(isinstance(each, Tensor) and not each.dim() for each in data)
@@ -192,7 +192,7 @@ def _new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, 
 
 
 def _random(x: Tensor, *bounds: int, to: int | None = None, generator: Any = None) -> Any:
-    """`x.random_(low, high)`, whose op is named `from`: PyTorch cannot write that into a graph's code."""
+    """Draw as `x.random_(low, high)`, whose op is named `from`: PyTorch cannot write that into a graph's code."""
     low_and_high = (*bounds, to)[:2]
     if None in low_and_high or generator is not None:
         return NotImplemented
@@ -200,7 +200,7 @@ def _random(x: Tensor, *bounds: int, to: int | None = None, generator: Any = Non
 
 
 def _data(x: Tensor) -> Tensor:
-    """`x.data`, which a trace does not see as made of x."""
+    """Return `x.data` as made of x, which a trace does not see."""
     return x.detach()
 
 

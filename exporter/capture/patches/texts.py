@@ -20,7 +20,7 @@ SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool, FakeTensor)
 
 @contextmanager
 def texts_noted(places: list[Place]) -> Iterator[None]:
-    """Adds the lines on which the user's code writes such a value as text, if the capture succeeds.
+    """Add the lines on which the user's code writes such a value as text, if the capture succeeds.
 
     A line that prints, logs or raises is none: the model does not depend on its text.
     """
@@ -34,7 +34,7 @@ def texts_noted(places: list[Place]) -> Iterator[None]:
 
 
 def _formatted(self: FakeTensor, spec: str) -> str:
-    """What eager PyTorch writes, of a number that is the same in every run."""
+    """Write a number that is the same in every run as eager PyTorch does."""
     known = self.constant if not self.dim() else None
     return torch.Tensor.__format__(self, spec) if known is None else format(known.item(), spec)
 

@@ -29,11 +29,11 @@ KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
 
 @contextmanager
 def whole_ops() -> Iterator[None]:
-    """While a model is captured, these ops on fake tensors give their results' shapes and nothing more.
+    """Make these ops on fake tensors give their results' shapes and nothing more.
 
     For `lstm`, `gru` and `rnn` PyTorch has no shape rule: it runs their decomposition, step by step, which makes the
     number of steps a constant and takes its time. For fake quantization it has none that knows symbolic sizes. For
-    `cdist` it asks whether there are more than 25 rows, since it computes many of them in another way. The captured
+    `cdist` it asks whether there are more than 25 rows, since it computes many of them by a product. The captured
     graph holds the op in either case, and so it does for `cov`, `corrcoef` and `ctc_loss`, which look at the data, for
     random numbers without a shape rule of PyTorch's, and for what asks whether there is an element at all.
     """
@@ -63,7 +63,7 @@ def _register(op: OpOverload, kernels: Mapping[DispatchKey, Callable[..., Any] |
 
 
 def _unless_traced(kernel: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule, but the kernel itself where a trace looks into the op: it would record what the rule calls."""
+    """Return the rule, or the kernel itself where a trace looks into the op: it would record what the rule calls."""
 
     def chosen(*args: Any, **kwargs: Any) -> Any:
         return rule(*args, **kwargs) if get_proxy_mode() is None else kernel(*args, **kwargs)
@@ -130,7 +130,7 @@ def _packed_rnn(
 
 
 def _output(x: Tensor, h: Tensor, bidirectional: bool) -> Tensor:
-    """[time, batch, features], or the steps of a packed sequence, [all, features]."""
+    """Make the output [time, batch, features], or of the steps of a packed sequence, [all, features]."""
     return x.new_empty((*x.shape[:-1], h.shape[2] * (2 if bidirectional else 1)))
 
 
@@ -157,7 +157,7 @@ def _ctc_loss(
 
 
 def _normalized(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """The kernel, but for sizes that depend on data the shape alone: the kernel asks whether there is an element."""
+    """Return the kernel, but for sizes that depend on data the shape alone: the kernel asks if there is an element."""
 
     def rule(x: Tensor, *args: Any) -> Tensor:
         return torch.empty_like(x) if free_unbacked_symbols(x.shape) else kernel(x, *args)
@@ -166,7 +166,7 @@ def _normalized(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _composite(op: OpOverload) -> Callable[..., Any]:
-    """PyTorch's own decomposition of an op, which is written in C++."""
+    """Return PyTorch's own decomposition of an op, which is written in C++."""
     return partial(op._op_dk, DispatchKey.CompositeImplicitAutograd)
 
 

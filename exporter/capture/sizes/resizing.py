@@ -20,7 +20,7 @@ MOST_TRIES = 4096
 """How many combinations of sizes are looked at for one that the captured graph allows."""
 
 MOST_IDS = 65536
-"""Of how many ids those are chosen that stand in the place of repeated ones."""
+"""Of how many ids those are chosen that replace repeated ones."""
 
 TRACED_FROM = 2
 """The lower bound that PyTorch gives a size of which it knows none."""
@@ -213,11 +213,11 @@ def _resize(tensor: Any, sizes: tuple[Size, ...], chosen: Mapping[sympy.Symbol, 
         if isinstance(size, sympy.Expr):
             wanted = int(size.subs(chosen))  # type: ignore[arg-type]  # every symbol of an input has a number here
             index = torch.arange(wanted, device=tensor.device)
-            turn, index = index // max(tensor.shape[axis], 1), index % max(tensor.shape[axis], 1)
+            copies, index = index // max(tensor.shape[axis], 1), index % max(tensor.shape[axis], 1)
             shape = [-1 if i == axis else 1 for i in range(tensor.dim())]
-            copy = copy.index_select(axis, index) * (wanted + 1) + turn.reshape(shape)
-            appended = appended.index_select(axis, index) | ((turn > 0).reshape(shape) & bool(axis))
-            tensor = shrunk(tensor.index_select(axis, index), axis, turn)
+            copy = copy.index_select(axis, index) * (wanted + 1) + copies.reshape(shape)
+            appended = appended.index_select(axis, index) | ((copies > 0).reshape(shape) & bool(axis))
+            tensor = shrunk(tensor.index_select(axis, index), axis, copies)
     tensor = _renumbered(tensor, example, copy)
     return _made_plain(tensor, example, appended) if plain else tensor
 
@@ -258,8 +258,8 @@ def _made_plain(tensor: torch.Tensor, example: torch.Tensor, appended: torch.Ten
     return torch.where(several, once[places % len(once)], tensor)
 
 
-def shrunk(tensor: torch.Tensor, axis: int, turn: torch.Tensor) -> torch.Tensor:
-    """Scale fractions by `1 - k * turn / 256`, exact in bfloat16, so that they stay within bounds such as [-1, 1].
+def shrunk(tensor: torch.Tensor, axis: int, copies: torch.Tensor) -> torch.Tensor:
+    """Scale fractions by `1 - k * copies / 256`, exact in bfloat16, so that they stay within bounds such as [-1, 1].
 
     `k` differs from axis to axis: what is repeated along one and along another would be equal otherwise. Whole numbers
     stay, since they may be a mask or ids also where they are floating-point; so do infinities.
@@ -267,5 +267,5 @@ def shrunk(tensor: torch.Tensor, axis: int, turn: torch.Tensor) -> torch.Tensor:
     if not tensor.is_floating_point():
         return tensor
     slope = min(3 + axis, 7) / 256
-    steps = turn.clamp(max=32).to(tensor.dtype).reshape([-1 if i == axis else 1 for i in range(tensor.dim())])
+    steps = copies.clamp(max=32).to(tensor.dtype).reshape([-1 if i == axis else 1 for i in range(tensor.dim())])
     return torch.where(tensor == tensor.round(), tensor, tensor * (1 - steps * slope))

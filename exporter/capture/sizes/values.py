@@ -35,14 +35,14 @@ def _drawn_again(x: Tensor) -> Tensor:
     drawn, generator = x, torch.Generator().manual_seed(SEED)
     for _ in range(DRAWS):
         index = torch.randint(x.numel(), (x.numel(),), generator=generator).to(x.device)
-        drawn = shrunk(x.reshape(-1)[index], 0, _turn(index)).reshape(x.shape)
+        drawn = shrunk(x.reshape(-1)[index], 0, _repetition(index)).reshape(x.shape)
         if drawn.sum() != x.sum():  # as many in a mask, and as much in all, would mostly make the same size
             break
     return drawn
 
 
-def _turn(index: Tensor) -> Tensor:
-    """How often each index stands before its place."""
+def _repetition(index: Tensor) -> Tensor:
+    """Return how often each index occurs before its own position."""
     ordered, places = index.sort(stable=True)
     before = torch.arange(len(index), device=index.device) - torch.searchsorted(ordered, ordered)
     return torch.empty_like(index).scatter_(0, places, before)
