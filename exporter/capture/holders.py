@@ -105,11 +105,11 @@ class Holder:
 
     @property
     def name(self) -> str:
-        """As people write it: "layer.counts", "COUNTS", "Model.calls"; "" for a root without a name."""
+        """Return it as people write it: "layer.counts", "COUNTS", "Model.calls"; "" for a root without a name."""
         return _name(self.path)
 
     def name_of(self, key: Any) -> str:
-        """What it holds under this key, as people write it: "layer.counts[0]"."""
+        """Return what it holds under this key, as people write it: "layer.counts[0]"."""
         return _name((self.path, self.kind.style, key))
 
 
@@ -137,7 +137,7 @@ def _write_attributes(owner: Any, contents: Contents) -> None:
 
 
 def _base(owner: dict[Any, Any]) -> Any:
-    """The class whose methods know what a dict holds, whatever a class of the user's makes of them."""
+    """Return the class whose methods know what a dict holds, whatever a class of the user's makes of them."""
     return OrderedDict if isinstance(owner, OrderedDict) else dict
 
 
@@ -164,7 +164,7 @@ def _write_deque(owner: deque[Any], contents: Contents) -> None:
 
 
 def _read_registered(owner: torch.nn.Module) -> Contents:
-    """What all of these dicts hold, one after the other, with the end of each between them."""
+    """Read what all of these dicts hold, one after the other, with the end of each between them."""
     keys: list[Any] = []
     values: list[Any] = []
     for name, end in REGISTERED.items():
@@ -256,7 +256,7 @@ def _read_generator(owner: GeneratorType[Any, Any, Any]) -> Contents:
 
 
 def paired(contents: Contents) -> dict[Any, Any]:
-    """The values by their keys."""
+    """Return the values by their keys."""
     keys, values = contents
     return dict(enumerate(values)) if keys is None else dict(zip(keys, values, strict=True))
 
@@ -268,7 +268,7 @@ def _by_value(
     *,
     is_random: bool = False,
 ) -> Kind:
-    """A kind of holder with one value that is compared by its bytes, and replaced as a whole."""
+    """Make a kind of holder with one value that is compared by its bytes, and replaced as a whole."""
 
     def read(owner: Any) -> Contents:
         value = get(owner)
@@ -278,7 +278,7 @@ def _by_value(
 
 
 def kinds_of_numpy() -> Mapping[type, Kind]:
-    """The kinds of holders that NumPy has; none where it is not loaded, for then no model has them."""
+    """Return the kinds of holders that NumPy has; none where it is not loaded, for then no model has them."""
     numpy: Any = sys.modules.get("numpy")
     if numpy is None:
         return {}

@@ -1,4 +1,4 @@
-"""Walks from a model to all Python state that its code can reach: everything that holds values and can be given others.
+"""All Python state that the code of a model can reach: everything that holds values and can be given others.
 
 These are attributes of modules and of objects, also in slots, attributes of classes and functions, lists, dicts, sets,
 deques, bytearrays and NumPy arrays, cells of closures, the globals that reached code names, memos of functools,
@@ -102,7 +102,7 @@ Visit = Callable[[Any, Path | None, FunctionType | None], None]
 
 
 def reachable(roots: Mapping[str, Any]) -> list[tuple[Holder, Contents]]:
-    """The holders that can be reached from the roots, the nearest first, each with its contents.
+    """Return the holders that can be reached from the roots, the nearest first, each with its contents.
 
     The keys of `roots` name them in what is told; that of a model is "".
     """
@@ -115,7 +115,7 @@ def reachable(roots: Mapping[str, Any]) -> list[tuple[Holder, Contents]]:
 
 
 class _Walk:
-    """What was found so far, and what is to be looked at: values, each with its path and the function it came by."""
+    """Holders found so far, and values yet to be looked at, each with its path and the function it came by."""
 
     def __init__(self) -> None:
         self.found: list[tuple[Holder, Contents]] = []
@@ -139,7 +139,7 @@ class _Walk:
             visit(value, path, function)
 
     def visit_for(self, kind: type) -> Visit | None:
-        """How values of a type are looked at; None if they hold nothing."""
+        """Return how values of a type are looked at; None if they hold nothing."""
         if kind in self.leaves:
             return partial(self.visit_leaf, self.leaves[kind])
         table: Mapping[type, Visit | None] = {
@@ -173,7 +173,7 @@ class _Walk:
         self.add(range(len(value)), [*value], (path, "item"), function)
 
     def hold(self, owner: Any, kind: Kind, path: Path | None, function: FunctionType | None) -> None:
-        """Notes a holder, and what it holds as to be looked at."""
+        """Note a holder, and what it holds as to be looked at."""
         keys, values = contents = kind.read(owner)
         self.found.append((Holder(owner, kind, path, function), contents))
         self.add(range(len(values)) if keys is None else keys, values, (path, kind.style), function)
@@ -181,7 +181,7 @@ class _Walk:
     def add(
         self, keys: Iterable[Any], values: list[Any], step: tuple[Path | None, str], function: FunctionType | None
     ) -> None:
-        """Notes values as to be looked at, each with its key in what they were found in."""
+        """Note values as to be looked at, each with its key in what they were found in."""
         if not ATOMS.issuperset(map(type, values)):
             found = (pair for pair in zip(keys, values, strict=True) if type(pair[1]) not in ATOMS)
             self.waiting.extend((value, (*step, key), function) for key, value in found)
@@ -193,7 +193,7 @@ class _Walk:
         self.hold(module, MEMBERS, path, function)  # restored behind the attributes, which have the dicts themselves
 
     def visit_object(self, value: Any, path: Path | None, function: FunctionType | None) -> None:
-        """The attributes of an object, and its classes as far as they are the user's."""
+        """Visit the attributes of an object, and its classes as far as they are the user's."""
         if type(value).__dictoffset__:
             self.hold(value, ATTRIBUTES, path, function)
         if type(value) not in self.slots:
@@ -203,7 +203,7 @@ class _Walk:
             self.hold(Slots(value, slots), SLOTS, path, function)
 
     def visit_class(self, kind: type, _: Path | None = None, __: FunctionType | None = None) -> None:
-        """The attributes of a class, and those of its methods that reached code speaks of."""
+        """Visit the attributes of a class, and those of its methods that reached code names."""
         if not _is_own(kind):
             return
         path = (None, "name", kind.__name__)
@@ -221,7 +221,7 @@ class _Walk:
             self.visit_names(vars(module), vars(module), path, function)
 
     def visit_function(self, function: FunctionType, _: Path | None = None, __: FunctionType | None = None) -> None:
-        """The cells, defaults and attributes of a function, and the globals that its code names.
+        """Visit the cells, defaults and attributes of a function, and the globals that its code names.
 
         Of a function that is not the user's only the cells: where it is a decorator's, one of them has the user's own.
         """
@@ -242,7 +242,7 @@ class _Walk:
     def visit_names(
         self, variables: dict[str, Any], names: Mapping[str, Any], path: Path | None, function: FunctionType | None
     ) -> None:
-        """Variables of a Python module. `names` may be of attributes as well: code does not tell these apart."""
+        """Visit variables of a Python module; `names` may be of attributes as well, which code does not tell apart."""
         holder = self.namespaces.get(id(variables))
         if holder is None:
             holder = Holder(Namespace(variables, {}), GLOBALS if path is None else MODULE, path, function)
@@ -267,7 +267,7 @@ class _Walk:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """The names of globals and attributes in code, and in that of functions in it."""
+    """Return the names of globals and attributes in code, and in that of functions in it."""
     yield from code.co_names
     for each in code.co_consts:
         if isinstance(each, CodeType):
@@ -275,19 +275,19 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _slots(kind: type) -> tuple[MemberDescriptorType, ...]:
-    """The slots of a class that are the user's to fill."""
+    """Return the slots of a class that are the user's to fill."""
     own = (slot for each in kind.__mro__ if _is_own(each) for slot in vars(each).values())
     return tuple(slot for slot in own if isinstance(slot, MemberDescriptorType))
 
 
 def _is_own(kind: type) -> bool:
-    """Whether a class is the user's, or of a library that we look into."""
+    """Return whether a class is the user's, or of a library that we look into."""
     return not kind.__flags__ & IMMUTABLE and _is_own_package(kind.__module__)
 
 
 @functools.lru_cache(maxsize=4096)
 def _is_own_package(name: Any) -> bool:
-    """Whether a Python module is the user's, or of a library that we look into. It may have the name of Python's."""
+    """Return whether a module is the user's, or of a library that we look into; it may have a name of Python's."""
     package = name.partition(".")[0] if isinstance(name, str) else ""
     if package not in FOREIGN:
         return True

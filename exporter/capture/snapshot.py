@@ -1,4 +1,4 @@
-"""What Python state that a model can reach was at one moment: what has changed since, and putting it back.
+"""Snapshots of the Python state that a model can reach: what has changed since, and putting it back.
 
     state = Snapshot.of({"": model})        # roots by their names: modules, functions, variables of a frame, anything
     ...                                     # run Python that may change something
@@ -45,11 +45,11 @@ class Change:
 
     @property
     def name(self) -> str:
-        """As people write it: "layer.counts[0]"."""
+        """Return it as people write it: "layer.counts[0]"."""
         return self.holder.name_of(self.key)
 
     def undo(self) -> None:
-        """Puts this value back, and leaves what else the holder has now."""
+        """Put this value back, and leave what else the holder has now."""
         keys, values = self.holder.kind.read(self.holder.owner)
         now = {**paired((keys, values)), self.key: self.before}
         kept = {key: value for key, value in now.items() if value is not MISSING}
@@ -65,28 +65,28 @@ class Snapshot:
 
     @classmethod
     def of(cls, roots: Mapping[str, Any]) -> Snapshot:
-        """What can be reached from the roots, as it is now."""
+        """Return what can be reached from the roots, as it is now."""
         return cls(reachable(roots))
 
     def anew(self) -> Snapshot:
-        """The same holders with what they hold now. What else can be reached by now is not in it."""
+        """Return the same holders with what they hold now; what else can be reached by now is not in it."""
         return Snapshot([(holder, holder.kind.read(holder.owner)) for holder, _ in self.held])
 
     def changes(self) -> Iterator[Change]:
-        """What is held now and was not, or was and is no longer. Equal numbers and strings are the same."""
+        """Yield what is held now and was not, or was and is no longer; equal numbers and strings are the same."""
         for holder, before in self.held:
             now = holder.kind.read(holder.owner)
             if not holder.kind.is_memo and not _identical(before, now):
                 yield from (Change(holder, *each) for each in _differences(before, now))
 
     def restore(self) -> None:
-        """Puts back what was held, as far as Python has a way to. A memo that has grown is emptied."""
+        """Put back what was held, as far as Python has a way to; a memo that has grown is emptied."""
         for holder, before in self.held:
             if holder.kind.write is not None and _differ(before, holder.kind.read(holder.owner)):
                 holder.kind.write(holder.owner, before)
 
     def left_over(self) -> Iterator[Holder]:
-        """The holders that could not be put back, and hold what means nothing outside of a capture."""
+        """Yield the holders that could not be put back, and hold what means nothing outside of a capture."""
         for holder, before in self.held:
             changed = holder.kind.write is None and _differ(before, holder.kind.read(holder.owner))
             if changed and any(isinstance(each, CAPTURED) for each in _within(holder.owner)):
@@ -94,7 +94,7 @@ class Snapshot:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are one object, equal scalars of one type, or tuples of such. NaN is NaN; -0.0 is not 0.0."""
+    """Return whether two values are one object, equal scalars of one type, or tuples of such; -0.0 is not 0.0."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -114,14 +114,14 @@ def _identical(one: Contents, other: Contents) -> bool:
 
 
 def _differ(one: Contents, other: Contents) -> bool:
-    """Whether something else is held, or in another order."""
+    """Return whether something else is held, or in another order."""
     if _identical(one, other):
         return False
     return any(_differences(one, other)) or [*map(id, one[0] or ())] != [*map(id, other[0] or ())]
 
 
 def _differences(before: Contents, now: Contents) -> Iterator[tuple[Any, Any, Any]]:
-    """(key, value before, value now) for all that is not the same."""
+    """Yield (key, value before, value now) for all that is not the same."""
     old, new = paired(before), paired(now)
     for key in {**old, **new}:
         was, has = old.get(key, MISSING), new.get(key, MISSING)
@@ -130,7 +130,7 @@ def _differences(before: Contents, now: Contents) -> Iterator[tuple[Any, Any, An
 
 
 def _within(value: Any) -> Iterator[Any]:
-    """What an object holds, as the garbage collector sees it, a few steps deep; modules and code are not entered."""
+    """Yield what an object holds, as the garbage collector sees it, a few steps deep, without modules and code."""
     level, seen = [value], {id(value)}
     for _ in range(DEEPEST):
         level = [
