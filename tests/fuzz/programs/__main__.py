@@ -48,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tally.add(program, verdict)
             progress.update(task, advance=1, description=f"{tally.exported} exported, {len(tally.failed)} failed")
             if verdict.failed:
-                small = minimized(program, verdict.kind, Path(folder)) if options.minimize else program
-                write_failure(options.failures, small, verdict)
+                small = minimized(program, verdict, Path(folder)) if options.minimize else (program, verdict)
+                write_failure(options.failures, *small)
     for line in tally.lines():
         sys.stdout.write(line + "\n")
     return 1 if tally.failed else 0

@@ -8,19 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.fuzz.programs.grammar import Program
-from tests.fuzz.programs.running import judge
+from tests.fuzz.programs.running import Verdict, judge
 
 
-def minimized(program: Program, kind: str, folder: Path) -> Program:
-    """The program without statements that its failure does not need."""
+def minimized(program: Program, verdict: Verdict, folder: Path) -> tuple[Program, Verdict]:
+    """The program without statements that its failure does not need, and what becomes of that."""
     while True:
         for source in _smaller(program.source):
             candidate = replace(program, source=source)
-            if judge(candidate, folder).kind == kind:
-                program = candidate
+            found = judge(candidate, folder)
+            if found.kind == verdict.kind:
+                program, verdict = candidate, found
                 break
         else:
-            return program
+            return program, verdict
 
 
 def _smaller(source: str) -> Iterator[str]:

@@ -7,8 +7,9 @@ import sys
 import traceback
 import types
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from diagnostics import Level, Log
-from exporter import ExportError, OnnxProgram, export
+from exporter import ExportError, OnnxProgram, Options, export
 from exporter.capture.float64 import wide_types
 from fx_passes.program import InputKind, OutputKind
 from tests.fuzz.programs.grammar import Program
@@ -26,6 +27,8 @@ from tests.running import run_session, session_of, within_conditions
 SIZES = ((3, 5, 2, 7), (4, 2, 6, 9), (3, 1, 5, 8), (5, 3, 4, 2))
 INPUTS, CANDIDATES = 4, 16
 FIXED = 3
+
+DEFAULT = Options()
 
 LARGEST = 1e4
 """Programs with larger results say little, as rounding is in every digit."""
@@ -51,7 +54,7 @@ class Verdict:
     detail: str = ""
     rules: tuple[tuple[str, str], ...] = ()
     ways: int = 0
-    notes: list[str] = field(default_factory=list)
+    """How many different ways its inputs take."""
 
     @property
     def failed(self) -> bool:
@@ -171,10 +174,10 @@ def captured(program: OnnxProgram, case: Sequence[Tensor]) -> dict[str, Tensor]:
     }
 
 
-def in_runtime(program: OnnxProgram, case: Sequence[Tensor]) -> dict[str, Tensor]:
+def runtime_of(program: OnnxProgram) -> Callable[[Sequence[Tensor]], dict[str, Tensor]]:
     """The same of the ONNX model, run by ONNX Runtime."""
-    names = [str(value.name) for value in program.model.graph.outputs]
-    return dict(zip(names, run_session(session_of(program), program, copied(case)), strict=True))
+    session, names = session_of(program), [str(value.name) for value in program.model.graph.outputs]
+    return lambda case: dict(zip(names, run_session(session, program, copied(case)), strict=True))
 
 
 def difference(program: OnnxProgram, path: Path, case: Sequence[Tensor], actual: dict[str, Tensor]) -> str | None:
@@ -219,7 +222,7 @@ def _shown(tensor: Tensor) -> str:
     return " ".join(f"{each:.4g}" for each in tensor.flatten().tolist()[:6])
 
 
-def judge(program: Program, folder: Path, *, runtime: bool = False) -> Verdict:
+def judge(program: Program, folder: Path, *, runtime: bool = False, options: Options = DEFAULT) -> Verdict:
     """Writes the program to a file, and says what becomes of it; with `runtime` it is run in ONNX Runtime as well."""
     path = folder / f"program_{program.seed}.py"
     path.write_text(program.source, encoding="utf-8")
@@ -229,16 +232,18 @@ def judge(program: Program, folder: Path, *, runtime: bool = False) -> Verdict:
             cases, ways = chosen_inputs(program, path)
         except Exception as error:  # noqa: BLE001  # any that the program raises
             return Verdict("thrown away", f"{type(error).__name__}: {error}")
-        verdict = _exported(program, path, cases, runtime=runtime)
+        verdict = _exported(program, path, cases, runtime, options)
     verdict.ways = ways
     return verdict
 
 
-def _exported(program: Program, path: Path, cases: Sequence[tuple[Tensor, ...]], *, runtime: bool) -> Verdict:
+def _exported(
+    program: Program, path: Path, cases: Sequence[tuple[Tensor, ...]], runtime: bool, options: Options
+) -> Verdict:
     log, model = Log(), fresh(path)
     shapes = ({program.size_axis: "n"},) if program.dynamic else None
     try:
-        result = export(model, copied(cases[0]), dynamic_shapes=shapes, log=log)
+        result = export(model, copied(cases[0]), dynamic_shapes=shapes, options=options, log=log)
     except ExportError:
         verdict = _refused(path, log)
     except Exception:  # noqa: BLE001  # any is a failure of ours
@@ -252,22 +257,30 @@ def _refused(path: Path, log: Log) -> Verdict:
     errors = [finding for finding in log.findings if finding.level is Level.ERROR]
     told = tuple((finding.rule.id, finding.message) for finding in errors)
     text = "\n".join(f"{f.rule.id} at {f.place and (f.place.path, f.place.line)}: {f.message}" for f in errors)
-    at = [finding.place for finding in errors if finding.place is not None and finding.place.path == str(path)]
-    if not errors or not at or any(rule in NO_REASON for rule, _ in told):
+    lines = ["", *path.read_text(encoding="utf-8").splitlines()]
+    at = [lines[f.place.line].strip() for f in errors if f.place is not None and f.place.path == str(path)]
+    nowhere = not at or any(line.startswith(("def forward", "class Generated")) for line in at)
+    if nowhere or any(rule in NO_REASON for rule, _ in told):
         return Verdict("misplaced", text, told)
     return Verdict("refused", text, told)
 
 
 def _compared(result: OnnxProgram, path: Path, cases: Sequence[tuple[Tensor, ...]], *, runtime: bool) -> Verdict:
     kind = "exported"
+    runs: dict[str, Callable[[Sequence[Tensor]], dict[str, Tensor]]] = {"captured": partial(captured, result)}
+    if runtime:
+        try:
+            runs["runtime"] = runtime_of(result)
+        except Exception as error:  # noqa: BLE001  # any that the checker or the runtime raises
+            return Verdict("fails", f"no session: {type(error).__name__}: {error}")
     for number, case in enumerate(cases):
         if not within_conditions(result, case):
             kind = "limited"
             continue
-        for run in (captured, in_runtime) if runtime else (captured,):
-            at = f"{run.__name__} at input {number} of sizes {tuple(case[0].shape)}"
+        for name, run in runs.items():
+            at = f"{name} at input {number} of sizes {tuple(case[0].shape)}"
             try:
-                different = difference(result, path, case, run(result, case))
+                different = difference(result, path, case, run(case))
             except Exception as error:  # noqa: BLE001  # any that PyTorch or the runtime raises
                 return Verdict("fails", f"{at}: {type(error).__name__}: {error}")
             if different:

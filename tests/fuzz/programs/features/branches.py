@@ -173,6 +173,18 @@ FEATURES = (
         gives="N:$m",
     ),
     Feature(
+        "an error that values decide on",
+        """
+        $m = torch.eye(4) * $R ⟨+ torch.eye(4) * 2|⟩
+        try:
+            $s = torch.linalg.cholesky($m).sum()
+        except RuntimeError:
+            $s = torch.zeros(())
+            $fill
+        """,
+        gives="N:$s",
+    ),
+    Feature(
         "try and finally",
         """
         try:
