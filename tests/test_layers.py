@@ -58,7 +58,7 @@ CAPTURE_ORDER = (
     ("reachable",),
     ("snapshot",),
     ("arguments", "guards", "analysis"),
-    ("sizes",),
+    ("sizes", "rewritten"),
     ("patches", "program"),
     ("failures",),
     ("control_flow", "eager", "request"),

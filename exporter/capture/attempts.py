@@ -14,7 +14,7 @@ from torch.fx.experimental import _config as shape_config
 from diagnostics.source import place_of_exception
 from exporter.capture.arguments.padded import padded_calls
 from exporter.capture.arguments.structures import declared_results
-from exporter.capture.control_flow.loops import keeping_loops
+from exporter.capture.control_flow.recapture import keeping_loops
 from exporter.capture.failures import asks_for_values
 from exporter.capture.faults import is_our_fault
 from exporter.capture.guards.answers import going_on, refusals_kept
@@ -131,13 +131,13 @@ def _keeping_branches(request: CaptureRequest, observed: Observed) -> ExportedPr
     attempt, presumed = partial(_exported, request, observed), observed.inquiry.presumed
     try:
         with some_presumed(presumed, Scope.KEPT):
-            return keeping_loops(attempt, observed.overcome)
+            return keeping_loops(attempt, observed.overcome, observed.rewritten)
     except Exception as error:
         if not presumed.open or is_our_fault(error):
             raise
         presumed.refusal = error
     with some_presumed(presumed, Scope.EVERYWHERE):
-        return keeping_loops(attempt, observed.overcome)
+        return keeping_loops(attempt, observed.overcome, observed.rewritten)
 
 
 def _exported(request: CaptureRequest, observed: Observed, halts: Collection[Line] | None) -> ExportedProgram:

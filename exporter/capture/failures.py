@@ -27,6 +27,15 @@ Facts = Mapping[str, Any]
 Matches = Callable[[BaseException, torch.nn.Module], bool]
 
 
+class NotRewritten(Exception):
+    """A statement asks for what only a run knows and was not rewritten; the text says why, `__cause__` what it asks."""
+
+    def __init__(self, reason: str, asking: Exception) -> None:
+        super().__init__(reason)
+        self.__cause__ = asking
+        self.__traceback__ = asking.__traceback__
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One row: the exceptions it is about, and the finding.
@@ -90,6 +99,10 @@ def _told(detail: str) -> Callable[[BaseException], Facts]:
     return lambda error: {"detail": detail, "error": first_line(error)}
 
 
+def _not_rewritten(error: BaseException) -> Facts:
+    return {"detail": f"{ASKED}, and it cannot be rewritten: {error}", "error": first_line(error.__cause__ or error)}
+
+
 def _branches(error: BaseException) -> Facts:
     found = re.search(r"When merging two branches[^\n]*?(expected[^\n\"]*)", str(error))
     return {"op": "cond", "detail": found[1].strip().rstrip('".') if found else first_line(error)}
@@ -150,6 +163,7 @@ TABLE: tuple[Failure, ...] = (
     Failure(_calls_scripted, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(SCRIPTED), remedy=GIVE_MODULE),
     Failure(_quantized, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(PACKED), remedy=QUANTIZE_AFTER),
     Failure(_says(Exception, r"merging two branches' output"), rules.BRANCHES_DISAGREE, _branches),
+    Failure(_is(NotRewritten), rules.DATA_DEPENDENT_CONTROL_FLOW, _not_rewritten),
     Failure(_is(GuardOnDataDependentSymNode), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(ASKED)),
     Failure(_says(TypeError, r"unhashable type: .*Sym"), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(ASKED)),
     Failure(_says(Exception, r"UntypedStorage"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(LOADED), remedy=LOAD_BEFORE),

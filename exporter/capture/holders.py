@@ -239,7 +239,7 @@ def _write_cell(owner: CellType, contents: Contents) -> None:
     (value,) = contents[1]
     if value is not MISSING:
         owner.cell_contents = value
-    elif _read_cell(owner)[1] != [MISSING]:
+    elif _read_cell(owner)[1][0] is not MISSING:
         del owner.cell_contents
 
 

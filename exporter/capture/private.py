@@ -33,6 +33,9 @@ SIZES: Rows = (
     call(_SHAPE_ENV, "produce_guards", "self args kwargs", "replaced: leaves guards on named sizes out"),
     call(_SHAPE_ENV, "_generate_unique_id", "self source_name", "the number of a new symbol"),
     call(_SHAPE_ENV, "_get_sloc", "self", "where a range of a symbol comes from"),
+    names(_PROXIES, "set_proxy_slot", "a tensor that another one's memory is given to"),
+    names("torch._subclasses.fake_tensor:FakeTensorMode", "from_tensor", "the fake of a tensor that is set by .data"),
+    names(_SHAPE_ENV, "suppress_guards", "answers by the example where nothing is to be relied on"),
     names(_SHAPE_ENV, "ignore_fresh_unbacked_symbols", "lets a body read numbers from data that are no results of it"),
     fields(
         _SHAPE_ENV,
@@ -226,6 +229,9 @@ PATCHES: Rows = (
 
 LAYOUT: Rows = (
     frames("torch._prims_common", "check_contiguous_sizes_strides _is_non_overlapping_and_dense_or_false", "layout"),
+    frames("torch._prims_common", "is_contiguous check_contiguous_sizes_strides.eval_eager", "layout"),
+    frames("torch._prims_common", "is_contiguous.eval_eager", "layout"),
+    frames("torch._prims_common", "is_channels_last_contiguous_2d is_channels_last_contiguous_3d", "layout"),
     frames("torch.fx.passes.shape_prop", "_extract_tensor_metadata", "layout"),
     frames("torch._subclasses.fake_tensor:FakeTensorMode", "_get_output_tensor_from_cache_entry", "layout"),
     frames("torch._meta_registrations", "meta_copy_", "layout"),

@@ -13,6 +13,7 @@ from exporter.capture.arguments.inputs import arguments_of
 from exporter.capture.guards.answers import Inquiry
 from exporter.capture.patches.known_values import Asked
 from exporter.capture.patches.outside import Effects
+from exporter.capture.rewritten import Rewritten
 from exporter.capture.sizes.shapes import Request, relaxed
 from exporter.capture.snapshot import Snapshot
 
@@ -56,6 +57,7 @@ class Observed:
         inquiry: What was asked about sizes, and how that was answered.
         texts: Where `forward` wrote values as text.
         overcome: The errors that would have ended a capture, had branches and loops not become part of the graph.
+        rewritten: The statements that became operators of the graph.
         asked: The lines that asked for values of the example, where these are known.
     """
 
@@ -63,4 +65,5 @@ class Observed:
     inquiry: Inquiry = field(default_factory=Inquiry)
     texts: list[Place] = field(default_factory=list)
     overcome: list[Exception] = field(default_factory=list)
+    rewritten: list[Rewritten] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)

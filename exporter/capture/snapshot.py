@@ -27,6 +27,9 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from exporter.capture.holders import MISSING, Contents, Frozen, Holder, paired
 from exporter.capture.reachable import SCALARS, reachable
 
+MERGED_STATE = "_fxport_merged_state"
+"""The attribute of a value that a branch or a loop left outside of variables: what was there before, if it is taken."""
+
 CAPTURED = (FakeTensor, FunctionalTensor, torch.SymInt, torch.SymFloat, torch.SymBool, torch.fx.Proxy)
 """Types of values that mean nothing outside of the capture that made them."""
 

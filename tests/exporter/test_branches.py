@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 import torch
 from torch import Tensor, nn
 
 from diagnostics import rules
 from exporter import ExportError, export
-from exporter.capture.control_flow.function_rewriting import rewritten
-from tests.running import assert_same, run_exported
+from exporter.capture.control_flow.function import rewritten
+from tests.running import assert_same, run_exported, run_session, session_of
 
 
 class Rebound(nn.Module):
@@ -142,6 +140,24 @@ class Keeping(nn.Module):
         return x
 
 
+@pytest.mark.parametrize("model", [Keeping])
+def test_what_is_no_cond_is_said(model: type[nn.Module]) -> None:
+    with pytest.raises(ExportError) as caught:
+        export(model(), (X,))
+    assert [finding.rule for finding in caught.value.log.findings] == [rules.DATA_DEPENDENT_CONTROL_FLOW]
+
+
+def test_a_branch_that_was_made_a_function_is_left_alone() -> None:
+    """Python finds the source of the function around it, at lines which are others."""
+    code = Rebound.forward.__code__
+    lines = set(range(code.co_firstlineno, code.co_firstlineno + 4))
+    reasons: dict[int, str] = {}
+    assert rewritten(code, lines, True, reasons) is not None
+    assert not reasons
+    assert rewritten(code.replace(co_name="_if_0_then"), lines, True, reasons) is None
+    assert reasons.keys() == lines
+
+
 class Input(nn.Module):
     """It writes to an input, on one way only, and returns from it."""
 
@@ -152,16 +168,10 @@ class Input(nn.Module):
         return x * 2
 
 
-@pytest.mark.parametrize("model", [Keeping, Input])
-def test_what_is_no_cond_is_said(model: type[nn.Module]) -> None:
-    with pytest.raises(ExportError) as caught:
-        export(model(), (X,))
-    assert [finding.rule for finding in caught.value.log.findings] == [rules.DATA_DEPENDENT_CONTROL_FLOW]
-
-
-def test_a_branch_that_was_made_a_function_is_left_alone() -> None:
-    """Python finds the source of the function around it, at lines which are others."""
-    source, code = inspect.getsource(Rebound.forward), Rebound.forward.__code__
-    lines = set(range(code.co_firstlineno, code.co_firstlineno + 4))
-    assert rewritten(source, code, lines) is not None
-    assert rewritten(source, code.replace(co_name="_if_0_then"), lines) is None
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_input_that_one_branch_writes_to(sign: int) -> None:
+    """The input is an output too, with what it then holds."""
+    program = export(Input(), (X.clone(),))
+    given, expected = (sign * X).clone(), (sign * X).clone()
+    result = Input()(expected)
+    assert_same(run_session(session_of(program), program, (given,)), (result, expected))

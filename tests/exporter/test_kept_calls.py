@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 from diagnostics import rules
 from exporter import ExportError, export
-from exporter.capture.control_flow.kept_calls import KEPT, NAMES, kept
+from exporter.capture.control_flow.calls import NAMES
+from exporter.capture.control_flow.kept_calls import KEPT, kept
 from tests.running import assert_same, run_exported
 
 
@@ -129,7 +130,12 @@ def gathered(x: Tensor) -> Tensor:
     return torch.tensor([x.max(), x[0, 0]]) + torch.tensor((x.argmax(), x.argmin()), dtype=torch.float32)
 
 
+def counted_by_sum(x: Tensor) -> Tensor:
+    return x.sum() + sum(1 for _ in list(x))
+
+
 FUNCTIONS = (
+    counted_by_sum,
     whole, fraction, length, rounded, root, logarithm, numpy_rounding, quotients, product, listed, unbound,
     comprehension, generator, typed, tables, averaged, averaged_both_ways, sizes_by_factor, numbers, numbers_joined,
     numbers_pooled, numbers_stepped, gathered,
@@ -147,6 +153,7 @@ def test_sizes_stay_dynamic(function: Callable[[Tensor], Tensor]) -> None:
 VALUES = {
     len: [2, 3], list: [3], tuple: [3], np.prod: [2, 3], torch.unbind: torch.arange(3.0), torch.LongTensor: [3],
     torch.IntTensor: [3], torch.FloatTensor: [3.0], torch.Tensor: [3.0], torch.split: torch.arange(3.0),
+    enumerate: [3], zip: [3], reversed: [3],
     sum: [2, 3], any: [0, 3], all: [2, 0], sorted: [3, 2], math.prod: [2, 3], math.asin: 0.5, math.acos: 0.5,
 }  # fmt: skip
 FURTHER = {torch.split: (2,), math.pow: (2,)}
@@ -159,7 +166,8 @@ def test_plain_values_are_as_ever(function: Callable[..., object]) -> None:
     arguments = (VALUES.get(function, 3), *FURTHER.get(function, ()))
     got, wanted = kept(function)(*arguments), function(*arguments)
     assert type(got) is type(wanted)
-    assert str(got) == str(wanted)
+    once = isinstance(wanted, Iterator)
+    assert str([*got] if once else got) == str([*wanted] if once else wanted)
 
 
 def counted(x: Tensor) -> Tensor:
@@ -183,11 +191,7 @@ def appended(x: Tensor) -> Tensor:
     return total
 
 
-def counted_by_sum(x: Tensor) -> Tensor:
-    return x.sum() + sum(1 for _ in list(x))
-
-
-@pytest.mark.parametrize("function", [appended, counted_by_sum], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("function", [appended], ids=lambda each: each.__name__)
 def test_elements_are_not_gone_through_in_silence(function: Callable[[Tensor], Tensor]) -> None:
     """A loop over the list of a dynamic number of rows, and of one more, is never taken for one over the rows."""
     with pytest.raises(ExportError) as caught:

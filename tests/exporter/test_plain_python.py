@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from exporter import ExportError, export
 from tests.running import assert_same, run_exported
 
 
@@ -283,6 +281,39 @@ def nested(self: Model, x: Tensor) -> Tensor:
     return x
 
 
+def list_of_another(self: Model, x: Tensor) -> Tensor:
+    def note(value: Tensor) -> None:
+        found.append(value.mean(0))
+
+    found = [x[0]]
+    if x.sum() > 0:
+        note(x)
+    return torch.stack(found).sum(0)
+
+
+def state_of_another(self: Model, x: Tensor) -> Tensor:
+    h = x.new_zeros(4)
+
+    def turn(row: Tensor) -> Tensor:
+        return torch.tanh(h + row)
+
+    for row in x:
+        h = turn(row)
+    return h
+
+
+def read_within(self: Model, x: Tensor) -> Tensor:
+    y = x
+
+    def doubled() -> Tensor:
+        return y * 2
+
+    if x.sum() > 0:
+        y = x + 1
+        x = doubled()
+    return x + y
+
+
 X = torch.tensor([[0.7, -0.4, 0.2, 0.1], [0.3, 0.9, -1.1, 0.6], [-0.5, 0.4, 0.3, -0.2], [0.1, 0.2, -0.3, 0.8]])
 CASES = (X, -X[:2].abs(), X.abs() + 0.1, torch.cat([X * 2, X[:3]]), X * 0.01)
 
@@ -290,6 +321,7 @@ KEPT = (
     match_on_settings, match_on_data, error_instead, errors_within, tried, loops_with_else, dynamic_with_else, walrus,
     truth_values, truths_of_many, forgotten_and_imported, lists_extended, in_place, table_of_states, containers_carried,
     methods_called, counted_by_hand, closures, numbers_in_branches, nested,
+    list_of_another, state_of_another, read_within,
 )  # fmt: skip
 
 
@@ -301,46 +333,3 @@ def test_equal_to_eager(forward: Callable[..., object]) -> None:
         expected = Model(forward).eval()(case.clone())
         whole = expected if isinstance(expected, tuple) else (expected,)
         assert_same(result[: len(whole)], whole)  # the state that a model leaves comes behind
-
-
-def list_of_another(self: Model, x: Tensor) -> Tensor:
-    def note(value: Tensor) -> None:
-        found.append(value.mean(0))
-
-    found = [x[0]]
-    if x.sum() > 0:  # here
-        note(x)
-    return torch.stack(found).sum(0)
-
-
-def state_of_another(self: Model, x: Tensor) -> Tensor:
-    h = x.new_zeros(4)
-
-    def turn(row: Tensor) -> Tensor:
-        return torch.tanh(h + row)
-
-    for row in x:  # here
-        h = turn(row)
-    return h
-
-
-def read_within(self: Model, x: Tensor) -> Tensor:
-    y = x
-
-    def doubled() -> Tensor:
-        return y * 2
-
-    if x.sum() > 0:  # here
-        y = x + 1
-        x = doubled()
-    return x + y
-
-
-@pytest.mark.parametrize("forward", [list_of_another, state_of_another, read_within], ids=lambda each: each.__name__)
-def test_told_at_its_line(forward: Callable[..., object]) -> None:
-    """What no operator gives, and no copy of a name would see, is refused: it would be another in silence."""
-    with pytest.raises(ExportError) as caught:
-        export(Model(forward).eval(), (X.clone(),), dynamic_shapes={"x": {0: "n"}})
-    source, first = inspect.getsourcelines(forward)
-    wanted = first + next(i for i, line in enumerate(source) if line.rstrip().endswith("# here"))
-    assert [finding.place.line for finding in caught.value.log.findings if finding.place] == [wanted]

@@ -36,6 +36,7 @@ COMPUTED: Mapping[tuple[str, str], tuple[str, ...]] = {
 
 PUBLIC_COMPUTED = frozenset(
     (
+        ("exporter/capture/control_flow/merged.py", "owner.<name>"),
         ("exporter/capture/patches/bounded_values.py", "torch.<name>"),
         ("exporter/capture/patches/bounded_values.py", "Tensor.<name>"),
         ("exporter/capture/patches/bounded_values.py", "owner.<name>"),

@@ -34,6 +34,7 @@ class Counting(Base):
     """A number that a branch counts, itself and in what it calls; a tensor that it keeps."""
 
     def forward(self, x: Tensor) -> Tensor:
+        self.count = 3
         if x.sum() > 0:
             self.count += 1
             self.last = x
@@ -136,9 +137,8 @@ class Decoding(Base):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         score, back, layer = x[0], [], self.layers[0]
-        assert isinstance(layer, nn.Linear)
         for t in range(1, x.shape[0]):
-            best, pointers = (score.unsqueeze(1) + layer.weight).max(0)
+            best, pointers = (score.unsqueeze(1) + layer.get_parameter("weight")).max(0)
             score = best + x[t]
             back.append(pointers)
         place = score.argmax()

@@ -9,8 +9,7 @@ import ast
 import copy
 from collections.abc import Sequence
 
-from exporter.capture.control_flow.effects import MODULE
-from exporter.capture.control_flow.jumps import is_wanted
+from exporter.capture.control_flow.syntax import call, deferred, is_at, placed
 
 BOUND = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 """What may not move into a function of its own."""
@@ -55,11 +54,11 @@ class _Choices(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         self.generic_visit(node)
         arms = [node.body, node.orelse]
-        if _binds(arms) or not is_wanted(node.test, self.lines):
+        if _binds(arms) or not is_at(node.test, self.lines):
             return node
         self.found = True
-        ways = [_function_of(arm) for arm in arms]
-        return placed(ast.Call(step("chosen"), [test_of(node.test), *ways, ast.Tuple([], ast.Load())], []), node.test)
+        ways = [deferred(arm) for arm in arms]
+        return placed(call("chosen", test_of(node.test), *ways), node.test)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         return self.valued(node, node.values[1:])
@@ -72,7 +71,7 @@ class _Choices(ast.NodeTransformer):
         return self.valued(node, []) if isinstance(node.op, ast.Not) else self.generic_visit(node)
 
     def valued(self, node: ast.expr, later: Sequence[ast.expr]) -> ast.AST:
-        if _binds(later) or not is_wanted(node, self.lines):
+        if _binds(later) or not is_at(node, self.lines):
             return self.generic_visit(node)
         self.found = True
         return _Tests("both", "either").visit(node)
@@ -88,29 +87,29 @@ class _Tests(ast.NodeTransformer):
         self.generic_visit(node)
         if not isinstance(node.op, ast.Not):
             return node
-        return placed(ast.Call(step("not_"), [node.operand], []), node)
+        return placed(call("not_", node.operand), node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
         result = node.values[0]
         for value in node.values[1:]:
             name = self.both if isinstance(node.op, ast.And) else self.either
-            result = placed(ast.Call(step(name), [result, _function_of(value)], []), node)
+            result = placed(call(name, result, deferred(value)), node)
         return result
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
         if _is_membership(node):
-            found = placed(ast.Call(step("among"), [node.left, *node.comparators], []), node)
-            negated = placed(ast.Call(step("not_"), [found], []), node)
+            found = placed(call("among", node.left, *node.comparators), node)
+            negated = placed(call("not_", found), node)
             return negated if isinstance(node.ops[0], ast.NotIn) else found
         if len(node.ops) == 1 or _binds(node.comparators):
             return node
         pairs: list[ast.expr] = [
-            ast.Tuple([ast.Constant(type(kind).__name__), _function_of(value)], ast.Load())
+            ast.Tuple([ast.Constant(type(kind).__name__), deferred(value)], ast.Load())
             for kind, value in zip(node.ops, node.comparators, strict=True)
         ]
-        return placed(ast.Call(step("compared"), [node.left, *pairs], []), node)
+        return placed(call("compared", node.left, *pairs), node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
@@ -118,29 +117,10 @@ class _Tests(ast.NodeTransformer):
         return node.args[0] if plain else node
 
 
-def step(name: str) -> ast.expr:
-    """A function of the steps that rewritten functions call."""
-    return ast.Attribute(ast.Name(MODULE, ast.Load()), name, ast.Load())
-
-
-def placed(new: ast.expr, like: ast.expr) -> ast.expr:
-    """The expression, with all in it that has no place at that of another."""
-    for node in ast.walk(new):
-        if "lineno" in node._attributes and not hasattr(node, "lineno"):
-            ast.copy_location(node, like)
-    return new
-
-
 def _is_membership(node: ast.Compare) -> bool:
     """`x in (0, 1)`, with what it is looked for in written out."""
     listed = isinstance(node.comparators[0], (ast.Tuple, ast.List, ast.Set))
     return len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)) and listed
-
-
-def _function_of(value: ast.expr) -> ast.expr:
-    made = ast.Lambda(ast.arguments([], [], None, [], [], None, []), value)
-    made.made = True  # type: ignore[attr-defined]  # read by `shared`
-    return placed(made, value)
 
 
 def _binds(values: Sequence[ast.expr]) -> bool:

@@ -1,146 +1,311 @@
-"""What a branch does beside binding names: what it writes to, and what could not be undone if it is not taken."""
+"""What a part of a statement changes beside what it gives: variables, attributes, items of containers, globals.
+
+Where only a run of the model decides which part is taken, or how often, nothing of it may stay: one snapshot of all
+that the part can reach is taken before it is traced, what it changed is noted, and everything is put back. The changes
+are then results of the operator that stands for the statement, like what the part gives; what no operator can give is
+refused.
+"""
 
 from __future__ import annotations
 
-import ast
-import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from types import FunctionType, MappingProxyType
+from typing import Any
 
-from exporter.capture.control_flow.jumps import jumps_of
-from exporter.capture.control_flow.loop_heads import NoScanError
-from exporter.capture.control_flow.loop_names import OURS, stored
+from torch import SymBool, SymFloat, SymInt, Tensor, nn
+from torch.fx import GraphModule
+from torch.utils._pytree import tree_leaves
 
-MODULE = "_branch_steps"
-"""The name of the module `branch_steps` in a rewritten function."""
+from exporter.capture import holders
+from exporter.capture.control_flow.lists import MaybeItem, ScanList, StackedItems
+from exporter.capture.control_flow.merging import UNSET, LoopError, form_of
+from exporter.capture.holders import MISSING, Holder
+from exporter.capture.snapshot import MERGED_STATE, Snapshot
 
-REFUSED = f"{MODULE}.refused"
+NUMBERS = (SymInt, SymFloat, SymBool)
 
-FORBIDDEN = (
-    ast.Yield,
-    ast.YieldFrom,
-    ast.Await,
-    ast.Global,
-    ast.Nonlocal,
-    ast.Delete,
-    ast.ClassDef,
+Place = tuple[Holder, Any]
+"""A holder of values and the key of one of them."""
+
+Item = tuple[Any, Any]
+"""An element that was appended to a list, and whether it was."""
+
+CARRIED = (
+    *(holders.CELL, holders.ATTRIBUTES, holders.MEMBERS, holders.SLOTS),
+    *(holders.DICT, holders.LIST, holders.GLOBALS, holders.CLASS),
 )
+"""The kinds of holders whose values an operator can give."""
 
 
-def check(body: Sequence[ast.stmt]) -> None:
-    """Raises NoScanError where a branch does what cannot be undone if the other one is taken."""
-    if any(jumps_of(body)):
-        raise NoScanError
-    for node in (each for top in body for each in unrefused(top)):
-        outer_names = isinstance(node, ast.FunctionDef) and not node.name.startswith(OURS)
-        if outer_names and any(isinstance(each, (ast.Nonlocal, ast.Global)) for each in ast.walk(node)):
-            raise NoScanError
-        if isinstance(node, (*FORBIDDEN, ast.Return, ast.Raise)):
-            raise NoScanError
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Del):
-            raise NoScanError
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one run of a part changed: values by their places, and what it appended to lists.
+
+    `before` are the values that the places had, which another part may leave as they are.
+    """
+
+    values: Mapping[Place, Any]
+    grown: Mapping[Holder, Sequence[Item]]
+    before: Sequence[Any]
+
+    def leaves(self) -> list[Any]:
+        """Return all values, without their structure."""
+        return tree_leaves(([*self.values.values()], [*self.grown.values()], [*self.before]))
 
 
-def unrefused(node: ast.AST) -> Iterator[ast.AST]:
-    """The node with all in it, other than functions and errors behind a test that `refused` has seen."""
-    yield node
-    if isinstance(node, ast.If) and isinstance(node.test, ast.Call) and ast.unparse(node.test.func) == REFUSED:
-        return
-    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        for child in ast.iter_child_nodes(node):
-            yield from unrefused(child)
+@dataclass
+class Effects:
+    """What the parts of one statement change, with what there was before.
+
+    `dead` are names of variables that the parts bind and that nothing reads behind them.
+    """
+
+    snapshot: Snapshot
+    dead: set[int]
+    before: dict[Place, Any] = field(default_factory=dict)
+    grown: dict[Holder, int] = field(default_factory=dict)
+    """Lists that grow, with the most elements that a part appends."""
+    undecided: list[Place] = field(default_factory=list)
+    is_loop: bool = False
+    """Whether a part may find in a list what other runs of it have appended."""
+
+    @staticmethod
+    def of(parts: Sequence[Callable[..., Any]], dead: Sequence[str] = (), *, is_loop: bool = False) -> Effects:
+        """Take the snapshot of all that the parts can reach."""
+        snapshot = Snapshot.of({str(i): part for i, part in enumerate(parts)})
+        return Effects(snapshot, {id(cell) for part in parts for cell in cells_of(part, dead)}, is_loop=is_loop)
+
+    def observe(
+        self, part: Callable[..., Any], *inputs: Any, values: Mapping[Place, Any] = MappingProxyType({})
+    ) -> tuple[Any, Changes]:
+        """Run a part and note the places that it changes; return its result and the changes, which are put back.
+
+        Args:
+            part: A part of the statement.
+            inputs: What it is given.
+            values: The values that places have where it begins.
+        """
+        for place, value in values.items():
+            put(place, value)
+        result, changes = self._run(part, *inputs)
+        held = {id(holder): contents for holder, contents in self.snapshot.held}
+        for holder, key in changes.values:
+            values = holders.paired(held[id(holder)])
+            self.before.setdefault((holder, key), values.get(key, MISSING))
+        for holder, items in changes.grown.items():
+            self.grown[holder] = max(self.grown.get(holder, 0), len(items))
+        return result, changes
+
+    def run(self, part: Callable[..., Any], values: Mapping[Place, Any], *inputs: Any) -> tuple[Any, Changes]:
+        """Run a part where the places have these values, and put all of them back.
+
+        Raises:
+            LoopError: It changes another place than the parts were seen to change.
+        """
+        for place, value in values.items():
+            put(place, value)
+        result, changes = self._run(part, *inputs)
+        known = {*self.before, *self.undecided}
+        if not changes.values.keys() <= known or not changes.grown.keys() <= self.grown.keys():
+            raise UnseenChangeError("it changes other things from turn to turn")
+        return result, changes
+
+    def _run(self, part: Callable[..., Any], *inputs: Any) -> tuple[Any, Changes]:
+        for holder in self.grown if self.is_loop else ():
+            list.append(holder.owner, Unread())
+        with _plain_attributes():
+            try:
+                result = part(*inputs)
+                return result, self._changes()
+            finally:
+                self.snapshot.restore()
+
+    def _changes(self) -> Changes:
+        values: dict[Place, Any] = {}
+        before: list[Any] = []
+        grown: dict[Holder, list[Item]] = {}
+        for change in self.snapshot.changes():
+            holder, key = change.holder, change.key
+            if id(holder.owner) in self.dead:
+                continue
+            if holder.kind not in CARRIED:
+                kind = type(holder.owner).__name__
+                raise LoopError(f"it changes '{change.name}', a {kind}, which no value of a graph can be")
+            if isinstance(change.after, Unread):
+                continue
+            if holder.kind is holders.LIST and change.before is MISSING:
+                grown.setdefault(holder, []).append(_item(change.after))
+            elif MISSING in (change.before, change.after) and holder.kind is not holders.CELL:
+                raise LoopError(f"it adds or removes '{change.name}'")
+            else:
+                values[holder, key] = UNSET if change.after is MISSING else change.after
+                before.append(change.before)
+        return Changes(values, grown, before)
+
+    @property
+    def numbers(self) -> list[Any]:
+        """The symbolic numbers that the parts can reach: PyTorch does not see Python compute with them."""
+        return symbolic(value for _, (_, values) in self.snapshot.held for value in values)
+
+    def starts(self) -> tuple[Any, ...]:
+        """Return the values of all changed places before the statement, as `form_of` takes them."""
+        return tuple(UNSET if value is MISSING else value for value in self.before.values())
+
+    def ends(self, changes: Changes) -> tuple[Any, ...]:
+        """Return the values of all changed places after a run of a part, also of those that it does not change."""
+        return tuple(
+            changes.values.get(place, UNSET if value is MISSING else value) for place, value in self.before.items()
+        )
+
+    def appended(self, changes: Changes) -> tuple[tuple[Item, ...], ...]:
+        """Return the elements that a run of a part appended to each of the lists, filled up to the most."""
+        return tuple(
+            (*(items := changes.grown.get(holder, ())), *((UNSET, False),) * (count - len(items)))
+            for holder, count in self.grown.items()
+        )
+
+    def leave(self, values: Sequence[Any], appended: Sequence[Sequence[Item]] = ()) -> None:
+        """Give the places these values, and the lists these elements, for what follows the statement."""
+        for (place, before), value in zip(self.before.items(), values, strict=True):
+            if place[0].kind is not holders.CELL and isinstance(value, (Tensor, *NUMBERS)):
+                setattr(value, MERGED_STATE, before)
+            put(place, value)
+        for holder, items in zip(self.grown, appended, strict=False):
+            for item, on in items:
+                _append(holder, item, on)
+        for place in self.undecided:
+            put(place, Undecided(place[0].name_of(place[1])))
+        for holder, _ in self.snapshot.held:
+            if id(holder.owner) in self.dead:
+                put((holder, 0), UNSET)
+
+    def set_aside_undecided(self, *ways: Changes) -> None:
+        """Take out the attributes that were None and are a tensor on one of the ways: no operator gives either."""
+        for place, value in [*self.before.items()]:
+            first, *others = (way.values.get(place, value) for way in ways)
+            if value is None and not all(_fits(first, other) for other in others or [value]):
+                del self.before[place]
+                self.undecided.append(place)
 
 
-def _unmade(node: ast.AST) -> Iterator[ast.AST]:
-    """The node with all in it, other than functions that stand for branches: they were looked at before."""
-    if isinstance(node, ast.FunctionDef) and node.name.startswith(OURS):
-        return
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from _unmade(child)
+def _fits(one: Any, other: Any) -> bool:
+    try:
+        form_of(one, other)
+    except LoopError:
+        return False
+    return True
 
 
-def written(body: Sequence[ast.stmt]) -> set[str]:
-    """The names of tensors that the statements write to: `x[i] = y`, `x += y`, `x.add_(y)`."""
-    found: set[str] = set()
-    for node in (each for top in body for each in ast.walk(top)):
-        target = node.value if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) else _in_place(node)
-        if target is None:
-            continue
-        if isinstance(target, ast.Name):
-            found.add(target.id)
-        elif not _is_path(target):  # what an attribute holds is no copy: the operator itself writes to it
-            raise NoScanError
-    return found - {name for name in found if name in stored(body)}
+def symbolic(values: Iterable[Any]) -> list[Any]:
+    """Return those of the values that are symbolic numbers, each once."""
+    found = {each.node.expr: each for each in values if type(each) in NUMBERS}
+    return [each for expr, each in found.items() if expr.free_symbols]
 
 
-def added_to(body: Sequence[ast.stmt]) -> set[str]:
-    """The names to which the statements only add, as `x += y` does, which writes to a tensor."""
-    nodes = [node for top in body for node in ast.walk(top)]
-    added = [node.target.id for node in nodes if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)]
-    back = [node for node in nodes if isinstance(node, ast.Assign) and _is_written_back(node.value)]
-    added += [name.id for node in back for name in node.targets if isinstance(name, ast.Name)]
-    bound = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    return {name for name in added if added.count(name) == bound.count(name)}
+class Unread(StackedItems):
+    """Stands in a list for what other turns append to it, which no turn may read."""
+
+    def __init__(self) -> None:
+        pass
+
+    @property
+    def stacked(self) -> Any:  # type: ignore[override]  # nobody may have it
+        raise LoopError("a turn reads a list to which the turns append")
+
+    count = stacked  # type: ignore[assignment]
 
 
-def _is_written_back(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and ast.unparse(value.func) == f"{MODULE}.written"
+class UnseenChangeError(LoopError):
+    """A run of a part changes a place that earlier ones did not."""
 
 
-class _Sums(ast.NodeTransformer):
-    """`self.count += 1` as `self.count = added(self.count, 1)`, which leaves a tensor as it is until it is set."""
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        if not isinstance(node.target, ast.Attribute):
-            return node
-        before = copy.copy(node.target)
-        before.ctx = ast.Load()
-        function = ast.Attribute(ast.Name(MODULE, ast.Load()), "added", ast.Load())
-        call = ast.Call(function, [before, ast.Constant(type(node.op).__name__), node.value], [])
-        for each in (function, function.value, call, call.args[1]):
-            ast.copy_location(each, node)
-        return ast.copy_location(ast.Assign([node.target], call), node)
+def cells_of(part: Callable[..., Any], names: Sequence[str]) -> Iterator[Any]:
+    """Yield the cells of these variables that a function shares with the one around it."""
+    if isinstance(part, partial):
+        part = part.func
+    if isinstance(part, FunctionType):
+        pairs = zip(part.__code__.co_freevars, part.__closure__ or (), strict=True)
+        yield from (cell for name, cell in pairs if name in names)
 
 
-def without_sums(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The statements with what adds to an attribute as what sets it."""
-    return [_Sums().visit(node) for node in body]
+def put(place: Place, value: Any) -> None:
+    """Give a place a value; UNSET unbinds a variable."""
+    holder, key = place
+    assert holder.kind.write is not None  # as of all kinds in CARRIED
+    keys, values = holder.kind.read(holder.owner)
+    contents = holders.paired((keys, values)) | {key: MISSING if value is UNSET else value}
+    holder.kind.write(holder.owner, (None if keys is None else [*contents], [*contents.values()]))
 
 
-def attribute_holders(body: Sequence[ast.stmt]) -> set[str]:
-    """The expressions of which the statements set attributes: `self` of `self.mean = x`."""
-    nodes = [node for top in body for node in _unmade(top)]
-    found = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
-    if not all(map(_is_path, found)):
-        raise NoScanError
-    return {ast.unparse(node.value) for node in found}
+def _item(value: Any) -> Item:
+    if isinstance(value, MaybeItem):
+        return value.item, value.on
+    if isinstance(value, StackedItems):
+        raise LoopError("it appends as many elements to a list as a dynamic size has")
+    return value, True
 
 
-def held_by(holders: set[str]) -> str:
-    """Statements that refuse, where they run, what is neither a module nor can be copied."""
-    return "\n".join(f"{MODULE}.holds({holder})" for holder in sorted(holders))
+def _append(holder: Holder, item: Any, on: Any) -> None:
+    from exporter.capture.control_flow.truth import as_tensor, predicate
+
+    if on is True:
+        list.append(holder.owner, item)
+    elif on is not False:
+        if not isinstance(holder.owner, ScanList):
+            raise LoopError(f"it appends to '{holder.name}', a list made elsewhere, on one of its ways only")
+        list.append(holder.owner, MaybeItem(as_tensor(item), predicate(on)))
 
 
-def names_of(function: ast.FunctionDef) -> set[str]:
-    """The names of the function's own, other than its first argument, which holds the model."""
-    return (arguments_of(function) | stored(function.body)) - {"self"}
+class UndecidedError(LoopError, AttributeError):
+    """Somebody asks for the value of such a place, or for an attribute of it."""
 
 
-def arguments_of(function: ast.FunctionDef) -> set[str]:
-    return {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+class Undecided:
+    """A place that was None and is something else on one of the ways: whoever asks for its value is refused."""
+
+    def __init__(self, name: str) -> None:
+        object.__setattr__(self, "_reason", f"'{name}' is None on one of the ways and something else on another")
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for each in tree_leaves((args, kwargs)):
+            if isinstance(each, Undecided):
+                each._refuse()
+
+    def _refuse(self, *_: Any) -> Any:
+        raise UndecidedError(object.__getattribute__(self, "_reason"))
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("_refuse", "__class__", "__torch_function__"):
+            return object.__getattribute__(self, name)
+        return self._refuse()
+
+    __bool__ = __iter__ = __len__ = __eq__ = __call__ = _refuse
+    __hash__ = object.__hash__
 
 
-def _is_path(node: ast.expr) -> bool:
-    """An attribute of a name, or of another such."""
-    return isinstance(node, ast.Attribute) and (isinstance(node.value, ast.Name) or _is_path(node.value))
+@contextmanager
+def _plain_attributes() -> Iterator[None]:
+    """Let attributes of modules be set without PyTorch's hooks, which look for each tensor in the graph around."""
+    around = nn.Module.__setattr__
+
+    def assign(module: nn.Module, name: str, value: Any) -> None:
+        made = "_buffers" not in vars(module)  # by the part itself, as a slice of a ModuleList is
+        if made or isinstance(module, GraphModule) or type(module) is nn.Module:  # PyTorch's own, to trace the part
+            around(module, name, value)
+        elif name in module._buffers and (value is None or isinstance(value, Tensor)):
+            module._buffers[name] = value
+        else:
+            _ASSIGN(module, name, value)
+
+    nn.Module.__setattr__ = assign  # type: ignore[method-assign, assignment]  # put back below
+    try:
+        yield
+    finally:
+        nn.Module.__setattr__ = around  # type: ignore[method-assign]
 
 
-def _in_place(node: ast.AST) -> ast.expr | None:
-    """What `x.mul_(y).add_(z)` writes to."""
-    target = node.value if isinstance(node, ast.Expr) else None
-    while isinstance(target, ast.Call) and isinstance(target.func, ast.Attribute):
-        name = target.func.attr
-        if not name.endswith("_") or name.endswith("__"):
-            return None
-        target = target.func.value
-    return target if isinstance(node, ast.Expr) and target is not node.value else None
+_ASSIGN = nn.Module.__setattr__

@@ -23,13 +23,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exporter.capture.control_flow.loop_heads import expression
-from exporter.capture.control_flow.loop_names import own_nodes
-from exporter.capture.control_flow.loop_steps import Elements, held
+from exporter.capture.analysis.names import own_nodes
+from exporter.capture.control_flow.lists import SymbolicList, unwrap
+from exporter.capture.control_flow.syntax import expression
 from exporter.capture.knowledge import known, note
-
-MODULE = "_found_places"
-"""The name of this module in a rewritten function."""
 
 SOURCES = frozenset({"nonzero", "tolist", "squeeze", "flatten"})
 """Methods that a loop over places may call in its head."""
@@ -52,7 +49,7 @@ class Found:
 
     @staticmethod
     def of(value: Any) -> Found:
-        whole = held(value) if isinstance(value, Elements) else value
+        whole = unwrap(value) if isinstance(value, SymbolicList) else value
         mask = known(whole, ORIGIN)
         if mask is None:
             return Found(rest=value)
@@ -118,8 +115,6 @@ def places_as_turns(function: ast.FunctionDef, lines: set[int]) -> bool:
                 setattr(parent, field, [new for node in block for new in _turned(node, lines)])
                 found = True
     if found:
-        load = ast.parse(f"from exporter.capture.control_flow import found_places as {MODULE}").body[0]
-        function.body.insert(0, ast.copy_location(load, function.body[0]))
         ast.fix_missing_locations(function)
     return found
 
@@ -150,7 +145,7 @@ def _turned(node: ast.stmt, lines: set[int]) -> list[ast.stmt]:
     taken = ast.Assign([node.target], expression(f"{name}.place({place})"))
     branch = ast.If(expression(f"{name}.holds({place})"), [taken, *copy.deepcopy(node.body)], [])
     new = [
-        ast.Assign([ast.Name(name, ast.Store())], ast.Call(expression(f"{MODULE}.Found.of"), [node.iter], [])),
+        ast.Assign([ast.Name(name, ast.Store())], ast.Call(expression("_steps.Found.of"), [node.iter], [])),
         ast.For(ast.Name(place, ast.Store()), expression(f"{name}.known"), [branch], []),
         ast.For(node.target, expression(f"{name}.rest"), node.body, []),
     ]

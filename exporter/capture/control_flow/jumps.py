@@ -18,8 +18,8 @@ import ast
 import copy
 from collections.abc import Iterator, Sequence
 
-from exporter.capture.control_flow.loop_heads import NoScanError
-from exporter.capture.control_flow.loop_names import own_nodes
+from exporter.capture.analysis.names import own_nodes
+from exporter.capture.control_flow.syntax import STEPS, is_at, placed, statements
 
 JUMPS = (ast.Continue, ast.Break, ast.Return)
 LOOPS = (ast.For, ast.While)
@@ -27,10 +27,11 @@ MOST = 4000
 """Nodes of a body: what follows a jump is written once for each way to it."""
 
 
-def jumps_removed(function: ast.FunctionDef, lines: set[int], steps: str) -> None:
+def jumps_removed(function: ast.FunctionDef, lines: set[int]) -> None:
     """Does so in each loop that has such a branch at these lines, and in those within it; others stay as they are.
 
-    `steps` is the name of the module that has UNSET. Branches and loops that are to be kept are marked as `wanted`.
+    Branches and loops that are to be kept are marked as `wanted`. A loop's target is bound by the first statement of a
+    turn, which a turn behind a `break` leaves out; `stop` of the loop is the name that says whether there was one.
     """
     asked = {
         node
@@ -42,10 +43,10 @@ def jumps_removed(function: ast.FunctionDef, lines: set[int], steps: str) -> Non
         for field in ("body", "orelse", "finalbody"):
             block = getattr(parent, field, None)
             if isinstance(block, list):
-                block[:] = [new for node in block for new in (_without(node, steps) if node in asked else [node])]
+                block[:] = [new for node in block for new in (_without(node) if node in asked else [node])]
 
 
-def _without(node: ast.stmt, steps: str) -> list[ast.stmt]:
+def _without(node: ast.stmt) -> list[ast.stmt]:
     if not isinstance(node, LOOPS):
         return [node]
     jumps = {type(jump) for jump in jumps_of(node.body)}
@@ -54,11 +55,11 @@ def _without(node: ast.stmt, steps: str) -> list[ast.stmt]:
     names = _Names(f"{node.lineno}_{node.col_offset}")
     try:
         body = _lowered(node.body, names)
-    except NoScanError:
+    except _NotAConditionError:
         return [node]
     ends, returns = jumps & {ast.Break, ast.Return}, ast.Return in jumps
     before = [f"{names.stop} = False"] if ends else []
-    before += [f"{names.returned} = False", f"{names.value} = {steps}.UNSET"] if returns else []
+    before += [f"{names.returned} = False", f"{names.value} = {STEPS}.UNSET"] if returns else []
     after = [f"if {names.returned}:\n    return {names.value}"] if returns else []
     rest = _parsed(f"if not {names.stop}:\n    pass" if node.orelse else "", node)
     for each in rest:
@@ -66,15 +67,19 @@ def _without(node: ast.stmt, steps: str) -> list[ast.stmt]:
     if isinstance(node, ast.While):
         if ends:
             goes_on = ast.UnaryOp(ast.Not(), ast.Name(names.stop, ast.Load()))
-            node.test = _at(node.test, ast.BoolOp(ast.And(), [_at(node.test, goes_on), node.test]))
+            node.test = placed(ast.BoolOp(ast.And(), [placed(goes_on, node.test), node.test]), node.test)
         node.body = body
         _wanted(node)
     elif ends:
         (leave,) = _parsed(f"if {names.stop} is True:\n    break", node)
-        leave.plain_only = True  # type: ignore[attr-defined]  # what a scan or an unknown end has no use for
+        leave.plain_only = True  # type: ignore[attr-defined]  # which no scan has a use for
         (guarded,) = _parsed(f"if not {names.stop}:\n    pass", node)
-        guarded.body = body  # type: ignore[attr-defined]  # an if was parsed
+        (taken,) = _parsed(f"_ = {names.item}", node)
+        taken.targets = [node.target]  # type: ignore[attr-defined]  # an assignment was parsed
+        guarded.body = [taken, *body]  # type: ignore[attr-defined]  # an if was parsed
+        node.target = placed(ast.Name(names.item, ast.Store()), node.target)
         node.body = [leave, _wanted(guarded)]
+        node.stop = names.stop  # type: ignore[attr-defined]  # read by the template
     else:
         node.body = body
     return [*_parsed("\n".join(before), node), node, *map(_wanted, [*rest, *_parsed("\n".join(after), node)])]
@@ -89,7 +94,7 @@ def returns_last(block: Sequence[ast.stmt], lines: set[int], inside: bool = Fals
     for position, node in enumerate(block):
         if not isinstance(node, ast.If) or not any(isinstance(jump, ast.Return) for jump in jumps_of([node])):
             continue
-        asked = any(isinstance(each, ast.If) and is_wanted(each.test, lines) for each in _own([node]))
+        asked = any(isinstance(each, ast.If) and is_at(each.test, lines) for each in _own([node]))
         if not (inside or asked or getattr(node, "wanted", False)):
             continue
         rest = block[position + 1 :]
@@ -117,16 +122,17 @@ def _is_asked_for(node: ast.For | ast.While | ast.If, lines: set[int]) -> bool:
     tests = [] if isinstance(node, ast.For) else [node.test]
     if isinstance(node, LOOPS):
         tests += [each.test for each in _own(node.body) if isinstance(each, ast.If) and any(jumps_of([each]))]
-    return any(is_wanted(test, lines) for test in tests)
+    return any(is_at(test, lines) for test in tests)
 
 
-def is_wanted(test: ast.expr, lines: set[int]) -> bool:
-    return any(test.lineno <= line <= (test.end_lineno or test.lineno) for line in lines)
+class _NotAConditionError(Exception):
+    """A jump stands where no condition can take its place."""
 
 
 class _Names:
     def __init__(self, place: str) -> None:
-        self.stop, self.returned, self.value = (f"_{kind}_{place}" for kind in ("stop", "returned", "value"))
+        kinds = ("stop", "returned", "value", "item")
+        self.stop, self.returned, self.value, self.item = (f"_{kind}_{place}" for kind in kinds)
 
 
 def _lowered(block: Sequence[ast.stmt], names: _Names) -> list[ast.stmt]:
@@ -140,21 +146,21 @@ def _lowered(block: Sequence[ast.stmt], names: _Names) -> list[ast.stmt]:
         if isinstance(node, ast.Return):
             given, *flags = _parsed(f"{names.value} = None\n{names.returned} = True\n{names.stop} = True", node)
             if node.value is None:
-                raise NoScanError
+                raise _NotAConditionError
             given.value = node.value  # type: ignore[attr-defined]  # an assignment was parsed
             return [*out, given, *flags]
         if not any(jumps_of([node])):
             out.append(node)
             continue
         if not isinstance(node, ast.If):
-            raise NoScanError
+            raise _NotAConditionError
         rest = list(block[position + 1 :])
         then, other = (_lowered([*arm, *copy.deepcopy(rest)], names) for arm in (node.body, node.orelse))
         if sum(1 for each in (*then, *other) for _ in ast.walk(each)) > MOST:
-            raise NoScanError
+            raise _NotAConditionError
         if not then and not other:
             return out
-        test = node.test if then else _at(node.test, ast.UnaryOp(ast.Not(), node.test))
+        test = node.test if then else placed(ast.UnaryOp(ast.Not(), node.test), node.test)
         new = ast.copy_location(ast.If(test, then or other, other if then else []), node)
         new.wanted = getattr(node, "wanted", False)  # type: ignore[attr-defined]  # as set by _wanted
         return [*out, new]
@@ -188,17 +194,5 @@ def _wanted(node: ast.stmt) -> ast.stmt:
     return node
 
 
-def _at(place: ast.expr, new: ast.expr) -> ast.expr:
-    """The new expression at the place of another one, which may be a part of it."""
-    for node in ast.walk(new):
-        if "lineno" in node._attributes and not hasattr(node, "lineno"):
-            ast.copy_location(node, place)
-    return new
-
-
 def _parsed(text: str, like: ast.stmt) -> list[ast.stmt]:
-    found = ast.parse(text).body
-    for node in (each for top in found for each in ast.walk(top)):
-        if "lineno" in node._attributes:
-            ast.copy_location(node, like)
-    return found
+    return [placed(each, like) for each in statements(text)]

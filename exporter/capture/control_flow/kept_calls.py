@@ -16,17 +16,15 @@ import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from exporter.capture.control_flow.branch_steps import and_, depends_on_data, or_, predicate
-from exporter.capture.control_flow.filled import Filled
-from exporter.capture.control_flow.loop_steps import Elements, Many, Ragged, held
-from exporter.capture.control_flow.merging import LoopError
+from exporter.capture.control_flow.items import enumerated, turned, zipped
+from exporter.capture.control_flow.lists import Ragged, ScanList, StackedItems, SymbolicList, unwrap
+from exporter.capture.control_flow.merging import LoopError, merged_truth
+from exporter.capture.control_flow.operators import and_, or_
+from exporter.capture.control_flow.truth import depends_on_data, predicate
 from exporter.capture.patches.symbolic_calls import CURVES
 from exporter.capture.sizes.progressions import Progression, progression
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
-
-MODULE = "_kept_calls"
-"""The name of this module in a rewritten function."""
 
 
 def kept(function: Any) -> Any:
@@ -61,12 +59,17 @@ def _float(*args: Any) -> Any:
 def _len(value: Any) -> Any:
     if isinstance(value, Progression):
         return value.size
+    if isinstance(value, ScanList):
+        return value.size
+    value = unwrap(value)
+    if isinstance(value, Ragged):
+        return value.count
     return value.shape[0] if isinstance(value, Tensor) and value.dim() else len(value)
 
 
 def _sum(values: Any, start: Any = 0) -> Any:
     """Of a list that a loop over a dynamic size filled, and of which there is an element."""
-    if not isinstance(values, Filled) or not values.is_dynamic:
+    if not isinstance(values, ScanList) or not values.is_dynamic:
         return sum(values, start)
     rows = values.joined()
     if not statically_known_true(rows.shape[0] > 0):
@@ -75,14 +78,14 @@ def _sum(values: Any, start: Any = 0) -> Any:
 
 
 def _bool(value: Any) -> Any:
-    return predicate(value) if depends_on_data(value) else bool(value)
+    return merged_truth(predicate(value)) if depends_on_data(value) else bool(value)
 
 
 def _truths(plain: Callable[..., Any], of_rows: Callable[[Tensor], Tensor], step: Callable[..., Any]) -> Any:
     """`any` or `all`, which Python ends at the first that decides."""
 
     def made(values: Any) -> Any:
-        if isinstance(values, Filled) and values.is_dynamic:
+        if isinstance(values, ScanList) and values.is_dynamic:
             return of_rows(values.joined().reshape(-1).bool())
         tests = [_bool(each) for each in values]
         return functools.reduce(lambda one, other: step(one, lambda: other), tests, plain(()))
@@ -108,27 +111,27 @@ def _elements(kind: Callable[..., Any]) -> Callable[..., Any]:
         rows = args[0] if len(args) == 1 else None
         if isinstance(rows, Progression):
             return rows
-        if isinstance(rows, Filled) and rows.is_dynamic:
-            return Filled(list.__iter__(rows))
+        if isinstance(rows, ScanList) and rows.is_dynamic:
+            return ScanList(list.__iter__(rows))
         dynamic = isinstance(rows, Tensor) and rows.dim() and isinstance(rows.shape[0], SymInt)
-        return Elements([Many(rows)]) if dynamic else kind(*args)  # type: ignore[arg-type]  # a tensor, as just seen
+        return SymbolicList([StackedItems(rows)]) if dynamic else kind(*args)  # type: ignore[arg-type]  # a tensor, as just seen
 
     return made
 
 
 def _unbound(x: Tensor, dim: int = 0) -> Any:
-    return Elements([Many(x.movedim(dim, 0))]) if isinstance(x.shape[dim], SymInt) else x.unbind(dim)
+    return SymbolicList([StackedItems(x.movedim(dim, 0))]) if isinstance(x.shape[dim], SymInt) else x.unbind(dim)
 
 
 def _listed(x: Tensor) -> Any:
-    return Elements([Many(x)]) if x.dim() and isinstance(x.shape[0], SymInt) else x.tolist()
+    return SymbolicList([StackedItems(x)]) if x.dim() and isinstance(x.shape[0], SymInt) else x.tolist()
 
 
 def _split(x: Tensor, split_size: Any, dim: int = 0) -> Any:
     """A list of sizes of which there is a dynamic number gives as many parts."""
-    if not isinstance(split_size, Elements):
+    if not isinstance(split_size, SymbolicList):
         return x.split(split_size, dim)
-    return Elements([Many(Ragged(x, dim, held(split_size).shape[0]))])
+    return SymbolicList([StackedItems(Ragged(x, dim, unwrap(split_size).shape[0]))])
 
 
 def _function(function: Callable[..., Any], symbolic: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -177,6 +180,9 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     float: _float,
     len: _len,
     range: progression,
+    enumerate: enumerated,
+    zip: zipped,
+    reversed: turned,
     round: _round,
     sum: _sum,
     bool: _bool,
@@ -210,6 +216,3 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
 
 METHODS: Mapping[str, Callable[..., Any]] = {"unbind": _unbound, "tolist": _listed, "split": _split}
 """What else to call, by the name of a tensor's method."""
-
-NAMES = frozenset({*(each.__name__ for each in KEPT), *METHODS})
-"""The names under which the functions of the table are called, mostly."""

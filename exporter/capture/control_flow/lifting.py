@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import sympy
 import torch
@@ -20,13 +20,20 @@ from torch.fx.experimental.sym_node import SymNode
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
 
-from exporter.capture.control_flow.containers import numbers_around
 from exporter.capture.control_flow.merging import LoopError, opaque
 
 Body = Callable[..., Sequence[Tensor]]
 """From tensors to tensors."""
 
 NUMBERS = (SymInt, SymFloat, SymBool)
+
+
+@runtime_checkable
+class HasLeaves(Protocol):
+    """A result that holds tensors and numbers, and is no structure that PyTorch knows."""
+
+    def leaves(self) -> list[Any]: ...
+
 
 _rehearsals = 0
 
@@ -52,12 +59,12 @@ class Outside:
         self.tensors[id(tensor)] = tensor
         self.versions.setdefault(id(tensor), tensor._version)
 
-    def parted(self) -> None:
-        """Puts apart what was written to since it was first read."""
+    def split_mutated(self) -> None:
+        """Move mutated captures from `tensors` to `written`."""
         self.written = {key: each for key, each in self.tensors.items() if each._version != self.versions[key]}
-        places = [each.untyped_storage()._cdata for each in self.tensors.values()]
-        if any(places.count(each.untyped_storage()._cdata) > 1 for each in self.written.values()):
-            raise LoopError("a body that writes to a tensor and reads another view of it")
+        places = [storage_of(each) for each in self.tensors.values()]
+        if any(places.count(storage_of(each)) > 1 for each in self.written.values()):
+            raise LoopError("it writes to a tensor and uses another view of it")
         self.tensors = {key: each for key, each in self.tensors.items() if key not in self.written}
 
     def starts(self) -> list[Tensor]:
@@ -115,6 +122,13 @@ class _Instead(TorchFunctionMode):
     def __init__(self, tensors: Mapping[int, Tensor], numbers: Mapping[sympy.Basic, sympy.Basic]) -> None:
         super().__init__()
         self.tensors, self.numbers = tensors, numbers
+        self.originals: dict[int, Tensor] = {}
+        """By the tensors in their places: an in-place method returns its tensor, of which Python keeps the names."""
+
+    def standing_for(self, originals: Mapping[int, Tensor]) -> _Instead:
+        """Let functions that return one of the tensors return what it stands for."""
+        self.originals = {id(tensor): originals[key] for key, tensor in self.tensors.items()}
+        return self
 
     def other(self, leaf: Any) -> Any:
         if isinstance(leaf, Tensor):
@@ -127,24 +141,35 @@ class _Instead(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = pytree.tree_map(self.other, (args, kwargs or {}))
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        return self.originals.get(id(result), result) if isinstance(result, Tensor) else result
 
 
 _OF_THE_TRACE = (_Reads, _Instead, PreDispatchTorchFunctionMode)
 """Each trace has its own of these modes."""
 
 
-def read_by(functions: Sequence[Callable[..., Any]], given: Sequence[Tensor]) -> tuple[list[Any], Outside]:
-    """What each of the functions gives, and what they all read from outside. Nothing of it is recorded."""
+def read_by(
+    functions: Sequence[Callable[..., Any]], given: Sequence[Tensor], around: Sequence[Any] = ()
+) -> tuple[list[Any], Outside]:
+    """Return what each of the functions gives, and what they all read from outside. Nothing of it is recorded.
+
+    `around` are the numbers that only data tells and that the functions can reach without PyTorch seeing it.
+    """
     outside, results = Outside(), []
     for function in functions:
-        around = numbers_around(function)
         with rehearsed(given), _Reads(given, outside, around) as reads:
             results.append(function(*given))
-            for leaf in (*pytree.tree_leaves(results[-1]), *around):
+            for leaf in (*_leaves(results[-1]), *around):
                 reads.read(leaf)
-    outside.parted()
+    outside.split_mutated()
     return results, outside
+
+
+def _leaves(result: Any) -> list[Any]:
+    """Return the leaves of a result, and of the changes among them."""
+    found = pytree.tree_leaves(result)
+    return [each for leaf in found for each in (leaf.leaves() if isinstance(leaf, HasLeaves) else [leaf])]
 
 
 def lifted(body: Body, given: Sequence[Tensor], outside: Outside, *, is_test: bool = False) -> Body:
@@ -165,8 +190,9 @@ def _run(
     tensors = dict(zip(outside.tensors, held, strict=False))  # the symbols come behind them
     symbols = dict(zip(outside.symbols, held[len(tensors) :], strict=True))
     numbers = {expr: _node(each.item()).expr for expr, each in symbols.items() if isinstance(each, Tensor)}
+    instead = _Instead(tensors | dict(zip(outside.written, written, strict=True)), numbers)
     with ExitStack() as modes:
-        for mode in (*around, _Instead(tensors | dict(zip(outside.written, written, strict=True)), numbers)):
+        for mode in (*around, instead.standing_for(outside.tensors | outside.written)):
             modes.enter_context(mode)
         result = tuple(body(*inputs[:count]))
     return result if is_test else (*result, *written)
@@ -208,6 +234,11 @@ def _passed(number: Any) -> Any:
     """As an input of the body: PyTorch takes whole numbers only, other than in tensors."""
     dtype = {SymFloat: torch.float64, SymBool: torch.bool}.get(type(number))
     return number if dtype is None else torch.scalar_tensor(number, dtype=dtype)
+
+
+def storage_of(tensor: Tensor) -> int:
+    """Return a number that is the same for all tensors that share memory."""
+    return tensor.untyped_storage()._cdata
 
 
 def _is_attribute(func: Any) -> bool:

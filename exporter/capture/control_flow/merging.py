@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from exporter.capture.arguments.structures import register_dataclasses
+from exporter.capture.snapshot import same
 
 
 class LoopError(Exception):
@@ -25,7 +26,7 @@ class _Unset:
 
 UNSET = _Unset()
 
-DTYPES: Mapping[Any, torch.dtype] = {
+DTYPES: dict[Any, torch.dtype] = {
     **dict.fromkeys((bool, SymBool), torch.bool),
     **dict.fromkeys((int, SymInt), torch.int64),
     **dict.fromkeys((float, SymFloat), torch.float64),
@@ -33,6 +34,16 @@ DTYPES: Mapping[Any, torch.dtype] = {
 """Of the tensors that numbers travel in."""
 
 PLAIN = (bool, int, float)
+
+
+class MixedFloat(float):
+    """The type of a number that is a float on one way and whole on another."""
+
+
+DTYPES[MixedFloat] = torch.float64
+
+MIXED = "_fxport_mixed"
+"""The attribute of such a number: what type a tensor of integers has, once multiplied by it, only data tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +85,30 @@ class Form:
             if not isinstance(like, Constant)
         ]
 
+    def leaves_of(self, value: Any) -> list[Any]:
+        """The leaves of a value that travel as tensors, as they are."""
+        pairs = zip(_flat(value, self.spec), self.leaves, strict=True)
+        return [leaf for leaf, like in pairs if not isinstance(like, Constant)]
+
+    @property
+    def kinds(self) -> tuple[Any, ...]:
+        """The form without sizes, of which each run of a part has other symbols."""
+        return self.spec, *((each.dtype, len(each.sizes)) if isinstance(each, Like) else each for each in self.leaves)
+
     def value(self, tensors: Sequence[Tensor]) -> Any:
         """The value of these tensors."""
         rest = iter(tensors)
         return pytree.tree_unflatten([_of(like, rest) for like in self.leaves], self.spec)
+
+
+MERGED_TRUTH = "_fxport_truth"
+"""The attribute of a tensor that stands for a truth value of Python's."""
+
+
+def merged_truth(tensor: Tensor) -> Tensor:
+    """Mark a tensor of shape [] as a truth value of Python's, which counts as 0 or 1 in arithmetic."""
+    setattr(tensor, MERGED_TRUTH, True)
+    return tensor
 
 
 def opaque(tensor: Tensor) -> Tensor:
@@ -108,28 +139,48 @@ def _flat(value: Any, spec: Any) -> list[Any]:
     """The leaves; what is not set has none of its own."""
     leaves = pytree._broadcast_to_and_flatten(value, spec)
     if leaves is None:
-        raise LoopError("two ways that give values of other structures")
+        raise LoopError("its ways give values of different structures")
     return leaves
 
 
 def _leaf(one: Any, two: Any, changing: bool) -> Leaf:
+    is_one = one is two
     one, two = (two, two) if one is UNSET else (one, one) if two is UNSET else (one, two)
-    for tensor, other in ((one, two), (two, one)):
-        if isinstance(tensor, Tensor) and (isinstance(other, Tensor) or type(other) in DTYPES):
-            return Like(tensor.dtype, tuple(tensor.shape), tensor.device)
-    same = one is two or (
-        type(one) is type(two) and not isinstance(one, Tensor) and one is not None and _equal(one, two)
-    )
-    if type(one) in DTYPES and type(two) in DTYPES and not (same and type(one) in PLAIN and not changing):
+    if isinstance(one, Tensor) or isinstance(two, Tensor):
+        return Constant(one) if is_one and not changing else _tensor(one, two)
+    constant = one is two or (type(one) in (*PLAIN, str) and same(one, two))
+    if type(one) in DTYPES and type(two) in DTYPES and not (constant and type(one) in PLAIN and not changing):
         kinds = {DTYPES[type(one)], DTYPES[type(two)]}
-        return next(kind for kind in (float, int, bool) if DTYPES[kind] in kinds)
-    if same:
+        kind = next(kind for kind in (float, int, bool) if DTYPES[kind] in kinds)
+        return MixedFloat if kind is float and len(kinds) > 1 else kind
+    if constant:
         return Constant(one)
-    raise LoopError("two ways that give other things than tensors")
+    raise LoopError(f"its ways give {_kind(one)} and {_kind(two)}, which no value of a graph can be")
 
 
-def _equal(one: Any, two: Any) -> bool:
-    return type(one) in (*PLAIN, str) and one == two
+def _tensor(one: Any, two: Any) -> Like:
+    """The tensor that both are: a number becomes one only where that keeps its value and promotes types as it does."""
+    tensor, other = (one, two) if isinstance(one, Tensor) else (two, one)
+    if isinstance(other, Tensor):
+        if tensor.dtype != other.dtype:
+            raise LoopError(f"its ways give tensors of {tensor.dtype} and of {other.dtype}")
+    elif type(other) not in DTYPES:
+        raise LoopError(f"its ways give a tensor and {_kind(other)}, which no value of a graph can be")
+    elif _rank(DTYPES[type(other)]) > _rank(tensor.dtype):
+        raise LoopError(f"its ways give a tensor of {tensor.dtype} and {_kind(other)}, which such a tensor cannot hold")
+    return Like(tensor.dtype, tuple(tensor.shape), tensor.device)
+
+
+def _rank(dtype: torch.dtype) -> int:
+    """The category of a dtype in type promotion: truth values, whole numbers, floating-point numbers, complex ones."""
+    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype is not torch.bool)
+
+
+def _kind(value: Any) -> str:
+    """A value in words."""
+    if isinstance(value, Tensor):
+        return f"a tensor of {value.dtype}"
+    return repr(value) if value is None or type(value) in (*PLAIN, str) else f"a value of type {type(value).__name__}"
 
 
 def _as(leaf: Any, like: Like | type, whole: bool) -> Tensor:
@@ -150,4 +201,9 @@ def _of(like: Leaf, tensors: Iterator[Tensor]) -> Any:
     if isinstance(like, Constant):
         return like.value
     tensor = next(tensors)
-    return tensor if isinstance(like, Like) or like is bool else tensor.item()  # a truth value may be either
+    if isinstance(like, Like) or like is bool:
+        return tensor if isinstance(like, Like) else merged_truth(tensor)
+    number = tensor.item()
+    if like is MixedFloat:
+        setattr(number, MIXED, True)
+    return number

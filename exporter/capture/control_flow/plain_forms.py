@@ -20,8 +20,8 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from exporter.capture.analysis.names import SCOPES, own_nodes
 from exporter.capture.control_flow.jumps import jumps_of
-from exporter.capture.control_flow.loop_names import SCOPES, own_nodes
 
 Forms = list[ast.stmt]
 
@@ -163,12 +163,6 @@ def _if(node: ast.If, lists: set[str]) -> Forms:
     return [ast.copy_location(ast.If(test, node.orelse, []), node), *node.body]
 
 
-def _delete(node: ast.Delete, lists: set[str]) -> Forms:
-    """A name that is no longer read may as well stay."""
-    kept = [each for each in node.targets if not isinstance(each, ast.Name)]
-    return [ast.copy_location(ast.Delete(kept), node)] if kept else []
-
-
 def _expr(node: ast.Expr, lists: set[str]) -> Forms:
     """`found.extend([a, b])` as what appends each."""
     call = node.value
@@ -217,7 +211,6 @@ FORMS: Mapping[type[ast.stmt], Callable[[Any, set[str]], Forms]] = {
     ast.While: _while,
     ast.For: _loop,
     ast.If: _if,
-    ast.Delete: _delete,
     ast.Expr: _expr,
     ast.AugAssign: _augmented,
 }

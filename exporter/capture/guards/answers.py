@@ -18,6 +18,7 @@ from exporter.capture.faults import is_our_fault
 from exporter.capture.guards.askers import (
     Line,
     is_a_kept_branch,
+    is_about_layout,
     is_about_shapes,
     is_pythons,
     is_users,
@@ -86,6 +87,26 @@ DEFER = object()
 Answer = Callable[[Question, Inquiry], Any]
 
 
+def few_by_layout(question: Question, inquiry: Inquiry) -> Any:
+    """Answer that a tensor of the example has fewer than two elements along an axis, and rely on nothing.
+
+    Asked is how it lies in memory, and the graph is the same for any answer. A guard would be taken for what holds for
+    all sizes by whatever is asked next: that the only turn of a loop has the number 0.
+    """
+    if not isinstance(question.asked, FEW) or not question.asked.free_symbols or not is_about_layout():
+        return DEFER
+    try:
+        with question.env.suppress_guards():
+            answer = question.pytorch()
+    except Refusal:
+        return DEFER
+    return answer if answer is True or answer is sympy.true else DEFER
+
+
+FEW = (sympy.StrictLessThan, sympy.Eq)
+"""Conditions that hold where a size is 0 or 1: `numel < 2`, `n == 1`."""
+
+
 def known_to_pytorch(question: Question, inquiry: Inquiry) -> Any:
     """Return PyTorch's answer: what follows from ranges, or holds for the example and becomes a guard.
 
@@ -152,7 +173,8 @@ def record_unanswered(question: Question, inquiry: Inquiry) -> Any:
 
 
 ANSWERS: tuple[Answer, ...] = (
-    known_to_pytorch,  # first: what is certain needs no presumption
+    few_by_layout,  # first: PyTorch would make a guard of it
+    known_to_pytorch,  # then: what is certain needs no presumption
     known_to_shapes,  # before what tells the user: the graph is the same for any answer
     true_of_some,
     speculate,  # after the presumption, which is true of what is captured

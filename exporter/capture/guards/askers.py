@@ -44,7 +44,7 @@ _ASKING = (
     str(_HERE.parent / "sizes" / "progressions.py"),
 )
 """The same, and the modules of this package that do what Python does with ranges and loops."""
-_KEPT = str(_HERE.parent / "control_flow" / "branch_steps.py")
+_KEPT = str(_HERE.parent / "control_flow" / "branches.py")
 """Who asks there has tried to keep both branches."""
 
 _ABOUT_LAYOUT = codes(LAYOUT)

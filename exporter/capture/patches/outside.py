@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from diagnostics import Log, Place, Rule, rules
+from diagnostics import Level, Log, Place, Rule, rules
 from diagnostics.calls import last_change, scope_of
 from diagnostics.source import USER, kind_of, lines_of
 from exporter.capture.forward import forward_by
@@ -26,7 +26,7 @@ from exporter.capture.patches.process import restore_process
 from exporter.capture.patches.restoration import restore_state
 from exporter.capture.places import place_of_function, place_of_module
 from exporter.capture.reachable import SCALARS
-from exporter.capture.snapshot import Change, Snapshot
+from exporter.capture.snapshot import MERGED_STATE, Change, Snapshot, same
 
 _ITEM = re.compile(r"\[.*$")
 """What stands behind the name of a container."""
@@ -44,6 +44,7 @@ class Effect:
         before: The value that it had, in words for a container.
         holder: Who holds it.
         key: Where the holder holds it; None if the holder has changed as a whole.
+        level: How grave it is: an error where data decides on the change.
     """
 
     rule: Rule
@@ -51,6 +52,7 @@ class Effect:
     before: Any
     holder: Holder
     key: Any = None
+    level: Level | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,9 @@ def _effect_of(change: Change) -> Effect | None:
     if holder.kind.is_random:
         return Effect(rules.PYTHON_RANDOM_BAKED, change.name, None, holder)
     if type(change.before) in SCALARS:
-        return Effect(rules.PYTHON_STATE_BAKED, change.name, change.before, holder, change.key)
+        merged_with = getattr(change.after, MERGED_STATE, MISSING)
+        level = Level.ERROR if merged_with is not MISSING and same(merged_with, change.before) else None
+        return Effect(rules.PYTHON_STATE_BAKED, change.name, change.before, holder, change.key, level)
     if holder.kind in CONTAINERS and MISSING in (change.before, change.after):
         return Effect(rules.PYTHON_STATE_BAKED, holder.name, "other entries", holder)
     return None
@@ -109,7 +113,8 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[Effects]:
             written = re.compile(rf"self\.{re.escape(name.rpartition('.')[2])}\.\w+")
             log.report(rule, at=_place_of_draw(model, written), name=name)
         elif rule is rules.LAYER_MADE or name not in made:
-            log.report(rule, at=_place_of(model, effect.holder, effect.key), name=name, value=effect.before)
+            at = _place_of(model, effect.holder, effect.key)
+            log.report(rule, at=at, level=effect.level, name=name, value=effect.before)
     for name in drawn:
         log.report(rules.PYTHON_RANDOM_BAKED, at=_place_of_draw(model, SHARED[name].written), name=name)
     for (name, _, _), place in reads.items():
@@ -145,9 +150,9 @@ def _place_of(model: torch.nn.Module, holder: Holder, key: Any) -> Place | None:
 def _owner_of(model: torch.nn.Module, name: str) -> tuple[str, str]:
     """Return the layer that an attribute is of, and its name in it: ("layer", "count") of "layer.count.first"."""
     module, owner, parts = model, [], name.split(".")
-    while len(parts) > 1 and parts[0] in module._modules and module._modules[parts[0]] is not None:
-        owner.append(parts[0])
-        module = module._modules[parts.pop(0)]
+    while len(parts) > 1 and (child := module._modules.get(parts[0])) is not None:
+        owner.append(parts.pop(0))
+        module = child
     return ".".join(owner), parts[0]
 
 

@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 import ast
+import copy
 
-from exporter.capture.control_flow.kept_calls import MODULE, NAMES
-from exporter.capture.control_flow.loop_heads import STEPS, expression
-from exporter.capture.control_flow.loop_names import SCOPES
+from exporter.capture.analysis.names import SCOPES, own_nodes
+from exporter.capture.control_flow.syntax import call, is_at, placed
+
+NAMES = frozenset(
+    (
+        *("int", "float", "len", "range", "round", "sum", "bool", "any", "all", "sorted", "list", "tuple", "unbind"),
+        *("split", "enumerate", "zip", "reversed", "tolist", "prod", "sqrt", "log", "log2", "exp", "pow", "isqrt"),
+        *("floor", "ceil", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+        *("LongTensor", "IntTensor", "FloatTensor", "Tensor"),
+    )
+)
+"""The names under which the functions of `kept_calls` are called, mostly; a test compares them."""
 
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)
 """Statements that run their expressions once."""
 
 
 def calls_kept(function: ast.FunctionDef, lines: set[int]) -> bool:
-    """`int(n)` at these lines becomes `kept(int)(n)`. Whether there was such a call."""
+    """Write `int(n)` at these lines as `_steps.kept(int)(n)` and return whether there was such a call."""
     visitor = _Calls(lines)
     function.body = [visitor.visit(node) for node in function.body]
-    if visitor.found:
-        load = ast.parse(f"from exporter.capture.control_flow import kept_calls as {MODULE}").body[0]
-        function.body.insert(0, ast.copy_location(load, function.body[0]))
     return visitor.found
 
 
+def calls_kept_in(value: ast.expr) -> ast.expr:
+    """Return the expression with all such calls in it kept."""
+    return _Calls(None).visit(copy.deepcopy(value))
+
+
 class _Calls(ast.NodeTransformer):
-    def __init__(self, lines: set[int]) -> None:
+    def __init__(self, lines: set[int] | None) -> None:
         self.lines, self.found = lines, False
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         name = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
-        if name not in NAMES or not _is_at(node, self.lines):
+        if name not in NAMES or not (self.lines is None or is_at(node, self.lines)):
             return node
         self.found = True
-        kept = ast.Attribute(ast.Name(MODULE, ast.Load()), "kept", ast.Load())
-        function = ast.copy_location(ast.Call(kept, [node.func], []), node)
-        return ast.copy_location(ast.Call(function, node.args, node.keywords), node)
-
-
-def _is_at(node: ast.expr, lines: set[int]) -> bool:
-    return any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in lines)
+        return placed(ast.Call(call("kept", node.func), node.args, node.keywords), node)
 
 
 def comprehensions_as_loops(function: ast.FunctionDef, lines: set[int]) -> None:
@@ -56,7 +62,7 @@ def comprehensions_as_loops(function: ast.FunctionDef, lines: set[int]) -> None:
 def _unrolled(node: ast.stmt, lines: set[int]) -> list[ast.stmt]:
     if not isinstance(node, SIMPLE):
         return [node]
-    found = [each for each in _once(node) if isinstance(each, (ast.ListComp, ast.GeneratorExp)) and _is_at(each, lines)]
+    found = [each for each in _once(node) if isinstance(each, (ast.ListComp, ast.GeneratorExp)) and is_at(each, lines)]
     new: list[ast.stmt] = []
     for each in found:
         (first, *rest) = each.generators
@@ -97,9 +103,23 @@ class _Instead(ast.NodeTransformer):
         return self.new if node is self.old else self.generic_visit(node)
 
 
-def lists_known(function: ast.FunctionDef, names: set[str]) -> None:
-    """Lists of these names, to which loops append, become such as know what that is, and `len` what can tell it."""
-    _Lists(names).visit(function)
+def appended_names(body: ast.AST) -> set[str]:
+    """Return the names on which `append`, `extend` or `+=` is called."""
+    found: set[str] = set()
+    for node in ast.walk(body):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+        function = node.func if isinstance(node, ast.Call) else None
+        if isinstance(function, ast.Attribute) and function.attr in ("append", "extend"):
+            found |= {function.value.id} if isinstance(function.value, ast.Name) else set()
+    return found
+
+
+def lists_symbolic(function: ast.FunctionDef) -> None:
+    """Let lists to which rewritten statements append know how many elements they have; `len` asks them."""
+    parts = (node for node in own_nodes(function) if isinstance(node, ast.FunctionDef) and node is not function)
+    if names := set().union(*map(appended_names, parts)):
+        _Lists(names).visit(function)
 
 
 class _Lists(ast.NodeTransformer):
@@ -124,16 +144,10 @@ class _Lists(ast.NodeTransformer):
     def known(self, target: ast.expr, value: ast.expr) -> ast.expr:
         if not isinstance(target, ast.Name) or target.id not in self.names or not isinstance(value, ast.List):
             return value
-        kind = expression(f"{STEPS}.Filled")
-        for each in ast.walk(kind):
-            ast.copy_location(each, value)
-        return ast.copy_location(ast.Call(kind, [value], []), value)
+        return placed(call("ScanList", value), value)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         if not isinstance(node.func, ast.Name) or node.func.id != "len" or len(node.args) != 1:
             return node
-        size = expression(f"{STEPS}.size")
-        for each in ast.walk(size):
-            ast.copy_location(each, node)
-        return ast.copy_location(ast.Call(size, [node.args[0], ast.copy_location(ast.Constant(0), node)], []), node)
+        return placed(ast.Call(call("kept", node.func), node.args, []), node)

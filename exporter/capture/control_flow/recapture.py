@@ -7,7 +7,6 @@ that a scan can express, its function is rewritten for as long as the next attem
 from __future__ import annotations
 
 import gc
-import inspect
 import linecache
 import sys
 import traceback
@@ -23,12 +22,15 @@ import torch
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from exporter.capture.control_flow.function_rewriting import rewritten
-from exporter.capture.control_flow.loop_steps import slices_unasked
+from exporter.capture.control_flow.function import rewritten
+from exporter.capture.control_flow.merged import merged_values_watched
 from exporter.capture.control_flow.merging import LoopError
+from exporter.capture.control_flow.scans import slices_unasked
+from exporter.capture.failures import NotRewritten
 from exporter.capture.faults import is_our_fault
 from exporter.capture.guards.answers import WentOn
 from exporter.capture.guards.askers import Line
+from exporter.capture.rewritten import Rewritten, rewritten_noted
 
 T = TypeVar("T")
 
@@ -42,6 +44,10 @@ Attempt = Callable[[Collection[Line] | None], T]
 """A capture, which goes on from what it is refused at other lines than these; None: which does not."""
 
 
+Reasons = dict[Line, str]
+"""Why what stands at a line could not be rewritten."""
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """A line that turned a dynamic size into a number."""
@@ -50,30 +56,34 @@ class Site:
     line: int
 
 
-def keeping_loops(attempt: Attempt[T], overcome: list[Exception]) -> T:
+def keeping_loops(attempt: Attempt[T], overcome: list[Exception], rewritten: list[Rewritten]) -> T:
     """What the attempt gives with every loop over a dynamic size as a scan, as far as the loops allow.
 
     An attempt with such a loop that fails counts for nothing: what came before it stands, whether a result or an error.
-    `overcome` gets the errors of attempts that came before the one that went through.
+    `overcome` gets the errors of attempts that came before the one that went through, `rewritten` what became
+    operators in that one.
     """
+    rewritten.clear()
     lines: dict[CodeType, set[int]] = {}
     new: dict[CodeType, CodeType] = {}
     calls = True
+    reasons: Reasons = {}
     result, sites = _noted(attempt, None)
     found = set(_sites(sites, new))
     errors = list(result.errors)
     for _ in range(ATTEMPTS):
         for code, line in found:
             lines.setdefault(code, set()).add(line)
-        before, new = new, _rewritten(lines, calls)
+        before, new = new, _rewritten_code(lines, calls, reasons)
         if new == before:
             break
         tried = {(code.co_filename, line) for code, kept in lines.items() for line in kept}
-        with _swapped(new), slices_unasked():
+        noted: list[Rewritten] = []
+        with _swapped(new), slices_unasked(), merged_values_watched(), rewritten_noted(noted):
             better, sites = _noted(attempt, None if result.error is None else tried)
         found = set(_sites(sites, new))
         if better.error is None:
-            result = better
+            result, rewritten[:] = better, noted
             continue
         if result.error is not None:
             errors += better.errors
@@ -84,7 +94,7 @@ def keeping_loops(attempt: Attempt[T], overcome: list[Exception]) -> T:
             break
         calls, new = False, before
     if result.error is not None:
-        raise _barring(errors)
+        raise _explained(_barring(errors), errors, reasons)
     overcome += [error for error in errors if any(_asking(error, GuardOnDataDependentSymNode))]
     return result.value  # type: ignore[return-value]  # without an error there is a value
 
@@ -99,7 +109,28 @@ def _barring(errors: Sequence[Exception]) -> Exception:
     return next((error for error in refusals if _innermost(error) == last), errors[0])
 
 
-def _innermost(error: Exception) -> tuple[str, int] | None:
+def _explained(error: Exception, errors: Sequence[Exception], reasons: Reasons) -> Exception:
+    """Return the error with the reason why what stands at its line is no part of the graph, where one is known."""
+    line = _innermost(error)
+    found = [cause for each in errors for cause in _causes(each) if isinstance(cause, LoopError)]
+    there = [str(cause) for cause in reversed(found) if line in {*map(_line, _frames_of(cause))}]
+    reason = reasons.get(line) if line is not None else None
+    elsewhere = [f"{found[-1]} (line {place[1]})" for place in [_innermost(found[-1])] if place] if found else []
+    reason = reason or next(iter([*there, *elsewhere]), None)
+    return error if reason is None else NotRewritten(reason, error)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _line(place: tuple[FrameType, int]) -> Line:
+    return place[0].f_code.co_filename, place[1]
+
+
+def _innermost(error: BaseException) -> tuple[str, int] | None:
     """The line of the model that raised it, or that called PyTorch."""
     lines = [(frame.f_code.co_filename, line) for frame, line in _frames_of(error)]
     return lines[-1] if lines else None
@@ -204,21 +235,19 @@ def noted_sizes() -> Iterator[set[Site]]:
         yield found
 
 
-def _rewritten(lines: dict[CodeType, set[int]], calls: bool) -> dict[CodeType, CodeType]:
-    """Code → the same with its loops at these lines as scans, for all code in which that could be done.
+def _rewritten_code(lines: dict[CodeType, set[int]], calls: bool, reasons: Reasons) -> dict[CodeType, CodeType]:
+    """Return code → the same with what stands at these lines rewritten, for all code in which that could be done.
 
-    With `calls`, also calls that make numbers of sizes keep them dynamic.
+    With `calls`, also calls that make numbers of sizes keep them dynamic. `reasons` gets why others could not be.
     """
-    found = {code: _compiled(code, numbers, calls) for code, numbers in lines.items()}
-    return {code: new for code, new in found.items() if new is not None}
-
-
-def _compiled(code: CodeType, lines: set[int], calls: bool) -> CodeType | None:
-    try:
-        source = inspect.getsource(code)
-    except (OSError, TypeError):
-        return None
-    return rewritten(source, code, lines, calls)
+    found: dict[CodeType, CodeType] = {}
+    for code, numbers in lines.items():
+        why: dict[int, str] = {}
+        new = rewritten(code, numbers, calls, why)
+        reasons.update(((code.co_filename, line), reason) for line, reason in why.items())
+        if new is not None:
+            found[code] = new
+    return found
 
 
 @contextmanager

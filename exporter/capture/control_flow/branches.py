@@ -1,0 +1,147 @@
+"""`if` and `while` on values of the data as `cond` and `while_loop`: what rewritten functions call while captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from exporter.capture.control_flow.carried import Carried
+from exporter.capture.control_flow.effects import Changes, Effects
+from exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by
+from exporter.capture.control_flow.merged import watch_merged
+from exporter.capture.control_flow.merging import LoopError, form_of, opaque
+from exporter.capture.control_flow.truth import depends_on_data, is_open, predicate
+from exporter.capture.faults import is_our_fault
+from exporter.capture.rewritten import note_rewritten
+
+UNKNOWN = (GuardOnDataDependentSymNode, DataDependentOutputException)
+"""The errors that PyTorch raises where a capture would have to know a value."""
+
+Branch = Callable[[], Any]
+
+
+def refused(test: Any) -> Any:
+    """Return the test of an `if` that raises: a graph raises nothing, and is for inputs that the model accepts."""
+    return False if depends_on_data(test) else test
+
+
+def chosen(test: Any, then: Branch, other: Branch, *, dead: Sequence[str] = ()) -> Any:
+    """Run the branch that the test chooses, or both as a cond where only data tells, and return what it gives.
+
+    Args:
+        test: The test's value, a Python value, a symbolic one or a tensor of one element.
+        then: The branch for true; it binds variables that it shares with the function around it.
+        other: The branch for false.
+        dead: The variables that the branches bind and that nothing reads afterwards.
+
+    Raises:
+        LoopError: The test depends on data, and no operator can give what the branches give or change.
+    """
+    if not depends_on_data(test):
+        return then() if test else other()
+    try:
+        return _cond(test, then, other, dead)
+    except Exception as error:
+        if is_our_fault(error) or (isinstance(test, Tensor) and not isinstance(error, LoopError)):
+            raise
+        try:  # there may be an answer to a question about sizes, or whether there is any, which keeps this error
+            taking = bool(test)
+        except UNKNOWN:
+            taking = None
+        if taking is None:
+            raise
+    return then() if taking else other()
+
+
+def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str]) -> Any:
+    decides = predicate(test)  # first: what is around reads it, whatever the branches read
+    ways = (then, other)
+    effects = Effects.of(ways, dead)
+    found, outside = read_by([partial(effects.observe, way) for way in ways], (), effects.numbers)
+    effects.set_aside_undecided(*(changes for _, changes in found))
+
+    def ends(result: Any, changes: Changes) -> Any:
+        return result, effects.ends(changes), effects.appended(changes)
+
+    every = [ends(*each) for each in found]
+    form = form_of(*every)
+    if is_rehearsal():
+        return _left(effects, form.value(form.tensors(every[0])))
+
+    def lifted_way(way: Branch) -> Branch:
+        return lifted(lambda: form.tensors(ends(*effects.run(way, {}))), (), outside)
+
+    note_rewritten("if")
+    operands = (*outside.starts(), *outside.values)
+    after = torch.ops.higher_order.cond(decides, *map(lifted_way, ways), operands)
+    merged = _returned(after, outside)
+    watch_merged(merged, [form.leaves_of(each) for each in every], outside)
+    return _left(effects, form.value(merged))
+
+
+def _left(effects: Effects, given: tuple[Any, tuple[Any, ...], Any]) -> Any:
+    """Return the result alone; variables, attributes and lists have what the statement leaves in them."""
+    result, values, appended = given
+    effects.leave(values, appended)
+    return result
+
+
+def repeated(test: Branch, body: Branch, *, dead: Sequence[str] = ()) -> None:
+    """Run the body while the test holds. Known turns are taken one by one; the others are a while_loop.
+
+    Args:
+        test: Gives the test's value.
+        body: Runs one turn; it binds variables that it shares with the function around it and with the test.
+        dead: The variables that a turn binds and that neither another turn nor anything later reads.
+
+    Raises:
+        LoopError: The test depends on data, and no operator can give what the turns change.
+    """
+    while not is_open(going := test()):
+        if not going:
+            return
+        body()
+    predicate(going)  # what is around reads it
+    effects = Effects.of((test, body), dead, is_loop=True)
+    numbers = effects.numbers
+    carried = Carried(effects, body, numbers)
+    if effects.grown:
+        raise LoopError("it appends to a list in a loop of which only the data tells how often it turns")
+    form, start = carried.form, carried.tensors()
+    if is_rehearsal():
+        effects.leave(form.value(start))
+        return
+    leaves: list[Any] = []
+
+    def goes_on(*tensors: Tensor) -> list[Tensor]:
+        values = carried.places([opaque(tensor) for tensor in tensors])
+        result, changes = effects.run(test, values)
+        if any(end is not start for end, start in zip(effects.ends(changes), values.values(), strict=True)):
+            raise LoopError("its test changes what the turns read")
+        return [predicate(result)]
+
+    def turn(*tensors: Tensor) -> list[Tensor]:
+        _, ends, leaves[:] = carried.turn([opaque(tensor.clone()) for tensor in tensors])
+        return ends
+
+    note_rewritten("while")
+    _, outside = read_by((goes_on, turn), start, numbers)
+    again, turned = lifted(goes_on, start, outside, is_test=True), lifted(turn, start, outside)
+    inputs, ways = (*start, *outside.starts()), [form.leaves_of(carried.starts), [*leaves]]
+    after = torch.ops.higher_order.while_loop(lambda *given: again(*given)[0], turned, inputs, outside.values)
+    results = _returned(after, outside)
+    watch_merged(results, ways, outside)
+    effects.leave(form.value(results))
+
+
+def _returned(results: Sequence[Tensor], outside: Outside) -> Sequence[Tensor]:
+    """Return what the ways themselves give; behind it stands what they left in tensors of outside."""
+    count = len(results) - len(outside.written)
+    outside.write(results[count:])
+    return results[:count]

@@ -1,0 +1,108 @@
+"""What a loop carries from turn to turn: the places that a turn changes, found by running it until no more are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from exporter.capture.control_flow.effects import Changes, Effects, Place
+from exporter.capture.control_flow.lifting import read_by, storage_of
+from exporter.capture.control_flow.merging import UNSET, LoopError, form_of, opaque
+
+ROUNDS = 8
+"""Each round may show one more place that changes, or another kind of number that one takes."""
+
+
+class Carried:
+    """The places that a turn changes, the form of their values, and those before the first turn.
+
+    Args:
+        effects: The snapshot around the loop.
+        part: One turn, of the inputs.
+        numbers: The symbolic numbers that a turn computes with.
+        inputs: Samples of what each turn is given.
+        late: Cells of variables of which only the value after the last turn is read.
+        is_run: Whether there is a first turn for certain, so that nothing reads what `late` were before.
+
+    Attributes:
+        always: For each list, whether each of the elements that a turn appends is always appended.
+    """
+
+    def __init__(
+        self,
+        effects: Effects,
+        part: Callable[..., Any],
+        numbers: Sequence[Any],
+        inputs: Sequence[Tensor] = (),
+        late: frozenset[int] = frozenset(),
+        is_run: bool = False,
+    ) -> None:
+        self.effects, self.part, self.late, self.is_run = effects, part, late, is_run
+        self.numbers = numbers
+        changes, known = self._observed(inputs, {}), None
+        for _ in range(ROUNDS):
+            effects.set_aside_undecided(changes)
+            self.form = form_of(self.starts, effects.ends(changes), changing=True)
+            found = ([*effects.before], [*effects.grown.items()], self.form.kinds)
+            if found == known:
+                self.always = {
+                    holder: [on is True for _, on in items]
+                    for holder, items in zip(effects.grown, effects.appended(changes), strict=True)
+                }
+                return
+            known = found
+            changes = self._observed(inputs, self.places([opaque(each.clone()) for each in self.tensors()]))
+        raise LoopError("its turns change other things from turn to turn")
+
+    def _observed(self, inputs: Sequence[Tensor], values: Mapping[Place, Any]) -> Changes:
+        observe = self.effects.observe
+        (found,), _ = read_by([lambda *given: observe(self.part, *given, values=values)], inputs, self.numbers)
+        return found[1]
+
+    @property
+    def starts(self) -> tuple[Any, ...]:
+        """The values before the first turn."""
+        pairs = zip(self.effects.before, self.effects.starts(), strict=True)
+        return tuple(UNSET if self.is_run and id(holder.owner) in self.late else value for (holder, _), value in pairs)
+
+    def tensors(self) -> list[Tensor]:
+        """The tensors that the operator begins with."""
+        return self.form.tensors(self.starts, whole=self.is_run)
+
+    def places(self, tensors: Sequence[Tensor]) -> dict[Place, Any]:
+        """Return the values of the places where the operator carries these tensors."""
+        return dict(zip(self.effects.before, self.form.value(tensors), strict=True))
+
+    def turn(self, tensors: Sequence[Tensor], *inputs: Tensor) -> tuple[Changes, list[Tensor], list[Any]]:
+        """Run a turn on these carried tensors.
+
+        Returns:
+            What it changes; the carried tensors of the next turn; the same before they were copied.
+
+        Raises:
+            LoopError: It writes in place to a carried tensor that has other names as well.
+        """
+        versions = [each._version for each in tensors]
+        _, changes = self.effects.run(self.part, self.places(tensors), *inputs)
+        ends = self.effects.ends(changes)
+        leaves = self.form.leaves_of(ends)
+        written = [i for i, each in enumerate(tensors) if each._version != versions[i]]
+        if written:
+            self._require_own(tensors, written, leaves, changes)
+        return changes, self.form.tensors(ends), leaves
+
+    def _require_own(
+        self, tensors: Sequence[Tensor], written: Sequence[int], leaves: Sequence[Any], changes: Changes
+    ) -> None:
+        """`total = 0`, then `total += x` in each turn, writes to a tensor of its own; others may have more names."""
+        starts = self.form.leaves_of(self.starts)
+        given = [each for items in changes.grown.values() for each, _ in items]
+        for i in written:
+            others = [each for j, each in enumerate(leaves) if j != i]
+            shared = any(
+                isinstance(each, Tensor) and storage_of(each) == storage_of(tensors[i]) for each in (*others, *given)
+            )
+            if leaves[i] is not tensors[i] or isinstance(starts[i], Tensor) or shared:
+                raise LoopError("a turn writes in place to a tensor that it got from the turn before")

@@ -1,0 +1,104 @@
+"""The source of a `for` with a dynamic number of turns: how many items there are, and each by its number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import SymInt, Tensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
+
+from exporter.capture.control_flow.lists import Ragged, ScanList, SymbolicList, unwrap
+from exporter.capture.control_flow.merging import LoopError
+from exporter.capture.sizes.progressions import Progression
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A dynamic number of items; `at(i)` gives that with the number i, a SymInt from 0 to count - 1."""
+
+    count: Any
+    at: Callable[[Any], Any]
+    numbers: tuple[Any, ...] = ()
+    """Symbolic numbers other than the count that `at` computes with."""
+    parts: Ragged | None = None
+    """What the items are, where they are parts of different sizes, which have no numbers."""
+
+    def __iter__(self) -> Any:
+        raise LoopError("it goes through as many items as a dynamic size has")
+
+    __len__ = __iter__
+
+
+def items_of(source: Any) -> Items | None:
+    """Return the items of anything that a `for` can run over; None where Python can go through them."""
+    if isinstance(source, Items):
+        return source
+    if isinstance(source, Progression):
+        return _of_progression(source)
+    value = unwrap(source)
+    if isinstance(value, Ragged):
+        return Items(value.count, _refused, parts=value)
+    dynamic = isinstance(source, (ScanList, SymbolicList, Tensor))
+    if not dynamic or not isinstance(value, Tensor) or not value.dim() or not isinstance(value.shape[0], SymInt):
+        return None
+    return Items(value.shape[0], lambda i: value[i])
+
+
+def _refused(_: Any) -> Any:
+    raise LoopError("it uses the number of a part of a tensor that is in parts of different sizes")
+
+
+def _of_progression(source: Progression) -> Items | None:
+    if not isinstance(source.size, SymInt):
+        return None
+    if len(source.runs) != 1:
+        raise LoopError("it goes through several ranges one after the other")
+    run = source.runs[0]
+    if free_unbacked_symbols(run.count):
+        torch._check(run.count >= 0)
+    return Items(run.count, run.at, (run.first, run.step))
+
+
+def enumerated(source: Any, start: Any = 0) -> Any:
+    """Do as `enumerate`, also of a dynamic number of items."""
+    items = items_of(source)
+    return (
+        enumerate(source, start)
+        if items is None
+        else Items(items.count, lambda i: (start + i, items.at(i)), (*items.numbers, start))
+    )
+
+
+def zipped(*sources: Any, strict: bool = False) -> Any:
+    """Do as `zip`, also of dynamic numbers of items, which are to be equal."""
+    found = [items_of(each) for each in sources]
+    if all(each is None for each in found):
+        return zip(*sources, strict=strict)
+    parts = [each if each is not None else _of_list(source) for each, source in zip(found, sources, strict=True)]
+    count = parts[0].count
+    for each in parts[1:]:
+        if strict or not statically_known_true(each.count == count):
+            torch._check(each.count == count)
+    numbers = tuple(number for each in parts for number in each.numbers)
+    return Items(count, lambda i: tuple(each.at(i) for each in parts), numbers)
+
+
+def _of_list(source: Any) -> Items:
+    if isinstance(source, Tensor):
+        return Items(source.shape[0], lambda i: source[i])
+    raise LoopError("it goes through a plain list beside a dynamic number of items")
+
+
+def turned(source: Any) -> Any:
+    """Do as `reversed`, also of a dynamic number of items."""
+    if isinstance(source, Progression):
+        return reversed(source)
+    if isinstance(source, ScanList) and source.is_dynamic:
+        return source.turned()
+    items = items_of(source)
+    if items is None:
+        return reversed(source)
+    return Items(items.count, lambda i: items.at(items.count - 1 - i), items.numbers)

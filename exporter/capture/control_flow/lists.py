@@ -1,0 +1,226 @@
+"""Lists that stand for as many elements as a dynamic size has.
+
+`ScanList` is a list of the model's that a loop appends to; each loop leaves one `StackedItems` in it. `SymbolicList` is
+what Python makes of a tensor: `list(x)`, `x.unbind(0)`. `Ragged` are parts of different sizes, as `x.split(sizes)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from exporter.capture.control_flow.merging import LoopError
+
+
+class StackedItems:
+    """The elements that a loop appended to a list, as one tensor with the turns as its first axis, or as a Ragged.
+
+    It stands in the list as one element. `torch.stack` and `torch.cat` of such a list do what they would do with all
+    elements; whatever else is done with it is refused.
+    """
+
+    def __init__(self, stacked: Any) -> None:
+        self.stacked = stacked
+
+    @property
+    def count(self) -> Any:
+        return self.stacked.count if isinstance(self.stacked, Ragged) else self.stacked.shape[0]
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        joined = JOINED.get(func)
+        if joined is None:
+            raise LoopError(f"{func} of a list that a loop over a dynamic size fills")
+        return joined(*args, **(kwargs or {}))
+
+
+class MaybeItem(StackedItems):
+    """An element that a branch appended: it is in the list where `on` is true."""
+
+    def __init__(self, item: Tensor, on: Tensor) -> None:
+        self.item, self.on, self._rows = item, on, None
+
+    @property
+    def stacked(self) -> Any:  # type: ignore[override]  # computed where it is first needed
+        if self._rows is None:
+            self._rows = self.item.unsqueeze(0)[self.on.reshape(1)]
+        return self._rows
+
+    @stacked.setter
+    def stacked(self, value: Any) -> None:
+        self._rows = value
+
+
+class ScanList(list[Any]):
+    """A list of a rewritten function. With stacked items in it, it does what can be done with all of its elements.
+
+    Python's own list would take stacked items for one element.
+    """
+
+    @property
+    def is_dynamic(self) -> bool:
+        return any(isinstance(each, StackedItems) for each in self.entries())
+
+    def entries(self) -> Iterator[Any]:
+        """Yield what is in the list, stacked items as they are."""
+        return list.__iter__(self)
+
+    @property
+    def size(self) -> Any:
+        """The number of elements, symbolic where it is."""
+        return sum(each.count if isinstance(each, StackedItems) else 1 for each in self.entries())
+
+    def joined(self) -> Tensor:
+        """Return all elements along a new first axis.
+
+        Raises:
+            LoopError: They are not all tensors.
+        """
+        whole = [
+            each.stacked if isinstance(each, StackedItems) else each.unsqueeze(0) if isinstance(each, Tensor) else None
+            for each in self.entries()
+        ]
+        if not all(isinstance(each, Tensor) for each in whole):
+            raise LoopError("a list of other things than tensors, of as many as a dynamic size has")
+        return whole[0] if len(whole) == 1 else torch.cat(whole)  # type: ignore[return-value, arg-type]  # as just seen
+
+    def turned(self) -> ScanList:
+        """Return the elements from the last to the first."""
+        return ScanList(
+            StackedItems(_rows(each).flip(0)) if isinstance(each, StackedItems) else each
+            for each in reversed([*self.entries()])
+        )
+
+    def reverse(self) -> None:
+        list.__setitem__(self, slice(None), [*self.turned().entries()])
+
+    def __getitem__(self, key: Any) -> Any:
+        if not self.is_dynamic:
+            return list.__getitem__(self, key)
+        if isinstance(key, slice) and (key.start, key.stop, key.step) == (None, None, -1):
+            return self.turned()
+        if type(key) is int and key in (0, -1):
+            found = list.__getitem__(self, key)
+            if not isinstance(found, StackedItems):
+                return found
+            if statically_known_true(_rows(found).shape[0] > 0):  # else Python takes the element beside it, or raises
+                return _rows(found)[key]
+        raise _refusal()
+
+
+def _rows(items: StackedItems) -> Tensor:
+    if not isinstance(items.stacked, Tensor):
+        raise _refusal()
+    return items.stacked
+
+
+def _refusal() -> LoopError:
+    return LoopError("a list of as many elements as a dynamic size has")
+
+
+def _guarded(name: str) -> Any:
+    own = getattr(list, name)
+
+    def method(self: ScanList, *args: Any) -> Any:
+        if self.is_dynamic:
+            raise _refusal()
+        return own(self, *args)
+
+    return method
+
+
+for _name in ("__iter__", "__len__", "__reversed__", "__contains__", "__eq__", "__add__", "__mul__", "__setitem__",
+              "__delitem__", "insert", "pop", "remove", "index", "count", "copy", "sort"):  # fmt: skip
+    setattr(ScanList, _name, _guarded(_name))
+
+
+class SymbolicList(list[StackedItems]):
+    """The elements of a tensor: Python may not count them or go through them one by one."""
+
+    def _refused(self, *_: Any) -> Any:
+        raise _refusal()
+
+    __iter__ = __len__ = __getitem__ = __contains__ = __eq__ = __add__ = _refused  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as that of a list
+
+
+def unwrap(value: Any) -> Any:
+    """Return what a list of a dynamic number of elements was made of; other values as they are."""
+    if isinstance(value, ScanList) and value.is_dynamic:
+        only = list.__getitem__(value, 0) if list.__len__(value) == 1 else None
+        return only.stacked if isinstance(only, StackedItems) else value.joined()
+    if not isinstance(value, SymbolicList):
+        return value
+    if list.__len__(value) != 1:
+        raise LoopError("a list of as many elements as a dynamic size has, and more")
+    return list.__getitem__(value, 0).stacked
+
+
+class Ragged:
+    """The parts of a tensor along an axis, of sizes that only data tells; it can do what is the same for each part."""
+
+    def __init__(self, whole: Tensor, axis: int, count: Any, stacked: Tensor | None = None) -> None:
+        self.whole, self.axis, self.count, self.stacked = whole, axis % whole.dim(), count, stacked
+
+    @property
+    def shape(self) -> list[Any]:
+        return [UNKNOWN if axis == self.axis else each for axis, each in enumerate(self.whole.shape)]
+
+    def reshape(self, *sizes: Any) -> Ragged:
+        """Reshape to `(-1, *rest)`, where each step along the axis is a whole number of new rows."""
+        first, *rest = sizes[0] if isinstance(sizes[0], (list, tuple)) else sizes
+        if self.axis or type(first) is not int or first != -1 or UNKNOWN in rest:
+            raise LoopError("parts of different sizes in another form")
+        if not statically_known_true(math.prod(self.whole.shape[1:]) % math.prod(rest) == 0):
+            raise LoopError("parts of different sizes in rows of which there may be fractions")
+        return Ragged(self.whole.reshape(-1, *rest), 0, self.count)
+
+    view = reshape
+
+
+UNKNOWN = object()
+"""Stands for the size of a part."""
+
+
+def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
+    """Do as `torch.stack` for a list with stacked items in it."""
+    whole = [_parts(each) if isinstance(each, StackedItems) else each.unsqueeze(0) for each in _entries(tensors)]
+    rank = max(each.dim() for each in whole)
+    return (whole[0] if len(whole) == 1 else torch.cat(whole)).movedim(0, dim % rank)
+
+
+def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
+    """Do as `torch.cat` for a list with stacked items in it."""
+    whole = [_merged(each.stacked, dim) if isinstance(each, StackedItems) else each for each in _entries(tensors)]
+    return whole[0] if len(whole) == 1 else torch.cat(whole, dim)
+
+
+def _entries(tensors: Sequence[Any]) -> list[Any]:
+    return [*list.__iter__(tensors)] if isinstance(tensors, list) else [*tensors]
+
+
+def _parts(items: StackedItems) -> Tensor:
+    """Return parts that can be stacked: of one size, so that none of them was filled up."""
+    if not isinstance(items.stacked, Ragged):
+        return items.stacked
+    if items.stacked.stacked is None:
+        raise LoopError("a stack of parts of different sizes")
+    return items.stacked.stacked
+
+
+def _merged(stacked: Tensor | Ragged, dim: int) -> Tensor:
+    if isinstance(stacked, Ragged):
+        if dim % stacked.whole.dim() != stacked.axis:
+            raise LoopError("parts of different sizes joined along another axis")
+        return stacked.whole
+    axis = dim % (stacked.dim() - 1)
+    return stacked.movedim(0, axis).flatten(axis, axis + 1)
+
+
+JOINED = {torch.stack: stack, torch.cat: cat, torch.concat: cat, torch.concatenate: cat}
+"""The functions that take a list with stacked items in it."""

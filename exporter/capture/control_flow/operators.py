@@ -1,0 +1,105 @@
+"""`not`, `and`, `or`, chained comparisons and `in` on values of the data: what rewritten expressions call.
+
+Python computes the second operand only if the first does not decide. Where the first depends on data and the second
+changes something, both become branches of a cond.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from exporter.capture.control_flow.branches import chosen
+from exporter.capture.control_flow.effects import Effects
+from exporter.capture.control_flow.lifting import read_by
+from exporter.capture.control_flow.truth import depends_on_data, predicate
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    **{name: getattr(operator, name.lower()) for name in ("Eq", "Lt", "Gt")},
+    "NotEq": operator.ne,
+    "LtE": operator.le,
+    "GtE": operator.ge,
+    "Is": operator.is_,
+    "IsNot": operator.is_not,
+    "In": lambda one, many: one in many,
+    "NotIn": lambda one, many: one not in many,
+}
+"""Comparisons of Python by the names of their nodes."""
+
+
+def not_(test: Any) -> Any:
+    """Return `not test`."""
+    if isinstance(test, Tensor):
+        return test.logical_not()
+    return torch.sym_not(test) if depends_on_data(test) else not test
+
+
+def and_(first: Any, second: Callable[[], Any]) -> Any:
+    """Return whether `first and second` is true."""
+    if not depends_on_data(first):
+        return first and second()
+    if _has_effects(second):
+        return chosen(first, lambda: _truth(second()), lambda: False)
+    other = second()
+    return predicate(first).logical_and(predicate(other)) if depends_on_data(other) else first if other else other
+
+
+def or_(first: Any, second: Callable[[], Any]) -> Any:
+    """Return whether `first or second` is true."""
+    if not depends_on_data(first):
+        return first or second()
+    if _has_effects(second):
+        return chosen(first, lambda: True, lambda: _truth(second()))
+    other = second()
+    return predicate(first).logical_or(predicate(other)) if depends_on_data(other) else other if other else first
+
+
+def both(first: Any, second: Callable[[], Any]) -> Any:
+    """Return the value of `first and second`."""
+    if not depends_on_data(first):
+        return first and second()
+    is_plain = _is_truth(first) and not _has_effects(second)
+    return and_(first, second) if is_plain else chosen(first, second, lambda: first)
+
+
+def either(first: Any, second: Callable[[], Any]) -> Any:
+    """Return the value of `first or second`."""
+    if not depends_on_data(first):
+        return first or second()
+    is_plain = _is_truth(first) and not _has_effects(second)
+    return or_(first, second) if is_plain else chosen(first, lambda: first, second)
+
+
+def compared(first: Any, *rest: tuple[str, Callable[[], Any]]) -> Any:
+    """Return `first < second < third`, each with the name of the node that compares it with the one before."""
+    (kind, second), *more = rest
+    value = second()
+    truth = COMPARISONS[kind](first, value)
+    return both(truth, lambda: compared(value, *more)) if more else truth
+
+
+def among(value: Any, many: Any) -> Any:
+    """Return `value in many`, of which it may be a tensor or a number that data tells."""
+    if not depends_on_data(value == value):
+        return value in many
+    return reduce(lambda one, each: or_(one, lambda: value == each), many, False)
+
+
+def _is_truth(value: Any) -> bool:
+    return not isinstance(value, Tensor) or (value.dtype is torch.bool and value.dim() == 0)
+
+
+def _truth(value: Any) -> Any:
+    return predicate(value) if depends_on_data(value) else bool(value)
+
+
+def _has_effects(second: Callable[[], Any]) -> bool:
+    """Return whether computing a value changes anything, which is undone."""
+    effects = Effects.of((second,))
+    ((_, changes),), outside = read_by([lambda: effects.observe(second)], (), effects.numbers)
+    return bool(changes.values or changes.grown or outside.written)

@@ -1,0 +1,224 @@
+"""`for` over a dynamic number of items as a `scan`: what rewritten functions call while they are captured."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from exporter.capture.control_flow.carried import Carried
+from exporter.capture.control_flow.effects import Changes, Effects, cells_of, symbolic
+from exporter.capture.control_flow.items import Items, items_of
+from exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by
+from exporter.capture.control_flow.lists import Ragged, ScanList, StackedItems
+from exporter.capture.control_flow.merged import watch_merged
+from exporter.capture.control_flow.merging import DTYPES, LoopError, opaque
+from exporter.capture.control_flow.own_sizes import count_of, filled, joined, known_sizes, longest_of, own_axis, some
+from exporter.capture.control_flow.truth import as_tensor, predicate
+from exporter.capture.rewritten import note_rewritten
+
+scan_module: Any = importlib.import_module("torch._higher_order_ops.scan")  # a function of the same name hides it
+
+Turn = Callable[[Any], None]
+
+
+def for_each(
+    source: Any,
+    turn: Turn,
+    *,
+    dead: Sequence[str] = (),
+    late: Sequence[str] = (),
+    stopped: Callable[[], Any] | None = None,
+) -> None:
+    """Run a turn for each item of a source: one by one where Python can, else as a scan.
+
+    Args:
+        source: What the loop runs over.
+        turn: Runs one turn for an item; it binds variables that it shares with the function around it.
+        dead: The variables that a turn binds and that neither another turn nor anything later reads.
+        late: Those of which only the value after the last turn is read.
+        stopped: Tells whether a turn has left the loop.
+
+    Raises:
+        LoopError: The number of items is dynamic, and no operator can give what the turns change.
+    """
+    items = items_of(source)
+    if items is not None:
+        _scan(items, turn, dead, late)
+        return
+    for item in source:
+        turn(item)
+        if stopped is not None and stopped() is True:
+            break
+
+
+def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) -> None:
+    effects = Effects.of((turn,), dead, is_loop=True)
+    if items.parts is not None:
+        _each_part(items.parts, turn, effects)
+        return
+    turns = torch.arange(items.count)
+    known = known_sizes(turns)
+    numbers = symbolic((*effects.numbers, items.count, *items.numbers))
+    is_run = statically_known_true(items.count > 0)
+
+    def one(number: Tensor) -> None:
+        turn(items.at(_bounded(number.item(), items.count)))
+
+    sample = _slice(turns)
+    carried = Carried(effects, one, numbers, (sample,), frozenset(id(cell) for cell in cells_of(turn, late)), is_run)
+    start = carried.tensors()
+    init = start or [torch.zeros(())]  # a scan wants to carry something
+    count = len(init)
+    leaves: list[Any] = []
+
+    def run(*tensors: Tensor) -> list[Tensor]:
+        state = [opaque(each.clone()) for each in tensors[: len(start)]]
+        changes, ends, leaves[:] = carried.turn(state, tensors[count])
+        return [*(ends or [tensors[0].clone()]), *(each.clone() for each in _appended(effects, changes))]
+
+    (given,), outside = read_by([run], [*init, sample], numbers)
+    axes = [own_axis(each, known) for each in given[count:]]
+    if is_rehearsal():
+        if some(axes):
+            raise LoopError("it gives parts of different sizes in a loop within another")
+        stacked = [each.expand(items.count, *each.shape) for each in given[count:]]
+        _leave(effects, carried, start, stacked)
+        return
+    note_rewritten("for")
+    ways = [carried.form.leaves_of(carried.starts), [*leaves]]
+    counts: Sequence[Tensor] = ()
+    if some(axes):
+        counting = _run(_counting(run, axes), init, sample, turns, numbers)[0]
+        counts = counting[len(counting) - len(axes) :]
+        run = _filling(run, axes, [longest_of(each) for each in counts])
+    results, outside = _run(run, init, sample, turns, numbers)
+    kept = len(outside.written)
+    outside.write(results[:kept])
+    last, stacked = [*results[kept : kept + len(start)]], [*results[kept + count :]]
+    watch_merged(last, ways, outside)
+    for i, axis in enumerate(axes):
+        if axis is not None:
+            stacked[i] = Ragged(joined(stacked[i], axis, counts[i]), axis, items.count, stacked[i])  # type: ignore[call-overload]
+    _leave(effects, carried, last, stacked)
+
+
+def _bounded(number: Any, count: Any) -> Any:
+    """Return the number of a turn, of which the capture then knows what it is below."""
+    torch._check(number >= 0)
+    torch._check(number < count)
+    return number
+
+
+def _appended(effects: Effects, changes: Changes) -> list[Tensor]:
+    """Return what a turn appended to each list: the elements, and behind each whether it was, where only data tells."""
+    found: list[Tensor] = []
+    for items in effects.appended(changes):
+        for item, on in items:
+            if not isinstance(item, (Tensor, *DTYPES)):
+                raise LoopError(f"it appends a value of type {type(item).__name__} to a list")
+            found += [as_tensor(item)] if on is True else [as_tensor(item), predicate(on)]
+    return found
+
+
+def _leave(effects: Effects, carried: Carried, last: Sequence[Tensor], stacked: Sequence[Any]) -> None:
+    """Give places and lists what they hold after the loop."""
+    effects.leave(carried.form.value(last))
+    rest = iter(stacked)
+    for holder, wheres in carried.always.items():
+        if not isinstance(holder.owner, ScanList):
+            raise LoopError(f"it appends to '{holder.name}', a list that was made elsewhere")
+        rows = [(next(rest), None if always else next(rest)) for always in wheres]
+        list.append(holder.owner, StackedItems(_interleaved(rows)))
+
+
+def _interleaved(rows: Sequence[tuple[Any, Tensor | None]]) -> Any:
+    """Return the elements of all turns in their order, those of one turn together, without what was not appended."""
+    if len(rows) == 1 and rows[0][1] is None:
+        return rows[0][0]
+    if any(isinstance(each, Ragged) for each, _ in rows):
+        raise LoopError("it appends some of the parts of different sizes")
+    items = torch.stack([each for each, _ in rows], 1).flatten(0, 1)
+    if all(on is None for _, on in rows):
+        return items
+    whether = [torch.ones_like(each.flatten(1)[:, 0], dtype=torch.bool) if on is None else on for each, on in rows]
+    return items[torch.stack(whether, 1).flatten()]
+
+
+def _run(
+    turn: Callable[..., Any], init: Sequence[Tensor], sample: Tensor, turns: Tensor, numbers: Sequence[Any]
+) -> tuple[Sequence[Tensor], Outside]:
+    """Return what a scan gives: what was written to, what is carried at the end, and what the turns gave."""
+    _, outside = read_by([turn], [*init, sample], numbers)
+    body = _carrying(turn, [*init, sample], outside)
+    return scan_module.scan_op(body, [*outside.starts(), *init], [turns], outside.values), outside
+
+
+def _counting(turn: Callable[..., Any], axes: Sequence[int | None]) -> Callable[..., Any]:
+    """Return the turn that gives how much it would give."""
+
+    def run(*tensors: Tensor) -> list[Tensor]:
+        results = turn(*tensors)
+        given = results[len(results) - len(axes) :]
+        counts = [count_of(each, axis) for each, axis in zip(given, axes, strict=True)]
+        return [*results[: len(results) - len(axes)], *counts]
+
+    return run
+
+
+def _filling(turn: Callable[..., Any], axes: Sequence[int | None], longest: Sequence[Tensor]) -> Callable[..., Any]:
+    """Return the turn that gives as much as the longest does."""
+
+    def run(*tensors: Tensor) -> list[Tensor]:
+        results = turn(*tensors)
+        given = results[len(results) - len(axes) :]
+        whole = [
+            each if axis is None else filled(each, axis, most)
+            for each, axis, most in zip(given, axes, longest, strict=True)
+        ]
+        return [*results[: len(results) - len(axes)], *whole]
+
+    return run
+
+
+def _carrying(turn: Callable[..., Any], given: Sequence[Tensor], outside: Outside) -> Callable[..., Any]:
+    """Return the turn with what it writes to at the head of what it carries."""
+    whole, kept, count = lifted(turn, given, outside), len(outside.written), len(given)
+
+    def run(*inputs: Any) -> Any:
+        written, own, rest = inputs[:kept], inputs[kept : kept + count], inputs[kept + count :]
+        results = whole(*own, *written, *rest)
+        end = len(results) - kept
+        return (*results[end:], *results[:end])
+
+    return run
+
+
+def _slice(x: Tensor, dim: int = 0) -> Tensor:
+    """Return a tensor like an element along the axis, of which there may be none."""
+    return x.new_empty([size for axis, size in enumerate(x.shape) if axis != dim])
+
+
+def slices_unasked() -> AbstractContextManager[object]:
+    """Let PyTorch trace scans without asking whether there is a turn, also where it traces a branch once more."""
+    return mock.patch.object(scan_module, "first_slice_copy", _slice)
+
+
+def _each_part(parts: Ragged, turn: Turn, effects: Effects) -> None:
+    """Run one turn for all parts of a tensor, which have different sizes: it does the same to each, and only that."""
+    ((_, changes),), _ = read_by([lambda: effects.observe(turn, parts)], ())
+    _, changes = effects.run(turn, {}, parts)
+    plain = all(len(appended) == 1 and appended[0][1] is True for appended in changes.grown.values())
+    if changes.values or not plain:
+        raise LoopError("it goes through parts of different sizes and does more than to change each of them")
+    for holder, ((item, _),) in changes.grown.items():
+        if not isinstance(item, Ragged) or not isinstance(holder.owner, ScanList):
+            raise LoopError("it makes something other than parts of parts of different sizes")
+        list.append(holder.owner, StackedItems(item))
+    effects.leave(())

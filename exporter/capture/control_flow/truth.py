@@ -1,0 +1,34 @@
+"""Truth values of tensors and of numbers that only data tells, as 0-d tensors of booleans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import SymBool, Tensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
+
+from exporter.capture.control_flow.merging import DTYPES
+
+
+def depends_on_data(test: Any) -> bool:
+    """Return whether only a run of the model can tell if this is true."""
+    return isinstance(test, Tensor) or (isinstance(test, SymBool) and bool(free_unbacked_symbols(test)))
+
+
+def is_open(test: Any) -> bool:
+    """Return whether another run, or another size, may give another answer."""
+    known = isinstance(test, SymBool) and (statically_known_true(test) or statically_known_true(torch.sym_not(test)))
+    return isinstance(test, (Tensor, SymBool)) and not known
+
+
+def predicate(test: Any) -> Tensor:
+    """Return a truth value as a tensor of shape []."""
+    if isinstance(test, Tensor):
+        return test.reshape(()).bool()
+    return torch.scalar_tensor(test, dtype=torch.bool)
+
+
+def as_tensor(value: Any) -> Tensor:
+    """Return a number as a tensor of shape []; a tensor as it is."""
+    return value if isinstance(value, Tensor) else torch.scalar_tensor(value, dtype=DTYPES.get(type(value)))
