@@ -90,7 +90,7 @@ def _unrolled(node: ast.stmt, lines: set[int]) -> list[ast.stmt]:
 
 
 def _once(node: ast.AST) -> list[ast.AST]:
-    """The parts of a statement that run once: not those in a scope of their own, or behind a condition."""
+    """Return the parts of a statement that run once: not those in a scope of their own, or behind a condition."""
     children = [] if isinstance(node, (*SCOPES, ast.IfExp, ast.BoolOp)) else list(ast.iter_child_nodes(node))
     return [node, *(part for child in children for part in _once(child))]
 

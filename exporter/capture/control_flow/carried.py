@@ -63,12 +63,12 @@ class Carried:
 
     @property
     def starts(self) -> tuple[Any, ...]:
-        """The values before the first turn."""
+        """Values of the places before the first turn, as `form_of` takes them."""
         pairs = zip(self.effects.before, self.effects.starts(), strict=True)
         return tuple(UNSET if self.is_run and id(holder.owner) in self.late else value for (holder, _), value in pairs)
 
     def tensors(self) -> list[Tensor]:
-        """The tensors that the operator begins with."""
+        """Return the tensors that the operator begins with."""
         return self.form.tensors(self.starts, whole=self.is_run)
 
     def places(self, tensors: Sequence[Tensor]) -> dict[Place, Any]:

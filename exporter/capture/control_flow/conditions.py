@@ -16,7 +16,7 @@ BOUND = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 
 
 def test_of(test: ast.expr) -> ast.expr:
-    """The test of an `if`, of which only whether it holds is asked."""
+    """Write the test of an `if`, of which only the truth is asked, for tensors."""
     return _Tests("and_", "or_").visit(copy.deepcopy(test))
 
 
@@ -41,7 +41,7 @@ class _Choices(ast.NodeTransformer):
         return self.tested(node)
 
     def tested(self, node: ast.If | ast.While) -> ast.AST:
-        """The test is turned with the statement, other than what is chosen in it."""
+        """Leave the test to the template of the statement, but for choices in it."""
         test = node.test
         node.test = ast.Constant(True)
         self.generic_visit(node)

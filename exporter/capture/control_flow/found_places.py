@@ -40,7 +40,7 @@ ORIGIN = "places of"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The places of a mask that may hold, one by one; or what a loop is to go over as it is."""
+    """A loop over the places of a mask, one by one, or over anything else as it is."""
 
     known: Sequence[int] = ()
     rest: Any = ()
@@ -84,7 +84,7 @@ def _where(condition: Tensor, *rest: Any, **kwargs: Any) -> Any:
 
 
 def _reformed(method: Callable[..., Tensor]) -> Callable[..., Any]:
-    """The places along one axis are the same ones."""
+    """Make the function note that the places along one axis stay the same ones."""
 
     def made(x: Tensor, *args: Any, **kwargs: Any) -> Any:
         mask = known(x, ORIGIN)

@@ -28,7 +28,7 @@ MOST = 4000
 
 
 def jumps_removed(function: ast.FunctionDef, lines: set[int]) -> None:
-    """Does so in each loop that has such a branch at these lines, and in those within it; others stay as they are.
+    """Write jumps as conditions in each loop that has one behind a branch at these lines, and in loops within it.
 
     Branches and loops that are to be kept are marked as `wanted`. A loop's target is bound by the first statement of a
     turn, which a turn behind a `break` leaves out; `stop` of the loop is the name that says whether there was one.
@@ -86,7 +86,7 @@ def _without(node: ast.stmt) -> list[ast.stmt]:
 
 
 def returns_last(block: Sequence[ast.stmt], lines: set[int], inside: bool = False) -> list[ast.stmt]:
-    """The statements of a function with all that follows in both branches of an `if` at these lines that may return.
+    """Move what follows an `if` at these lines that may return into both of its branches.
 
     Then either both of its branches end in a return, or what they do is no cond. What is `inside` of such a branch is
     treated alike, whatever its lines.
@@ -110,7 +110,7 @@ def returns_last(block: Sequence[ast.stmt], lines: set[int], inside: bool = Fals
 
 
 def _is_over(block: Sequence[ast.stmt]) -> bool:
-    """Whether all ways through the statements end in a return, or in an error."""
+    """Return whether all paths through the statements end in a return, or in an error."""
     last = block[-1] if block else None
     if isinstance(last, ast.If):
         return _is_over(last.body) and _is_over(last.orelse)
@@ -118,7 +118,7 @@ def _is_over(block: Sequence[ast.stmt]) -> bool:
 
 
 def _is_asked_for(node: ast.For | ast.While | ast.If, lines: set[int]) -> bool:
-    """Whether the end of a loop, or what one of its turns skips, depends on one of these lines, or the way of an if."""
+    """Return whether a jump of a loop, or the test of a loop or an `if`, stands at one of these lines."""
     tests = [] if isinstance(node, ast.For) else [node.test]
     if isinstance(node, LOOPS):
         tests += [each.test for each in _own(node.body) if isinstance(each, ast.If) and any(jumps_of([each]))]
@@ -136,7 +136,7 @@ class _Names:
 
 
 def _lowered(block: Sequence[ast.stmt], names: _Names) -> list[ast.stmt]:
-    """The statements of a turn without jumps: what comes after one is in the branch that does not jump."""
+    """Write a turn without jumps: what comes after one moves into the branch that does not jump."""
     out: list[ast.stmt] = []
     for position, node in enumerate(block):
         if isinstance(node, ast.Continue):
@@ -168,7 +168,7 @@ def _lowered(block: Sequence[ast.stmt], names: _Names) -> list[ast.stmt]:
 
 
 def jumps_of(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The jumps that leave these statements: of loops among them, only what returns."""
+    """Yield the jumps that leave these statements: of loops among them, only what returns."""
     for node in block:
         if isinstance(node, JUMPS):
             yield node
@@ -182,7 +182,7 @@ def jumps_of(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _own(block: Sequence[ast.stmt]) -> Iterator[ast.AST]:
-    """The statements with all in them, other than functions."""
+    """Yield the statements and those in them, without those of functions."""
     for node in block:
         yield node
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):

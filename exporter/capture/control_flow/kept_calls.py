@@ -28,7 +28,7 @@ SYMBOLIC = (SymInt, SymFloat, SymBool)
 
 
 def kept(function: Any) -> Any:
-    """What to call in the place of a function: one that also takes dynamic sizes, or the function itself."""
+    """Return the function that takes dynamic sizes as well, or the function itself where there is none."""
     owner = getattr(function, "__self__", None)
     if isinstance(owner, Tensor):
         method = METHODS.get(function.__name__)
@@ -40,7 +40,7 @@ def kept(function: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """The content of a tensor of one element; other values as they are."""
+    """Return the content of a tensor of one element; other values as they are."""
     return value.item() if isinstance(value, Tensor) else value
 
 
@@ -68,7 +68,7 @@ def _len(value: Any) -> Any:
 
 
 def _sum(values: Any, start: Any = 0) -> Any:
-    """Of a list that a loop over a dynamic size filled, and of which there is an element."""
+    """Add up a list, also one that a loop over a dynamic size filled and that has an element."""
     if not isinstance(values, ScanList) or not values.is_dynamic:
         return sum(values, start)
     rows = values.joined()
@@ -94,7 +94,7 @@ def _truths(plain: Callable[..., Any], of_rows: Callable[[Tensor], Tensor], step
 
 
 def _sorted(values: Any, **kwargs: Any) -> Any:
-    """Of tensors of one element each; the order of equal ones shows in nothing."""
+    """Sort a list, also one of tensors of one element each, where the order of equal ones shows in nothing."""
     listed = [*values]
     plain = kwargs.get("key") is not None or not listed
     if plain or not all(isinstance(each, Tensor) and each.numel() == 1 for each in listed):
@@ -128,14 +128,14 @@ def _listed(x: Tensor) -> Any:
 
 
 def _split(x: Tensor, split_size: Any, dim: int = 0) -> Any:
-    """A list of sizes of which there is a dynamic number gives as many parts."""
+    """Split a tensor, also into a dynamic number of parts."""
     if not isinstance(split_size, SymbolicList):
         return x.split(split_size, dim)
     return SymbolicList([StackedItems(Ragged(x, dim, unwrap(split_size).shape[0]))])
 
 
 def _function(function: Callable[..., Any], symbolic: Callable[[Any], Any]) -> Callable[..., Any]:
-    """A function of one number, and what it is of a symbolic one."""
+    """Join a function of one number with its form for symbolic numbers."""
 
     def made(value: Any, *rest: Any, **kwargs: Any) -> Any:
         plain = rest or kwargs or not isinstance(value, SYMBOLIC)
@@ -212,7 +212,7 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     torch.FloatTensor: _typed(torch.FloatTensor, torch.float32),
     torch.Tensor: _typed(torch.Tensor, torch.float32),
 }
-"""What else to call, by the function that the model calls."""
+"""The functions that take dynamic sizes, by those that the model calls."""
 
 METHODS: Mapping[str, Callable[..., Any]] = {"unbind": _unbound, "tolist": _listed, "split": _split}
-"""What else to call, by the name of a tensor's method."""
+"""The same for methods of tensors, by their names."""

@@ -39,13 +39,13 @@ _rehearsals = 0
 
 
 def is_rehearsal() -> bool:
-    """Whether what runs now is run to see what it reads: nothing is recorded, and one way of many will do."""
+    """Return whether code runs only to see what it reads: nothing is recorded, and any one branch will do."""
     return _rehearsals > 0
 
 
 @dataclass
 class Outside:
-    """What bodies read from around them: tensors, and symbols of sizes and of numbers that data tells.
+    """Values that bodies capture: tensors, and symbols of sizes and of numbers that data tells.
 
     Tensors that they also write to travel with what the bodies are given, and come back.
     """
@@ -173,7 +173,7 @@ def _leaves(result: Any) -> list[Any]:
 
 
 def lifted(body: Body, given: Sequence[Tensor], outside: Outside, *, is_test: bool = False) -> Body:
-    """The body as a function of the given tensors, of what is written to and of `outside.values`.
+    """Make the body a function of the given tensors, of mutated captures and of `outside.values`.
 
     It gives what the body gives and, unless it is a test, what it left in the tensors that it writes to.
     """
@@ -184,7 +184,7 @@ def lifted(body: Body, given: Sequence[Tensor], outside: Outside, *, is_test: bo
 def _run(
     body: Body, count: int, outside: Outside, around: Sequence[TorchFunctionMode], is_test: bool, /, *inputs: Any
 ) -> tuple[Tensor, ...]:
-    """The body within the modes that its operator was called in: PyTorch leaves each of them to call it."""
+    """Run the body within the modes that its operator was called in: PyTorch leaves each of them to call it."""
     first = count + len(outside.written)
     written, held = [opaque(each.clone()) for each in inputs[count:first]], inputs[first:]
     tensors = dict(zip(outside.tensors, held, strict=False))  # the symbols come behind them
@@ -213,7 +213,7 @@ def rehearsed(values: Any) -> Iterator[None]:
 
 
 def _symbols(values: Sequence[Any]) -> set[sympy.Symbol]:
-    """Those that the values bring along: of numbers, and of sizes of tensors."""
+    """Return the symbols in the values: those of numbers, and of sizes of tensors."""
     numbers = [each for each in values if isinstance(each, NUMBERS)]
     numbers += [size for each in values if isinstance(each, Tensor) for size in each.shape if isinstance(size, SymInt)]
     found: set[sympy.Symbol] = set()
@@ -221,7 +221,7 @@ def _symbols(values: Sequence[Any]) -> set[sympy.Symbol]:
 
 
 def _number(symbol: sympy.Symbol, node: SymNode) -> Any:
-    """The symbol as a symbolic number."""
+    """Return the symbol as a symbolic number."""
     kind = SymInt if symbol.is_integer else SymFloat
     return kind(SymNode(symbol, node.shape_env, int if kind is SymInt else float, None))
 
@@ -231,7 +231,7 @@ def _node(number: Any) -> SymNode:
 
 
 def _passed(number: Any) -> Any:
-    """As an input of the body: PyTorch takes whole numbers only, other than in tensors."""
+    """Return a number as an input of the body: of numbers PyTorch takes whole ones only, others in tensors."""
     dtype = {SymFloat: torch.float64, SymBool: torch.bool}.get(type(number))
     return number if dtype is None else torch.scalar_tensor(number, dtype=dtype)
 

@@ -72,7 +72,7 @@ class ScanList(list[Any]):
 
     @property
     def size(self) -> Any:
-        """The number of elements, symbolic where it is."""
+        """Number of elements, symbolic where it is."""
         return sum(each.count if isinstance(each, StackedItems) else 1 for each in self.entries())
 
     def joined(self) -> Tensor:

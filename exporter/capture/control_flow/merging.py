@@ -17,7 +17,7 @@ from exporter.capture.snapshot import same
 
 
 class LoopError(Exception):
-    """A loop or a branch that no operator stands for after all. The capture goes on as if it had not been looked at."""
+    """No operator can stand for a loop or a branch; the text says why. The capture goes on without rewriting it."""
 
 
 class _Unset:
@@ -74,7 +74,7 @@ class Form:
     leaves: tuple[Leaf, ...]
 
     def tensors(self, value: Any, *, whole: bool = False) -> list[Tensor]:
-        """The tensors of a value of this form: copies, since what a way gives may alias nothing.
+        """Return the tensors of a value of this form: copies, since results of an operator may alias nothing.
 
         With `whole`, a number in the place of a tensor is one of that tensor's sizes: `total = 0.0` is added to.
         """
@@ -86,17 +86,17 @@ class Form:
         ]
 
     def leaves_of(self, value: Any) -> list[Any]:
-        """The leaves of a value that travel as tensors, as they are."""
+        """Return the leaves of a value that travel as tensors, as they are."""
         pairs = zip(_flat(value, self.spec), self.leaves, strict=True)
         return [leaf for leaf, like in pairs if not isinstance(like, Constant)]
 
     @property
     def kinds(self) -> tuple[Any, ...]:
-        """The form without sizes, of which each run of a part has other symbols."""
+        """Form without sizes, of which each run of a part has other symbols."""
         return self.spec, *((each.dtype, len(each.sizes)) if isinstance(each, Like) else each for each in self.leaves)
 
     def value(self, tensors: Sequence[Tensor]) -> Any:
-        """The value of these tensors."""
+        """Return the value that these tensors are."""
         rest = iter(tensors)
         return pytree.tree_unflatten([_of(like, rest) for like in self.leaves], self.spec)
 
@@ -112,14 +112,14 @@ def merged_truth(tensor: Tensor) -> Tensor:
 
 
 def opaque(tensor: Tensor) -> Tensor:
-    """The tensor, of which the capture no longer knows what it holds: another turn, or another way, may change that."""
+    """Return the tensor without what the capture knows of its content: another turn or branch may change that."""
     if isinstance(tensor, FakeTensor):
         tensor.constant = None
     return tensor
 
 
 def form_of(first: Any, second: Any, *, changing: bool = False) -> Form:
-    """The form that both values can have. With `changing`, equal numbers are none of the others' to come."""
+    """Return the form that both values can have. With `changing`, numbers that are equal now may differ later."""
     register_dataclasses((first, second))
     spec = pytree.tree_structure(_whole(first, second))
     pairs = zip(_flat(first, spec), _flat(second, spec), strict=True)
@@ -127,7 +127,7 @@ def form_of(first: Any, second: Any, *, changing: bool = False) -> Form:
 
 
 def _whole(first: Any, second: Any) -> Any:
-    """The value that has all that either of them has."""
+    """Return a value with the structure of both, where UNSET stands for any."""
     if first is UNSET:
         return second
     if type(first) is type(second) is tuple and len(first) == len(second):
@@ -136,7 +136,7 @@ def _whole(first: Any, second: Any) -> Any:
 
 
 def _flat(value: Any, spec: Any) -> list[Any]:
-    """The leaves; what is not set has none of its own."""
+    """Return the leaves of a value of this structure; UNSET stands for all of them."""
     leaves = pytree._broadcast_to_and_flatten(value, spec)
     if leaves is None:
         raise LoopError("its ways give values of different structures")
@@ -159,7 +159,7 @@ def _leaf(one: Any, two: Any, changing: bool) -> Leaf:
 
 
 def _tensor(one: Any, two: Any) -> Like:
-    """The tensor that both are: a number becomes one only where that keeps its value and promotes types as it does."""
+    """Return the tensor that both are: a number becomes one only where that keeps its value and its type promotion."""
     tensor, other = (one, two) if isinstance(one, Tensor) else (two, one)
     if isinstance(other, Tensor):
         if tensor.dtype != other.dtype:
@@ -172,12 +172,12 @@ def _tensor(one: Any, two: Any) -> Like:
 
 
 def _rank(dtype: torch.dtype) -> int:
-    """The category of a dtype in type promotion: truth values, whole numbers, floating-point numbers, complex ones."""
+    """Return the category of a dtype in type promotion: boolean, integral, floating-point, complex."""
     return 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype is not torch.bool)
 
 
 def _kind(value: Any) -> str:
-    """A value in words."""
+    """Name a value for a message."""
     if isinstance(value, Tensor):
         return f"a tensor of {value.dtype}"
     return repr(value) if value is None or type(value) in (*PLAIN, str) else f"a value of type {type(value).__name__}"

@@ -17,13 +17,13 @@ from exporter.capture.control_flow.merging import LoopError
 
 
 def known_sizes(x: Any) -> frozenset[Any]:
-    """The sizes that the capture of a tensor knows up to now."""
+    """Return the symbols that the capture of a tensor knows up to now."""
     env = getattr(getattr(x, "fake_mode", None), "shape_env", None)
     return frozenset(env.var_to_range) if env is not None else frozenset()
 
 
 def own_axis(x: Tensor, known: frozenset[Any]) -> int | None:
-    """The axis along which a turn decides how much there is; None where none is such."""
+    """Return the axis along which a turn decides how much there is; None where none is such."""
     axes = [axis for axis, size in enumerate(x.shape) if free_unbacked_symbols(size) - known]
     if len(axes) > 1:
         raise LoopError("turns that give more or less along two axes")
@@ -35,12 +35,12 @@ def count_of(x: Tensor, axis: int | None) -> Tensor:
 
 
 def longest_of(counts: Tensor) -> Tensor:
-    """The most that a turn gives; 0 where there is no turn."""
+    """Return the most that a turn gives; 0 where there is no turn."""
     return torch.cat([counts, counts.new_zeros(1)]).amax()
 
 
 def filled(x: Tensor, axis: int, longest: Tensor) -> Tensor:
-    """With zeros behind it, up to the longest."""
+    """Pad a tensor with zeros at its end, up to the longest."""
     length: Any = longest.item()
     torch._check(length >= 0)
     places = torch.arange(length, device=x.device)
@@ -49,7 +49,7 @@ def filled(x: Tensor, axis: int, longest: Tensor) -> Tensor:
 
 
 def joined(stacked: Tensor, axis: int, counts: Tensor) -> Tensor:
-    """The parts one after the other along their axis, without what they were filled with."""
+    """Join the parts along their axis, without the padding."""
     rows = stacked.movedim(axis + 1, 1)
     inside = torch.arange(rows.shape[1], device=rows.device) < counts[:, None]
     return rows[inside].movedim(0, axis)

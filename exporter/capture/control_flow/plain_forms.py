@@ -22,12 +22,13 @@ from typing import Any
 
 from exporter.capture.analysis.names import SCOPES, own_nodes
 from exporter.capture.control_flow.jumps import jumps_of
+from exporter.capture.control_flow.syntax import placed
 
 Forms = list[ast.stmt]
 
 
 def made_plain(function: ast.FunctionDef) -> None:
-    """Gives the statements of the function itself, not of functions in it, their plain forms; inner ones first."""
+    """Rewrite the statements of the function itself, not of functions in it, in their plain forms; inner ones first."""
     lists = _lists_of(function)
     for parent in reversed(list(own_nodes(function))):
         if isinstance(parent, SCOPES) and parent is not function:
@@ -46,7 +47,7 @@ def _forms(node: ast.stmt, lists: set[str]) -> Forms:
 
 
 def _lists_of(function: ast.FunctionDef) -> set[str]:
-    """The names that the function binds to lists that it writes out, and to nothing else."""
+    """Return the names that the function binds to list displays, and to nothing else."""
     bound: dict[str, bool] = {}
     for node in own_nodes(function):
         if isinstance(node, ast.Assign):
@@ -68,7 +69,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[str, ast.expr]]:
 
 
 def _match(node: Any, lists: set[str]) -> Forms:
-    """As a chain of `if`; as it is where a pattern takes its subject apart."""
+    """Write a `match` as a chain of `if`; leave it where a pattern takes its subject apart."""
     subject = f"_match_{node.lineno}_{node.col_offset}"
     chain: Forms = []
     for case in reversed(node.cases):
@@ -90,7 +91,7 @@ def _match(node: Any, lists: set[str]) -> Forms:
 
 
 def _test_of(pattern: Any, subject: str) -> ast.expr | None:
-    """Whether the subject is such; None for patterns that look into it."""
+    """Return the test of a pattern; None for patterns that look into their subject."""
     name = ast.Name(subject, ast.Load())
     test: ast.expr | None = None
     if isinstance(pattern, ast.MatchValue):
@@ -102,7 +103,7 @@ def _test_of(pattern: Any, subject: str) -> ast.expr | None:
         test = ast.BoolOp(ast.Or(), [each for each in tests if each]) if all(tests) else None
     elif isinstance(pattern, ast.MatchAs) and pattern.pattern is None:
         test = ast.Constant(True)
-    return test and _placed(test, pattern)
+    return test and placed(test, pattern)
 
 
 def _is_certain(test: ast.expr) -> bool:
@@ -110,19 +111,19 @@ def _is_certain(test: ast.expr) -> bool:
 
 
 def _while(node: ast.While, lists: set[str]) -> Forms:
-    """With what the test binds as statements of each turn."""
+    """Write what the test of a `while` binds as statements of each turn."""
     if not any(isinstance(each, ast.NamedExpr) for each in ast.walk(node.test)):
         return _loop(node, lists)
     before, test = _bindings(node.test)
     if node.orelse or any(isinstance(each, ast.NamedExpr) for each in ast.walk(test)):
         return [node]
-    leave = ast.If(_placed(ast.UnaryOp(ast.Not(), test), test), [_at(ast.Break(), test)], [])
-    going = _placed(ast.Constant(True), node.test)
+    leave = ast.If(placed(ast.UnaryOp(ast.Not(), test), test), [_at(ast.Break(), test)], [])
+    going = placed(ast.Constant(True), node.test)
     return [ast.copy_location(ast.While(going, [*before, _at(leave, test), *node.body], []), node)]
 
 
 def _bindings(test: ast.expr) -> tuple[Forms, ast.expr]:
-    """The statements for what an expression binds where that happens in each case, and the rest of it."""
+    """Split an expression into statements for what it binds in any case, and the rest."""
     found: Forms = []
 
     class Taken(ast.NodeTransformer):
@@ -136,14 +137,14 @@ def _bindings(test: ast.expr) -> tuple[Forms, ast.expr]:
             if not isinstance(node, ast.NamedExpr):
                 return node
             found.append(_assigned(node.target.id, node.value, node))
-            return _placed(ast.Name(node.target.id, ast.Load()), node)
+            return placed(ast.Name(node.target.id, ast.Load()), node)
 
     rest = Taken().visit(copy.deepcopy(test))
     return found, rest
 
 
 def _loop(node: Any, lists: set[str]) -> Forms:
-    """What comes after a loop that nothing breaks off is a statement like any other."""
+    """Move the `else` of a loop without `break` behind the loop."""
     if not node.orelse or any(isinstance(jump, ast.Break) for jump in jumps_of(node.body)):
         return [node]
     after, node.orelse = node.orelse, []
@@ -151,7 +152,7 @@ def _loop(node: Any, lists: set[str]) -> Forms:
 
 
 def _if(node: ast.If, lists: set[str]) -> Forms:
-    """An error first, on its own."""
+    """Write a branch that raises as an `if` of its own, in front."""
     if not node.orelse:
         return [node]
     if isinstance(node.body[-1], ast.Raise):
@@ -159,7 +160,7 @@ def _if(node: ast.If, lists: set[str]) -> Forms:
         return [node, *after]
     if not isinstance(node.orelse[-1], ast.Raise):
         return [node]
-    test = _placed(ast.UnaryOp(ast.Not(), node.test), node.test)
+    test = placed(ast.UnaryOp(ast.Not(), node.test), node.test)
     return [ast.copy_location(ast.If(test, node.orelse, []), node), *node.body]
 
 
@@ -187,23 +188,15 @@ def _appends(held: ast.expr, values: ast.expr, like: ast.stmt, lists: set[str]) 
     assert isinstance(values, (ast.List, ast.Tuple))
     function = ast.Attribute(ast.Name(held.id, ast.Load()), "append", ast.Load())
     calls = [ast.Call(copy.deepcopy(function), [each], []) for each in values.elts]
-    return [_at(ast.Expr(_placed(call, like)), like) for call in calls]
+    return [_at(ast.Expr(placed(call, like)), like) for call in calls]
 
 
 def _assigned(name: str, value: ast.expr, like: Any) -> ast.stmt:
-    return _at(ast.Assign([_placed(ast.Name(name, ast.Store()), like)], value), like)
+    return _at(ast.Assign([placed(ast.Name(name, ast.Store()), like)], value), like)
 
 
 def _at(statement: ast.stmt, like: Any) -> ast.stmt:
     return ast.copy_location(statement, like)
-
-
-def _placed(new: Any, like: Any) -> Any:
-    """The expression, with all in it that has no place at that of another."""
-    for node in ast.walk(new):
-        if "lineno" in node._attributes and not hasattr(node, "lineno"):
-            ast.copy_location(node, like)
-    return new
 
 
 FORMS: Mapping[type[ast.stmt], Callable[[Any, set[str]], Forms]] = {

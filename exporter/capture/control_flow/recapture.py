@@ -41,7 +41,7 @@ ATTEMPTS = 8
 """Each attempt finds what comes after that which is already kept; few models need more than three."""
 
 Attempt = Callable[[Collection[Line] | None], T]
-"""A capture, which goes on from what it is refused at other lines than these; None: which does not."""
+"""A capture that goes on from what it is refused at other lines than these; with None it ends there."""
 
 
 Reasons = dict[Line, str]
@@ -57,7 +57,7 @@ class Site:
 
 
 def keeping_loops(attempt: Attempt[T], overcome: list[Exception], rewritten: list[Rewritten]) -> T:
-    """What the attempt gives with every loop over a dynamic size as a scan, as far as the loops allow.
+    """Return what the attempt gives with loops and branches rewritten, as far as they allow.
 
     An attempt with such a loop that fails counts for nothing: what came before it stands, whether a result or an error.
     `overcome` gets the errors of attempts that came before the one that went through, `rewritten` what became
@@ -100,7 +100,7 @@ def keeping_loops(attempt: Attempt[T], overcome: list[Exception], rewritten: lis
 
 
 def _barring(errors: Sequence[Exception]) -> Exception:
-    """What PyTorch first said of the line at which the last attempt ended: other lines were overcome before it.
+    """Return PyTorch's first error about the line at which the last attempt ended: others were overcome before it.
 
     Where it had nothing to say there, the rewriting is to blame, and what it stood for is told.
     """
@@ -131,13 +131,13 @@ def _line(place: tuple[FrameType, int]) -> Line:
 
 
 def _innermost(error: BaseException) -> tuple[str, int] | None:
-    """The line of the model that raised it, or that called PyTorch."""
+    """Return the line of the model that raised an error, or that called PyTorch."""
     lines = [(frame.f_code.co_filename, line) for frame, line in _frames_of(error)]
     return lines[-1] if lines else None
 
 
 def _sites(found: set[Site], new: dict[CodeType, CodeType]) -> Iterator[tuple[CodeType, int]]:
-    """The lines, each with the code of the outermost function around it as it was: this makes inner ones anew."""
+    """Yield the lines, each with the original code of the outermost function around it."""
     originals = {inner: old for old, code in new.items() for inner in _within(code)}
     places = {(site.code.co_filename, site.code.co_qualname): site.code for site in found}
     for site in found:
@@ -148,7 +148,7 @@ def _sites(found: set[Site], new: dict[CodeType, CodeType]) -> Iterator[tuple[Co
 
 
 def _within(code: CodeType) -> Iterator[CodeType]:
-    """The code with that of all functions in it."""
+    """Yield the code and that of all functions in it."""
     yield code
     for each in code.co_consts:
         if isinstance(each, CodeType):
@@ -182,7 +182,7 @@ def _noted(attempt: Attempt[object], halts: Collection[Line] | None) -> tuple[_O
 
 
 def _asking(error: BaseException | None, *kinds: type[Exception]) -> Iterator[Site]:
-    """The lines of the model that ended in such an error: `if x.any()` asks for what only data can tell."""
+    """Yield the lines of the model that ended in such an error: `if x.any()` asks for what only data can tell."""
     while error is not None and not isinstance(error, kinds):
         error = error.__cause__ or error.__context__
     if error is not None:
@@ -190,7 +190,7 @@ def _asking(error: BaseException | None, *kinds: type[Exception]) -> Iterator[Si
 
 
 def _frames_of(error: BaseException) -> Iterator[tuple[FrameType, int]]:
-    """The model's own frames and lines in the trace of an error, outermost first."""
+    """Yield the model's own frames and lines in the trace of an error, outermost first."""
     for frame, line in traceback.walk_tb(error.__traceback__):
         if not frame.f_code.co_filename.startswith((_PYTORCH, _ROOM)):
             yield frame, line
@@ -198,7 +198,7 @@ def _frames_of(error: BaseException) -> Iterator[tuple[FrameType, int]]:
 
 @contextmanager
 def noted_sizes() -> Iterator[set[Site]]:
-    """Collects the lines that meanwhile use a dynamic size where Python wants a number, such as the turns of a loop."""
+    """Collect the lines that meanwhile use a dynamic size where Python wants a number, such as the turns of a loop."""
     found: set[Site] = set()
     whole, fraction, truth = SymNode.guard_int, SymNode.guard_float, SymNode.guard_bool
 
@@ -252,7 +252,7 @@ def _rewritten_code(lines: dict[CodeType, set[int]], calls: bool, reasons: Reaso
 
 @contextmanager
 def _swapped(new: dict[CodeType, CodeType]) -> Iterator[None]:
-    """Every function that has one of these codes has the new one meanwhile, whoever holds the function."""
+    """Give every function that has one of these codes the new one meanwhile, whoever holds the function."""
     changed: list[tuple[FunctionType, CodeType]] = []
     try:
         for old, code in new.items():
