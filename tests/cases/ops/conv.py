@@ -50,8 +50,8 @@ CASES = (
         vary={"stride": ([1], [2]), "padding": ([0], [1]), "dilation": ([1], [2])},
         dtypes=DTYPES,
         dynamic="n 4 l",
-        tol={torch.float16: (5e-3, 5e-3)},
-        why="eager adds up in half precision, here it is float32",
+        tol={torch.float16: (5e-3, 5e-3), torch.bfloat16: (4e-2, 4e-2)},
+        why="eager adds up in half precision (in bfloat16 on some CPUs only), here it is float32",
     ),
     OpCase(aten.conv_transpose1d.default, f(4, 5), f(4, 3, 3), None, dynamic="4 l"),
     OpCase(
