@@ -135,7 +135,7 @@ def last_assignment(text: str, line: int, attribute: str) -> int | None:
 def last_change(text: str, line: int, name: str) -> int | None:
     """The line of the last `….name = …` or `name = …` in the function that begins on `line`, else of what names it."""
 
-    def speaks_of(each: ast.AST) -> bool:
+    def speaks_of(each: ast.AST | None) -> bool:
         return name in (getattr(each, "id", None), getattr(each, "attr", None))
 
     def assigns(each: ast.stmt) -> bool:
