@@ -93,14 +93,7 @@ EDITS: dict[str, Callable[[str], str]] = {
 }
 
 
-GAPS = {"another number", "another test", "another arm", "a line inside"}
-"""Edits with which another model is exported today."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.xfail(reason="the file is read") if name in GAPS else []) for name in EDITS],
-)
+@pytest.mark.parametrize("name", EDITS)
 def test_a_file_that_was_edited(name: str, tmp_path: Path) -> None:
     """What was imported counts, and never what the file says now."""
     path = tmp_path / f"{name.replace(' ', '_')}_edited.py"
