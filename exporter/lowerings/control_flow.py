@@ -9,8 +9,10 @@ import onnx_ir as ir
 import torch
 from torch.fx import GraphModule
 
-from exporter.lower.builder import Op, Scalar, Value, is_not_zero
+from exporter.lower.builder import Op, Scalar, Size, Value, is_not_zero
 from exporter.lower.registry import lowering
+from exporter.lowerings.shape import spread
+from fx_passes.sizes import is_symbolic, unfolded
 
 hop = torch.ops.higher_order
 
@@ -83,6 +85,8 @@ def scan(
     op: Op, combine_fn: GraphModule, init: Sequence[Value], xs: Sequence[Value], additional: Sequence[Operand] = ()
 ) -> Sequence[Value]:
     """Scan over the first axis. Where it may be empty, a Loop: ONNX Runtime's Scan has one turn at least."""
+    if op.sizes(xs[0])[0] == 0:
+        return [*init, *(spread(op, 0, kind.dtype, kind.sizes) for kind in op.outs[len(init) :])]
     if not is_not_zero(op.sizes(xs[0])[0]):
         return _loop_over(op, combine_fn, init, xs, additional)
     state = [op.formal(each.dtype, op.sizes(each)) for each in init]
@@ -104,7 +108,21 @@ def _loop_over(
 
     body = op.graph([number, going, *state], turn)
     turns = op.reshape(op.shape(op.sizes(xs[0])[:1]), ())
-    return op.Loop(turns, None, *init, body=body, outputs=len(body.outputs) - 1)
+    first = None if init else op.const(True)  # ONNX wants two inputs at least
+    results = op.Loop(turns, first, *init, body=body, outputs=len(body.outputs) - 1)
+    stacks = zip(results[len(init) :], op.outs[len(init) :], strict=True)
+    return [*results[: len(init)], *(_with_sizes(op, stack, kind.sizes) for stack, kind in stacks)]
+
+
+def _with_sizes(op: Op, stack: Value, sizes: Sequence[Size]) -> Value:
+    """A stack with its sizes: where there is none to stack, ONNX Runtime makes every size 0 that the model leaves open.
+
+    Sizes that only the body knows stay as they are.
+    """
+    symbols = {symbol for size in sizes[1:] if is_symbolic(size) for symbol in unfolded(size).free_symbols}
+    if not symbols or not symbols <= op.symbols.sources.keys():
+        return stack
+    return op.Reshape(stack, op.shape(sizes))
 
 
 @lowering(hop.map_impl)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
 from torch._higher_order_ops.scan import scan_op
-from torch._subclasses import FakeTensor
 from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode
 from torch.overrides import _get_current_function_mode_stack
+
+scan_module: Any = importlib.import_module("torch._higher_order_ops.scan")  # a function of the same name hides it
 
 
 def loop(
@@ -28,12 +31,13 @@ def loop(
         numbers: `[iterations]`, whole numbers.
         init: What is carried before the first iteration.
         whole: What else the body reads.
-        within: The least number, and one more than the greatest, if that is to be known in the body.
+        within: The least number, and one more than the greatest, if that is to be known in the body. Where the example
+            has no iteration, PyTorch finds that this cannot be.
 
     Returns:
         The carried tensors after the last iteration, and the stacks; eager PyTorch has none without an iteration.
     """
-    if not isinstance(numbers, FakeTensor):
+    if not torch.compiler.is_compiling():
         return _eager(body, numbers.tolist(), list(init), whole)
     around = [mode for mode in _get_current_function_mode_stack() if not isinstance(mode, PreDispatchTorchFunctionMode)]
 
@@ -49,7 +53,13 @@ def loop(
             found = body(t, *(each.clone() for each in carried), *rest)
             return [each.clone() for each in found]
 
-    return list(scan_op(step, list(init), [numbers], tuple(whole)))
+    start = [each.clone() for each in init]  # the same tensor twice would be one input of the body
+    with mock.patch.object(scan_module, "first_slice_copy", _row):  # there may be no iteration
+        return list(scan_op(step, start, [numbers], tuple(whole)))
+
+
+def _row(x: Tensor, dim: int = 0) -> Tensor:
+    return x.new_empty([size for axis, size in enumerate(x.shape) if axis != dim])
 
 
 def _eager(
