@@ -1,9 +1,9 @@
-"""Nodes of a scan's body that can be computed around it: numbers and views that are the same in every iteration."""
+"""Nodes of a body that can be computed around it: numbers and views that are the same whenever the body runs."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -13,7 +13,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.node import map_arg
 
 from fx_passes.graph import call, fake
-from fx_passes.scans import Scan, ScanInput
+from fx_passes.scans import BodyInput
 from fx_passes.sizes import is_symbolic, same_sizes, size_of, sizes_of
 
 aten = torch.ops.aten
@@ -23,16 +23,16 @@ Apply = Callable[[Node | None, Any, tuple[Any, ...]], Any]
 
 
 class Invariants:
-    """Moves what a body computes from its additional inputs alone to the graph around it."""
+    """Moves what a body computes from inputs that it is given whole to the graph around it, to before `node`."""
 
-    def __init__(self, scan: Scan) -> None:
-        self.scan = scan
-        self.operands = {each.placeholder: each.operand for each in scan.additional}
-        known = (each.placeholder for each in scan.additional if _is_same(each))
+    def __init__(self, node: Node, whole: Sequence[BodyInput]) -> None:
+        self.node = node
+        self.operands = {each.placeholder: each.operand for each in whole}
+        known = (each.placeholder for each in whole if _is_same(each))
         self.symbols: set[sympy.Symbol] = set().union(*map(_symbols_of, known))
 
     def covers(self, argument: Any, given: Mapping[Node, Any] = {}) -> bool:  # read only
-        """Whether the nodes in an argument can be computed around the body, where there may be no iteration at all.
+        """Whether the nodes in an argument can be computed around the body, which may never run.
 
         `given` are nodes that shall be taken as known.
         """
@@ -66,18 +66,20 @@ class Invariants:
         return apply(node, node.target, self.moved(node.args, apply, given))
 
     def form(self, argument: Any) -> Any:
-        """What an argument is computed by, in values that are equal where that is the same."""
+        """What an argument is computed by around the body, in values that are equal where that is the same."""
         if isinstance(argument, (list, tuple)):
             return tuple(map(self.form, argument))
-        if not isinstance(argument, Node) or argument in self.operands:
+        if not isinstance(argument, Node):
             return argument
+        if argument in self.operands:
+            return self.operands[argument]
         return argument.target, self.form(argument.args)
 
     def emit(self, like: Node | None, target: Any, args: tuple[Any, ...]) -> Any:
         """Applies a target by a call before the insertion point around the body; what is constant becomes a number."""
         if not _has_nodes(args):
             return target(*args)
-        made = call(like or self.scan.node, target, args, graph=self.scan.node.graph)
+        made = call(like or self.node, target, args, graph=self.node.graph)
         known = size_of(made.meta["val"])
         if isinstance(known, int):
             made.graph.erase_node(made)
@@ -102,7 +104,7 @@ def _has_nodes(args: Any) -> bool:
     return bool(found)
 
 
-def _is_same(given: ScanInput) -> bool:
+def _is_same(given: BodyInput) -> bool:
     """Whether the body has the symbols of the graph around it for a number, or for the sizes of a tensor."""
     if not isinstance(given.operand, Node):
         return False
@@ -126,11 +128,22 @@ def _by_a_number(node: Node) -> bool:
     return type(node.args[1]) is int and node.args[1] != 0
 
 
-def _within(node: Node) -> bool:
-    """The index of a select is within the axis."""
+def is_within(x: Node, dim: int, index: Any) -> bool:
+    """Whether an index of a tensor is known to be from 0 up to less than its size."""
+    place, size = fake(index), x.meta["val"].shape[dim]
+    if not isinstance(place, (int, torch.SymInt)):
+        return False
+    expr = size_of(place)
+    offset = int(expr.as_coeff_Add()[0]) if is_symbolic(expr) else 0  # PyTorch does not conclude t - 1 < n from t < n
+    lower = is_known(place >= 0) or (offset > 0 and is_known(place - offset >= 0))
+    return lower and (is_known(place < size) or (offset < 0 and is_known(place - offset < size)))
+
+
+def _selected(node: Node) -> bool:
+    """The index is within the axis, from its start or from its end."""
     x, dim, index = node.args
-    size, place = x.meta["val"].shape[dim], fake(index)  # type: ignore[union-attr, index]  # as its schema says
-    return is_known(place >= -size) and is_known(place < size)
+    size = x.meta["val"].shape[dim]  # type: ignore[union-attr, index]  # as its schema says
+    return is_within(x, dim, index) or (is_known(fake(index) >= -size) and is_known(fake(index) < 0))  # type: ignore[arg-type]
 
 
 TOTAL: Mapping[Any, Callable[[Node], bool]] = {
@@ -149,7 +162,7 @@ TOTAL: Mapping[Any, Callable[[Node], bool]] = {
     aten.movedim.intlist: _always,
     aten.permute.default: _always,
     aten.reshape.default: _always,
-    aten.select.int: _within,
+    aten.select.int: _selected,
     aten.slice.Tensor: _always,
     aten.squeeze.dim: _always,
     aten.t.default: _always,
@@ -159,5 +172,5 @@ TOTAL: Mapping[Any, Callable[[Node], bool]] = {
 }
 """Arithmetic of numbers and views of tensors, each with what shows that it cannot fail.
 
-A body may have no iteration, and what it computes from sizes that would not do is then never computed.
+A body may never run, and what it would compute from sizes that do not suit it is then not computed.
 """

@@ -163,7 +163,7 @@ def place_of(scan: Scan, argument: Any) -> Place | None:
         index = index.args[0]
     if not isinstance(index, Node):
         return None
-    invariants = Invariants(scan)
+    invariants = Invariants(scan.node, scan.additional)
     for each in scan.xs:
         numbers = numbers_of(each.operand)
         if numbers is None:

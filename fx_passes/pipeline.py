@@ -21,6 +21,7 @@ from fx_passes.passes.inline_regions import inline_regions
 from fx_passes.passes.promote_types import promote_types
 from fx_passes.passes.rebase_strides import rebase_strides
 from fx_passes.passes.rows_as_scan_inputs import rows_as_scan_inputs
+from fx_passes.passes.rows_outside_bodies import rows_outside_bodies
 from fx_passes.passes.shorten_gelu import shorten_gelu
 from fx_passes.passes.trim_scans import trim_scans
 from fx_passes.passes.writes_as_scan_outputs import writes_as_scan_outputs
@@ -35,6 +36,7 @@ PREPARE = (
     functionalize,  # before any pass that moves or drops nodes: only here does the order of writes matter
     rebase_strides,  # after functionalize, which needs views as they are; before drop_copies: a copy sets strides
     drop_copies,  # after functionalize: until then a copy is what protects a value from a later write
+    rows_outside_bodies,  # after functionalize, before what looks for rows in the bodies of scans alone
     trim_scans,  # after drop_copies: only then is a carried value seen to be what it was before
     rows_as_scan_inputs,  # after trim_scans, which tells what no iteration changes
     writes_as_scan_outputs,  # after functionalize, which makes writes values

@@ -16,7 +16,7 @@ SCAN = torch.ops.higher_order.scan
 
 
 @dataclass(eq=False)
-class ScanInput:
+class BodyInput:
     """One input of the body: the `operand` in the graph around it, and the `placeholder` that stands for it.
 
     Operands of `xs` have the iterations as their first axis, and the body gets one row; the others it gets whole.
@@ -27,7 +27,7 @@ class ScanInput:
 
 
 @dataclass(eq=False)
-class ScanOutput:
+class BodyOutput:
     """One output of the body: the `value` of an iteration, the nodes that take it from the scan, its fake value there.
 
     A node after the scan takes the last value of what is carried, and the stack of all values of what is not.
@@ -42,8 +42,8 @@ class ScanOutput:
 class Carried:
     """A value from iteration to iteration."""
 
-    start: ScanInput
-    end: ScanOutput
+    start: BodyInput
+    end: BodyOutput
 
     @property
     def is_unchanged(self) -> bool:
@@ -57,9 +57,9 @@ class Scan:
     node: Node
     body: GraphModule
     carried: list[Carried]
-    stacked: list[ScanOutput]
-    xs: list[ScanInput]
-    additional: list[ScanInput]
+    stacked: list[BodyOutput]
+    xs: list[BodyInput]
+    additional: list[BodyInput]
     count: Any = field(init=False)
     """The number of iterations, symbolic where it is."""
 
@@ -79,7 +79,7 @@ class Scan:
         whole = operand.meta["val"]
         with fake_mode_of(whole):
             row = whole.new_empty(whole.shape[1:])
-        self.xs.append(ScanInput(operand, self._placeholder(f"{operand.name}_row", like, row)))
+        self.xs.append(BodyInput(operand, self.add_placeholder(f"{operand.name}_row", like, row)))
         return self.xs[-1].placeholder
 
     def add_whole(self, operand: Node, like: Node) -> Node:
@@ -87,24 +87,25 @@ class Scan:
         for each in self.additional:
             if each.operand is operand:
                 return each.placeholder
-        placeholder = self._placeholder(f"{operand.name}_whole", like, operand.meta["val"])
-        self.additional.append(ScanInput(operand, placeholder))
+        placeholder = self.add_placeholder(f"{operand.name}_whole", like, operand.meta["val"])
+        self.additional.append(BodyInput(operand, placeholder))
         return placeholder
 
-    def _placeholder(self, name: str, like: Node, val: Any) -> Node:
+    def add_placeholder(self, name: str, like: Node, val: Any) -> Node:
+        """Adds a placeholder to the body alone, which has to get into one of the lists."""
         with self.body.graph.inserting_before(next(iter(self.body.graph.nodes))):
             placeholder = self.body.graph.placeholder(name)
         placeholder.meta.update({key: like.meta[key] for key in PROVENANCE if key in like.meta})
         placeholder.meta["val"] = val
         return placeholder
 
-    def add_stacked(self, value: Node) -> ScanOutput:
+    def add_stacked(self, value: Node) -> BodyOutput:
         """Adds an output that is stacked, and the node that takes it, before the insertion point around the body."""
         one = value.meta["val"]
         with fake_mode_of(one):
             whole = one.new_empty((self.count, *one.shape))
         taken = call(self.node, operator.getitem, (self.node, -1), val=whole)  # `commit` knows its position
-        self.stacked.append(ScanOutput(value, [taken], whole))
+        self.stacked.append(BodyOutput(value, [taken], whole))
         return self.stacked[-1]
 
     def replace(self, node: Node, by: Node) -> None:
@@ -115,7 +116,7 @@ class Scan:
         node.graph.erase_node(node)
 
     @property
-    def outputs(self) -> list[ScanOutput]:
+    def outputs(self) -> list[BodyOutput]:
         """All outputs of the body, in their order."""
         return [*(each.end for each in self.carried), *self.stacked]
 
@@ -153,12 +154,16 @@ class Scan:
 def scans_of(gm: GraphModule) -> Iterator[Scan]:
     """The scans of a graph whose bodies are theirs alone, and whose results are taken one by one."""
     for node in gm.graph.find_nodes(op="call_function", target=SCAN):
-        name: Any = node.args[0]
-        body: Any = gm.get_submodule(name.target)
-        named = [each for each in gm.graph.find_nodes(op="get_attr") if each.target == name.target]
-        alone = sum(len(each.users) for each in named) == 1
-        if alone and node.users and all(user.target is operator.getitem for user in node.users):
+        body = body_of(gm, node.args[0])
+        if body is not None and node.users and all(user.target is operator.getitem for user in node.users):
             yield _parted(node, body)
+
+
+def body_of(gm: GraphModule, name: Any) -> GraphModule | None:
+    """The body that a node of a graph names; None if another node names it too."""
+    named = [each for each in gm.graph.find_nodes(op="get_attr") if each.target == name.target]
+    body = gm.get_submodule(name.target)
+    return body if isinstance(body, GraphModule) and sum(len(each.users) for each in named) == 1 else None
 
 
 def _parted(node: Node, body: GraphModule) -> Scan:
@@ -168,7 +173,7 @@ def _parted(node: Node, body: GraphModule) -> Scan:
     users: list[list[Node]] = [[] for _ in values]
     for user in node.users:
         users[user.args[1]].append(user)  # type: ignore[index]  # a number
-    outputs = [ScanOutput(*each) for each in zip(values, users, node.meta["val"], strict=True)]
-    starts, rows, others = ([ScanInput(each, next(names)) for each in group] for group in (init, xs, additional))
+    outputs = [BodyOutput(*each) for each in zip(values, users, node.meta["val"], strict=True)]
+    starts, rows, others = ([BodyInput(each, next(names)) for each in group] for group in (init, xs, additional))
     carried = [Carried(start, end) for start, end in zip(starts, outputs, strict=False)]
     return Scan(node, body, carried, outputs[len(init) :], rows, others)

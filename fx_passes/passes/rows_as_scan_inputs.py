@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sympy
-import torch
 from torch.fx import GraphModule, Node
 
 from diagnostics import Log
 from fx_passes.base import fx_pass
-from fx_passes.graph import call
-from fx_passes.rows import Row, place_of_row, read_row, rows_at
+from fx_passes.row_chains import with_axes
+from fx_passes.rows import place_of_row, read_row, rows_at
 from fx_passes.scans import Scan, scans_of
 
 
@@ -43,16 +42,8 @@ def _read_outside(scan: Scan) -> bool:
             if key not in known:
                 x = place.invariants.moved(row.x, place.invariants.emit)
                 known[key] = scan.add_row(rows_at(scan, x, row.dim, place), node)
-        replace_read(scan, node, row, known[key])
+        scan.replace(node, with_axes(node, row, known[key]))
         changed = True
     if changed:
         scan.commit()
     return changed
-
-
-def replace_read(scan: Scan, node: Node, row: Row, by: Node) -> None:
-    """Puts a value in the place of a row that a node of the body reads."""
-    with node.graph.inserting_before(node):
-        for _ in range(row.rank):
-            by = call(node, torch.ops.aten.unsqueeze.default, (by, row.dim))
-    scan.replace(node, by)

@@ -8,7 +8,7 @@ from torch.fx import GraphModule, Node
 from diagnostics import Log
 from fx_passes.base import fx_pass
 from fx_passes.graph import call
-from fx_passes.scans import Scan, ScanInput, scans_of
+from fx_passes.scans import BodyInput, Scan, scans_of
 from fx_passes.sizes import size_of, sizes_of
 
 
@@ -106,7 +106,7 @@ def _without_doubles(scan: Scan) -> bool:
     """Gives the body each node once."""
     changed = False
     for inputs in (scan.xs, scan.additional):
-        first: dict[Node, ScanInput] = {}
+        first: dict[Node, BodyInput] = {}
         for each in list(inputs):
             if isinstance(each.operand, Node):
                 kept = first.setdefault(each.operand, each)

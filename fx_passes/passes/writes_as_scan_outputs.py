@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,12 +9,11 @@ from torch.fx import GraphModule, Node
 
 from diagnostics import Log
 from fx_passes.base import fx_pass
-from fx_passes.graph import call, size_nodes
+from fx_passes.graph import call
 from fx_passes.iterations import Place, place_of
-from fx_passes.passes.rows_as_scan_inputs import replace_read
-from fx_passes.rows import Row, place_of_row, read_row, rows_at, with_rows, written_row
+from fx_passes.row_chains import RowChain, row_chain
+from fx_passes.rows import Row, place_of_row, rows_at, with_rows, written_row
 from fx_passes.scans import Carried, Scan, scans_of
-from fx_passes.sizes import sizes_of
 
 aten = torch.ops.aten
 
@@ -39,9 +36,9 @@ def writes_as_scan_outputs(gm: GraphModule, log: Log) -> bool:
             scan.commit()
             changed = True
         for each in list(scan.carried):
-            found = _row_writes(scan, each)
+            found = _chain_of(scan, each)
             if found is not None:
-                _write_behind(scan, found)
+                _write_behind(scan, each, *found)
                 scan.commit()
                 changed = True
     return changed
@@ -75,108 +72,42 @@ def _base(node: Node) -> Node:
     return node
 
 
-@dataclass(frozen=True)
-class _RowWrites:
-    """The writes of one iteration to its row of a carried tensor.
+def _chain_of(scan: Scan, carried: Carried) -> tuple[RowChain, Place] | None:
+    """The writes to a row of a carried tensor and the reads of it, if they are all that happens to the tensor."""
+    row = written_row(carried.end.value) if isinstance(carried.end.value, Node) else None
+    place = None if row is None else place_of_row(scan, row)
+    if row is None or place is None:
+        return None
+    dim = row.dim
 
-    `versions` are the tensor at first and after each write, each with what its row then is (None at first), and `reads`
-    the nodes that read the row of one of them.
-    """
+    def is_same(other: Row) -> bool:
+        found = place_of_row(scan, other) if other.dim == dim else None
+        return found is not None and found.is_same(place)
 
-    carried: Carried
-    dim: int
-    place: Place
-    versions: Mapping[Node, Node | None]
-    reads: list[tuple[Node, Row]]
-
-
-def _row_writes(scan: Scan, carried: Carried) -> _RowWrites | None:
-    """The writes, if they are all that happens to a carried tensor."""
-    chain = _chain(scan, carried)
+    chain = row_chain(carried.start.placeholder, carried.end.value, is_same)
     if chain is None:
         return None
-    dim, place, versions = chain
-    reads: list[tuple[Node, Row]] = []
-    for version in versions:
-        for user in version.users:
-            read = read_row(user)
-            if user in versions or user.op == "output":
-                continue
-            if read is None or read.x is not version or read.dim != dim or not _is_at(scan, read, place):
-                return None
-            reads.append((user, read))
-    given = [output.value for output in scan.outputs if output.value in versions]
-    if given != [carried.end.value]:
-        return None
-    return _RowWrites(carried, dim, place, versions, reads)
+    versions = {chain.tensor, *(write for write, _ in chain.writes)}
+    returned = [output.value for output in scan.outputs if output.value in versions]
+    return (chain, place) if returned == [carried.end.value] else None
 
 
-def _chain(scan: Scan, carried: Carried) -> tuple[int, Place, dict[Node, Node | None]] | None:
-    """The axis, the place, and the versions of the tensor from the carried one to what is carried on."""
-    node, links, place = carried.end.value, [], None
-    while node is not carried.start.placeholder:
-        row = written_row(node) if isinstance(node, Node) else None
-        if row is None or row.value is None or row.rank > 1:
-            return None
-        place = place or place_of_row(scan, row)
-        if place is None or row.dim != (links[0][1].dim if links else row.dim) or not _is_at(scan, row, place):
-            return None
-        links.append((node, row))
-        node = row.x
-    if place is None:
-        return None
-    versions: dict[Node, Node | None] = {carried.start.placeholder: None}
-    versions |= {written: row.value for written, row in reversed(links)}
-    return (links[0][1].dim, place, versions) if not set(versions) & set(versions.values()) else None
-
-
-def _is_at(scan: Scan, row: Row, place: Place) -> bool:
-    other = place_of_row(scan, row)
-    return other is not None and other.is_same(place)
-
-
-def _write_behind(scan: Scan, found: _RowWrites) -> None:
+def _write_behind(scan: Scan, carried: Carried, chain: RowChain, place: Place) -> None:
     """Makes the rows an output of the body, and the tensor that they are written to a value behind the scan."""
-    carried, dim, place = found.carried, found.dim, found.place
-    whole: Node = carried.start.operand
-    values = {
-        version: None if value is None else _without_axis(version, value) for version, value in found.versions.items()
-    }
-    for node, row in found.reads:
-        value = values[row.x]
-        if value is None:
+    whole, dim = carried.start.operand, chain.last.dim
+    rows: list[Node] = []
+
+    def before(node: Node) -> Node:
+        if not rows:
             with scan.node.graph.inserting_before(scan.node):
-                value = values[row.x] = scan.add_row(rows_at(scan, whole, dim, place), node)
-        replace_read(scan, node, row, _spread(scan, node, value, whole, dim))
+                rows.append(scan.add_row(rows_at(scan, whole, dim, place), node))
+        return rows[0]
+
+    last = chain.take(before, scan.replace)
     scan.carried.remove(carried)
-    last = values[carried.end.value]
-    assert last is not None, "the last version is that of a write"
     with scan.node.graph.inserting_before(scan.node.next):
-        rows = scan.add_stacked(last)
-        written = with_rows(scan, whole, dim, place, rows.users[0])
+        stacked = scan.add_stacked(last)
+        written = with_rows(scan, whole, dim, place, stacked.users[0])
     for user in carried.end.users:
         user.replace_all_uses_with(written)
         user.graph.erase_node(user)
-
-
-def _without_axis(write: Node, value: Node) -> Node:
-    """What is written, without the axis of size 1 that stands for the row, and in the type of the tensor."""
-    row = written_row(write)
-    assert row is not None, "a version is a write"
-    with write.graph.inserting_before(write):
-        axis = value.meta["val"].dim() + row.dim - write.meta["val"].dim()
-        if row.rank and axis >= 0:
-            value = call(write, aten.squeeze.dim, (value, axis))
-        if value.meta["val"].dtype != write.meta["val"].dtype:
-            value = call(write, aten._to_copy.default, (value,), {"dtype": write.meta["val"].dtype})
-    return value
-
-
-def _spread(scan: Scan, node: Node, value: Node, whole: Node, dim: int) -> Node:
-    """What was written, broadcast to the row that a node reads."""
-    sizes = sizes_of(whole.meta["val"])
-    if sizes_of(value.meta["val"]) == (*sizes[:dim], *sizes[dim + 1 :]):
-        return value
-    with node.graph.inserting_before(node):
-        wanted = size_nodes(node, scan.add_whole(whole, node))
-        return call(node, aten.expand.default, (value, [*wanted[:dim], *wanted[dim + 1 :]]))

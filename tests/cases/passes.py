@@ -22,10 +22,11 @@ from fx_passes.passes.inline_regions import inline_regions
 from fx_passes.passes.promote_types import promote_types
 from fx_passes.passes.rebase_strides import rebase_strides
 from fx_passes.passes.rows_as_scan_inputs import rows_as_scan_inputs
+from fx_passes.passes.rows_outside_bodies import rows_outside_bodies
 from fx_passes.passes.shorten_gelu import shorten_gelu
 from fx_passes.passes.trim_scans import trim_scans
 from fx_passes.passes.writes_as_scan_outputs import writes_as_scan_outputs
-from tests.cases.scans import loop, numbers_of
+from tests.cases.scans import branch, loop, numbers_of
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,18 @@ def _writes_rows(x: torch.Tensor) -> torch.Tensor:
     return out - h
 
 
+def _row_in_branch(x: torch.Tensor) -> torch.Tensor:
+    def body(t: Any, out: torch.Tensor, x: torch.Tensor) -> Any:
+        def write(out: torch.Tensor, x: torch.Tensor, t: Any) -> Any:
+            out[t] = x[t] * 2
+            return (out,)
+
+        return branch(x.sum() > 0, write, lambda out, x, t: (out,), (out, x, t))
+
+    (out,) = loop(body, numbers_of(0, x.shape[0]), [x.cos()], (x,), (0, x.shape[0]))
+    return out
+
+
 def _unused(x: torch.Tensor) -> torch.Tensor:
     def body(t: Any, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, x: torch.Tensor, same: torch.Tensor) -> Any:
         return a + b + same[0], b, c * a, a
@@ -139,6 +152,7 @@ CASES = (
     PassCase(rebase_strides, _strided, (torch.randn(4, 3),)),
     PassCase(drop_copies, _copies, (torch.randn(4, 3),)),
     PassCase(functionalize, _writes, (torch.randn(4, 3),)),
+    PassCase(rows_outside_bodies, _row_in_branch, (torch.randn(4, 3),), FUNCTIONAL),
     PassCase(trim_scans, _unused, (torch.randn(4, 3),), FUNCTIONAL),
     PassCase(rows_as_scan_inputs, _reads_rows, (torch.randn(4, 3),), FUNCTIONAL),
     PassCase(writes_as_scan_outputs, _writes_rows, (torch.randn(4, 3),), FUNCTIONAL),

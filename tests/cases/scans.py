@@ -10,6 +10,7 @@ from unittest import mock
 
 import torch
 from torch import Tensor
+from torch._higher_order_ops.cond import cond_op
 from torch._higher_order_ops.scan import scan_op
 from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode
 from torch.overrides import _get_current_function_mode_stack
@@ -39,23 +40,44 @@ def loop(
     """
     if not torch.compiler.is_compiling():
         return _eager(body, numbers.tolist(), list(init), whole)
-    around = [mode for mode in _get_current_function_mode_stack() if not isinstance(mode, PreDispatchTorchFunctionMode)]
 
-    def step(*inputs: Any) -> list[Tensor]:
+    def step(*inputs: Any) -> Sequence[Tensor]:
         carried, (number, *rest) = inputs[: len(init)], inputs[len(init) :]
-        with ExitStack() as modes:
-            for mode in around:
-                modes.enter_context(mode)
-            t = number.item()
-            if within is not None:
-                torch._check(t >= within[0])
-                torch._check(t < within[1])
-            found = body(t, *(each.clone() for each in carried), *rest)
-            return [each.clone() for each in found]
+        t = number.item()
+        if within is not None:
+            torch._check(t >= within[0])
+            torch._check(t < within[1])
+        return body(t, *carried, *rest)
 
     start = [each.clone() for each in init]  # the same tensor twice would be one input of the body
     with mock.patch.object(scan_module, "first_slice_copy", _row):  # there may be no iteration
-        return list(scan_op(step, start, [numbers], tuple(whole)))
+        return list(scan_op(_as_body(step), start, [numbers], tuple(whole)))
+
+
+def branch(
+    pred: Tensor,
+    on_true: Callable[..., Sequence[Tensor]],
+    on_false: Callable[..., Sequence[Tensor]],
+    operands: Sequence[Any],
+) -> Sequence[Tensor]:
+    """What one of the functions gives of the operands: a cond in a capture."""
+    if not torch.compiler.is_compiling():
+        return (on_true if pred else on_false)(*operands)
+    return cond_op(pred, _as_body(on_true), _as_body(on_false), tuple(operands))
+
+
+def _as_body(function: Callable[..., Sequence[Tensor]]) -> Callable[..., tuple[Tensor, ...]]:
+    """The function within the modes that are active now, with copies of what it is given and of what it gives."""
+    around = [mode for mode in _get_current_function_mode_stack() if not isinstance(mode, PreDispatchTorchFunctionMode)]
+
+    def run(*inputs: Any) -> tuple[Tensor, ...]:
+        with ExitStack() as modes:
+            for mode in around:
+                modes.enter_context(mode)
+            own = (each.clone() if isinstance(each, Tensor) else each for each in inputs)
+            return tuple(each.clone() for each in function(*own))
+
+    return run
 
 
 def _row(x: Tensor, dim: int = 0) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from exporter import export
 from fx_passes.scans import scans_of
-from tests.cases.scans import loop, numbers_of
+from tests.cases.scans import branch, loop, numbers_of
 from tests.running import assert_same, run_session, session_of
 
 SIZES = ((3, 5), (2, 2), (4, 7))
@@ -23,7 +23,7 @@ SIZES = ((3, 5), (2, 2), (4, 7))
 class Row:
     """A loop over the second axis of `x` [batch, n, 4], with `y` [n]; `left` are the numbers of values that are left.
 
-    These are what the scan carries, what it stacks, what it takes rows of, and what it reads whole.
+    These are what the scan carries, what it stacks, what it takes rows of, and what it reads whole but for sizes.
     """
 
     function: Callable[[Tensor, Tensor], Any]
@@ -69,7 +69,7 @@ def nested(x: Tensor, y: Tensor) -> Any:
         inner = numbers_of(0, x.shape[1])
         return loop(lambda t, h, x, b: (h * 0.5 + x[b, t].sum(), x[b, t]), inner, [h], (x, b))
 
-    return loop(outer, numbers_of(0, x.shape[0]), [x.new_zeros(())], (x,))
+    return loop(outer, numbers_of(0, x.shape[0]), [x.new_zeros(())], (x,), (0, x.shape[0]))
 
 
 def of_another_size(x: Tensor, y: Tensor) -> Any:
@@ -121,7 +121,7 @@ READS = {
     "x[:, t * t % 2]": Row(reading(lambda x, t, y: x[:, t * t % 2]), (1, 1, 1, 1)),
     "x[:, t // 2]": Row(reading(lambda x, t, y: x[:, t // 2]), (1, 1, 1, 1)),
     "flipped": Row(flipped, (1, 1, 2, 0)),
-    "nested": Row(nested, (1, 1, 1, 1)),
+    "nested": Row(nested, (1, 1, 1, 0)),
     "of another size": Row(of_another_size, (1, 1, 1, 1)),
     "by tensor": Row(by_tensor, (1, 3, 3, 0)),
 }
@@ -169,6 +169,14 @@ def opposite(out: Tensor, t: Any, h: Tensor, x: Tensor) -> None:
     out[:, out.shape[1] - 1 - t] = x[:, t]
 
 
+def masked(out: Tensor, t: Any, h: Tensor, x: Tensor) -> None:
+    out[x[:, t, 0] > 0, t] = h
+
+
+def placed(out: Tensor, t: Any, h: Tensor, x: Tensor) -> None:
+    out[torch.tensor([1, 0]), t, 1:3] = x[:2, t, :2] * h
+
+
 def elsewhere(out: Tensor, t: Any, h: Tensor, x: Tensor) -> None:
     out[:, t] = x[:, t] * h
     out[:, t - 1] = h
@@ -213,9 +221,9 @@ WRITES = {
     "out[:, t] = backwards": Row(writing(ROW, step=-1), (1, 1, 1, 0)),
     "out[:, t] = by 2": Row(writing(ROW, step=2), (1, 1, 1, 0)),
     "out[:, t] = by -2 to 1": Row(writing(ROW, 1, step=-2), (1, 1, 1, 0)),
-    "out[:, t] = a number": Row(writing(put(lambda t: (slice(None), t), lambda out, t, h, x: h)), (1, 1, 1, 1)),
+    "out[:, t] = a number": Row(writing(put(lambda t: (slice(None), t), lambda out, t, h, x: h)), (1, 1, 1, 0)),
     "out[:, t] = one of the batch": Row(
-        writing(put(lambda t: (slice(None), t), lambda out, t, h, x: x[:1, t])), (1, 1, 1, 1)
+        writing(put(lambda t: (slice(None), t), lambda out, t, h, x: x[:1, t])), (1, 1, 1, 0)
     ),
     "out[:, n - 1 - t] =": Row(writing(opposite), (1, 1, 1, 0)),
     "out[:, -1 - t] =: from the end": Row(
@@ -234,6 +242,8 @@ WRITES = {
         writing(put(lambda t: (slice(None), t, slice(2)), lambda out, t, h, x: x[:, t, 2:])), (1, 1, 2, 0)
     ),
     "out[0, t] =": Row(writing(put(lambda t: (0, t), lambda out, t, h, x: x[0, t] * h)), (1, 1, 2, 0)),
+    "out[mask, t] =": Row(writing(masked), (1, 1, 2, 0)),
+    "out[places, t] =": Row(writing(placed), (1, 1, 2, 0)),
     "two tensors": Row(two_tensors, (0, 2, 2, 0)),
     "out[:, t] = of out[:, t - 1]": Row(
         writing(put(lambda t: (slice(None), t), lambda out, t, h, x: out[:, t - 1] + h), 1), (2, 0, 1, 0)
@@ -244,11 +254,99 @@ WRITES = {
     "out[:, t - 1] =: the first is the last": Row(
         writing(put(lambda t: (slice(None), t - 1), lambda out, t, h, x: out[:, t - 1] + h)), (2, 0, 1, 0)
     ),
-    "out[:, t % 2] =": Row(writing(put(lambda t: (slice(None), t % 2), lambda out, t, h, x: h)), (2, 0, 1, 1)),
+    "out[:, t % 2] =": Row(writing(put(lambda t: (slice(None), t % 2), lambda out, t, h, x: h)), (2, 0, 1, 0)),
     "out[:, 0] =": Row(writing(put(lambda t: (slice(None), 0), lambda out, t, h, x: x[:, t] * h)), (2, 0, 1, 0)),
-    "two rows": Row(writing(elsewhere, 1), (2, 0, 2, 1)),
+    "two rows": Row(writing(elsewhere, 1), (2, 0, 2, 0)),
     "given twice": Row(given_twice, (1, 1, 2, 0)),
     "exchanged": Row(exchanged, (2, 0, 2, 0)),
+}
+
+
+# Within other control flow --------------------------------------------------------------------------------------------
+
+
+def branches(on_true: Callable[..., Any], on_false: Callable[..., Any], start: int = 1) -> Callable[..., Any]:
+    """Carries a number and a tensor; each branch gives them anew, of these, `x` and the number of the iteration."""
+
+    def run(x: Tensor, y: Tensor) -> Any:
+        def body(t: Any, h: Tensor, out: Tensor, x: Tensor) -> Any:
+            return branch(x[:, t].sum() > 0, on_true, on_false, (h * 0.5 + 1, out, x, t))
+
+        n = x.shape[1]
+        return loop(body, numbers_of(start, n), [x.new_ones(()), x.cos()], (x,), (start, n))
+
+    return run
+
+
+def unchanged(h: Tensor, out: Tensor, x: Tensor, t: Any) -> Any:
+    return h, out
+
+
+def set_row(h: Tensor, out: Tensor, x: Tensor, t: Any) -> Any:
+    out[:, t] = x[:, t - 1] * h
+    return h + 1, out
+
+
+def add_to_row(h: Tensor, out: Tensor, x: Tensor, t: Any) -> Any:
+    out[:, t] += h
+    return out[:, t].mean(), out
+
+
+def set_part(h: Tensor, out: Tensor, x: Tensor, t: Any) -> Any:
+    out[:, t, 1:] = h
+    return h, out
+
+
+def set_row_before(h: Tensor, out: Tensor, x: Tensor, t: Any) -> Any:
+    out[:, t - 1] = h
+    return h, out
+
+
+def set_all(h: Tensor, out: Tensor, x: Tensor, t: Any) -> Any:
+    return h, out * 0.5
+
+
+def nested_branches(h: Tensor, out: Tensor, x: Tensor, t: Any) -> Any:
+    return branch(h.sum() > 2, set_row, set_part, (h, out, x, t))
+
+
+def written_in_nested(x: Tensor, y: Tensor) -> Any:
+    def outer(b: Any, h: Tensor, out: Tensor, x: Tensor) -> Any:
+        def inner(t: Any, h: Tensor, out: Tensor, x: Tensor, b: Any) -> Any:
+            h = h * 0.5 + x[b, t].sum()
+            out[b, t] = out[b, t] * h + x[b, t]
+            return h, out
+
+        n = x.shape[1]
+        return loop(inner, numbers_of(0, n), [h, out], (x, b), (0, n))
+
+    return loop(outer, numbers_of(0, x.shape[0]), [x.new_zeros(()), x.cos()], (x,), (0, x.shape[0]))
+
+
+def row_of_outer(x: Tensor, y: Tensor) -> Any:
+    """Each iteration of the inner loop reads and writes the row of the outer one."""
+
+    def outer(t: Any, h: Tensor, out: Tensor, x: Tensor) -> Any:
+        def inner(_: Any, h: Tensor, out: Tensor, x: Tensor, t: Any) -> Any:
+            out[:, t] = out[:, t] * 0.5 + x[:, t]
+            return h + out[:, t].sum(), out
+
+        return loop(inner, numbers_of(0, x.shape[0]), [h, out], (x, t), (0, x.shape[0]))
+
+    return loop(outer, numbers_of(1, x.shape[1]), [x.new_zeros(()), x.cos()], (x,), (1, x.shape[1]))
+
+
+WITHIN = {
+    "one branch sets": Row(branches(set_row, unchanged), (1, 1, 3, 0)),
+    "the other sets": Row(branches(unchanged, set_row), (1, 1, 3, 0)),
+    "both set": Row(branches(set_row, add_to_row), (1, 1, 3, 0)),
+    "one sets a part": Row(branches(set_part, add_to_row), (1, 1, 2, 0)),
+    "branches in a branch": Row(branches(nested_branches, add_to_row), (1, 1, 3, 0)),
+    "other rows": Row(branches(set_row, set_row_before), (2, 0, 3, 0)),
+    "a row or all": Row(branches(set_row, set_all), (2, 0, 3, 0)),
+    "a row, and the one before: at first the last": Row(branches(set_row, unchanged, 0), (1, 1, 3, 1)),
+    "written in a nested loop": Row(written_in_nested, (1, 1, 2, 0)),
+    "row of the outer loop": Row(row_of_outer, (1, 1, 2, 0)),
 }
 
 
@@ -273,7 +371,7 @@ def counting(x: Tensor, y: Tensor) -> Any:
 
 TRIMS = {"unused": Row(unused, (2, 1, 1, 2)), "counting": Row(counting, (1, 1, 1, 0))}
 
-ROWS = {**READS, **WRITES, **TRIMS}
+ROWS = {**READS, **WRITES, **WITHIN, **TRIMS}
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -288,7 +386,9 @@ def test_rows(name: str) -> None:
         assert_same(results[: len(expected)], expected)
         assert not any(stack.shape[0] for stack in results[len(expected) :])
     *_, scan = scans_of(program.program.graph_module)
-    assert (len(scan.carried), len(scan.stacked), len(scan.xs), len(scan.additional)) == row.left
+    size = torch.ops.aten.sym_size.int
+    whole = [each for each in scan.additional if any(user.target is not size for user in each.placeholder.users)]
+    assert (len(scan.carried), len(scan.stacked), len(scan.xs), len(whole)) == row.left
 
 
 G = torch.Generator().manual_seed(0)

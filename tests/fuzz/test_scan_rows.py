@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from exporter import export
-from tests.cases.scans import loop, numbers_of
+from tests.cases.scans import branch, loop, numbers_of
 from tests.conftest import QUIET
 from tests.running import assert_same, run_session, session_of
 
@@ -97,11 +97,61 @@ READ = st.tuples(st.just("read"), st.sampled_from(TENSORS), st.sampled_from(sort
 WRITE = st.tuples(
     st.just("write"), st.sampled_from(TENSORS[2:]), st.sampled_from(sorted(PLACES)), st.sampled_from(sorted(WRITES))
 )
+BRANCH = st.tuples(
+    st.just("branch"), st.sampled_from(TENSORS[2:]), st.sampled_from(sorted(PLACES)), st.sampled_from(sorted(WRITES))
+)
+INNER = st.tuples(
+    st.just("inner"), st.sampled_from(TENSORS[2:]), st.sampled_from(sorted(PLACES)), st.sampled_from(sorted(WRITES))
+)
 SWAP = st.just(("swap", "", "", ""))
 WHOLE = st.tuples(st.just("whole"), st.sampled_from(TENSORS), st.just(""), st.just(""))
-STATEMENTS = st.one_of(READ, READ, WRITE, WRITE, WRITE, WHOLE, SWAP)
+STATEMENTS = st.one_of(READ, READ, WRITE, WRITE, WRITE, BRANCH, INNER, WHOLE, SWAP)
 RANGES = st.tuples(st.sampled_from(sorted(STARTS)), st.sampled_from(sorted(STOPS)), st.sampled_from(STEPS))
 PROGRAM = st.tuples(RANGES, st.lists(STATEMENTS, min_size=1, max_size=4), st.booleans())
+
+
+def _read(h: Tensor, out: Tensor, x: Tensor, t: Any, n: Any, place: Place, write: Write) -> Any:
+    return torch.sin(h + out[:, place(t, n)]), out
+
+
+def _write(h: Tensor, out: Tensor, x: Tensor, t: Any, n: Any, place: Place, write: Write) -> Any:
+    write(out, place(t, n), h * 0.5 + 0.25)
+    return h, out
+
+
+def _whole(h: Tensor, out: Tensor, x: Tensor, t: Any, n: Any, place: Place, write: Write) -> Any:
+    return h + out.mean(1) * 0.25, out
+
+
+def _branch(h: Tensor, out: Tensor, x: Tensor, t: Any, n: Any, place: Place, write: Write) -> Any:
+    def on_true(h: Tensor, out: Tensor, x: Tensor, t: Any) -> Any:
+        return _write(h - x[:, t], out, x, t, n, place, write)
+
+    def on_false(h: Tensor, out: Tensor, x: Tensor, t: Any) -> Any:
+        return h + out[:, t] * 0.5, out
+
+    return branch(h.sum() > 0, on_true, on_false, (h, out, x, t))
+
+
+def _inner(h: Tensor, out: Tensor, x: Tensor, t: Any, n: Any, place: Place, write: Write) -> Any:
+    """A loop over the batch, which reads the row of the outer loop and element after element of it."""
+
+    def body(b: Any, h: Tensor, out: Tensor, x: Tensor, t: Any) -> Any:
+        h = torch.sin(h + x[b, t] * 0.5)
+        out[b, t] = h[0]
+        return _write(h, out, x, t, n, place, write)
+
+    size = x.shape[0]
+    return loop(body, numbers_of(0, size), [h, out], (x, t), (0, size))
+
+
+KINDS: dict[str, Callable[..., Any]] = {
+    "read": _read,
+    "write": _write,
+    "whole": _whole,
+    "branch": _branch,
+    "inner": _inner,
+}
 
 
 class Loop(nn.Module):
@@ -123,14 +173,10 @@ class Loop(nn.Module):
         def body(t: Any, h: Tensor, first: Tensor, second: Tensor, x: Tensor, y: Tensor) -> Any:
             held = {"x": x, "y": y, "first": first, "second": second}
             for kind, name, place, write in statements:
-                if kind == "read":
-                    h = torch.sin(h + held[name][:, PLACES[place](t, n)])
-                elif kind == "write":
-                    WRITES[write](held[name], PLACES[place](t, n), h * 0.5 + 0.25)
-                elif kind == "whole":
-                    h = h + held[name].mean(1) * 0.25
-                else:
+                if kind == "swap":
                     held["first"], held["second"] = held["second"], held["first"]
+                else:
+                    h, held[name] = KINDS[kind](h, held[name], x, t, n, PLACES[place or "t"], WRITES.get(write, _set))
             return h, held["first"], held["second"], h * 2
 
         init = [x[:, 0].cos(), x.cos(), y.sin()]

@@ -16,9 +16,10 @@ INDICES = (torch.int64, torch.int32, torch.int16, torch.int8)
 
 
 def write_at(x: Tensor, key: Any, value: Any) -> Any:
-    """`x[key] = value` as an index_put; PyTorch would ask for the number. NotImplemented for any other key.
+    """`x[key] = value` where PyTorch would ask for a number of the key. NotImplemented for any other key.
 
-    The slices, new axes and plain numbers of the key are taken first, which gives a view of `x`.
+    Symbolic numbers are selected. Numbers in tensors go into an index_put, to a view of `x` by the slices, new axes and
+    plain numbers of the key.
     """
     if _is_truth(key):
         return _write_if(x, key, value)
@@ -49,7 +50,10 @@ def write_at(x: Tensor, key: Any, value: Any) -> Any:
 
 
 def read_at(x: Tensor, key: Any) -> Any:
-    """`x[key]` by index_select, and bounds of slices as numbers. NotImplemented for any other key."""
+    """`x[key]` where PyTorch would ask for a number of the key. NotImplemented for any other key.
+
+    Symbolic numbers beside tensors are selected, numbers in tensors go into an index_select, bounds of slices are read.
+    """
     if _is_truth(key):
         return x.unsqueeze(0)[key.unsqueeze(0)]
     parts = key if isinstance(key, tuple) else (key,)
@@ -74,13 +78,13 @@ def read_at(x: Tensor, key: Any) -> Any:
 
 def _selected(x: Tensor, parts: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
     """What the symbolic numbers of a key select, and the rest of the key: PyTorch takes numbers before tensors."""
-    ellipsis = next((i for i, part in enumerate(parts) if part is Ellipsis), len(parts))
-    behind = x.dim() - sum(map(_axes_of, parts))
-    view = x
-    for position in reversed(range(len(parts))):
-        if isinstance(parts[position], SymInt):
-            before = sum(map(_axes_of, parts[:position]))
-            view = view.select(before + (behind if position > ellipsis else 0), parts[position])  # type: ignore[arg-type]
+    left = x.dim() - sum(map(_axes_of, parts))
+    view, dim = x, 0
+    for part in parts:
+        if isinstance(part, SymInt):
+            view: Any = view.select(dim, part)  # type: ignore[arg-type]  # the stubs know no symbolic numbers
+        else:
+            dim += left if part is Ellipsis else _axes_of(part)
     return view, tuple(part for part in parts if not isinstance(part, SymInt)) or (...,)
 
 
