@@ -30,18 +30,18 @@ from exporter.capture.attempts import (
 )
 from exporter.capture.failures import PRESUMED, first_line, report_failure, report_overcome
 from exporter.capture.fake import fake_weights
-from exporter.capture.faults import is_our_fault
+from exporter.capture.faults import RefusedError, is_our_fault
 from exporter.capture.frames import helpers_kept
 from exporter.capture.functional import functional
 from exporter.capture.guards.answers import Inquiry, RefusalHidden, answered
 from exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from exporter.capture.patches.derivatives import require_seen_through
 from exporter.capture.patches.outside import nothing_lost
-from exporter.capture.patches.rebinding import RebindingError
 from exporter.capture.places import place_of_module
 from exporter.capture.request import CaptureRequest, Observed
 from exporter.capture.sizes.conditions import ROUNDINGS
 from exporter.capture.sizes.dimensions import Comparison
+from exporter.capture.sizes.memory_conditions import memory_guards
 from exporter.capture.sizes.rehearsal import same_results
 from exporter.capture.sizes.resizing import away, promised, takes
 from exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
@@ -197,7 +197,14 @@ def _with_more_sizes(
 
 
 def _by_one(strategy: Strategy, request: CaptureRequest, observed: Observed) -> tuple[ExportedProgram, CaptureRequest]:
-    return functional(strategy(request, observed)), request
+    return _checked(strategy(request, observed), observed), request
+
+
+def _checked(exported: ExportedProgram, observed: Observed) -> ExportedProgram:
+    """Return what was captured, with the sizes at which its writes mean what they do, in a form that passes take."""
+    exported = require_seen_through(exported)
+    observed.inquiry.guards.extend(memory_guards(exported))
+    return functional(exported)
 
 
 def right_at_example(found: CaptureResult, request: CaptureRequest) -> bool:
@@ -242,7 +249,7 @@ def _first_success(
     for attempt, tried in _tried(request, options, failed):
         observed.inquiry.guards.clear()
         try:
-            exported = functional(require_seen_through(attempt.capture(tried, observed)))
+            exported = _checked(attempt.capture(tried, observed), observed)
         except Exception as error:  # whatever a capture raises becomes a finding below
             if is_our_fault(error):
                 raise
@@ -306,7 +313,7 @@ def is_final(error: Exception) -> bool:
     return isinstance(error, FINAL) or (isinstance(error, TypeError) and place is None)
 
 
-FINAL = (RefusalHidden, RebindingError)
+FINAL = (RefusalHidden, RefusedError)
 """Errors that another attempt would not see, and pass in silence."""
 
 

@@ -18,8 +18,8 @@ from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, Guar
 
 from diagnostics import Fix, Level, Log, Place, Rule, rules
 from diagnostics.source import place_of_exception
+from exporter.capture.faults import RefusedError
 from exporter.capture.guards.answers import RefusalHidden
-from exporter.capture.patches.rebinding import RebindingError
 from exporter.capture.patches.symbolic_calls import GeneratorGiven
 from exporter.capture.places import place_of_module, place_of_return
 
@@ -153,12 +153,10 @@ QUANTIZING = "torch.ao.nn.quantized.modules"
 QUANTIZE_AFTER = "Export the float model, and quantize the ONNX file; or quantize with torchao."
 DRAWN = "it draws from a generator of its own, which cannot be a part of the ONNX model"
 DRAW_BEFORE = "Leave the generator out; or draw the numbers once, in __init__, and keep them as a buffer."
-COPY_INTO = "Write the values into the tensor: `y.copy_(z)` in the place of `y.data = z`."
 LEAKED = "a tensor of the capture came from where it cannot be followed: another thread, or a value kept from before"
 
 TABLE: tuple[Failure, ...] = (
     Failure(_is(GeneratorGiven), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(DRAWN), remedy=DRAW_BEFORE),
-    Failure(_is(RebindingError), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _detail, remedy=COPY_INTO),
     Failure(_is(RefusalHidden), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(HIDDEN)),
     Failure(_calls_scripted, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(SCRIPTED), remedy=GIVE_MODULE),
     Failure(_quantized, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(PACKED), remedy=QUANTIZE_AFTER),
@@ -216,6 +214,10 @@ def report_failure(error: Exception, model: torch.nn.Module, log: Log) -> None:
     """Report why a capture failed, at the user's line, or at the model's `forward` where no line is known."""
     place = place_of_exception(error) or place_of_module(model)
     for cause in causes(error):
+        if isinstance(cause, RefusedError):
+            fixes = () if cause.cure is None else (Fix(cause.cure),)
+            log.report(cause.rule, at=cause.place or place, fixes=fixes, detail=str(cause), error=str(cause))
+            return
         for row in TABLE:
             if row.matches(cause, model):
                 fixes = () if row.remedy is None else (Fix(row.remedy),)

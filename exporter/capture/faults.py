@@ -6,7 +6,31 @@ import os
 import traceback
 from pathlib import Path
 
+from diagnostics import Place, Rule, rules
 from diagnostics.source import HIDDEN, kind_of
+
+
+class RefusedError(Exception):
+    """What a capture would get wrong in silence. Final: another attempt might not see it.
+
+    Args:
+        reason: Why, in a clause that begins with "it".
+        rule: The rule of the finding.
+        place: The line; by default the one that raised this.
+        cure: What to do, if the rule's own advice is another.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        rule: Rule = rules.UNSUPPORTED_PYTHON_CONSTRUCT,
+        place: Place | None = None,
+        cure: str | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.rule, self.place, self.cure = rule, place, cure
+
 
 _OWN = tuple(
     str(Path(__file__).resolve().parents[2] / package) + os.sep

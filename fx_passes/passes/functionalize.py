@@ -54,7 +54,7 @@ def _not_rewritten(gm: GraphModule) -> list[Node]:
         if node.op == "call_function":
             targets = written(node)
             known = not writes(node) or (bool(targets) and functional_form(node) is not None)
-            links = [link for target in [*targets, *_written_by(node)] for link in storages.chain(target)]
+            links = [link for target in [*targets, *written_by(node)] for link in storages.chain(target)]
             if not known or any(link.op.target not in INVERSES for link in links):
                 bad.append(node)
             storages.track(node, node.args)
@@ -71,11 +71,11 @@ def _writes(gm: GraphModule) -> Iterator[tuple[Node, Node]]:
     storages = _Storages(gm)
     for node in gm.graph.nodes:
         if node.op == "call_function":
-            yield from ((node, storages.owner(target)) for target in [*written(node), *_written_by(node)])
+            yield from ((node, storages.owner(target)) for target in [*written(node), *written_by(node)])
             storages.track(node, node.args)
 
 
-def _written_by(node: Node) -> list[Node]:
+def written_by(node: Node) -> list[Node]:
     """The operands of a condition to which its branches write."""
     found: list[Node] = []
     for branch in branches_of(node):
@@ -137,7 +137,7 @@ class _Storages:
         if node.target is operator.getitem:
             if parent in self.lists:
                 self._see(_View(node, parent, self.lists[parent]))
-        elif _shares_storage(node):
+        elif shares_storage(node):
             if isinstance(node.meta["val"], torch.Tensor):
                 self._see(_View(node, node, parent))
             else:
@@ -216,7 +216,7 @@ class _Storages:
         output.meta[MUTATED] = (*output.meta.get(MUTATED, ()), *(node.name for node in changed))
 
 
-def _shares_storage(node: Node) -> bool:
+def shares_storage(node: Node) -> bool:
     """Whether a view op's result really is a view: `reshape`, `to` and `contiguous` may or may not copy.
 
     The op runs once more on its fake arguments, which is cheap and asks PyTorch itself.

@@ -27,6 +27,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils.weak import TensorWeakRef
 
+from exporter.capture.faults import RefusedError
 from exporter.capture.forward import forward_by
 from exporter.capture.knowledge import version
 
@@ -36,11 +37,8 @@ UNTRACED = "it gives other memory to a tensor where PyTorch traces below autogra
 OTHER_SIZES = "it gives a tensor that was not made here, such as a weight, other sizes or another type"
 ALIASED = "it gives other memory to a tensor with a view, an attribute or one from outside of a branch or loop"
 KEPT = "in a branch or a loop, it gives a tensor the memory of one that is still held"
+COPY = "Write the values into the tensor: `y.copy_(z)` in the place of `y.data = z`."
 WRITTEN = "it writes to memory that two tensors have since one was set by .data"
-
-
-class RebindingError(Exception):
-    """A tensor was given other memory where a capture cannot follow. The text says why."""
 
 
 @dataclass
@@ -104,7 +102,7 @@ class _Rebinding(TorchFunctionMode):
         if state.passing and func != GET_DATA:
             passing, state.passing = state.passing, []
             if any(each() is not None for each in passing):
-                raise RebindingError(KEPT)
+                raise RefusedError(KEPT, cure=COPY)
         if func == SET_DATA:
             self.give(*args)
             return None
@@ -112,12 +110,12 @@ class _Rebinding(TorchFunctionMode):
         for each in state.names:
             each.count()
         if any(each.count() for each in state.copies):
-            raise RebindingError(WRITTEN)
+            raise RefusedError(WRITTEN, cure=COPY)
         return result
 
     def give(self, target: Tensor, source: Tensor) -> None:
         if type(target) not in PLAIN or type(source) not in PLAIN:
-            raise RebindingError(UNTRACED)
+            raise RefusedError(UNTRACED, cure=COPY)
         if not isinstance(target, FakeTensor):
             self.copy(target, source)  # an attribute, which the graph holds as a constant
             return
@@ -126,7 +124,7 @@ class _Rebinding(TorchFunctionMode):
         if traced is not None and slot is not None:
             if slot.proxy.node.op == "placeholder":
                 if traced.tracer is not self.state.root:
-                    raise RebindingError(ALIASED)
+                    raise RefusedError(ALIASED, cure=COPY)
                 _require_alike(target, source)
                 self.state.bound.append((target, target.detach()))
             name = get_proxy_slot(source.detach(), traced.tracer)
@@ -151,7 +149,7 @@ class _Rebinding(TorchFunctionMode):
         place = _memory(seen)
         held = [each for tracer in self.tracers for each in [*tracer.tensor_tracker] if each is not seen]
         if any(_memory(each) == place for each in held):
-            raise RebindingError(ALIASED)
+            raise RefusedError(ALIASED, cure=COPY)
         target.copy_(source)
         self.state.copies.append(_Shared.of(target, source))
 
@@ -169,7 +167,7 @@ class _Rebinding(TorchFunctionMode):
 
 def _require_alike(target: Tensor, source: Tensor) -> None:
     if target.shape != source.shape or target.dtype != source.dtype:
-        raise RebindingError(OTHER_SIZES)
+        raise RefusedError(OTHER_SIZES, cure=COPY)
 
 
 def _memory(tensor: Tensor) -> int | None:
@@ -178,7 +176,7 @@ def _memory(tensor: Tensor) -> int | None:
 
 @contextmanager
 def rebinding_followed(model: torch.nn.Module) -> Iterator[None]:
-    """Follow meanwhile which tensor is given the memory of another one. Raises RebindingError where that cannot be."""
+    """Follow meanwhile which tensor is given the memory of another one. Raises RefusedError where that cannot be."""
     mode = _Rebinding()
 
     def way(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
