@@ -34,6 +34,7 @@ from exporter.capture.patches.outside import attributes_watched
 from exporter.capture.patches.packed import packed_sequences_kept
 from exporter.capture.patches.rebinding import rebinding_followed
 from exporter.capture.patches.regions import regions_noted
+from exporter.capture.patches.reshaped_below import reshaped_unwritten
 from exporter.capture.patches.scans import associative_scans_kept, unbacked_numbers_in_scans
 from exporter.capture.patches.shared_reads import shared_reads_allowed
 from exporter.capture.patches.sized_calls import normalized_sizes_unchecked
@@ -105,6 +106,7 @@ def _post_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Iter
     """The contexts of a trace below autograd."""
     yield forward_mode_by_reverse()
     yield refusals_kept(observed.inquiry)
+    yield reshaped_unwritten()
     yield from _contexts(request, observed)
 
 

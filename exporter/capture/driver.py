@@ -203,7 +203,7 @@ def _by_one(strategy: Strategy, request: CaptureRequest, observed: Observed) -> 
 def _checked(exported: ExportedProgram, observed: Observed) -> ExportedProgram:
     """Return what was captured, with the sizes at which its writes mean what they do, in a form that passes take."""
     exported = require_seen_through(exported)
-    observed.inquiry.guards.extend(memory_guards(exported))
+    observed.inquiry.guards.extend(memory_guards(exported, observed.inquiry.guards))
     return functional(exported)
 
 
@@ -298,9 +298,13 @@ def _report_success(
 
 
 def _telling(failed: Sequence[Failed], options: Options) -> Exception:
-    """Return the failure to report: the first, or what was left where the values of all inputs were known."""
+    """Return the failure to report: the first, or what was left where the values of all inputs were known.
+
+    What no attempt can do better at comes before both.
+    """
+    final = (each.error for each in failed if isinstance(each.error, RefusedError))
     left = (each.error for each in failed if each.name == VALUES and options.allow_specialization)
-    return next(left, failed[0].error)
+    return next(final, next(left, failed[0].error))
 
 
 class CaptureError(Exception):

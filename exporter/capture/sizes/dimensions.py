@@ -174,6 +174,7 @@ class Comparison:
     def _related(self, allowed: Mapping[Symbol, Sequence[int]]) -> None:
         """Say which conditions bind several sizes to each other, beyond what is known of each alone."""
         known: list[tuple[tuple[Symbol, ...], set[tuple[int, ...]]]] = []
+        told: dict[frozenset[Symbol], list[tuple[Relied, str]]] = {}
         for relied in self.relied.joint:
             owners = [self.owner[symbol] for symbol in relied.symbols]
             count = {2: 24, 3: 9}.get(len(owners), 4)
@@ -186,8 +187,12 @@ class Comparison:
             text = text_of(relied.condition, self.names)
             self.conditions.append(Condition(text, (relied.condition,)))
             if not self._pinned(relied):
-                facts = {"dim": owners[0].label, "other": owners[1].label, "relation": text}
-                self.said.append(Said(rules.DIMENSIONS_TIED, owners, relied.place, facts, relied.guard))
+                told.setdefault(frozenset(relied.symbols), []).append((relied, text))
+        for (relied, _), *_ in told.values():
+            owners = [self.owner[symbol] for symbol in relied.symbols]
+            relation = " and ".join(text for _, text in told[frozenset(relied.symbols)])
+            facts = {"dim": owners[0].label, "other": owners[1].label, "relation": relation}
+            self.said.append(Said(rules.DIMENSIONS_TIED, owners, relied.place, facts, relied.guard))
 
     def _pinned(self, relied: Relied) -> bool:
         """Say which sizes are next to constants where a condition lets neither one of them nor all of them grow."""

@@ -16,6 +16,7 @@ import sympy
 import torch
 from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from exporter.capture.sizes.conditions import text_of
@@ -142,6 +143,12 @@ class Memory:
             self._shared[node] = taken or shares_storage(node)
         return self._shared[node]
 
+    def descends(self, node: Node, ancestor: Node) -> bool:
+        """Tell whether a node is another one, or may look at what that gives."""
+        while node is not ancestor and node in self.source:
+            node = self.source[node]
+        return node is ancestor
+
     def before(self, node: Node, at: int) -> Node:
         """What a node is made of that was there before: itself, or what it looks at or copies."""
         while node in self.source and self.index[node] > at:
@@ -184,7 +191,8 @@ class Eager:
             value = values.get(leaf, leaf.meta["val"])
             return value if leaf in values else _concrete(value, sizes)
 
-        args, kwargs = torch.fx.node.map_arg((node.args, dict(node.kwargs)), plain)
+        args: Any = map_arg(node.args, plain)
+        kwargs: Any = map_arg(dict(node.kwargs), plain)
         if node.target in RESHAPING:  # the tensor that it is called on keeps its sizes here
             args = (args[0].detach(), *args[1:])
         return node.target(*args, **kwargs)  # type: ignore[operator]  # an operator

@@ -23,6 +23,7 @@ from exporter.capture.faults import RefusedError
 from exporter.capture.guards.guard import Guard
 from exporter.capture.sizes.conditions import few_sizes, grid, sizes_to_try, test_of
 from exporter.capture.sizes.memory import Eager, Event, Memory, Point, memory_of, symbols_of
+from exporter.capture.sizes.relied import SMALLEST, stated
 from fx_passes.aliases import expand_aliases
 from fx_passes.graph import bodies, place_of
 from fx_passes.sizes import size_of, unfolded
@@ -44,30 +45,33 @@ class _Pair:
     read: Node
 
 
-def memory_guards(exported: ExportedProgram) -> Iterator[Guard]:
+def memory_guards(exported: ExportedProgram, guards: Sequence[Guard]) -> Iterator[Guard]:
     """Find the conditions on sizes under which writes in a graph reach what they reach in eager PyTorch.
 
-    Raises RefusedError where no condition says it.
+    `guards` are those that the capture relies on already. Raises RefusedError where no condition says it.
     """
     expand_aliases(exported.graph_module)
-    yield from _guards_of(exported.graph_module)
+    yield from _guards_of(exported.graph_module, guards)
 
 
-def _guards_of(gm: GraphModule) -> Iterator[Guard]:
+def _guards_of(gm: GraphModule, guards: Sequence[Guard]) -> Iterator[Guard]:
     for _, body in bodies(gm):
-        yield from _guards_of(body)
+        yield from _guards_of(body, guards)
     memory = Memory(gm)
-    varying = memory.varying
+    pairs = list(_pairs(memory)) if memory.varying else []
+    varying = [node for node in memory.varying if any(_is_across(node, pair, memory) for pair in pairs)]
     if not varying:
         return
     env = _env(varying)
     groups = {memory.groups[node] for node in varying}
-    pairs = [pair for pair in _pairs(memory) if memory.groups[pair.read] in groups]
+    pairs = [pair for pair in pairs if memory.groups[pair.read] in groups]
     symbols = symbols_of([node for node in memory.nodes if memory.groups[node] in groups])
     eager = Eager(memory, varying, symbols)
+    known = [each for each in stated([guard for guard in guards if guard.env is env]) if {*each.symbols} <= {*symbols}]
+    tests = [test_of(each.condition, symbols) for each in known]
     tried, apart = set[Point](), dict[Point, Place | None]()
     for point in _points(symbols, env):
-        values = eager.at(point)
+        values = eager.at(point) if all(test(*point) for test in tests) else None
         if values is None:
             continue
         tried.add(point)
@@ -80,11 +84,13 @@ def _guards_of(gm: GraphModule) -> Iterator[Guard]:
 
 def _pairs(memory: Memory) -> Iterator[_Pair]:
     """Each write with the nodes that are read after it, or what these are made of that was there before."""
-    reads = list(memory.reads())
+    reads: dict[Node, list[Event]] = {}
+    for event in memory.reads():
+        reads.setdefault(memory.groups[event.node], []).append(event)
     found = set[tuple[Node, Node, int]]()
     for write in memory.writes:
-        for read in reads:
-            if read.at < write.at or memory.groups[read.node] is not memory.groups[write.node]:
+        for read in reads.get(memory.groups[write.node], ()):
+            if read.at < write.at:
                 continue
             if read.by is write.by and (read.node is write.node or torch.Tag.pointwise in _tags(write.by)):
                 continue  # what it writes to, and what it reads at the same place before it writes there
@@ -92,6 +98,11 @@ def _pairs(memory: Memory) -> Iterator[_Pair]:
             if (write.node, node, write.at) not in found:
                 found.add((write.node, node, write.at))
                 yield _Pair(write, node)
+
+
+def _is_across(node: Node, pair: _Pair, memory: Memory) -> bool:
+    """Tell whether one of the write and the read looks at what a node gives, and the other does not."""
+    return memory.descends(pair.write.node, node) != memory.descends(pair.read, node)
 
 
 def _tags(node: Node) -> Sequence[Any]:
@@ -109,7 +120,13 @@ def _points(symbols: Sequence[sympy.Symbol], env: ShapeEnv) -> Iterator[Point]:
     """Sizes to try: of each symbol many, those of the others as in the example; and of each two some together."""
     example = [int(env.backed_var_to_val.get(symbol, HINT)) for symbol in symbols]
     bounds = [env.var_to_range.get(symbol) for symbol in symbols]
-    limits = [(1, int(each.upper)) if each is not None and each.upper.is_Integer else (1, None) for each in bounds]
+    limits = [
+        (
+            int(each.lower) if each is not None and each.lower > SMALLEST else 1,
+            int(each.upper) if each is not None and each.upper.is_Integer else None,
+        )
+        for each in bounds
+    ]
 
     def with_sizes(sizes: Mapping[int, int]) -> Point:
         return tuple(sizes.get(place, size) for place, size in enumerate(example))
@@ -155,7 +172,7 @@ def _told(
 ) -> Iterator[Guard]:
     """Put the sizes at which memory is shared otherwise into conditions: equations that hold at none of the others."""
     place = next(iter(apart.values()))
-    left, chosen = set(apart), list[Any]()
+    left, chosen = set(apart), list[sympy.Basic]()
     for equation in equations:
         test = test_of(equation, symbols)
         holds = {point for point in left if test(*point)}
@@ -163,9 +180,8 @@ def _told(
             chosen.append(sympy.Not(equation))
             left -= holds
     if left:
-        only = (each for each in equations if _tells(each, symbols, apart, alike))
-        chosen = [next(only, None)]
-    if None in chosen or any(free_unbacked_symbols(each) for each in chosen):
+        chosen = [each for each in equations if _tells(each, symbols, apart, alike)][:1]
+    if not chosen or any(free_unbacked_symbols(each) for each in chosen):  # type: ignore[arg-type]  # symbols
         raise RefusedError(EITHER, place=place, cure=CLONE)
     yield from (Guard(each, env, place, by_user=True, counted=False, about_layout=False) for each in chosen)
 

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
+from diagnostics import Log
 from exporter.capture.arguments.inputs import arguments_of, leaves_of
 from exporter.capture.arguments.padded import call_padded
+from fx_passes import run_passes
+from fx_passes.passes.functionalize import functionalize
+from fx_passes.pipeline import PREPARE
 from fx_passes.program import InputKind, OutputKind, Program
+
+WRITES_AS_VALUES = PREPARE[: PREPARE.index(functionalize) + 1]
+"""The passes after which a graph writes to nothing."""
 
 TOLERANCE = 1e-3
 """Of the largest value of an output: what treats a size apart takes a short cut to the same result, or another way."""
@@ -27,6 +35,8 @@ def same_results(module: torch.nn.Module, call: tuple[Any, Any], program: Progra
         leaves[entry.path or entry.name] if entry.kind is InputKind.USER else program.tensors[entry.target or ""]
         for entry in program.inputs
     ]
+    # What is a view or a copy by its size is what the capture made of it, in the model, and not what it is here
+    program = run_passes(replace(program, graph_module=copy.deepcopy(program.graph_module)), WRITES_AS_VALUES, Log())
     with torch.no_grad():
         given = torch.fx.Interpreter(program.graph_module).run(*(_own(value) for value in values))
         args, kwargs = pytree.tree_map(_own, call)

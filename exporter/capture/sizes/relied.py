@@ -53,8 +53,8 @@ def sorted_conditions(program: Program, guards: Sequence[Guard], owner: Mapping[
     Of what ops asked, only what could make them fail counts: by the rest they choose among equal computations.
     """
     found: dict[sympy.Basic, Relied] = {}
-    for each in (*_of_guards(guards), *_of_squeezes(program)):
-        if all(symbol in owner for symbol in each.symbols) and (each.from_one or not _is_generic(each.condition)):
+    for each in (*stated(guards), *_of_squeezes(program)):
+        if all(symbol in owner for symbol in each.symbols):
             found.setdefault(each.condition, each)
     result = Sorted()
     for relied in found.values():
@@ -83,6 +83,13 @@ def _alone(relied: Relied, owner: Mapping[Symbol, Request]) -> Relied | None:
             condition = rebuilt(relied.condition, others, evaluate=False)
             return replace(relied, condition=condition, symbols=(symbol,) if condition.free_symbols else ())
     return None
+
+
+def stated(guards: Sequence[Guard]) -> Iterator[Relied]:
+    """Yield the conditions of the guards on which results depend."""
+    for each in _of_guards(guards):
+        if each.from_one or not _is_generic(each.condition):
+            yield each
 
 
 def _of_guards(guards: Sequence[Guard]) -> Iterator[Relied]:

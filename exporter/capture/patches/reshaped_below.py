@@ -1,0 +1,68 @@
+"""Tensors that are views at some sizes and copies at others, in a trace below autograd, which takes the writes out."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import SymInt, Tensor
+from torch.overrides import TorchFunctionMode
+
+from diagnostics import Place
+from diagnostics.source import place_of_stack
+from exporter.capture.faults import RefusedError
+from exporter.capture.knowledge import Versions
+from exporter.capture.sizes.memory_conditions import CLONE
+
+BY_SIZE = frozenset(
+    getattr(owner, name)
+    for owner in (torch, Tensor)
+    for name in ("contiguous", "flatten", "ravel", "reshape", "reshape_as", "sum_to_size")
+    if hasattr(owner, name)
+)
+"""Functions whose result may look at the memory of their first argument, as sizes and strides are."""
+
+WRITTEN = "it makes what is a view at some sizes and a copy at others, and one of the two is written to later"
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    versions: Versions | None
+    place: Place | None
+
+
+@contextmanager
+def reshaped_unwritten() -> Iterator[None]:
+    """Raise RefusedError at the end where something was written to such a tensor, or to what it was made of.
+
+    The trace has neither of them any more, so nobody can tell what a write should have reached.
+    """
+    made: list[_Made] = []
+    with _Noting(made):
+        yield
+    for each in made:
+        if each.versions is None or not each.versions.are_current:
+            raise RefusedError(WRITTEN, place=each.place, cure=CLONE)
+
+
+class _Noting(TorchFunctionMode):
+    def __init__(self, made: list[_Made]) -> None:
+        super().__init__()
+        self.made = made
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if (
+            func in BY_SIZE
+            and args
+            and result is not args[0]
+            and any(isinstance(each, SymInt) for each in result.shape)
+        ):
+            place = place_of_stack(list(traceback.walk_stack(sys._getframe(1))))
+            self.made.append(_Made(Versions.of(args[0], result), place))
+        return result
