@@ -247,14 +247,16 @@ FX_PASSES: Rows = (
     ),
     names("torch.fx.experimental.sym_node", "SymNode wrap_node", "numbers of a graph that are not known"),
     names(
-        "torch.fx.experimental.sym_node:SymNode", "_add _sub _mul _mod _neg", "replaced: floats as Python computes them"
+        "torch.fx.experimental.sym_node:SymNode",
+        "_add _sub _mul _mod _neg _int_floordiv _trunc",
+        "replaced: numbers as Python computes them",
     ),
     call("torch.fx.experimental.sym_node:SymNode", "__init__", "self expr shape_env pytype hint", "the same"),
     call("torch.fx.experimental.sym_node:SymNode", "wrap_float", "self num", "the same"),
     fields("torch.fx.experimental.sym_node:SymNode", "hint is_float shape_env", "the same"),
     names("torch:SymInt", "__floordiv__ __rfloordiv__", "the same"),
     names("torch:SymFloat", "__floordiv__ __rfloordiv__", "the same"),
-    names("torch.utils._sympy.functions", "FloatTrueDiv", "the same, in expressions"),
+    names("torch.utils._sympy.functions", "FloatTrueDiv Identity", "the same, in expressions"),
     names("torch.utils._sympy.reference", "PythonReferenceAnalysis", "extended: what such an expression is in a graph"),
     names(
         "torch.utils._sympy.value_ranges", "SymPyValueRangeAnalysis ValueRanges", "extended: limits of an expression"

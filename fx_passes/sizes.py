@@ -28,6 +28,8 @@ def plain(expr: Any) -> Any:
             return int(expr)
         case sympy.Float() | sympy.Rational():
             return float(expr)
+        case sympy.core.numbers.Infinity() | sympy.core.numbers.NegativeInfinity() | sympy.core.numbers.NaN():
+            return float(expr)
         case sympy.logic.boolalg.BooleanTrue() | sympy.logic.boolalg.BooleanFalse():
             return bool(expr)
     return expr

@@ -30,6 +30,8 @@ from exporter.capture.patches.kinds import sizes_are_integers
 from exporter.capture.patches.known_values import Asked, values_known
 from exporter.capture.patches.libraries import library_functions_rewritten
 from exporter.capture.patches.masks import masks_left_out
+from exporter.capture.patches.mixed_kinds import KindsHeeded
+from exporter.capture.patches.numbers import operators_as_python
 from exporter.capture.patches.outside import attributes_watched
 from exporter.capture.patches.packed import packed_sequences_kept
 from exporter.capture.patches.rebinding import rebinding_followed
@@ -38,7 +40,7 @@ from exporter.capture.patches.reshaped_below import reshaped_unwritten
 from exporter.capture.patches.scans import associative_scans_kept, unbacked_numbers_in_scans
 from exporter.capture.patches.shared_reads import shared_reads_allowed
 from exporter.capture.patches.sized_calls import normalized_sizes_unchecked
-from exporter.capture.patches.symbolic_calls import CallsKept, arithmetic_kept
+from exporter.capture.patches.symbolic_calls import CallsKept
 from exporter.capture.patches.texts import texts_noted
 from exporter.capture.patches.whole_ops import whole_ops
 from exporter.capture.request import CaptureRequest, Observed
@@ -85,7 +87,8 @@ def _contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractC
     yield CallsKept()
     yield rebinding_followed(request.model)
     yield BoundsKnown()
-    yield arithmetic_kept()
+    yield KindsHeeded()
+    yield operators_as_python()
 
 
 def _pre_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractContextManager[object]]:
@@ -194,7 +197,8 @@ def recording(request: CaptureRequest, observed: Observed) -> ExportedProgram:
 
 def strict(request: CaptureRequest, observed: Observed) -> ExportedProgram:
     """Capture by torch.export with Dynamo, which understands some Python that plain tracing does not."""
-    with frozen(request.model), whole_ops(), associative_scans_kept(), masks_left_out(), parameters_unchecked():
+    managers = (whole_ops(), associative_scans_kept(), masks_left_out(), parameters_unchecked(), operators_as_python())
+    with frozen(request.model), within(managers):
         return _by_torch_export(request, strict=True)
 
 

@@ -146,11 +146,17 @@ PATCHES: Rows = (
         "torch._export.non_strict_utils",
         "_tensor_min_max",
         "args real_callable tensor_callable",
-        "replaced: `max` of sizes",
+        "`max` of tensors",
     ),
+    call("torch.export._trace", "_override_builtin_ops", "", "replaced: `max` and `math.pow` as Python's"),
+    names("torch:SymInt", "__pow_by_natural__ __rpow_by_natural__", "powers of whole numbers"),
+    names("torch:SymFloat", "__float_pow__ __rfloat_pow__", "powers of fractions"),
+    names("torch:SymBool", "__sym_ite__", "a truth value as 0 or 1"),
+    call(_SYM_NODE, "has_hint", "self", "tells sizes from data"),
     call(
         "torch._export.verifier", "Verifier.allowed_op_types", "self", "replaced: graphs may hold functions of `math`"
     ),
+    call("torch._export.verifier", "Verifier.allowed_builtin_ops", "self", "replaced: graphs may hold `^` of numbers"),
     names("torch._export.verifier", "Verifier", "the same"),
     call("torch._export.utils", "_name_hoo_subgraph_placeholders", "gm", "replaced: bodies keep names of their own"),
     call("torch._dynamo.output_graph", "AliasingInfo", "has_aliasing msg", "a body may read one tensor twice"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +116,18 @@ def _power(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
     return symbols.op.Pow(*symbols.doubles(*expr.args))
 
 
+def _log2(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
+    """The power of two below the number, which is exact, and the logarithm of what is left, from 1 to 2."""
+    op = symbols.op
+    (x,) = symbols.doubles(*expr.args)
+    two, ln2 = _number(op, 2.0), _number(op, math.log(2))
+    power = op.Floor(op.Div(op.Log(x), ln2))
+    rest = op.Div(x, op.Pow(two, power))
+    power = op.Where(op.Less(rest, _number(op, 1.0)), op.Sub(power, _number(op, 1.0)), power)
+    power = op.Where(op.Less(rest, two), power, op.Add(power, _number(op, 1.0)))
+    return op.Add(power, op.Div(op.Log(op.Div(x, op.Pow(two, power))), ln2))
+
+
 def _unary(op_type: str) -> Callable[[Symbols, Any], ir.Value]:
     def row(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
         return getattr(symbols.op, op_type)(symbols.doubles(*expr.args)[0])
@@ -135,6 +148,7 @@ ROWS: Mapping[str, Callable[[Symbols, Any], ir.Value]] = {
     "OpaqueUnaryFn_sqrt": _unary("Sqrt"),
     "OpaqueUnaryFn_exp": _unary("Exp"),
     "OpaqueUnaryFn_log": _unary("Log"),
+    "OpaqueUnaryFn_log2": _log2,
     "OpaqueUnaryFn_sin": _unary("Sin"),
     "OpaqueUnaryFn_cos": _unary("Cos"),
     "OpaqueUnaryFn_tan": _unary("Tan"),

@@ -23,6 +23,9 @@ class UnboundSymbol(Exception):
     """An expression over a symbol that no input or value of the graph determines."""
 
 
+MOST_FACTORS = 63
+"""A product of more whole numbers than this is 0, 1, -1 or too large."""
+
 Bindings = tuple[
     dict[sympy.Symbol, Callable[[], ir.Value]], dict[sympy.Symbol, tuple[ir.Value, int]], dict[Size, ir.Value]
 ]
@@ -194,10 +197,30 @@ def _add(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
 
 
 def _power(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
+    """By products: ONNX Runtime computes powers of whole numbers in floats."""
     base, exponent = expr.args
-    if exponent.is_integer and exponent.is_nonnegative:
-        return symbols.op.Pow(*symbols.numbers(base, exponent))
-    return symbols.op.Pow(*symbols.doubles(base, exponent))
+    if not exponent.is_integer or not exponent.is_nonnegative:
+        return symbols.op.Pow(*symbols.doubles(base, exponent))
+    op, value = symbols.op, symbols.vector(base)  # type: ignore[arg-type]
+    if exponent.is_Integer:
+        return _constant_power(op, value, int(exponent))  # type: ignore[call-overload]
+    times, one, two = symbols.vector(exponent), op.const([1]), op.const([2])  # type: ignore[arg-type]
+    far = op.Greater(times, op.const([MOST_FACTORS]))  # of 0, 1 and -1, by whether there is an even number of them
+    times = op.Where(far, op.Add(op.Mod(times, two), op.const([MOST_FACTORS - 1])), times)
+    result = one
+    for bit in range(MOST_FACTORS.bit_length()):
+        value = op.Mul(value, value) if bit else value
+        result = op.Where(op.Equal(op.Mod(times, two), one), op.Mul(result, value), result)
+        times = op.Div(times, two)
+    return result
+
+
+def _constant_power(op: Op, value: ir.Value, exponent: int) -> ir.Value:
+    if exponent == 0:
+        return op.const([1])
+    half = _constant_power(op, value, exponent // 2) if exponent > 1 else None
+    squared = value if half is None else op.Mul(half, half)
+    return op.Mul(squared, value) if half is not None and exponent % 2 else squared
 
 
 def _floor_division(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
@@ -257,13 +280,12 @@ def _where(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
     return symbols.op.Where(symbols.vector(condition), *symbols.numbers(a, b))  # type: ignore[arg-type]
 
 
-def _shift(direction: str) -> Row:
+def _bitwise(op_type: str) -> Row:
+    """Of whole numbers, and of truth values as 0 and 1."""
+
     def row(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
-        a, b = symbols.numbers(*expr.args)
-        factor = symbols.op.Pow(symbols.op.const([2]), b)
-        if direction == "LEFT":
-            return symbols.op.Mul(a, factor)
-        return symbols.op.Div(symbols.op.Sub(a, symbols.op.Mod(a, factor)), factor)
+        values = [symbols.vector(each) for each in expr.args]  # type: ignore[arg-type]
+        return getattr(symbols.op, op_type)(*(symbols.op.cast(each, INT64) for each in values))
 
     return row
 
@@ -288,8 +310,9 @@ FUNCTIONS: Mapping[str, Row] = {
     "RoundToInt": _to_int("Round"),
     "Identity": lambda symbols, expr: symbols.vector(expr.args[0]),
     "Abs": lambda symbols, expr: symbols.op.Abs(symbols.vector(expr.args[0])),
-    "LShift": _shift("LEFT"),
-    "RShift": _shift("RIGHT"),
+    "BitwiseFn_bitwise_and": _bitwise("BitwiseAnd"),
+    "BitwiseFn_bitwise_or": _bitwise("BitwiseOr"),
+    "BitwiseFn_bitwise_xor": _bitwise("BitwiseXor"),
     "Piecewise": _piecewise,
     "Where": _where,
     "StrictGreaterThan": _compare("Greater"),

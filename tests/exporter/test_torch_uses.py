@@ -18,7 +18,7 @@ from exporter.capture.patches.symbolic_calls import CURVES
 from exporter.capture.private import CAPTURE
 from exporter.capture.sizes.shortening import METHODS
 from fx_passes.private import FX_PASSES, found_by
-from fx_passes.python_numbers import OPERATIONS
+from fx_passes.python_numbers import FLOAT_OPERATIONS, INT_OPERATIONS
 from tests.exporter.test_torch_private import ROWS, TABLES, members_of
 from tests.torch_uses import OURS, Use, defined_in, is_hidden, is_private, uses
 
@@ -30,7 +30,7 @@ COMPUTED: Mapping[tuple[str, str], tuple[str, ...]] = {
         f"_sym_{each.__name__}" for each in CURVES
     ),
     ("exporter/capture/sizes/shortening.py", "SymNode.<name>"): METHODS,
-    ("fx_passes/python_numbers.py", "SymNode.<name>"): tuple(OPERATIONS),
+    ("fx_passes/python_numbers.py", "SymNode.<name>"): (*FLOAT_OPERATIONS, *INT_OPERATIONS),
 }
 """Attributes by a name that is computed: in which file, and the rows that stand for them."""
 
@@ -42,18 +42,17 @@ PUBLIC_COMPUTED = frozenset(
         ("exporter/capture/patches/bounded_values.py", "owner.<name>"),
         ("exporter/capture/patches/known_values.py", "Tensor.<name>"),
         ("exporter/capture/patches/known_values.py", "Tensor.<f'__{name}__'>"),
+        ("exporter/capture/patches/numbers.py", "kind.<name>"),
         ("exporter/lower/registry.py", "torch.ops.<namespace>"),
         ("exporter/weights/dcp_folders.py", "torch.<name>"),
         ("fx_passes/passes/writes.py", "torch.ops.<namespace>"),
     )
 )
-"""The same, of public names: functions of tensors, operators, dtypes."""
+"""The same, of public names: functions of tensors, operators, dtypes, what Python calls for an operator."""
 
 OTHERS: Mapping[str, str] = {
     "torch.export._trace.print": "made by us in a module of PyTorch's, before the builtin",
     "adafactor.<name>": "the same: min and max",
-    "torch.SymInt.__divmod__": "made by us, as symbolic numbers have none",
-    "torch.SymInt.__rdivmod__": "the same",
     "SymPyValueRangeAnalysis.<_name>": "made by us, for functions that PyTorch does not know",
     "PythonReferenceAnalysis.<_name>": "the same",
     ".__repr__": "every class has it",

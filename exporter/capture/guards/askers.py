@@ -41,6 +41,7 @@ _ASKING = (
     *_CONVERTING,
     str(_HERE),
     str(_HERE.parent / "control_flow"),
+    str(_HERE.parent / "patches" / "numbers.py"),
     str(_HERE.parent / "sizes" / "progressions.py"),
 )
 """The same, and the modules of this package that do what Python does with ranges and loops."""

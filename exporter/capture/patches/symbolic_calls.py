@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import reduce
-from types import FunctionType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from unittest import mock
 
 import torch
 import torch._refs
-from torch import SymFloat, SymInt, Tensor
-from torch._export import non_strict_utils
-from torch._export.verifier import Verifier
+from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
@@ -47,42 +41,6 @@ class CallsKept(TorchFunctionMode):
         rewrite = REWRITES.get(func)
         result = NotImplemented if rewrite is None else rewrite(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {})) if result is NotImplemented else result
-
-
-@contextmanager
-def arithmetic_kept() -> Iterator[None]:
-    """Meanwhile `divmod` takes symbolic sizes, which have `//` and `%` but not both at once, and `min` and `max` take
-    fractions of them, and several, where PyTorch takes two whole numbers. And a captured graph may hold functions of
-    Python's, such as those of CURVES; what else it holds is for the checks of our own passes.
-    """
-    allowed = Verifier.allowed_op_types
-
-    def both(a: Any, b: Any) -> tuple[Any, Any]:
-        return a // b, a % b
-
-    def reflected(b: Any, a: Any) -> tuple[Any, Any]:
-        return a // b, a % b
-
-    extreme_of = non_strict_utils._tensor_min_max
-
-    def extreme(*args: Any, real_callable: Any, tensor_callable: Any, **rest: Any) -> Any:
-        symbolic = torch.sym_max if tensor_callable is torch.maximum else torch.sym_min
-        of_a_kind = _are(args, int, SymInt) or _are(args, float, SymFloat)
-        if len(args) > 1 and not rest and of_a_kind and _holds_sizes(args):
-            return reduce(symbolic, args)
-        return extreme_of(*args, real_callable=real_callable, tensor_callable=tensor_callable, **rest)
-
-    with (
-        mock.patch.object(SymInt, "__divmod__", both, create=True),
-        mock.patch.object(SymInt, "__rdivmod__", reflected, create=True),
-        mock.patch.object(Verifier, "allowed_op_types", lambda graph: (*allowed(graph), FunctionType)),
-        mock.patch.object(non_strict_utils, "_tensor_min_max", extreme),
-    ):
-        yield
-
-
-def _are(values: Sequence[Any], *kinds: type) -> bool:
-    return all(isinstance(value, kinds) for value in values)
 
 
 def _linspace(start: Any, end: Any, steps: Any = None, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
@@ -207,7 +165,7 @@ def _data(x: Tensor) -> Tensor:
 def _holds_sizes(data: Any) -> bool:
     if isinstance(data, (list, tuple)):
         return any(_holds_sizes(each) for each in data)
-    return isinstance(data, (SymInt, SymFloat))
+    return isinstance(data, (SymInt, SymFloat, SymBool))
 
 
 REWRITES: Mapping[Any, Callable[..., Any]] = {

@@ -51,11 +51,14 @@ def _symbol(expr: Any, hint: int, env: ShapeEnv) -> NamedSize:
 
 @contextmanager
 def names_unasked() -> Iterator[None]:
-    """Keep PyTorch from looking for the input of a named size, and from replacing the size of an input by one."""
+    """Keep PyTorch from looking for the input of a named size, and from replacing the size of an input by one.
+
+    Nor does it solve conditions on truth values in arithmetic, which its solver refuses.
+    """
     produce, replace = ShapeEnv.produce_guards, ShapeEnv._set_replacement
 
     def produced(env: ShapeEnv, *args: Any, **kwargs: Any) -> Any:
-        env.guards = [guard for guard in env.guards if not guard.expr.atoms(NamedSize)]
+        env.guards = [guard for guard in env.guards if not guard.expr.atoms(NamedSize, sympy.Piecewise)]
         return produce(env, *args, **kwargs)
 
     def replaced(env: ShapeEnv, a: Any, tgt: Any, msg: str) -> None:

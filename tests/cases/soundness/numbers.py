@@ -177,7 +177,7 @@ CASES = (
         Row("// and % of data", FloorOfData, FLAT),
         Row("an int that becomes a float", Accumulated, SIZES, ROWS),
         Row("an int that a while divides", DivisionInAWhile, FLAT),
-        Row("min and max", MinAndMax, SIZES, ROWS, known_gap=REFUSED),
+        Row("min and max", MinAndMax, SIZES, ROWS),
         Row("an index that data decides on", NumberOfAnIndex, FLAT),
         Row("a dtype that data decides on", KindOfTheOutput, FLAT, None, "# makes it a float"),
         Row("two dtypes of one name", TensorOrTensor, FLAT, None, "# joins two dtypes"),

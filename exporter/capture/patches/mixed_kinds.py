@@ -1,0 +1,122 @@
+"""Numbers of which only a run of the model knows whether they are ints or floats: `max(n, 2.5)`.
+
+Their value is a float in either case. What a tensor becomes that is computed with one may depend on the kind: an int
+tensor times 2 is an int tensor, times 2.0 a float one. Then no graph is right for all data, and the call is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, reduce
+from typing import Any
+
+import torch
+from torch import SymBool, SymFloat, SymInt, Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
+
+from exporter.capture.faults import RefusedError
+
+KINDS = "_fxport_kinds"
+"""The attribute of a symbolic number of which the kind is not known."""
+
+SAMPLES: Mapping[type, Any] = {bool: True, int: 2, float: 2.0}
+"""A number of each kind."""
+
+OWN: Mapping[type, type] = {SymBool: bool, SymInt: int, SymFloat: float}
+
+
+RANGES = frozenset({torch.arange, torch.linspace, torch.logspace})
+"""Functions that count."""
+
+
+OF_TRUTHS = frozenset(
+    ("add", "radd", "mul", "rmul", "eq", "ne", "lt", "le", "gt", "ge", "and", "rand", "or", "ror", "xor", "rxor")
+)
+"""Operators of tensors by their names, which take tensors of truth values for truth values."""
+
+
+OF_ONE_KIND = "Make it of one kind: `float(...)` around it, or around what it may be."
+
+
+def kinds_of(value: Any) -> frozenset[type]:
+    """The kinds of which a number may be."""
+    return getattr(value, KINDS, None) or frozenset({OWN.get(type(value), type(value))})
+
+
+def marked(value: Any, kinds: frozenset[type]) -> Any:
+    """The symbolic number, known to be of one of these kinds."""
+    if len(kinds) > 1 and type(value) in OWN:
+        setattr(value, KINDS, kinds)
+    return value
+
+
+def propagated(function: Callable[[Any, Any], Any], result: Any, a: Any, b: Any) -> Any:
+    """The result of an operator, of the kinds that Python gives it."""
+    if not (hasattr(a, KINDS) or hasattr(b, KINDS)) or type(result) not in OWN:
+        return result
+    kinds = {type(function(SAMPLES[one], SAMPLES[other])) for one in kinds_of(a) for other in kinds_of(b)}
+    return marked(result, frozenset(kinds))
+
+
+class KindsHeeded(TorchFunctionMode):
+    """While it is active, no tensor is computed whose dtype is that of a number of unknown kind. Raises RefusedError.
+
+    A truth value among tensors of numbers is 0 or 1, of which PyTorch makes a plain number otherwise.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        values = [*args, *kwargs.values()]
+        values += [each for value in values if type(value) in (list, tuple) for each in value]
+        if any(type(value) is SymBool for value in values) and (change := _change(func, values)) is not None:
+            args, kwargs = tuple(map(change, args)), {name: change(value) for name, value in kwargs.items()}
+        unknown = [value for value in values if hasattr(value, KINDS)]
+        if unknown and kwargs.get("dtype") is None and not _writes(func) and not _is_of_numbers(func):
+            tensors = [value for value in values if isinstance(value, Tensor)]
+            if any(len({_dtype(tensors, kind) for kind in kinds_of(each)}) > 1 for each in unknown):
+                names = " or ".join(sorted(kind.__name__ for kind in kinds_of(unknown[0])))
+                raise RefusedError(
+                    f"its dtype depends on whether a number is {names}, as data has it", cure=OF_ONE_KIND
+                )
+        return func(*args, **kwargs)
+
+
+def _change(func: Any, values: list[Any]) -> Callable[[Any], Any] | None:
+    """What stands for a truth value among these arguments; None where PyTorch takes it as it is."""
+    dtypes = {value.dtype for value in values if isinstance(value, Tensor)}
+    if func in RANGES or (dtypes and torch.bool not in dtypes):
+        return _number
+    return _tensor if dtypes and getattr(func, "__name__", "").strip("_") in OF_TRUTHS else None
+
+
+def _number(value: Any) -> Any:
+    return value.__sym_ite__(1, 0) if type(value) is SymBool else value
+
+
+def _tensor(value: Any) -> Any:
+    return torch.scalar_tensor(value, dtype=torch.bool) if isinstance(value, SymBool) else value  # type: ignore[arg-type]
+
+
+def _is_of_numbers(func: Any) -> bool:
+    """Whether a function takes and gives symbolic numbers: `torch.sym_max`, `torch._sym_sqrt`."""
+    return getattr(func, "__name__", "").lstrip("_").startswith("sym_")
+
+
+def _writes(func: Any) -> bool:
+    """Whether a call gives its values the dtype of the tensor that it writes to."""
+    name = getattr(func, "__name__", "")
+    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
+
+
+def _dtype(tensors: list[Tensor], kind: type) -> Any:
+    """The dtype of what a function makes of these tensors and a number of this kind."""
+    if not tensors:
+        return kind
+    return reduce(torch.promote_types, (_with_number(tensor.dtype, tensor.dim() > 0, kind) for tensor in tensors))
+
+
+@cache
+def _with_number(dtype: torch.dtype, has_axes: bool, kind: type) -> torch.dtype:
+    with _disable_current_modes(), torch._C.DisableTorchFunction():  # no trace shall see it
+        return torch.result_type(torch.empty([1] * has_axes, dtype=dtype), SAMPLES[kind])

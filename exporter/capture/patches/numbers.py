@@ -1,0 +1,331 @@
+"""Operators and functions of Python on symbolic numbers, where PyTorch's give something else than Python.
+
+A truth value is 0 or 1 in arithmetic. A whole power of a negative number is no complex one. What Python refuses to
+compute, such as a quotient by 0, is no size for which the captured graph holds.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import reduce
+from types import FunctionType
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import SymBool, SymFloat, SymInt
+from torch._export import non_strict_utils
+from torch._export.verifier import Verifier
+from torch.export import _trace
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from exporter.capture.faults import RefusedError
+from exporter.capture.patches.mixed_kinds import kinds_of, marked, propagated
+
+SYMBOLIC = (SymInt, SymFloat, SymBool)
+
+
+def number(value: Any) -> Any:
+    """A truth value as 0 or 1; anything else as it is."""
+    if isinstance(value, SymBool):
+        return value.__sym_ite__(1, 0)
+    return int(value) if isinstance(value, bool) else value
+
+
+def fraction(value: Any) -> Any:
+    """What `float` makes of a number."""
+    return torch.sym_float(number(value))
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, *SYMBOLIC))
+
+
+def is_symbolic(value: Any) -> bool:
+    return isinstance(value, SYMBOLIC)
+
+
+def is_fraction(value: Any) -> bool:
+    return isinstance(value, (float, SymFloat))
+
+
+# Operators that need more than PyTorch's ------------------------------------------------------------------------------
+
+
+def _power(a: Any, b: Any) -> Any:
+    if is_fraction(a) or is_fraction(b):
+        return power_of_floats(a, b)
+    if b >= 0:  # of a size, a guard: Python's answer is a float for a negative exponent
+        return a.__pow_by_natural__(b) if isinstance(a, SymInt) else b.__rpow_by_natural__(a)
+    return power_of_floats(a, b)
+
+
+COMPLEX = "it is a power of a negative number, which is complex in Python"
+OF_TENSORS = (
+    "Make a tensor of the number, and compute the power of that: `torch.tensor(n, dtype=torch.complex64) ** 0.5`."
+)
+
+
+def power_of_floats(a: Any, b: Any) -> Any:
+    """`a ** b` of floats. Raises RefusedError where that is a complex number."""
+    whole = not is_fraction(b) or (isinstance(b, float) and b.is_integer())
+    if not whole and _holds(a < 0):
+        raise RefusedError(COMPLEX, cure=OF_TENSORS)
+    if not whole and is_symbolic(a):
+        torch._check(a >= 0)
+    a, b = fraction(a), fraction(b)
+    if isinstance(a, SymFloat):
+        return a.__float_pow__(b)
+    return b.__rfloat_pow__(a) if isinstance(b, SymFloat) else a**b
+
+
+def _holds(condition: Any) -> bool:
+    """Whether a condition on sizes holds for the example, and so in the graph; one on data, if it holds for all."""
+    if isinstance(condition, SymBool) and not condition.node.has_hint():
+        return statically_known_true(condition)
+    return bool(condition)
+
+
+def _shift_left(a: Any, b: Any) -> Any:
+    return a * 2 ** _shift_of(b)
+
+
+def _shift_right(a: Any, b: Any) -> Any:
+    return a // 2 ** _shift_of(b)
+
+
+def _shift_of(count: Any) -> Any:
+    if _holds(count < 0):
+        raise ValueError("negative shift count")
+    return count
+
+
+def _round(value: Any, digits: int | None = None) -> Any:
+    """A whole number to tens or hundreds: to the nearest, from the middle to the even one."""
+    if digits is None or digits >= 0:
+        return value
+    unit: int = 10**-digits
+    times, rest = value // unit, value % unit
+    up = (rest * 2 > unit) | ((rest * 2 == unit) & (times % 2 == 1))
+    return (times + number(up)) * unit
+
+
+def _compared(compare: Callable[[Any, Any], Any], rounded: Callable[[float], int] | None) -> Callable[[Any, Any], Any]:
+    """A comparison of a size with a plain fraction, which Python makes without rounding the size to a float."""
+
+    def run(a: Any, b: Any) -> Any:
+        if not (isinstance(a, SymInt) and isinstance(b, float)):
+            return NotImplemented
+        if not math.isfinite(b):
+            return compare(0, b)
+        if rounded is not None:
+            return compare(a, rounded(b))
+        return compare(a, int(b)) if b.is_integer() else compare(0, 1)
+
+    return run
+
+
+SPECIAL: Mapping[str, Callable[[Any, Any], Any]] = {
+    "pow": _power,
+    "lshift": _shift_left,
+    "rshift": _shift_right,
+    "lt": _compared(operator.lt, math.ceil),
+    "ge": _compared(operator.ge, math.ceil),
+    "gt": _compared(operator.gt, math.floor),
+    "le": _compared(operator.le, math.floor),
+    "eq": _compared(operator.eq, None),
+    "ne": _compared(operator.ne, None),
+}
+"""By the operator's name; NotImplemented leaves it to PyTorch."""
+
+DIVIDING = frozenset({"truediv", "floordiv", "mod"})
+
+ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
+    name: getattr(operator, name)
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift")
+}
+BITWISE: Mapping[str, Callable[[Any, Any], Any]] = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")
+}
+OPERATORS = {**ARITHMETIC, **BITWISE, **COMPARISONS}
+
+
+def _operator(name: str, original: Callable[..., Any], *, reflected: bool) -> Callable[..., Any]:
+    """An operator of SymInt or SymFloat."""
+
+    def run(self: Any, other: Any, *rest: Any) -> Any:
+        if not is_number(other):
+            return original(self, other, *rest)
+        other = number(other)
+        a, b = (other, self) if reflected else (self, other)
+        if name in DIVIDING and is_symbolic(b) and not _is_nonzero(b) and _holds(b == 0):
+            raise ZeroDivisionError("division by zero")
+        result = SPECIAL[name](a, b) if name in SPECIAL else NotImplemented
+        result = original(self, other) if result is NotImplemented else result
+        result = propagated(OPERATORS[name], result, a, b)
+        return result % rest[0] if rest else result
+
+    return run
+
+
+def _is_nonzero(value: Any) -> bool:
+    """Whether a number is known not to be 0 without a question, as most sizes are."""
+    return bool(value.node.expr.is_nonzero)
+
+
+def _of_truths(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """An operator of SymBool, and its reflection."""
+    function = OPERATORS[name]
+
+    def run(self: Any, other: Any, *modulus: int) -> Any:
+        result = function(number(self), number(other)) if is_number(other) else NotImplemented
+        return result % modulus[0] if modulus else result
+
+    def reflected(self: Any, other: Any) -> Any:
+        return function(number(other), number(self)) if is_number(other) else NotImplemented
+
+    return run, reflected
+
+
+def _both_truths(original: Callable[..., Any], otherwise: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """What PyTorch makes of two truth values; of a truth value and a number, what the numbers give."""
+
+    def run(self: Any, other: Any) -> Any:
+        return (original if isinstance(other, (bool, SymBool)) else otherwise)(self, other)
+
+    return run
+
+
+def _divmod(a: Any, b: Any) -> Any:
+    return (a // b, a % b) if is_number(b) else NotImplemented
+
+
+def _rdivmod(b: Any, a: Any) -> Any:
+    return (a // b, a % b) if is_number(a) else NotImplemented
+
+
+def _methods_of_truths() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name in (*ARITHMETIC, "lt", "le", "gt", "ge"):
+        run, reflected = _of_truths(name)
+        yield f"__{name}__", run
+        if name in ARITHMETIC:
+            yield f"__r{name}__", reflected
+    for name, original in (("and", SymBool.__and__), ("or", SymBool.__or__), ("eq", SymBool.__eq__)):
+        kept = _both_truths(original, _of_truths(name)[0])
+        yield f"__{name}__", kept
+        if name != "eq":
+            yield f"__r{name}__", kept
+    differ = _both_truths(lambda a, b: torch.sym_not(SymBool.__eq__(a, b)), _of_truths("ne")[0])
+    yield "__ne__", differ
+    for name in ("__xor__", "__rxor__"):
+        yield name, _both_truths(differ, _of_truths("xor")[0])
+    for name in ("neg", "pos", "abs", "invert"):
+        function = getattr(operator, name)
+        yield f"__{name}__", lambda self, function=function: function(number(self))
+    for name in ("__trunc__", "__floor__", "__ceil__"):
+        yield name, number
+    yield "__round__", lambda self, digits=None: round(number(self), digits)
+    yield "__divmod__", lambda self, other: _divmod(number(self), other)
+    yield "__rdivmod__", lambda self, other: _rdivmod(number(self), other)
+    yield "__index__", lambda self: int(bool(self))
+    yield "__float__", lambda self: float(bool(self))
+
+
+def _methods_of_numbers(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name in OPERATORS:
+        for prefix in ("", "r"):
+            original = getattr(kind, f"__{prefix}{name}__", None)
+            if original is not None and f"{prefix}{name}" not in ("rlt", "rle", "rgt", "rge", "req", "rne"):
+                yield f"__{prefix}{name}__", _operator(name, original, reflected=bool(prefix))
+    yield "__divmod__", _divmod
+    yield "__rdivmod__", _rdivmod
+
+
+def _methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
+    for kind in (SymInt, SymFloat):
+        yield from ((kind, name, method) for name, method in _methods_of_numbers(kind))
+    yield from ((SymBool, name, method) for name, method in _methods_of_truths())
+    for name in ("__trunc__", "__floor__", "__ceil__"):
+        yield SymInt, name, lambda self: self
+    yield SymInt, "__round__", _round
+    yield SymInt, "__invert__", lambda self: -self - 1
+    yield SymFloat, "__bool__", lambda self: bool(self != 0)
+    yield SymFloat, "is_integer", lambda self: self % 1.0 == 0.0
+
+
+# Functions ------------------------------------------------------------------------------------------------------------
+
+
+def _extreme(
+    real: Callable[..., Any],
+    of_tensors: Callable[..., Any],
+    of_numbers: Callable[..., Any],
+    of_truths: Callable[..., Any],
+    is_first: Callable[[Any, Any], Any],
+) -> Callable[..., Any]:
+    """`min` or `max`: of numbers Python's, also of several and of kinds that differ; of tensors as PyTorch has it."""
+
+    def pair(one: Any, other: Any) -> Any:
+        if all(isinstance(each, (bool, SymBool)) for each in (one, other)):
+            return of_truths(one, other)
+        a, b = number(one), number(other)
+        if is_fraction(a) == is_fraction(b) and kinds_of(one) == kinds_of(other):
+            return marked(of_numbers(a, b), kinds_of(one))
+        if statically_known_true(is_first(one, other)):
+            return one
+        if statically_known_true(torch.sym_not(is_first(one, other))):
+            return other
+        return marked(of_numbers(a, b), kinds_of(one) | kinds_of(other))
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], (tuple, Iterator)):
+            args = ([*args[0]],)
+        values = args[0] if len(args) == 1 and isinstance(args[0], list) else args
+        if kwargs or not all(map(is_number, values)) or not any(map(is_symbolic, values)):
+            return non_strict_utils._tensor_min_max(*args, real_callable=real, tensor_callable=of_tensors, **kwargs)
+        return reduce(pair, values)
+
+    return run
+
+
+@contextmanager
+def _builtins_of_a_trace() -> Iterator[None]:
+    """Meanwhile `min`, `max` and `math.pow` take tensors, as PyTorch has it, and any numbers, as Python has it."""
+    most = _extreme(max, torch.maximum, torch.sym_max, operator.or_, operator.ge)
+    least = _extreme(min, torch.minimum, torch.sym_min, operator.and_, operator.le)
+    power = math.pow
+
+    def raised(a: Any, b: Any) -> Any:
+        return power_of_floats(a, b) if is_symbolic(a) or is_symbolic(b) else power(a, b)
+
+    with (
+        mock.patch.object(builtins, "max", most),
+        mock.patch.object(builtins, "min", least),
+        mock.patch.object(math, "pow", raised),
+    ):
+        yield
+
+
+@contextmanager
+def operators_as_python() -> Iterator[None]:
+    """Meanwhile operators and builtin functions give for symbolic numbers what Python gives for plain ones.
+
+    And a captured graph may hold functions of Python's, such as those of `symbolic_calls.CURVES`; what else it holds is
+    for the checks of our own passes.
+    """
+    types, builtin = Verifier.allowed_op_types, Verifier.allowed_builtin_ops
+    with ExitStack() as stack:
+        for kind, name, method in _methods():
+            stack.enter_context(mock.patch.object(kind, name, method, create=True))
+        for patch in (
+            mock.patch.object(Verifier, "allowed_op_types", lambda graph: (*types(graph), FunctionType)),
+            mock.patch.object(Verifier, "allowed_builtin_ops", lambda graph: [*builtin(graph), operator.xor]),
+            mock.patch.object(_trace, "_override_builtin_ops", _builtins_of_a_trace),
+        ):
+            stack.enter_context(patch)
+        yield

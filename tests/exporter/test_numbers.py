@@ -1,0 +1,253 @@
+"""Arithmetic of Python on sizes and on numbers of the data: as eager PyTorch has it, or refused at its line."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from diagnostics import Log
+from exporter import ExportError, OnnxProgram, export
+from tests.running import run_session, session_of, within_conditions
+
+HEAD = """\
+import math
+
+import torch
+from torch.nn import functional as F
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        n = {number}
+"""
+
+FULL = "{0}torch.full((1,), {1}), torch.full((1,), {1}, dtype=torch.float64),"
+"""A number by the dtype that its kind asks for, and to the last bit."""
+
+Case = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a number comes from, and inputs with which it is negative, zero, one, large; the first is the example."""
+
+    text: str
+    cases: Sequence[Case]
+    is_size: bool = False
+
+
+def of_sizes(*sizes: int) -> Sequence[Case]:
+    return [(torch.ones(size), torch.ones(2)) for size in sizes]
+
+
+def of_data(*values: list[Any]) -> Sequence[Case]:
+    return [(torch.ones(3), torch.tensor(value)) for value in values]
+
+
+SOURCES: Mapping[str, Source] = {
+    "size": Source("x.shape[0] - 5", of_sizes(8, 5, 6, 3, 2, 40), is_size=True),
+    "int": Source("y.sum().item()", of_data([4, 3], [0, 0], [1, 0], [-4, -3], [99, 1])),
+    "place": Source("y.argmax().item()", of_data([4, 3, 6], [4, 0, 0], [0, 1, 0])),
+    "float": Source("y.mean().item()", of_data([2.5, 3.0], [0.0, 0.0], [1.0, 1.0], [-2.5, -3.0], [1e6, 0.5])),
+    "truth of a size": Source("x.shape[0] > 5", of_sizes(8, 5, 2), is_size=True),
+    "truth": Source("(y.sum() > 3).item()", of_data([4, 3], [0, 0])),
+}
+
+NUMBERS = (
+    *("n + 1", "1 + n", "n - 2", "2 - n", "n * 3", "n * 0", "n - n", "n * n", "n + n + n", "-n", "+n", "abs(n)"),
+    *("n / 4", "4 / (n * n + 1)", "n // 2", "-n // 2", "(-n) // 2", "-n // -2", "7 // (n * n + 1)", "n // 2.5"),
+    *("n % 3", "n % -3", "n % 2.5", "-n % 2.5", "7.5 // (n * n + 1)", "divmod(n, 3)[0]", "divmod(n, -3)[1]"),
+    *("n ** 2", "n ** 3", "n ** 0", "n ** 2.0", "(n + 0.5) ** 2", "(n + 0.5) ** -1", "(n * n + 1) ** -2"),
+    *("abs(n) ** 0.5", "2.0 ** (n % 5)", "pow(n, 2)", "math.pow(n, 2)", "math.pow(2, n % 3)"),
+    *("round(n)", "round(n / 2)", "round(-n / 2)", "round(n * 2.5, 1)", "round(n / 3, 2)", "round(n * 12.5, -1)"),
+    *("int(n / 3)", "int(-n / 3)", "int(n * 0.29 * 100)", "n * 1.0", "n + True", "True * n"),
+    *("math.floor(n)", "math.ceil(n)", "math.trunc(n)", "math.floor(n / 3)", "math.ceil(-n / 3)", "math.sqrt(abs(n))"),
+    *("n == 1", "n == 1.0", "n != 2.5", "n < 2.5", "n >= 1.5", "n > float('inf')", "2.5 < n", "1 <= n"),
+    *("sum([n, n, 1])", "sum([n, 0.5])", "n + (n > 1)", "(n > 1) + (n > 2)", "(n > 1) * 3", "-(n > 1)", "~(n > 1)"),
+    *("sum([n > 1, n > 2, True])", "(n > 1) == 1", "(n > 1) == True", "(n > 1) != 0", "(n > 1) != (n > 2)"),
+    *("(n > 1) + 0.5", "(n > 1) / 2", "(n > 1) // 2", "(n > 1) % 2", "(n > 1) < 1", "(n > 1) - 0.5 > 0"),
+    *("(n > 1) & (n < 9)", "(n > 1) & 1", "(n > 1) ^ (n > 2)", "(n > 1) | (n < 0)", "2 ** (n > 1)", "abs(n > 1)"),
+    *("round(n > 1)", "(n > 1) << 2", "divmod(n > 1, 2)[1]", "max([n > 1, n > 2])", "min(n > 1, True)"),
+    *("min(n * 1.0, 2.5)", "max(n * 0.5, 1.0, 2.0)", "max(n, 2.5) * 1.0", "min(n, 2.5) / 2", "int(max(n, 2.5))"),
+)
+"""What is right of every kind of number."""
+
+INTEGERS = (
+    *("~n", "n << 1", "n >> 1", "1 << n % 7", "n & 1", "n | 4", "n ^ 5", "6 & n", "min(n, 2)", "max(n, 2, 5)"),
+    *(
+        "round(n, -1)",
+        "round(n * 5, -1)",
+        "round(n, 1)",
+        "pow(n, 2, 7)",
+        "min([n, 3])",
+        "3 ** (n % 5)",
+        "n * 2**53 % 7",
+    ),
+)
+"""What is right of whole numbers and of truth values besides."""
+
+
+def model_of(number: str, lines: Sequence[str], folder: Path) -> nn.Module:
+    """A model in a file of its own, which returns what the lines give."""
+    source = HEAD.format(number=number) + "\n".join(["        return (", *lines, "        )", ""])
+    path = folder / f"numbers_{abs(hash(source))}.py"
+    path.write_text(source, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module.Model()
+
+
+def exported(model: nn.Module, source: Source, log: Log) -> OnnxProgram:
+    shapes = ({0: "n"}, None) if source.is_size else None
+    return export(model, source.cases[0], dynamic_shapes=shapes, log=log)
+
+
+def assert_right(texts: Sequence[str], source: Source, folder: Path, form: str = FULL) -> None:
+    """All expressions, in one model, give what eager PyTorch gives in each case: the dtype, and each bit."""
+    model = model_of(source.text, [form.format(" " * 12, text) for text in texts], folder)
+    program = exported(model, source, Log())
+    session = session_of(program)
+    for case in source.cases:
+        assert within_conditions(program, case), f"limited: {[each.words for each in program.program.conditions]}"
+        expected = model(*case)
+        found = run_session(session, program, case)
+        labels = [text for text in texts for _ in range(len(expected) // len(texts))]
+        for text, got, want in zip(labels, found, expected, strict=True):
+            at = f"{text} where n is {source.text} of {[list(each.shape) for each in case]}, {case[1].tolist()}"
+            assert got.dtype == want.dtype, f"{at}: {got.dtype} instead of {want.dtype}"
+            assert torch.equal(got, want), f"{at}: {got} instead of {want}"
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_numbers(name: str, tmp_path: Path) -> None:
+    assert_right(NUMBERS, SOURCES[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if name != "float"])
+def test_whole_numbers(name: str, tmp_path: Path) -> None:
+    assert_right(INTEGERS, SOURCES[name], tmp_path)
+
+
+LARGE = Source("y.sum().item()", of_data([2**53, 1], [-(2**53), -1], [2**40, 7], [5, 0]))
+
+
+def test_whole_numbers_beyond_doubles(tmp_path: Path) -> None:
+    texts = ("n + 1", "n * 3", "n // 3", "n % 7", "n == 2.0**53", "n > 2.0**53", "n <= -(2.0**53)", "-n // 2", "abs(n)")
+    more = (
+        "int(n)",
+        "round(n)",
+        "math.floor(n)",
+        "round(n, -2)",
+        "n & 255",
+        "n >> 3",
+        "max(n, 2)",
+        "float(n)",
+        "n ** 1",
+    )
+    assert_right((*texts, *more, "(n // 2**30) ** 2", "n * 0.5", "3 ** (n % 39)"), LARGE, tmp_path)
+
+
+TENSORS = {
+    "float": "torch.arange(4.0) - 1",
+    "int": "torch.arange(4) - 1",
+    "byte": "(torch.arange(4) - 1).to(torch.int8)",
+    "truth": "torch.arange(4) > 1",
+}
+
+WITH_TENSORS = (
+    *("t * n", "n * t", "t + n", "t * 2 + n", "t / 3 + n", "t > n", "t == n", "torch.where(t > 0, t, n)"),
+    *("torch.stack([t, t]).sum() * n", "(t * 2).sum() + n", "torch.full((2,), n)", "torch.tensor([n, n])"),
+    *(
+        "torch.tensor(n)",
+        "torch.scalar_tensor(n)",
+        "torch.as_tensor(n)",
+        "(t * 1.5) % (abs(n) + 2)",
+        "torch.arange(n, n + 2)",
+    ),
+)
+
+
+@pytest.mark.parametrize("kind", TENSORS)
+@pytest.mark.parametrize("name", ["int", "float", "truth of a size", "truth"])
+def test_numbers_with_tensors(name: str, kind: str, tmp_path: Path) -> None:
+    """A number does not decide on the dtype of a tensor of its own kind or of one above it; nothing is lost of it."""
+    texts = [re.sub(r"\bt\b", f"({TENSORS[kind]})", text) for text in WITH_TENSORS]
+    assert_right(texts, SOURCES[name], tmp_path, "{}{},")
+
+
+LIMITED = {
+    "n ** 0.5": "n: at least 5",
+    "2 ** n": "n: at least 5",
+    "7 / n": "n: not 5",
+    "7 % (n - 1)": "n: not 6",
+    "1 << n": "n: at least 5",
+    "torch.zeros(n).sum().item()": "n: at least 7",
+    "torch.arange(n).sum().item()": "n: at least 7",
+    "3 if n else 4": "n: not 5",
+    "[10, 20, 30][n > 1]": "n: at least 7",
+}
+"""What Python refuses of some sizes, or gives another kind of number for: the model says for which sizes it is."""
+
+
+@pytest.mark.parametrize("text", LIMITED)
+def test_what_python_refuses_is_no_size_of_the_model(text: str, tmp_path: Path) -> None:
+    source = SOURCES["size"]
+    program = exported(model_of(source.text, [FULL.format(" " * 12, text)], tmp_path), source, Log())
+    assert [each.words for each in program.program.conditions] == [LIMITED[text]]
+    model = model_of(source.text, [FULL.format(" " * 12, text)], tmp_path)
+    session, compared = session_of(program), 0
+    for case in source.cases:
+        if within_conditions(program, case):
+            compared += 1
+            assert all(map(torch.equal, run_session(session, program, case), model(*case)))
+    assert 0 < compared < len(source.cases)
+
+
+REFUSED = {
+    ("size", "(-8) ** (n / 3)"): "it is a power of a negative number, which is complex in Python",
+    ("size", "(n - 7) ** 0.5"): "it is a power of a negative number, which is complex in Python",
+    ("size", "max(n, 2.5)"): "its dtype depends on whether a number is float or int, as data has it",
+    ("int", "torch.ones(2, dtype=torch.int64) * max(n, 2.5)"): "its dtype depends on whether",
+    ("float", "min(n, 2) + 1"): "its dtype depends on whether a number is float or int, as data has it",
+    ("float", "[min(n, 3), 4][0] * 2"): "its dtype depends on whether a number is float or int",
+    ("truth", "max(n, 1)"): "its dtype depends on whether a number is bool or int, as data has it",
+    ("int", "2 ** n"): "depends on the value of a tensor",
+    ("int", "hash(n)"): "depends on the value of a tensor",
+    ("float", "math.fmod(n, 3)"): "depends on the value of a tensor",
+}
+"""By the number and the expression, the reason for which there is no right graph."""
+
+
+@pytest.mark.parametrize(("name", "text"), REFUSED)
+def test_what_no_graph_can_tell_is_refused_at_its_line(name: str, text: str, tmp_path: Path) -> None:
+    source, log = SOURCES[name], Log()
+    form = "{0}({1})," if "torch.ones" in text else "{0}torch.full((1,), {1}),"
+    model = model_of(source.text, [form.format(" " * 12, text)], tmp_path)
+    with pytest.raises(ExportError):
+        exported(model, source, log)
+    (error,) = (finding for finding in log.findings if finding.level == "error")
+    assert REFUSED[name, text] in error.message
+    assert error.place is not None
+    assert text in str(error.place.snippet)
+
+
+def test_a_number_of_unknown_kind_meets_floats(tmp_path: Path) -> None:
+    """What it becomes is a float in either case."""
+    texts = ("torch.ones(2) * max(n, 2.5)", "torch.full((2,), max(n, 2.5), dtype=torch.int64)", "x * min(n, 0.5)")
+    for name in ("size", "int", "float"):
+        source = SOURCES[name]
+        cases = [(torch.ones(3), y) for _, y in source.cases] if not source.is_size else source.cases
+        assert_right(texts, Source(source.text, cases, source.is_size), tmp_path, "{}{},")
