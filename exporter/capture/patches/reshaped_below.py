@@ -20,10 +20,17 @@ from exporter.capture.knowledge import Versions
 from exporter.capture.sizes.memory_conditions import CLONE
 
 BY_SIZE = frozenset(
-    getattr(owner, name)
-    for owner in (torch, Tensor)
-    for name in ("contiguous", "flatten", "ravel", "reshape", "reshape_as", "sum_to_size")
-    if hasattr(owner, name)
+    {
+        torch.flatten,
+        torch.ravel,
+        torch.reshape,
+        Tensor.contiguous,
+        Tensor.flatten,
+        Tensor.ravel,
+        Tensor.reshape,
+        Tensor.reshape_as,
+        Tensor.sum_to_size,
+    }
 )
 """Functions whose result may look at the memory of their first argument, as sizes and strides are."""
 
