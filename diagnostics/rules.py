@@ -151,6 +151,18 @@ SHARED_MEMORY_WRITTEN = Rule(
 STATE_LEFT = Rule(
     "FXP1032", "StateLeft", ERROR, "'{name}' has kept a value of the capture, and Python cannot take it out again."
 )
+CAPTURE_DIFFERS = Rule(
+    "FXP1033",
+    "CaptureDiffers",
+    ERROR,
+    "The captured program and the model give different values. For {call}, {result} is {got} instead of {want}.",
+)
+BRANCH_UNCHECKED = Rule(
+    "FXP1034", "BranchUnchecked", WARNING, "A rewritten statement was not compared with PyTorch. {branch} never ran."
+)
+CAPTURE_UNCHECKED = Rule(
+    "FXP1035", "CaptureUnchecked", WARNING, "The rewritten model was not compared with PyTorch. Reason: '{reason}'."
+)
 
 # 2: shapes
 
@@ -362,9 +374,6 @@ NUMERICS_CHANGED = Rule(
     "Output '{output}' is not what it was on the same inputs. Difference: {detail}. Seen with the inputs '{sample}'.",
 )
 
-# 8: quality
-
-
 # 9: fxport itself
 
 INTERNAL_ERROR = Rule("FXP9001", "InternalError", ERROR, "fxport itself failed, please report it. It said: '{error}'.")
@@ -377,17 +386,8 @@ EXPECTED_FINDING_ABSENT = Rule(
 )
 
 STAGES: Mapping[str, str] = MappingProxyType(
-    {
-        "1": "capture",
-        "2": "shapes",
-        "3": "operators",
-        "4": "types",
-        "5": "validation",
-        "6": "runtime",
-        "7": "artifact",
-        "8": "quality",
-        "9": "fxport",
-    }
+    {"1": "capture", "2": "shapes", "3": "operators", "4": "types", "5": "validation"}
+    | {"6": "runtime", "7": "artifact", "8": "quality", "9": "fxport"}
 )
 RULES: Mapping[str, Rule] = MappingProxyType(
     {rule.id: rule for rule in sorted((r for r in globals().values() if isinstance(r, Rule)), key=lambda rule: rule.id)}

@@ -6,10 +6,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 MIN_OPSET, MAX_OPSET = 18, 26
 """18 is the first opset whose Split and Reduce operators take what ATen needs; 26 the last that ONNX Runtime loads."""
+
+SelfCheck = Literal["rewritten", "always", "never"]
+"""Which captures are compared with the model in PyTorch."""
 
 DEFAULT_OPSET = 23
 """The first with Attention, RMSNormalization and RotaryEmbedding; docs/decisions/default-opset.md has the figures."""
@@ -29,7 +32,9 @@ class Options:
     that lie in its files as ONNX would have them stay there, and the model refers to them.
     `functions`: repeated calls of a region of `torch.compiler.nested_compile_region` become calls of one function.
     `custom_ops`: an operator of a library for which there is no lowering becomes a node of its own domain.
-    `rank_timeout`: seconds for which one rank of a sharded model waits for another that is expected to answer.
+    `rewrite`: statements that depend on data or on dynamic sizes become operators; without it, PyTorch's own rules
+    hold. `self_check`: which captures are compared with the model in PyTorch: those with rewritten statements, all, or
+    none. `rank_timeout`: seconds for which one rank of a sharded model waits for another that is expected to answer.
     """
 
     opset: int = DEFAULT_OPSET
@@ -44,11 +49,16 @@ class Options:
     weights_in_place: bool = False
     functions: bool = True
     custom_ops: bool = False
+    rewrite: bool = True
+    self_check: SelfCheck = "rewritten"
     rank_timeout: float = 45.0
 
     def __post_init__(self) -> None:
         if not MIN_OPSET <= self.opset <= MAX_OPSET:
             raise ValueError(f"opset {self.opset} is out of range: fxport writes opsets {MIN_OPSET} to {MAX_OPSET}")
+        if self.self_check not in get_args(SelfCheck):
+            known = ", ".join(map(repr, get_args(SelfCheck)))
+            raise ValueError(f"self_check {self.self_check!r} is unknown; it can be {known}")
 
     def named(
         self,

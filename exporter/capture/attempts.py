@@ -134,6 +134,8 @@ def non_strict(request: CaptureRequest, observed: Observed) -> ExportedProgram:
 def _keeping_branches(request: CaptureRequest, observed: Observed) -> ExportedProgram:
     """Capture with every branch on data as a cond; if that fails, with some data presumed where Python asks for any."""
     attempt, presumed = partial(_exported, request, observed), observed.inquiry.presumed
+    if not request.rewrite:
+        return attempt(None)
     try:
         with some_presumed(presumed, Scope.KEPT):
             return keeping_loops(attempt, observed.overcome, observed.rewritten)

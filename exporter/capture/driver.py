@@ -14,7 +14,7 @@ from unittest import mock
 import torch
 from torch.export import ExportedProgram, _trace
 
-from diagnostics import Level, Log, rules
+from diagnostics import Level, Log, Place, rules
 from diagnostics.source import place_of_exception
 from exporter.capture import program
 from exporter.capture.arguments.inputs import Leaf, arguments_of, distinct, form_of, leaves_of
@@ -39,6 +39,7 @@ from exporter.capture.patches.derivatives import require_seen_through
 from exporter.capture.patches.outside import nothing_lost
 from exporter.capture.places import place_of_module
 from exporter.capture.request import CaptureRequest, Observed
+from exporter.capture.self_check.checking import Subject, check, told_in
 from exporter.capture.sizes.conditions import ROUNDINGS
 from exporter.capture.sizes.dimensions import Comparison
 from exporter.capture.sizes.memory_conditions import memory_guards
@@ -80,6 +81,7 @@ def capture(
     sizes = requests_of(arguments, axes)
     shapes, may_ask = relaxed(arguments, sizes), options.allow_specialization
     request = CaptureRequest(module, *distinct((args, named), module), sizes, shapes, values_of_inputs=may_ask)
+    request = replace(request, rewrite=options.rewrite)
     paths = [leaf.path for leaf in leaves_of(arguments)]
     once = partial(_capture_once, paths=paths, options=options, log=log)
     first_success = partial(_first_success, options=options, log=log)
@@ -95,7 +97,14 @@ def capture(
     repeat(result.log, log)
     result.compared.report(options, log)
     _report_training(module, log)
-    return replace(result.program, conditions=tuple(result.compared.conditions))
+    captured = replace(result.program, conditions=tuple(result.compared.conditions))
+    if options.self_check == "never" or (options.self_check == "rewritten" and not result.rewritten):
+        return captured
+    data = (each for each in log.findings if each.rule is rules.DATA_DEPENDENT_CONTROL_FLOW)
+    presumed = any(each.level is Level.WARNING for each in data)
+    call, told, dims = (request.args, dict(request.kwargs)), told_in(log.findings), result.compared.owner
+    further = check(Subject(captured, module, call, result.rewritten, told, presumed, dims), log)
+    return replace(captured, conditions=(*captured.conditions, *further))
 
 
 def repeat(told: Log, log: Log) -> None:
@@ -114,12 +123,14 @@ class CaptureResult:
         request: What it was captured for, with all sizes that attempts have found to be constants.
         compared: What became of the sizes that were asked to be dynamic.
         log: What is to be reported about it if it is the one that is used.
+        rewritten: The lines that were rewritten, or where something was presumed.
     """
 
     program: Program
     request: CaptureRequest
     compared: Comparison
     log: Log
+    rewritten: Sequence[Place | None]
 
 
 Capture = Callable[[CaptureRequest, Observed], tuple[ExportedProgram, CaptureRequest]]
@@ -150,7 +161,8 @@ def _capture_once(
         told.report(rules.VALUES_SPECIALIZED, at=first.place, name=name)
     captured = program.from_exported(exported, paths, request.sizes, model, options, told)
     compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed)
-    return CaptureResult(captured, request, compared, told)
+    changed = [*(each.place for each in observed.rewritten), *inquiry.presumed.answers]
+    return CaptureResult(captured, request, compared, told, changed)
 
 
 def _with_more_sizes(

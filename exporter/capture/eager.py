@@ -46,13 +46,16 @@ def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 @contextmanager
-def restored(module: torch.nn.Module, names: Collection[str | None]) -> Iterator[None]:
-    """Put the buffers and parameters of these names back as they were, and all state that is neither."""
+def restored(module: torch.nn.Module, names: Collection[str | None], others: Snapshot | None = None) -> Iterator[None]:
+    """Put the buffers and parameters of these names back as they were, and all state that is neither.
+
+    `others` is that state, where it has been looked at already and is as it was then.
+    """
     state = (*module.named_buffers(), *module.named_parameters())
     held = {name: tensor for name, tensor in state if name in names}
     before = {name: tensor.detach().clone() for name, tensor in held.items()}
     try:
-        with restore_state(Snapshot.of({"": module})):
+        with restore_state(others or Snapshot.of({"": module})):
             yield
     finally:
         with torch.no_grad():

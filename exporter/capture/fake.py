@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 from unittest import mock
@@ -13,6 +13,9 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn import Module, Parameter
 from torch.nn.parameter import is_lazy
 from torch.utils.weak import WeakIdKeyDictionary
+
+DRAWN_SCALE = 0.1
+"""Standard deviation of weights that are drawn: no result of a deep model grows or vanishes much."""
 
 
 def has_no_values(tensor: torch.Tensor) -> bool:
@@ -47,18 +50,35 @@ def without_memory() -> Iterator[None]:
 @contextmanager
 def fake_weights(module: Module) -> Iterator[None]:
     """Replace tensors of the module without memory by fake ones on the CPU, which can meet real ones there."""
-    replaced = []
     mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
-    fakes: dict[int, torch.Tensor] = {}
+    with _replaced(module, lambda tensor: tensor.is_meta, lambda tensor: _fake(tensor, mode)):
+        yield
+
+
+@contextmanager
+def drawn_weights(module: Module) -> Iterator[None]:
+    """Replace tensors of the module without values by small random ones on the CPU, the same each time."""
+    generator = torch.Generator().manual_seed(0)
+    with _replaced(module, has_no_values, lambda tensor: _drawn(tensor, generator)):
+        yield
+
+
+@contextmanager
+def _replaced(
+    module: Module, chosen: Callable[[torch.Tensor], bool], make: Callable[[torch.Tensor], torch.Tensor]
+) -> Iterator[None]:
+    """Replace chosen parameters and buffers of a module for a while; one that it has twice stays one."""
+    replaced = []
+    made: dict[int, torch.Tensor] = {}
     for owner in module.modules():
         for held in cast("tuple[dict[str, Any], ...]", (owner._parameters, owner._buffers)):
             for name, tensor in held.items():
-                if tensor is None or not tensor.is_meta:
+                if tensor is None or not chosen(tensor):
                     continue
-                if id(tensor) not in fakes:
-                    fakes[id(tensor)] = _fake(tensor, mode)
+                if id(tensor) not in made:
+                    made[id(tensor)] = make(tensor)
                 replaced.append((held, name, tensor))
-                held[name] = fakes[id(tensor)]
+                held[name] = made[id(tensor)]
     try:
         yield
     finally:
@@ -70,3 +90,11 @@ def _fake(tensor: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
     with mode:
         empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
     return Parameter(empty, requires_grad=tensor.requires_grad) if isinstance(tensor, Parameter) else empty
+
+
+def _drawn(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+        values = (torch.randn(tensor.shape, generator=generator) * DRAWN_SCALE).to(tensor.dtype)
+    else:
+        values = torch.zeros(tensor.shape, dtype=tensor.dtype)
+    return Parameter(values, requires_grad=tensor.requires_grad) if isinstance(tensor, Parameter) else values

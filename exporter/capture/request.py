@@ -30,6 +30,7 @@ class CaptureRequest:
         dynamic_shapes: `sizes` without those of `fixed`, as torch.export takes them.
         fixed: Sizes that are constants of the graph, each with the line that is to blame, if one is known.
         values_of_inputs: Whether values of inputs may become constants where Python asks for them.
+        rewrite: Whether statements that depend on data or on dynamic sizes may become operators.
     """
 
     model: torch.nn.Module
@@ -39,6 +40,7 @@ class CaptureRequest:
     dynamic_shapes: Any
     fixed: Mapping[Request, Place | None] = field(default_factory=dict)
     values_of_inputs: bool = False
+    rewrite: bool = True
 
     def fixing(self, sizes: Mapping[Request, Place | None]) -> CaptureRequest:
         """Return the request with these sizes as constants too."""

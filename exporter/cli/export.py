@@ -11,7 +11,7 @@ from exporter.cli import arguments, ranks
 from exporter.cli.edge import run
 from exporter.cli.output import require_apart, require_folder, require_writable
 from exporter.cli.reporting import Reporting, reports
-from exporter.cli.request import ExternalData, Request, export_and_validate
+from exporter.cli.request import ExternalData, Request, SelfCheck, export_and_validate
 from exporter.cli.usage import UsageError
 
 
@@ -46,6 +46,12 @@ def command(
     custom_ops: Annotated[
         bool, typer.Option("--custom-ops", help="Operators of your own without a lowering: nodes of their own domain.")
     ] = False,
+    no_rewrite: Annotated[
+        bool, typer.Option("--no-rewrite", help="Refuse branches and loops that depend on data; rewrite none.")
+    ] = False,
+    self_check: Annotated[
+        SelfCheck, typer.Option("--self-check", help="Compare captures with the model in PyTorch: which ones.")
+    ] = SelfCheck.REWRITTEN,
     rank_timeout: Annotated[
         float,
         typer.Option(
@@ -95,6 +101,8 @@ def command(
         weights_in_place=weights_in_place,
         functions=not no_functions,
         custom_ops=custom_ops,
+        rewrite=not no_rewrite,
+        self_check=self_check,
         rank_timeout=rank_timeout,
     )
     if weights_in_place and weights is None and not Path(source).is_dir():

@@ -29,6 +29,14 @@ class ExternalData(StrEnum):
     NO = "no"
 
 
+class SelfCheck(StrEnum):
+    """Which captures are compared with the model in PyTorch; the values of `Options.self_check`."""
+
+    REWRITTEN = "rewritten"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 EXTERNAL_DATA: Mapping[ExternalData, Any] = {
     ExternalData.AUTO: "auto",
     ExternalData.YES: True,
@@ -63,6 +71,8 @@ class Request:
     weights_in_place: bool = False
     functions: bool = True
     custom_ops: bool = False
+    rewrite: bool = True
+    self_check: SelfCheck = SelfCheck.REWRITTEN
     rank_timeout: float = 45.0
 
 
@@ -179,6 +189,8 @@ def options_of(request: Request) -> Options:
             weights_in_place=request.weights_in_place,
             functions=request.functions,
             custom_ops=request.custom_ops,
+            rewrite=request.rewrite,
+            self_check=request.self_check.value,
             rank_timeout=request.rank_timeout,
         )
     except ValueError as error:

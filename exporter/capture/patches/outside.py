@@ -65,12 +65,12 @@ class Effects:
     def note(self, before: Snapshot) -> list[Change]:
         """Note what has changed since, and return all of it, also what is not told."""
         changes = [*before.changes()]
-        for effect in filter(None, map(_effect_of, changes)):
+        for effect in filter(None, map(effect_of, changes)):
             self.seen.setdefault((effect.rule, effect.name), effect)
         return changes
 
 
-def _effect_of(change: Change) -> Effect | None:
+def effect_of(change: Change) -> Effect | None:
     """Return what is told of a change; None for PyTorch's own changes, such as fake weights, and for tensors."""
     holder = change.holder
     if holder.kind is MEMBERS and isinstance(change.after, torch.nn.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,9 @@ WRITES_AS_VALUES = PREPARE[: PREPARE.index(functionalize) + 1]
 TOLERANCE = 1e-3
 """Of the largest value of an output: what treats a size apart takes a short cut to the same result, or another way."""
 
+FEW_STEPS = 8
+"""Steps of a dtype that a result may be off, as part of the largest value: in half precision they are more."""
+
 
 def same_results(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> bool:
     """Whether the graph gives what the model gives for the call. False where the weights have no values."""
@@ -44,17 +48,34 @@ def same_results(module: torch.nn.Module, call: tuple[Any, Any], program: Progra
     user = [
         value for value, output in zip(given, program.outputs, strict=True) if output.kind is not OutputKind.MUTATION
     ]
-    return len(user) == len(wanted) and all(_alike(a, b) for a, b in zip(user, wanted, strict=True))
+    return len(user) == len(wanted) and all(alike(a, b) for a, b in zip(user, wanted, strict=True))
 
 
 def _own(value: Any) -> Any:
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
-def _alike(value: Any, wanted: Any) -> bool:
-    if not isinstance(wanted, torch.Tensor):
-        return bool(value == wanted)
+def alike(value: Any, wanted: Any) -> bool:
+    """Return whether a result is the wanted one: of its dtype and shape, and as near as TOLERANCE allows."""
+    if not isinstance(wanted, torch.Tensor) or not isinstance(value, torch.Tensor):
+        return _same_number(value, wanted)
     if value.shape != wanted.shape or value.dtype != wanted.dtype:
         return False
-    scale = wanted.abs().max() if wanted.numel() and (wanted.is_floating_point() or wanted.is_complex()) else 0
-    return torch.allclose(value, wanted, rtol=0, atol=float(scale) * TOLERANCE, equal_nan=True)
+    if not (wanted.is_floating_point() or wanted.is_complex()):
+        return torch.equal(value, wanted)
+    sizes = wanted.abs()[wanted.isfinite()].to(torch.float64)
+    part = max(TOLERANCE, FEW_STEPS * torch.finfo(wanted.dtype).eps)
+    scale = float(sizes.max()) if sizes.numel() else 0.0
+    return torch.allclose(value, wanted, rtol=0, atol=scale * part, equal_nan=True)
+
+
+def _same_number(value: Any, wanted: Any) -> bool:
+    """Return whether two results are equal of which one is no tensor: a number of Python's, a string, None."""
+    value, wanted = _number(value), _number(wanted)
+    if isinstance(value, float) and isinstance(wanted, float):
+        return math.isclose(value, wanted, rel_tol=TOLERANCE) or (math.isnan(value) and math.isnan(wanted))
+    return type(value) is type(wanted) and bool(value == wanted)
+
+
+def _number(value: Any) -> Any:
+    return value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value

@@ -89,8 +89,13 @@ def _at_sizes(size: Size, known: Known) -> int:
 
 def promised(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> bool:
     """Return whether the conditions of the captured graph hold for the sizes of the call."""
-    known = _known(_fed(module, call, program, {}))
+    known = known_sizes(module, call, program)
     return all(condition.allows(known) for condition in program.conditions)
+
+
+def known_sizes(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Known:
+    """Return the size of each dynamic dimension in a call, by the captured graph's symbol for it."""
+    return _known(_fed(module, call, program, {}))
 
 
 def _fed(

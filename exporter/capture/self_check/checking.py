@@ -1,0 +1,329 @@
+"""Check a capture: the captured program and the model in eager PyTorch, side by side at several calls."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import sympy
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+from diagnostics import Finding, Level, Log, Place, rules
+from exporter.capture.arguments.inputs import arguments_of, leaves_of
+from exporter.capture.eager import called, copied, restored
+from exporter.capture.fake import drawn_weights, has_no_values
+from exporter.capture.patches.outside import effect_of
+from exporter.capture.places import place_of_module
+from exporter.capture.self_check.inputs import LEAST, Call, at_sizes, drawn
+from exporter.capture.self_check.running import Body, Recorder, bodies_of
+from exporter.capture.sizes.rehearsal import alike
+from exporter.capture.sizes.resizing import known_sizes, promised, takes
+from exporter.capture.sizes.shapes import Request
+from exporter.capture.snapshot import Snapshot
+from fx_passes import run_passes
+from fx_passes.graph import place_of
+from fx_passes.pipeline import PREPARE
+from fx_passes.program import Condition, InputKind, OutputKind, Program
+
+SECONDS = 5.0
+"""After which no further values are drawn."""
+
+MOST_VALUES = 1 << 26
+"""Weights without values that are drawn for a check, at most: 256 MB of float32."""
+
+SHOWN = 6
+"""Elements of a result that a message shows."""
+
+Results = dict[str, Any]
+"""What a call gives, by name: outputs, and what state and the tensors of the call are afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is checked.
+
+    Attributes:
+        program: The capture, with the conditions on its sizes.
+        module: The model.
+        call: The example's args and kwargs.
+        at: The lines that were rewritten or presumed, in the order of the trace.
+        told: Names of state of which a finding says already that the graph does not have its new value.
+        is_presumed: Whether a finding says that the graph leaves some values out.
+        dims: The dynamic dimensions by their symbols.
+    """
+
+    program: Program
+    module: torch.nn.Module
+    call: Call
+    at: Sequence[Place | None]
+    told: frozenset[str] = frozenset()
+    is_presumed: bool = False
+    dims: Mapping[sympy.Symbol, Request] = field(default_factory=dict)
+
+
+class CannotCompareError(Exception):
+    """A capture cannot be checked; the text says why, in a clause that begins with "it" or "its"."""
+
+
+def told_in(found: Sequence[Finding]) -> frozenset[str]:
+    """Return the names that findings are about."""
+    return frozenset(str(each.facts["name"]) for each in found if "name" in each.facts)
+
+
+def check(subject: Subject, log: Log) -> Sequence[Condition]:
+    """Run a captured program beside the model, and report where they differ. Both are left as they are.
+
+    Reports FXP1033 for a difference, FXP1034 for what no call reached, FXP1035 where nothing can be compared, and
+    FXP2002 for a dimension at whose size 1 they differ: PyTorch traces a dynamic size as if it were larger.
+
+    Returns:
+        Conditions on sizes that come on top of the program's: those of FXP2002.
+    """
+    try:
+        with torch.random.fork_rng(devices=()), _runnable(subject):
+            return _Check(subject, log).run()
+    except CannotCompareError as reason:
+        place = next((each for each in subject.at if each is not None), None) or place_of_module(subject.module)
+        log.report(rules.CAPTURE_UNCHECKED, at=place, reason=str(reason))
+        return ()
+
+
+@contextmanager
+def _runnable(subject: Subject) -> Iterator[None]:
+    """Give weights without values small random ones for a while; raise CannotCompareError where that cannot be."""
+    if any(isinstance(each, Tensor) and has_no_values(each) for each in pytree.tree_leaves(subject.call)):
+        raise CannotCompareError("its example inputs have no values")
+    held = [*subject.module.parameters(), *subject.module.buffers()]
+    if sum(each.numel() for each in held if has_no_values(each)) > MOST_VALUES:
+        raise CannotCompareError("its weights have no values, and are too many to draw")
+    with drawn_weights(subject.module):
+        yield
+
+
+class _Check:
+    """One check: what is compared, and which bodies of control flow have run so far."""
+
+    def __init__(self, subject: Subject, log: Log) -> None:
+        self.subject, self.log, self.module = subject, log, subject.module
+        prepared = replace(subject.program, graph_module=copy.deepcopy(subject.program.graph_module))
+        self.program = run_passes(prepared, PREPARE, Log())
+        self.bodies = [*bodies_of(self.program.graph_module)]
+        self.state = Snapshot.of({"": self.module})
+        updated = {output.updates for output in self.program.outputs if output.kind is OutputKind.MUTATION}
+        written = {entry.target for entry in self.program.inputs if entry.target and entry.name in updated}
+        self.kept = sorted({name for name, _ in self.module.named_buffers()} | written)
+        self.conditions: list[Condition] = []
+        self.reached: set[GraphModule] = set()
+        self.proven: set[GraphModule] = set()
+
+    def run(self) -> Sequence[Condition]:
+        """Compare both at all calls, up to the first at which they differ."""
+        self.require_repeatable()
+        if all(self.agrees(*each) for each in self.calls()) and not self.subject.is_presumed:
+            self.report_unreached()
+        return self.conditions
+
+    def require_repeatable(self) -> None:
+        """Raise CannotCompareError for a model that does not run, or that gives something else each time."""
+        try:
+            results = [self.in_eager(self.subject.call, seed) for seed in (0, 1)]
+        except Exception:  # noqa: BLE001  # the model's own; what fails for it is told where it is run to explain that
+            raise CannotCompareError("it does not run in PyTorch on the example") from None
+        if _difference(*results) is not None:
+            raise CannotCompareError("it gives other results each time that it runs")
+
+    def calls(self) -> Iterator[tuple[str, Call]]:
+        """Yield the example, other sizes, and drawn values until all bodies of control flow have run."""
+        begun, call = time.monotonic(), self.subject.call
+        sized = [("the example", call), *at_sizes(self.module, call, self.subject.program)]
+        yield from sized
+        if self.subject.is_presumed:  # drawn values may be those that the presumption leaves out
+            return
+        for number, each in enumerate(drawn([call for _, call in sized])):
+            if time.monotonic() - begun > SECONDS or (number >= LEAST and self.all_reached):
+                return
+            yield each
+
+    @property
+    def all_reached(self) -> bool:
+        return all(body.gm in self.reached for body in self.bodies)
+
+    def agrees(self, words: str, call: Call) -> bool:
+        """Compare both at a call, and report the first difference; a call for which the model raises says nothing."""
+        program = replace(self.subject.program, conditions=(*self.subject.program.conditions, *self.conditions))
+        try:
+            if not (takes(self.module, call, program) and promised(self.module, call, program)):
+                return True
+            want = self.in_eager(call)
+        except Exception:  # noqa: BLE001  # the model's own: it is not for this call
+            return True
+        reached: set[GraphModule] = set()
+        try:
+            got = self.in_graph(call, reached)
+        except Exception as error:  # noqa: BLE001  # any is one that the model does not raise
+            different = ("the captured program", f"{type(error).__name__}: {error}".splitlines()[0], "results")
+        else:
+            different = _difference(got, want)
+        self.reached |= reached
+        if different is None:
+            self.proven |= reached
+            return True
+        name, given, wanted = different
+        if small := self.small_dims(call):
+            self.narrow(small, self.to_blame(name, reached))
+            return True
+        facts: Mapping[str, Any] = {"result": name, "got": given, "want": wanted, "call": words}
+        self.log.report(rules.CAPTURE_DIFFERS, at=self.to_blame(name, reached), **facts)
+        return False
+
+    def small_dims(self, call: Call) -> dict[sympy.Symbol, Request]:
+        """Return the dynamic dimensions that have the size 1 in a call and not in the example."""
+        known, example = (known_sizes(self.module, each, self.subject.program) for each in (call, self.subject.call))
+        return {symbol: dim for symbol, dim in self.subject.dims.items() if known.get(symbol) == 1 != example[symbol]}
+
+    def narrow(self, dims: Mapping[sympy.Symbol, Request], at: Place | None) -> None:
+        """Report that dimensions cannot have the size 1."""
+        for symbol, dim in dims.items():
+            facts: Mapping[str, Any] = {"dim": dim.label, "input": dim.input, "range": "at least 2"}
+            self.log.report(rules.DIMENSION_RANGE_NARROWED, at=at, level=None if dim.required else Level.NOTE, **facts)
+            self.conditions.append(Condition(f"{dim.label}: at least 2", (sympy.Ge(symbol, 2),)))
+
+    def in_eager(self, call: Call, seed: int = 0) -> Results:
+        """Return what the model gives: outputs, and what buffers, the call's tensors and attributes are afterwards."""
+        torch.manual_seed(seed)
+        with restored(self.module, self.kept, self.state):
+            results, own = called(self.module, call)
+            leaves = pytree.tree_leaves(results)
+            found: Results = dict(zip(self.outputs, leaves, strict=False))
+            if len(leaves) != len(self.outputs):
+                found["the number of results"] = len(leaves)
+            tensors = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
+            found |= {_afterwards(name): tensors.get(name) for name in self.kept}
+            found |= {_afterwards(path): value for path, value in self.arguments(own).items()}
+            found |= {_afterwards(name): value for name, value in self.changed_attributes()}
+            return pytree.tree_map_only(Tensor, lambda each: each.detach().clone(), found)
+
+    def in_graph(self, call: Call, reached: set[GraphModule]) -> Results:
+        """Return what the captured program gives, by the same names."""
+        torch.manual_seed(0)
+        arguments = self.arguments(copied(call))
+        values = [
+            arguments[entry.path or entry.name] if entry.kind is InputKind.USER else self.weight(entry.target or "")
+            for entry in self.program.inputs
+        ]
+        tensors = {name: self.weight(name) for name in self.kept}
+        found: Results = {_afterwards(name): value for name, value in (tensors | arguments).items()}
+        with torch.no_grad():
+            results = Recorder(self.program.graph_module, reached).run(*values)
+        return found | dict(zip(self.results, results, strict=True))
+
+    def arguments(self, call: Call) -> dict[str, Any]:
+        """Return the tensors and numbers of a call by their paths."""
+        return {leaf.path: leaf.value for leaf in leaves_of(arguments_of(self.module, *call))}
+
+    def weight(self, name: str) -> Tensor:
+        """Return a parameter, buffer or constant as the program has it; one without values as it was drawn."""
+        found = self.program.tensors.get(name)
+        if found is None or has_no_values(found):
+            found = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}.get(name)
+        if found is None or has_no_values(found):
+            raise CannotCompareError(f"its tensor '{name}' has no values")
+        return found
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of what `forward` returns."""
+        return [each.name for each in self.program.outputs if each.kind is not OutputKind.MUTATION]
+
+    @property
+    def results(self) -> list[str]:
+        """The names of all results of the graph, in their order."""
+        inputs = {entry.name: entry.target or entry.path or entry.name for entry in self.program.inputs}
+        nodes = zip(self.program.placeholders, self.program.inputs, strict=True)
+        inputs = {node.name: inputs[entry.name] for node, entry in nodes} | inputs
+        return [
+            each.name if each.updates is None else _afterwards(inputs.get(each.updates, each.updates))
+            for each in self.program.outputs
+        ]
+
+    def changed_attributes(self) -> Iterator[tuple[str, Any]]:
+        """Yield what state other than tensors has changed, by name, where no finding says that it is not followed."""
+        for change in self.state.changes():
+            effect = effect_of(change)
+            if effect is not None and not change.holder.kind.is_random and effect.name not in self.subject.told:
+                yield effect.name, change.after
+
+    def to_blame(self, name: str, reached: set[GraphModule]) -> Place | None:
+        """Return the line of the first body that ran, on the way to a result, and was in no call that agreed.
+
+        Where all were, it is the first on that way; where there is none, the first line that was rewritten.
+        """
+        given: Any = self.program.graph_module.graph.output_node().args[0]
+        end = dict(zip(self.results, given, strict=True)).get(name)
+        before = _before(end) if isinstance(end, Node) else {body.top for body in self.bodies}
+        ran = [body for body in self.bodies if body.gm in reached and body.top in before]
+        ran.sort(key=lambda body: body.gm in self.proven)
+        places = [*(place_of(body.node) for body in ran), *self.subject.at, place_of_module(self.module)]
+        return next((place for place in places if place is not None), None)
+
+    def report_unreached(self) -> None:
+        """Report the bodies that no call has run, but not what is within another such body."""
+        around = {body.gm: body.around for body in self.bodies}
+        for body in self.bodies:
+            if body.gm not in self.reached and (around[body.gm] is None or around[body.gm] in self.reached):
+                self.log.report(rules.BRANCH_UNCHECKED, at=place_of(body.node), branch=_words(body))
+
+
+def _words(body: Body) -> str:
+    """Return what a body is: a branch of a condition, or what a loop repeats."""
+    if body.node.target is not torch.ops.higher_order.cond:
+        return "The body of this loop"
+    names = [getattr(each, "target", None) for each in body.node.args[1:3]]
+    owner = body.node.graph.owning_module
+    is_true = owner is not None and isinstance(names[0], str) and owner.get_submodule(names[0]) is body.gm
+    return f"The branch in which this condition is {'true' if is_true else 'false'}"
+
+
+def _before(end: Node) -> set[Node]:
+    """Return a node and all nodes that it depends on."""
+    found, waiting = set[Node](), [end]
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += node.all_input_nodes
+    return found
+
+
+def _afterwards(name: str) -> str:
+    return f"'{name}' afterwards"
+
+
+def _difference(got: Results, want: Results) -> tuple[str, str, str] | None:
+    """Return the first result that differs: its name, and both values in words."""
+    for name in {**want, **got}:
+        if name not in got or name not in want or not alike(got[name], want[name]):
+            return str(name), *_shown(got.get(name, "nothing"), want.get(name, "nothing"))
+    return None
+
+
+def _shown(got: Any, want: Any) -> tuple[str, str]:
+    """Return two values in words: shape and dtype where these differ, else the elements from the first other one on."""
+    if not isinstance(got, Tensor) or not isinstance(want, Tensor):
+        return str(got), str(want)
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"{got.dtype} {[*got.shape]}", f"{want.dtype} {[*want.shape]}"
+    first = int((got.flatten() != want.flatten()).int().argmax()) if got.numel() else 0
+    return _elements(got, first), _elements(want, first)
+
+
+def _elements(tensor: Tensor, first: int) -> str:
+    values = tensor.flatten()[first : first + SHOWN].tolist()
+    return " ".join(f"{each:.6g}" if isinstance(each, float) else str(each) for each in values)

@@ -1,0 +1,62 @@
+"""Calls at which a capture is checked: the example, other sizes of its dynamic dimensions, and drawn values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from exporter.capture.eager import copied
+from exporter.capture.sizes.resizing import at_hard_sizes, resized
+from fx_passes.program import Program
+
+Call = tuple[Any, Any]
+
+DRAWS = 24
+"""Drawn calls, at most: they end when every body of control flow has run."""
+
+LEAST = 6
+"""Drawn calls, at least."""
+
+FLOATS = ((0.0, 1.0), (0.5, 1.0), (-0.5, 1.0), (0.0, 3.0), (2.0, 0.3), (-2.0, 0.3), (0.0, 0.1))
+"""Mean and spread of drawn fractions, one pair for a call."""
+
+
+def at_sizes(module: torch.nn.Module, call: Call, program: Program) -> Iterator[tuple[str, Call]]:
+    """Yield (words, call) at other sizes that the program allows."""
+    other = resized(module, call, program)
+    if other is not None:
+        yield "the example at another size", other
+    yield from ((f"the example at the {label} size", found) for label, found in at_hard_sizes(module, call, program))
+
+
+def drawn(calls: list[Call]) -> Iterator[tuple[str, Call]]:
+    """Yield (words, call) with the sizes of the calls, one after the other, and values drawn anew from fixed seeds."""
+    for seed in range(DRAWS):
+        generator = torch.Generator().manual_seed(seed)
+        mean, spread = FLOATS[seed % len(FLOATS)]
+
+        def values(tensor: Tensor, g: torch.Generator = generator, at: tuple[float, float] = (mean, spread)) -> Tensor:
+            return _drawn(tensor, g, *at)
+
+        yield f"values drawn with seed {seed}", pytree.tree_map_only(Tensor, values, copied(calls[seed % len(calls)]))
+
+
+def _drawn(tensor: Tensor, generator: torch.Generator, mean: float, spread: float) -> Tensor:
+    """Draw values for a tensor: whole numbers, and fractions that are probabilities, within the range it has."""
+    if tensor.layout is not torch.strided or not tensor.numel():
+        return tensor
+    if tensor.dtype is torch.bool:
+        share = torch.rand((), generator=generator)
+        return (torch.rand(tensor.shape, generator=generator) < share).to(tensor.device)
+    if tensor.is_floating_point() or tensor.is_complex():
+        values = torch.randn(tensor.shape, generator=generator, dtype=torch.promote_types(tensor.dtype, torch.float32))
+        return (values * spread + mean).to(tensor.device, tensor.dtype)
+    low, high = int(tensor.min()), int(tensor.max())
+    if low == high:  # a lone number, or a mask without effect
+        low, high = (0, max(high, 1)) if low >= 0 else (low, 0)
+    values = torch.randint(low, min(high, torch.iinfo(torch.int32).max) + 1, tensor.shape, generator=generator)
+    return values.to(tensor.device, tensor.dtype)

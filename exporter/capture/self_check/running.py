@@ -1,0 +1,85 @@
+"""A captured graph run by PyTorch, with note of the bodies of control flow that run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Interpreter, Node
+from torch.utils import _pytree as pytree
+
+from fx_passes.graph import bodies
+from fx_passes.scans import SCAN
+
+
+class Recorder(Interpreter):
+    """Run a graph, and note which bodies of its control flow run.
+
+    Args:
+        gm: The graph, whose writes are values.
+        reached: Gets the bodies that run, at any depth.
+    """
+
+    def __init__(self, gm: GraphModule, reached: set[GraphModule]) -> None:
+        super().__init__(gm)
+        self.reached = reached
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """Return an attribute of the graph module; a body as a function that notes its calls."""
+        value = super().get_attr(target, args, kwargs)
+        return _Called(value, self.reached) if isinstance(value, GraphModule) else value
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """Call a function; a scan without the trial iteration by which PyTorch learns the shapes of its results."""
+        return _scan(*args, **kwargs) if target is SCAN else super().call_function(target, args, kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Called:
+    gm: GraphModule
+    reached: set[GraphModule]
+
+    def __call__(self, *args: Any) -> Any:
+        self.reached.add(self.gm)
+        return self.results(*args)
+
+    def results(self, *args: Any, reached: set[GraphModule] | None = None) -> Any:
+        """Return what the body gives, as tensors of their own: operators of control flow allow no aliases."""
+        results = Recorder(self.gm, self.reached if reached is None else reached).run(*args)
+        return pytree.tree_map_only(Tensor, lambda each: each.resolve_conj().resolve_neg(), results)
+
+
+def _scan(body: _Called, init: Sequence[Any], xs: Sequence[Tensor], additional_inputs: Sequence[Any] = ()) -> list[Any]:
+    """Run torch.ops.higher_order.scan along axis 0; without rows, one iteration on zeros tells the shapes."""
+    carried, stacked = [*init], list[list[Any]]()
+    for row in zip(*xs, strict=True):
+        results = body(*carried, *row, *additional_inputs)
+        carried = [*results[: len(init)]]
+        stacked.append([*results[len(init) :]])
+    if stacked:
+        return [*carried, *(torch.stack([*map(torch.as_tensor, each)]) for each in zip(*stacked, strict=True))]
+    empty = [x.new_zeros(x.shape[1:]) for x in xs]
+    shapes = body.results(*init, *empty, *additional_inputs, reached=set())[len(init) :]
+    return [*carried, *(torch.as_tensor(each).new_empty((0, *torch.as_tensor(each).shape)) for each in shapes)]
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body of control flow: the `node` that runs it, the node of the whole graph around it, and the body around."""
+
+    gm: GraphModule
+    node: Node
+    top: Node
+    around: GraphModule | None
+
+
+def bodies_of(gm: GraphModule, top: Node | None = None, around: GraphModule | None = None) -> Iterator[Body]:
+    """Yield the bodies of control flow at any depth, outer ones first."""
+    for name, body in bodies(gm):
+        users = [user for node in gm.graph.find_nodes(op="get_attr", target=name) for user in node.users]
+        for user in users[:1]:
+            yield Body(body, user, top or user, around)
+            yield from bodies_of(body, top or user, body)

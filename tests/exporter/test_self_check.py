@@ -1,0 +1,162 @@
+"""Captures that were rewritten are compared with the model in PyTorch: planted faults are found, nothing is left."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from diagnostics import Level, Log, rules
+from exporter import ExportError, Options, export
+from exporter.capture.control_flow import branches
+from exporter.capture.fake import without_memory
+from exporter.capture.self_check import checking
+from tests.running import assert_same, run_session, session_of, within_conditions
+
+X = torch.linspace(-1, 2, 12).reshape(4, 3)
+
+
+class Counts(nn.Module):
+    """A branch on data, with a buffer and an attribute."""
+
+    calls = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(3))
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 0:
+            self.seen += x.sum(0)
+            x = x * self.scale
+        else:
+            x = x - 1
+        return x
+
+
+@pytest.fixture
+def _branches_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of the capture: each condition is turned round."""
+    predicate = branches.predicate
+    monkeypatch.setattr(branches, "predicate", lambda value: predicate(value).logical_not())
+
+
+def rules_of(log: Log, level: Level | None = None) -> list[str]:
+    return [each.rule.id for each in log.findings if level in (None, each.level)]
+
+
+@pytest.mark.usefixtures("_branches_swapped")
+def test_a_wrong_capture_is_an_error_at_its_line() -> None:
+    log = Log()
+    with pytest.raises(ExportError, match="FXP1033"):
+        export(Counts(), (X,), log=log)
+    (found,) = (each for each in log.findings if each.rule.id == "FXP1033")
+    assert found.place is not None
+    assert found.place.path == __file__
+    assert found.place.line == Counts.forward.__code__.co_firstlineno + 1
+    assert found.facts["call"] == "the example"
+
+
+@pytest.mark.usefixtures("_branches_swapped")
+def test_only_who_asks_for_no_check_gets_a_wrong_capture() -> None:
+    log = Log()
+    export(Counts(), (X,), options=Options(self_check="never"), log=log)
+    assert "FXP1033" not in rules_of(log)
+
+
+@pytest.mark.usefixtures("_branches_swapped")
+def test_a_model_without_values_is_checked_with_drawn_ones() -> None:
+    with without_memory():
+        model = Counts()
+    with pytest.raises(ExportError, match="FXP1033"):
+        export(model, (X,))
+    assert model.scale.is_meta
+
+
+def test_the_check_leaves_the_model_as_it_was() -> None:
+    model = Counts()
+    export(model, (X,), options=Options(self_check="always"))
+    assert torch.equal(model.seen, torch.zeros(3))
+    assert all(type(each) in (Tensor, nn.Parameter) for each in (*model.buffers(), *model.parameters()))
+
+
+def test_the_check_leaves_the_random_numbers_as_they_were() -> None:
+    torch.manual_seed(3)
+    before = torch.random.get_rng_state()
+    export(Counts(), (X,), options=Options(self_check="always"))
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+class AtOne(nn.Module):
+    """The number of parts is 2 unless there is but one row."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 0:
+            x = x * 2
+        return x + len(x.chunk(2, 0))
+
+
+def test_a_size_at_which_they_differ_is_left_out() -> None:
+    log = Log()
+    program = export(AtOne(), (X,), dynamic_shapes=({0: "n"},), log=log)
+    assert "FXP2002" in rules_of(log, Level.WARNING)
+    assert not within_conditions(program, (X[:1],))
+    for x in (X, X[:2], -X):
+        assert_same(run_session(session_of(program), program, (x,)), [AtOne()(x)])
+
+
+class Rare(nn.Module):
+    """A branch that no draw takes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 1e9:
+            x = x - 1
+        return x
+
+
+def test_a_branch_that_never_ran_is_told() -> None:
+    log = Log()
+    export(Rare(), (X,), log=log)
+    (found,) = (each for each in log.findings if each.rule.id == "FXP1034")
+    assert found.level is Level.WARNING
+    assert found.place is not None
+    assert found.place.line == Rare.forward.__code__.co_firstlineno + 1
+
+
+def test_without_rewriting_a_branch_on_data_is_refused() -> None:
+    log = Log()
+    with pytest.raises(ExportError):
+        export(Rare(), (X,), options=Options(rewrite=False), log=log)
+    assert rules_of(log, Level.ERROR) == ["FXP1002"]
+
+
+def test_only_what_was_rewritten_is_checked_unless_all_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = list[str]()
+    called = checking.called
+    monkeypatch.setattr(checking, "called", lambda *args: runs.append("eager") or called(*args))
+    export(nn.Linear(3, 2), (X,))
+    assert not runs
+    export(nn.Linear(3, 2), (X,), options=Options(self_check="always"))
+    assert runs
+
+
+class Noisy(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        noise = torch.randn_like(x)
+        if x.sum() > 0:
+            x = x + noise
+        return x
+
+
+def test_what_cannot_be_compared_is_told() -> None:
+    log = Log()
+    export(Noisy(), (X,), log=log)
+    (found,) = (each for each in log.findings if each.rule is rules.CAPTURE_UNCHECKED)
+    assert found.level is Level.WARNING
+    assert found.facts["reason"] == "it gives other results each time that it runs"
+
+
+def test_an_unknown_choice_is_refused() -> None:
+    with pytest.raises(ValueError, match="'sometimes'"):
+        Options(self_check="sometimes")  # type: ignore[arg-type]
