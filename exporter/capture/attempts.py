@@ -42,6 +42,7 @@ from exporter.capture.patches.shared_reads import shared_reads_allowed
 from exporter.capture.patches.sized_calls import normalized_sizes_unchecked
 from exporter.capture.patches.symbolic_calls import CallsKept
 from exporter.capture.patches.texts import texts_noted
+from exporter.capture.patches.watched_calls import CallsWatched
 from exporter.capture.patches.whole_ops import whole_ops
 from exporter.capture.request import CaptureRequest, Observed
 from exporter.capture.sizes.equalities import equalities_tried
@@ -89,6 +90,7 @@ def _contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractC
     yield BoundsKnown()
     yield KindsHeeded()
     yield operators_as_python()
+    yield CallsWatched(observed.inquiry.guards)  # last, so that it sees calls first, as the model makes them
 
 
 def _pre_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractContextManager[object]]:

@@ -18,6 +18,7 @@ def functional(exported: ExportedProgram) -> ExportedProgram:
     Nearly every program is; only one with an autocast region at any depth, or with a write through a view that has no
     inverse, is traced again by PyTorch, with all its ops kept whole.
     """
+    _drop_failed(exported.graph_module)
     expand_aliases(exported.graph_module)
     if _sets_autocast(exported.graph_module) or unsupported(exported.graph_module):
         with torch.no_grad(), warnings.catch_warnings():
@@ -32,3 +33,13 @@ def _sets_autocast(gm: torch.fx.GraphModule) -> bool:
     if any(node.target in calls for node in gm.graph.nodes):
         return True
     return any(_sets_autocast(body) for _, body in bodies(gm))
+
+
+def _drop_failed(gm: torch.fx.GraphModule) -> None:
+    """Drop the calls that raised while they were traced, and that the model went on without: they have no value."""
+    for _, body in bodies(gm):
+        _drop_failed(body)
+    for node in [*gm.graph.nodes]:
+        is_op = isinstance(node.target, torch._ops.OpOverload) and node.target._schema.returns
+        if is_op and node.meta.get("val") is None and not node.users:
+            gm.graph.erase_node(node)

@@ -18,6 +18,7 @@ from exporter.capture.control_flow.merged import watch_merged
 from exporter.capture.control_flow.merging import LoopError, form_of, opaque
 from exporter.capture.control_flow.truth import depends_on_data, is_open, predicate
 from exporter.capture.faults import is_our_fault
+from exporter.capture.guards.caught import require_uncaught
 from exporter.capture.rewritten import note_rewritten
 
 UNKNOWN = (GuardOnDataDependentSymNode, DataDependentOutputException)
@@ -28,7 +29,10 @@ Branch = Callable[[], Any]
 
 def refused(test: Any) -> Any:
     """Return the test of an `if` that raises: a graph raises nothing, and is for inputs that the model accepts."""
-    return False if depends_on_data(test) else test
+    if not depends_on_data(test):
+        return test
+    require_uncaught(Exception)
+    return False
 
 
 def chosen(test: Any, then: Branch, other: Branch, *, dead: Sequence[str] = ()) -> Any:

@@ -172,7 +172,7 @@ class Effects:
         for (place, before), value in zip(self.before.items(), values, strict=True):
             if place[0].kind is not holders.CELL and isinstance(value, (Tensor, *NUMBERS)):
                 setattr(value, MERGED_STATE, before)
-            put(place, value)
+            _assign(place, value)
         for holder, items in zip(self.grown, appended, strict=False):
             for item, on in items:
                 _append(holder, item, on)
@@ -238,6 +238,15 @@ def put(place: Place, value: Any) -> None:
     keys, values = holder.kind.read(holder.owner)
     contents = holders.paired((keys, values)) | {key: MISSING if value is UNSET else value}
     holder.kind.write(holder.owner, (None if keys is None else [*contents], [*contents.values()]))
+
+
+def _assign(place: Place, value: Any) -> None:
+    """Give a place a value for what follows; PyTorch is to see that a buffer is assigned, as it is by a statement."""
+    holder, key = place
+    if holder.kind is holders.MEMBERS and key in holder.owner._buffers and isinstance(value, Tensor):
+        setattr(holder.owner, key, value)
+    else:
+        put(place, value)
 
 
 def _item(value: Any) -> Item:

@@ -85,7 +85,7 @@ def is_pythons() -> bool:
 
 def line_that_asks() -> Line | None:
     """Return the line of the model, or of a library that it uses, that asks; None where PyTorch asks."""
-    for frame, line in _of_model():
+    for frame, line in frames_of_model():
         path = frame.f_code.co_filename
         if not path.startswith((_CAPTURE, *_CONVERTING)) and not _is_of_a_mode(frame):
             return (path, line) if kind_of(path) != HIDDEN else None
@@ -95,7 +95,7 @@ def line_that_asks() -> Line | None:
 def with_stack(error: E) -> E:
     """Return the error as if it had been raised through all frames that run now, as far as the model goes."""
     trace = error.__traceback__
-    for frame, line in _of_model():
+    for frame, line in frames_of_model():
         trace = TracebackType(trace, frame, frame.f_lasti, line)
     return error.with_traceback(trace)
 
@@ -113,7 +113,7 @@ def is_about_shapes() -> bool:
 
 def is_a_kept_branch() -> bool:
     """Return whether a branch asks that cannot be a cond."""
-    paths = (frame.f_code.co_filename for frame, _ in _of_model() if not _is_of_a_mode(frame))
+    paths = (frame.f_code.co_filename for frame, _ in frames_of_model() if not _is_of_a_mode(frame))
     asking = (path for path in paths if path == _KEPT or not path.startswith((_CAPTURE, *_CONVERTING)))
     return next(asking, None) == _KEPT
 
@@ -122,7 +122,7 @@ def place_of_asker() -> Place | None:
     """Return the line that is running, from forward on: who called export is no cause."""
     if stack := _read_by_dynamo():
         return place_of_trace("\n".join(f'File "{f.filename}", line {f.lineno}, in {f.name}' for f in stack))
-    return place_of_stack(entry for entry in _of_model() if not entry[0].f_code.co_filename.startswith(_CAPTURE))
+    return place_of_stack(entry for entry in frames_of_model() if not entry[0].f_code.co_filename.startswith(_CAPTURE))
 
 
 def _asker() -> tuple[Any, bool]:
@@ -135,7 +135,7 @@ def _asker() -> tuple[Any, bool]:
     return frame, counted
 
 
-def _of_model() -> Iterator[tuple[Any, int]]:
+def frames_of_model() -> Iterator[tuple[Any, int]]:
     """Yield the frames from here outwards, as far as the model goes, each with its line."""
     for frame, line in traceback.walk_stack(sys._getframe(1)):
         if frame.f_code.co_filename == _START:

@@ -25,6 +25,22 @@ def relu_(x: Tensor) -> Tensor:
     return x
 
 
+class BufferAssigned(nn.Module):
+    """A buffer that is another tensor after a branch, and after a loop of dynamically many iterations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("last", torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 0:
+            self.mean = self.mean * 0.5 + x.mean(0)
+        for row in x:
+            self.last = self.last * 0.5 + row
+        return x * self.mean + self.last
+
+
 class ListOfNumbers(nn.Module):
     """The list is made in each call, so its values are no effect on what is outside."""
 
@@ -342,6 +358,7 @@ class SuperWithEffect(Base):
 CASES = (
     *of(
         "effects in what a branch calls",
+        Row("a buffer that is assigned", BufferAssigned, SIZES, ROWS),
         Row("a list of numbers", ListOfNumbers, FLAT, known_gap=REFUSED),
         Row("an object of the call", LocalObject, FLAT),
         Row("nonlocal", Nonlocal, FLAT),

@@ -29,7 +29,7 @@ class Row:
     dynamic_shapes: Any = None
     refused_at: str | None = None
     or_right: bool = False
-    """With `refused_at`: the model may as well export and be right."""
+    """The sizes that the report leaves out do not count; with `refused_at`, the model may also export and be right."""
 
     known_gap: str | None = None
     kind: str = ""

@@ -1,0 +1,16 @@
+"""Errors that the model catches itself: a graph raises none, so what follows the `except` clause would be lost."""
+
+from __future__ import annotations
+
+from exporter.capture.analysis.handlers import is_caught
+from exporter.capture.faults import RefusedError
+from exporter.capture.guards.askers import frames_of_model
+
+CAUGHT = "it may raise an error for some values, which the model catches; a graph raises none"
+CURE = "Decide by a test of the values, for instance with `torch.linalg.cholesky_ex`; or leave `try` out."
+
+
+def require_uncaught(kind: type[Exception]) -> None:
+    """Raise RefusedError where the model would catch an error of this type that its line may raise for some values."""
+    if is_caught(kind, frames_of_model()):
+        raise RefusedError(CAUGHT, cure=CURE)

@@ -1,0 +1,114 @@
+"""Calls of `forward` that are looked at while it is captured, and made as they are: one mode, a table by function.
+
+* Errors that depend on values, where the model would catch them: a graph raises none. `try: torch.linalg.cholesky(x)`
+  with an `except` clause has two results, and the capture sees only the first.
+* `x.is_contiguous()`: the sizes at which it tells otherwise become conditions. A tensor may be contiguous only because
+  a size is 1. PyTorch takes no dynamic size to be 1, and keeps no guard of what is asked about how a tensor lies in
+  memory: most of that is asked by ops, which give the same for any answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import sympy
+import torch
+from torch import SymInt, Tensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from diagnostics.source import USER, kind_of
+from exporter.capture.guards.askers import line_that_asks, place_of_asker
+from exporter.capture.guards.caught import require_uncaught
+from exporter.capture.guards.guard import Guard
+from fx_passes.sizes import size_of, unfolded
+
+LinAlgError = torch.linalg.LinAlgError  # type: ignore[attr-defined]  # of C++
+
+SOLVERS = ("cholesky", "inv", "solve", "eig", "eigh", "eigvals", "eigvalsh", "svd", "svdvals", "lstsq", "ldl_factor")
+INDEXING = ("gather", "index_select", "take", "take_along_dim", "index_add", "scatter", "index_put", "index_put_")
+SELECTING = ("select", "narrow")
+
+ALWAYS: Mapping[Any, type[Exception]] = {
+    **{getattr(torch.linalg, name): LinAlgError for name in SOLVERS},
+    **{getattr(owner, name): LinAlgError for name in ("cholesky", "inverse") for owner in (torch, Tensor)},
+    **{getattr(owner, name): RuntimeError for name in INDEXING for owner in (torch, Tensor) if hasattr(owner, name)},
+    **dict.fromkeys((F.embedding, F.nll_loss, F.cross_entropy), IndexError),
+    **dict.fromkeys((F.one_hot, torch.multinomial, torch.bincount), RuntimeError),
+}
+"""Functions whose errors depend on the values of tensors, and the type of these errors."""
+
+BY_INDEX = (
+    *(Tensor.__getitem__, Tensor.__setitem__),
+    *(getattr(owner, name) for name in SELECTING for owner in (torch, Tensor)),
+)
+"""Functions that raise IndexError for an index beyond a size, which data tells if the index comes from there."""
+
+
+class CallsWatched(TorchFunctionMode):
+    """Look at some calls before they are made.
+
+    Args:
+        guards: Gets the conditions under which what `is_contiguous` tells the model is what it tells for all sizes.
+    """
+
+    def __init__(self, guards: list[Guard]) -> None:
+        super().__init__()
+        self.watching: Mapping[Any, Callable[..., None]] = {
+            **{func: partial(_uncaught, kind) for func, kind in ALWAYS.items()},
+            **dict.fromkeys(BY_INDEX, _uncaught_index),
+            Tensor.is_contiguous: partial(_note_layout, guards),
+        }
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if (watch := self.watching.get(func)) is not None:
+            watch(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+def _uncaught(kind: type[Exception], *_: Any, **__: Any) -> None:
+    require_uncaught(kind)
+
+
+def _uncaught_index(_: Tensor, *index: Any, **named: Any) -> None:
+    if any(map(_is_of_data, pytree.tree_leaves((index, named)))):
+        require_uncaught(IndexError)
+
+
+def _is_of_data(index: Any) -> bool:
+    if isinstance(index, Tensor):
+        return index.dtype not in (torch.bool, torch.uint8)
+    return isinstance(index, SymInt) and bool(free_unbacked_symbols(index))
+
+
+def _note_layout(guards: list[Guard], x: Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> None:
+    """Note a guard for each dynamic size that decides, by being 1, on whether a tensor is contiguous."""
+    numbers = [each for each in (*x.shape, *x.stride()) if isinstance(each, SymInt)]
+    line = line_that_asks() if numbers else None
+    if line is None or kind_of(line[0]) != USER:
+        return
+    env = numbers[0].node.shape_env
+    free: set[Any] = set().union(*(unfolded(sympy.sympify(size_of(each))).free_symbols for each in numbers))
+    example = {each: sympy.sympify(env.backed_var_to_val.get(each, HINT)) for each in free}
+    answer = _is_contiguous(x, example, memory_format)
+    for symbol in sorted(free, key=str):
+        if _is_contiguous(x, example | {symbol: sympy.S.One}, memory_format) != answer:
+            condition = sympy.Ne(symbol, 1)
+            guards.append(Guard(condition, env, place_of_asker(), by_user=True, counted=False, about_layout=False))
+
+
+HINT = 3
+"""What a size is taken for that depends on data."""
+
+
+def _is_contiguous(x: Tensor, sizes: Mapping[Any, Any], memory_format: torch.memory_format) -> bool:
+    """Return what a tensor would tell at these sizes."""
+
+    def at(numbers: Sequence[Any]) -> list[int]:
+        return [int(unfolded(sympy.sympify(size_of(each))).subs(sizes)) for each in numbers]
+
+    return torch.empty_strided(at(x.shape), at(x.stride()), device="meta").is_contiguous(memory_format=memory_format)
