@@ -68,7 +68,9 @@ def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str]) -> Any:
     ways = (then, other)
     effects = Effects.of(ways, dead)
     found, outside = read_by([partial(effects.observe, way) for way in ways], (), effects.numbers)
-    effects.set_aside_undecided(*(changes for _, changes in found))
+    ways_taken = [changes for _, changes in found]
+    effects.require_added_by_all(*ways_taken)
+    effects.set_aside_undecided(*ways_taken)
 
     def ends(result: Any, changes: Changes) -> Any:
         return result, effects.ends(changes), effects.appended(changes)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Mapping
 
 from exporter.capture.analysis.names import SCOPES, own_nodes
 from exporter.capture.control_flow.syntax import call, is_at, placed
 
 NAMES = frozenset(
     (
-        *("int", "float", "len", "range", "round", "sum", "bool", "any", "all", "sorted", "list", "tuple", "unbind"),
-        *("split", "enumerate", "zip", "reversed", "tolist", "prod", "sqrt", "log", "log2", "exp", "pow", "isqrt"),
-        *("floor", "ceil", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+        *("int", "float", "len", "range", "round", "sum", "max", "min", "bool", "any", "all", "sorted", "list"),
+        *("tuple", "unbind", "split", "enumerate", "zip", "reversed", "tolist", "prod", "sqrt", "log", "log2"),
+        *("exp", "pow", "isqrt", "floor", "ceil", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
         *("LongTensor", "IntTensor", "FloatTensor", "Tensor"),
     )
 )
@@ -20,6 +21,13 @@ NAMES = frozenset(
 
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)
 """Statements that run their expressions once."""
+
+HEADS: Mapping[type[ast.stmt], tuple[str, ...]] = {
+    ast.If: ("test",),
+    ast.For: ("iter",),
+    ast.AugAssign: ("value",),
+}
+"""Of other statements, the expressions that run once and before all else that they do."""
 
 
 def calls_kept(function: ast.FunctionDef, lines: set[int]) -> bool:
@@ -60,9 +68,9 @@ def comprehensions_as_loops(function: ast.FunctionDef, lines: set[int]) -> None:
 
 
 def _unrolled(node: ast.stmt, lines: set[int]) -> list[ast.stmt]:
-    if not isinstance(node, SIMPLE):
-        return [node]
-    found = [each for each in _once(node) if isinstance(each, (ast.ListComp, ast.GeneratorExp)) and is_at(each, lines)]
+    heads = [node] if isinstance(node, SIMPLE) else [getattr(node, field) for field in HEADS.get(type(node), ())]
+    parts = [part for head in heads for part in _once(head)]
+    found = [each for each in parts if isinstance(each, (ast.ListComp, ast.GeneratorExp)) and is_at(each, lines)]
     new: list[ast.stmt] = []
     for each in found:
         (first, *rest) = each.generators

@@ -43,6 +43,8 @@ class Carried:
         self.numbers = numbers
         changes, known = self._observed(inputs, {}), None
         for _ in range(ROUNDS):
+            if not is_run:
+                effects.require_added_by_all(Changes({}, {}, ()))
             effects.set_aside_undecided(changes)
             self.form = form_of(self.starts, effects.ends(changes), changing=True)
             found = ([*effects.before], [*effects.grown.items()], self.form.kinds)

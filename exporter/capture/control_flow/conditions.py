@@ -49,7 +49,13 @@ class _Choices(ast.NodeTransformer):
         return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        return node
+        """`assert test` is `if not test: raise AssertionError`, for inputs that the model accepts."""
+        if not is_at(node, self.lines):
+            return node
+        self.found = True
+        fails = ast.UnaryOp(ast.Not(), node.test)
+        error = ast.Call(ast.Name("AssertionError", ast.Load()), [] if node.msg is None else [node.msg], [])
+        return placed(ast.If(call("refused", test_of(fails)), [ast.Raise(error)], []), node)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         self.generic_visit(node)

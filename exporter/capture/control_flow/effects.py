@@ -138,8 +138,8 @@ class Effects:
                 continue
             if holder.kind is holders.LIST and change.before is MISSING:
                 grown.setdefault(holder, []).append(_item(change.after))
-            elif MISSING in (change.before, change.after) and holder.kind is not holders.CELL:
-                raise LoopError(f"it adds or removes '{change.name}'")
+            elif change.after is MISSING and holder.kind is not holders.CELL:
+                raise LoopError(f"it removes '{change.name}'")
             else:
                 values[holder, key] = UNSET if change.after is MISSING else change.after
                 before.append(change.before)
@@ -181,6 +181,13 @@ class Effects:
         for holder, _ in self.snapshot.held:
             if id(holder.owner) in self.dead:
                 put((holder, 0), UNSET)
+
+    def require_added_by_all(self, *ways: Changes) -> None:
+        """Raise LoopError for an attribute or an item that was not there before, and is not behind each of the ways."""
+        for (holder, key), value in self.before.items():
+            added = value is MISSING and holder.kind is not holders.CELL
+            if added and not all((holder, key) in way.values for way in ways):
+                raise LoopError(f"it adds '{holder.name_of(key)}' on one of its ways only")
 
     def set_aside_undecided(self, *ways: Changes) -> None:
         """Take out the attributes that were None and are a tensor on one of the ways: no operator gives either."""

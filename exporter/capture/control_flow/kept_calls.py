@@ -16,6 +16,7 @@ import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from exporter.capture.control_flow.branches import chosen
 from exporter.capture.control_flow.items import enumerated, turned, zipped
 from exporter.capture.control_flow.lists import Ragged, ScanList, StackedItems, SymbolicList, unwrap
 from exporter.capture.control_flow.merging import LoopError, merged_truth
@@ -53,6 +54,8 @@ def _int(*args: Any, **kwargs: Any) -> Any:
 
 def _float(*args: Any) -> Any:
     value = _number(args[0]) if len(args) == 1 else None
+    if isinstance(value, SymBool):
+        value = torch.sym_ite(value, 1, 0)
     return torch.sym_float(value) if isinstance(value, (SymInt, SymFloat)) else float(*args)
 
 
@@ -100,6 +103,26 @@ def _sorted(values: Any, **kwargs: Any) -> Any:
     if plain or not all(isinstance(each, Tensor) and each.numel() == 1 for each in listed):
         return sorted(listed, **kwargs)
     return [*torch.stack(listed, -1).sort(descending=kwargs.get("reverse", False)).values.unbind(-1)]
+
+
+def _extreme(plain: Callable[..., Any], is_better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """`max` or `min`, which take the first of several that are equal; of values of the data, one comparison each."""
+
+    def made(*values: Any, key: Callable[[Any], Any] = lambda value: value, **rest: Any) -> Any:
+        listed = values[0] if len(values) == 1 else values
+        if isinstance(listed, ScanList) and listed.is_dynamic:
+            raise LoopError("it takes the largest or smallest of as many values as a dynamic size has")
+        listed = [*listed]
+        keys = [key(each) for each in listed]
+        if rest or not any(depends_on_data(each) for each in keys):
+            return plain(values[0] if len(values) == 1 else values, key=key, **rest)
+        best, most = listed[0], keys[0]
+        for value, other in zip(listed[1:], keys[1:], strict=True):
+            pairs = (value, other), (best, most)
+            best, most = chosen(is_better(other, most), *(functools.partial(tuple, pair) for pair in pairs))
+        return best
+
+    return made
 
 
 def _round(value: Any, digits: Any = None) -> Any:
@@ -184,6 +207,8 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     zip: zipped,
     reversed: turned,
     round: _round,
+    max: _extreme(max, operator.gt),
+    min: _extreme(min, operator.lt),
     sum: _sum,
     bool: _bool,
     any: _truths(any, torch.any, or_),

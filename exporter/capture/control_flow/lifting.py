@@ -15,7 +15,13 @@ import sympy
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
 from torch._guards import detect_fake_mode
-from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode, disable_proxy_modes_tracing
+from torch.fx.experimental.proxy_tensor import (
+    PreDispatchTorchFunctionMode,
+    _SympyExprTrackerValue,
+    disable_proxy_modes_tracing,
+    get_proxy_mode,
+    get_proxy_slot,
+)
 from torch.fx.experimental.sym_node import SymNode
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
@@ -189,13 +195,27 @@ def _run(
     written, held = [opaque(each.clone()) for each in inputs[count:first]], inputs[first:]
     tensors = dict(zip(outside.tensors, held, strict=False))  # the symbols come behind them
     symbols = dict(zip(outside.symbols, held[len(tensors) :], strict=True))
-    numbers = {expr: _node(each.item()).expr for expr, each in symbols.items() if isinstance(each, Tensor)}
+    items = {expr: each.item() for expr, each in symbols.items() if isinstance(each, Tensor)}
+    numbers = {expr: _node(each).expr for expr, each in items.items()}
+    _track(items)
     instead = _Instead(tensors | dict(zip(outside.written, written, strict=True)), numbers)
     with ExitStack() as modes:
         for mode in (*around, instead.standing_for(outside.tensors | outside.written)):
             modes.enter_context(mode)
         result = tuple(body(*inputs[:count]))
     return result if is_test else (*result, *written)
+
+
+def _track(items: Mapping[sympy.Basic, Any]) -> None:
+    """Let the trace of a body know the numbers that came into it in tensors: Python computes with those of outside."""
+    traced = get_proxy_mode()
+    if traced is None:
+        return
+    for expr, item in items.items():
+        proxy = get_proxy_slot(item, traced.tracer, None)
+        if proxy is not None:
+            known: Any = traced.tracer.sympy_expr_tracker  # by expressions
+            known[expr] = _SympyExprTrackerValue(proxy, item)
 
 
 @contextmanager

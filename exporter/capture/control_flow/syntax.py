@@ -61,6 +61,6 @@ def deferred(value: ast.expr) -> ast.expr:
     return placed(ast.Lambda(ast.arguments([], [], None, [], [], None, []), value), value)
 
 
-def is_at(node: ast.expr, lines: set[int]) -> bool:
+def is_at(node: ast.expr | ast.stmt, lines: set[int]) -> bool:
     """Return whether an expression stands at one of the lines."""
     return any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in lines)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import SymBool, Tensor
+from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
 from exporter.capture.control_flow.merging import DTYPES
 
+NUMBERS = (SymBool, SymInt, SymFloat)
+
 
 def depends_on_data(test: Any) -> bool:
-    """Return whether only a run of the model can tell if this is true."""
-    return isinstance(test, Tensor) or (isinstance(test, SymBool) and bool(free_unbacked_symbols(test)))
+    """Return whether only a run of the model can tell if this is true; a number is, unless it is 0."""
+    return isinstance(test, Tensor) or (isinstance(test, NUMBERS) and bool(free_unbacked_symbols(test)))
 
 
 def is_open(test: Any) -> bool:
@@ -26,6 +28,8 @@ def predicate(test: Any) -> Tensor:
     """Return a truth value as a tensor of shape []."""
     if isinstance(test, Tensor):
         return test.reshape(()).bool()
+    if isinstance(test, (SymInt, SymFloat)):
+        test = test != 0
     return torch.scalar_tensor(test, dtype=torch.bool)
 
 

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from diagnostics import Level, Log
+from diagnostics import Finding, Level, Log, rules
 from exporter import ExportError, OnnxProgram, Options, export
 from exporter.capture.float64 import wide_types
+from exporter.capture.self_check.running import Recorder
 from fx_passes.program import InputKind, OutputKind
 from tests.fuzz.programs.grammar import Program
 from tests.running import run_session, session_of, within_conditions
@@ -45,9 +46,10 @@ FAILURES = ("wrong", "fails", "crash", "misplaced", "leak")
 class Verdict:
     """What became of a program.
 
-    `kind`: exported; limited (exported, and some inputs are of sizes that the report leaves out); refused; thrown away
-    (it does not run in eager PyTorch); or a failure: wrong (other values), fails (at run time), crash (of the export),
-    misplaced (refused without a line of the program, or without a reason), leak (the model is not left as it was).
+    `kind`: exported; limited (exported, and some inputs are of sizes, or of data, that the report leaves out); refused;
+    thrown away (it does not run in eager PyTorch); or a failure: wrong (other values), fails (at run time), crash (of
+    the export), misplaced (refused without a line of the program, or without a reason), leak (the model is not left as
+    it was).
     """
 
     kind: str
@@ -165,8 +167,8 @@ def captured(program: OnnxProgram, case: Sequence[Tensor]) -> dict[str, Tensor]:
         next(user) if entry.kind is InputKind.USER else program.program.tensors[entry.target or ""].clone()
         for entry in program.program.inputs
     ]
-    with torch.no_grad():
-        results = torch.fx.Interpreter(program.program.graph_module).run(*values)
+    with torch.no_grad():  # PyTorch itself runs no scan of no rows
+        results = Recorder(program.program.graph_module, set()).run(*values)
     return {
         entry.name: torch.as_tensor(result)
         for entry, result in zip(program.program.outputs, results, strict=True)
@@ -250,7 +252,14 @@ def _exported(
         return Verdict("crash", traceback.format_exc(limit=-4))
     else:
         verdict = _compared(result, path, cases, runtime=runtime)
+        if verdict.kind == "wrong" and any(map(_is_presumption, log.findings)):
+            verdict = Verdict("limited", verdict.detail)
     return verdict if verdict.failed else _left(path, model, cases[0]) or verdict
+
+
+def _is_presumption(finding: Finding) -> bool:
+    """The warning says that the model has only one way through a branch, whatever the data are."""
+    return finding.rule is rules.DATA_DEPENDENT_CONTROL_FLOW and finding.level is Level.WARNING
 
 
 def _refused(path: Path, log: Log) -> Verdict:
