@@ -5,6 +5,7 @@ What the rewritten functions of `loops` call while they are captured.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import math
 import operator
@@ -22,6 +23,7 @@ from exporter.capture.control_flow.lists import Ragged, ScanList, StackedItems, 
 from exporter.capture.control_flow.merging import LoopError, merged_truth
 from exporter.capture.control_flow.operators import and_, or_
 from exporter.capture.control_flow.truth import depends_on_data, predicate
+from exporter.capture.patches.numbers import real_of
 from exporter.capture.patches.symbolic_calls import CURVES
 from exporter.capture.sizes.progressions import Progression, progression
 
@@ -35,7 +37,7 @@ def kept(function: Any) -> Any:
         method = METHODS.get(function.__name__)
         return function if method is None else functools.partial(method, owner)
     try:
-        return KEPT.get(function, function)
+        return KEPT.get(real_of(function), function)
     except TypeError:  # what cannot be a key is in no table
         return function
 
@@ -105,17 +107,18 @@ def _sorted(values: Any, **kwargs: Any) -> Any:
     return [*torch.stack(listed, -1).sort(descending=kwargs.get("reverse", False)).values.unbind(-1)]
 
 
-def _extreme(plain: Callable[..., Any], is_better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _extreme(name: str, is_better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """`max` or `min`, which take the first of several that are equal; of values of the data, one comparison each."""
 
-    def made(*values: Any, key: Callable[[Any], Any] = lambda value: value, **rest: Any) -> Any:
-        listed = values[0] if len(values) == 1 else values
-        if isinstance(listed, ScanList) and listed.is_dynamic:
+    def made(*values: Any, key: Callable[[Any], Any] | None = None, **rest: Any) -> Any:
+        given: Any = values[0] if len(values) == 1 else values
+        if isinstance(given, ScanList) and given.is_dynamic:
             raise LoopError("it takes the largest or smallest of as many values as a dynamic size has")
-        listed = [*listed]
-        keys = [key(each) for each in listed]
-        if rest or not any(depends_on_data(each) for each in keys):
-            return plain(values[0] if len(values) == 1 else values, key=key, **rest)
+        listed = given if isinstance(given, Tensor) else [*given]
+        keys = listed if key is None else [key(each) for each in listed]
+        is_open = depends_on_data if key is not None else lambda each: isinstance(each, Tensor)
+        if rest or isinstance(listed, Tensor) or not any(map(is_open, keys)):
+            return getattr(builtins, name)(listed, **rest, **({} if key is None else {"key": key}))
         best, most = listed[0], keys[0]
         for value, other in zip(listed[1:], keys[1:], strict=True):
             pairs = (value, other), (best, most)
@@ -207,8 +210,8 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     zip: zipped,
     reversed: turned,
     round: _round,
-    max: _extreme(max, operator.gt),
-    min: _extreme(min, operator.lt),
+    real_of(max): _extreme("max", operator.gt),
+    real_of(min): _extreme("min", operator.lt),
     sum: _sum,
     bool: _bool,
     any: _truths(any, torch.any, or_),
@@ -222,7 +225,7 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     math.log: _log,
     math.log2: _function(math.log2, lambda value: _log(value, 2)),
     math.exp: _function(math.exp, _exp),
-    math.pow: lambda base, exponent: torch.sym_float(base) ** torch.sym_float(exponent),
+    real_of(math.pow): lambda base, exponent: torch.sym_float(base) ** torch.sym_float(exponent),
     math.isqrt: _function(math.isqrt, lambda value: math.floor(_sqrt(value))),
     math.prod: functools.partial(_product, math.prod),
     **{plain: _function(plain, symbolic) for plain, symbolic in CURVES.items()},
@@ -237,7 +240,7 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     torch.FloatTensor: _typed(torch.FloatTensor, torch.float32),
     torch.Tensor: _typed(torch.Tensor, torch.float32),
 }
-"""The functions that take dynamic sizes, by those that the model calls."""
+"""The functions that take dynamic sizes, by those that the model calls; `real_of`, as this may be read in a trace."""
 
 METHODS: Mapping[str, Callable[..., Any]] = {"unbind": _unbound, "tolist": _listed, "split": _split}
 """The same for methods of tensors, by their names."""

@@ -28,6 +28,9 @@ from exporter.capture.patches.mixed_kinds import kinds_of, marked, propagated
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
 
+REAL = "_fxport_real"
+"""The attribute of a function that stands for one of Python's while a model is traced."""
+
 
 def number(value: Any) -> Any:
     """A truth value as 0 or 1; anything else as it is."""
@@ -290,7 +293,18 @@ def _extreme(
             return non_strict_utils._tensor_min_max(*args, real_callable=real, tensor_callable=of_tensors, **kwargs)
         return reduce(pair, values)
 
-    return run
+    return standing_for(real, run)
+
+
+def standing_for(real: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a function as one in the place of a function of Python's."""
+    setattr(function, REAL, real)
+    return function
+
+
+def real_of(function: Any) -> Any:
+    """Return the function of Python's in whose place another one is while a model is traced."""
+    return getattr(function, REAL, function)
 
 
 @contextmanager
@@ -306,7 +320,7 @@ def _builtins_of_a_trace() -> Iterator[None]:
     with (
         mock.patch.object(builtins, "max", most),
         mock.patch.object(builtins, "min", least),
-        mock.patch.object(math, "pow", raised),
+        mock.patch.object(math, "pow", standing_for(power, raised)),
     ):
         yield
 
