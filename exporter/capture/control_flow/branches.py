@@ -87,7 +87,7 @@ def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str]) -> Any:
     operands = (*outside.starts(), *outside.values)
     after = torch.ops.higher_order.cond(decides, *map(lifted_way, ways), operands)
     merged = _returned(after, outside)
-    watch_merged(merged, [form.leaves_of(each) for each in every], outside)
+    watch_merged(merged, [form.leaves_of(each) for each in every], outside, [(decides, True), (decides, False)])
     return _left(effects, form.value(merged))
 
 
@@ -142,7 +142,7 @@ def repeated(test: Branch, body: Branch, *, dead: Sequence[str] = ()) -> None:
     inputs, ways = (*start, *outside.starts()), [form.leaves_of(carried.starts), [*leaves]]
     after = torch.ops.higher_order.while_loop(lambda *given: again(*given)[0], turned, inputs, outside.values)
     results = _returned(after, outside)
-    watch_merged(results, ways, outside)
+    watch_merged(results, ways, outside, (None, None))
     effects.leave(form.value(results))
 
 

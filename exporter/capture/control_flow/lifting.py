@@ -151,6 +151,12 @@ class _Instead(TorchFunctionMode):
         return self.originals.get(id(result), result) if isinstance(result, Tensor) else result
 
 
+def standing_for(tensor: Tensor) -> Tensor:
+    """Return what a function would be called with in the place of a tensor, in the body that is traced."""
+    modes = (mode for mode in reversed(_get_current_function_mode_stack()) if isinstance(mode, _Instead))
+    return next((mode.tensors[id(tensor)] for mode in modes if id(tensor) in mode.tensors), tensor)
+
+
 _OF_THE_TRACE = (_Reads, _Instead, PreDispatchTorchFunctionMode)
 """Each trace has its own of these modes."""
 

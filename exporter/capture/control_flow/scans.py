@@ -102,7 +102,7 @@ def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) ->
     kept = len(outside.written)
     outside.write(results[:kept])
     last, stacked = [*results[kept : kept + len(start)]], [*results[kept + count :]]
-    watch_merged(last, ways, outside)
+    watch_merged(last, ways, outside, (None, None))
     for i, axis in enumerate(axes):
         if axis is not None:
             stacked[i] = Ragged(joined(stacked[i], axis, counts[i]), axis, items.count, stacked[i])  # type: ignore[call-overload]

@@ -15,7 +15,7 @@ from typing import Any
 
 import sympy
 import torch
-from torch import SymInt, Tensor
+from torch import SymInt, Tensor, linalg
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
@@ -27,15 +27,18 @@ from exporter.capture.guards.caught import require_uncaught
 from exporter.capture.guards.guard import Guard
 from fx_passes.sizes import size_of, unfolded
 
-LinAlgError = torch.linalg.LinAlgError  # type: ignore[attr-defined]  # of C++
+LinAlgError: Any = linalg.LinAlgError  # type: ignore[attr-defined]  # of C++
 
-SOLVERS = ("cholesky", "inv", "solve", "eig", "eigh", "eigvals", "eigvalsh", "svd", "svdvals", "lstsq", "ldl_factor")
+SOLVERS: tuple[Any, ...] = (
+    *(linalg.cholesky, linalg.inv, linalg.solve, linalg.lstsq, linalg.ldl_factor, linalg.svd, linalg.svdvals),
+    *(linalg.eig, linalg.eigh, linalg.eigvals, linalg.eigvalsh),
+    *(torch.cholesky, torch.inverse, Tensor.cholesky, Tensor.inverse),
+)
 INDEXING = ("gather", "index_select", "take", "take_along_dim", "index_add", "scatter", "index_put", "index_put_")
 SELECTING = ("select", "narrow")
 
 ALWAYS: Mapping[Any, type[Exception]] = {
-    **{getattr(torch.linalg, name): LinAlgError for name in SOLVERS},
-    **{getattr(owner, name): LinAlgError for name in ("cholesky", "inverse") for owner in (torch, Tensor)},
+    **dict.fromkeys(SOLVERS, LinAlgError),
     **{getattr(owner, name): RuntimeError for name in INDEXING for owner in (torch, Tensor) if hasattr(owner, name)},
     **dict.fromkeys((F.embedding, F.nll_loss, F.cross_entropy), IndexError),
     **dict.fromkeys((F.one_hot, torch.multinomial, torch.bincount), RuntimeError),

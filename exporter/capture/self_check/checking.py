@@ -142,11 +142,12 @@ class _Check:
     def calls(self) -> Iterator[tuple[str, Call]]:
         """Yield the example, other sizes, and drawn values until all bodies of control flow have run."""
         begun, call = time.monotonic(), self.subject.call
-        sized = [("the example", call), *at_sizes(self.module, call, self.subject.program)]
-        yield from sized
-        if self.subject.is_presumed:  # drawn values may be those that the presumption leaves out
+        yield "the example", call
+        if self.subject.is_presumed:  # others may be those that the presumption leaves out
             return
-        for number, each in enumerate(drawn([call for _, call in sized])):
+        sized = [*at_sizes(self.module, call, self.subject.program)]
+        yield from sized
+        for number, each in enumerate(drawn([call, *(other for _, other in sized)])):
             if time.monotonic() - begun > SECONDS or (number >= LEAST and self.all_reached):
                 return
             yield each
@@ -274,10 +275,9 @@ class _Check:
         return next((place for place in places if place is not None), None)
 
     def report_unreached(self) -> None:
-        """Report the bodies that no call has run, but not what is within another such body."""
-        around = {body.gm: body.around for body in self.bodies}
+        """Report the bodies that no call has run and that compute something, but not what is within another of them."""
         for body in self.bodies:
-            if body.gm not in self.reached and (around[body.gm] is None or around[body.gm] in self.reached):
+            if body.gm not in self.reached and body.computes and (body.around is None or body.around in self.reached):
                 self.log.report(rules.BRANCH_UNCHECKED, at=place_of(body.node), branch=_words(body))
 
 

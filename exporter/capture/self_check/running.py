@@ -14,6 +14,9 @@ from torch.utils import _pytree as pytree
 from fx_passes.graph import bodies
 from fx_passes.scans import SCAN
 
+COPYING = (torch.ops.aten.clone.default, torch.ops.aten.alias.default, torch.ops.aten.detach.default)
+"""What gives back what it is given."""
+
 
 class Recorder(Interpreter):
     """Run a graph, and note which bodies of its control flow run.
@@ -74,6 +77,12 @@ class Body:
     node: Node
     top: Node
     around: GraphModule | None
+
+    @property
+    def computes(self) -> bool:
+        """Whether it does more than to give back what it is given."""
+        calls = (node for node in self.gm.graph.nodes if node.op == "call_function")
+        return any(node.target not in COPYING for node in calls)
 
 
 def bodies_of(gm: GraphModule, top: Node | None = None, around: GraphModule | None = None) -> Iterator[Body]:

@@ -52,6 +52,29 @@ class ListOfNumbers(nn.Module):
         return x * sum(factors)
 
 
+class OtherNames(nn.Module):
+    """A name of one tensor or of another, and a name of that: writes to each show in all that it may be."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = x + 1, x * 2
+        c = a if x.sum() > 0 else b
+        d = c if x.mean() > 0.25 else a
+        d.mul_(0.5)
+        a[0] = 7.0
+        c.add_(1)
+        return a + b * 10 + c * 100 + d * 1000
+
+
+class ViewOfNobody(nn.Module):
+    """The branches give rows that no name holds."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x * 1.0
+        row = x[0] if x.sum() > 0 else x[-1]  # one of two rows
+        x.mul_(2)
+        return x + row
+
+
 class Counter:
     """A plain object with a tensor and a number."""
 
@@ -382,8 +405,10 @@ CASES = (
         "in place in a branch",
         Row("a residual connection", Residual, FLAT),
         Row("through views", InPlaceOnAView, FLAT, known_gap=REFUSED),
-        Row("one of two tensors", OneNameOrTheOther, FLAT, known_gap=REFUSED),
-        Row("the tensor or a copy", SameOrACopy, FLAT, known_gap=REFUSED),
+        Row("one of two tensors", OneNameOrTheOther, FLAT),
+        Row("the tensor or a copy", SameOrACopy, FLAT),
+        Row("the other names", OtherNames, FLAT),
+        Row("a view that nothing holds", ViewOfNobody, SIZES, ROWS, "# one of two rows"),
         Row("a rank on one way", RankOnOneWay, FLAT, None, "# decides on the rank"),
     ),
     *of(
