@@ -37,7 +37,7 @@ SOLVERS: tuple[Any, ...] = (
 INDEXING = ("gather", "index_select", "take", "take_along_dim", "index_add", "scatter", "index_put", "index_put_")
 SELECTING = ("select", "narrow")
 
-ALWAYS: Mapping[Any, type[Exception]] = {
+ALWAYS: Mapping[Any, Any] = {
     **dict.fromkeys(SOLVERS, LinAlgError),
     **{getattr(owner, name): RuntimeError for name in INDEXING for owner in (torch, Tensor) if hasattr(owner, name)},
     **dict.fromkeys((F.embedding, F.nll_loss, F.cross_entropy), IndexError),
