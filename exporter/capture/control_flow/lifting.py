@@ -27,6 +27,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
 
 from exporter.capture.control_flow.merging import LoopError, opaque
+from exporter.capture.control_flow.views import Step, again, are_repeatable, origin_of
 
 Body = Callable[..., Sequence[Tensor]]
 """From tensors to tensors."""
@@ -49,6 +50,15 @@ def is_rehearsal() -> bool:
     return _rehearsals > 0
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """A tensor that bodies read, and the steps that make it of another one, given by its id."""
+
+    tensor: Tensor
+    origin: int
+    steps: Sequence[Step]
+
+
 @dataclass
 class Outside:
     """Values that bodies capture: tensors, and symbols of sizes and of numbers that data tells.
@@ -59,6 +69,8 @@ class Outside:
     tensors: dict[int, Tensor] = field(default_factory=dict)
     symbols: dict[sympy.Basic, Any] = field(default_factory=dict)
     written: dict[int, Tensor] = field(default_factory=dict)
+    views: dict[int, View] = field(default_factory=dict)
+    """Views of what is written to, which bodies make anew."""
     versions: dict[int, int] = field(default_factory=dict)
 
     def read(self, tensor: Tensor) -> None:
@@ -66,12 +78,29 @@ class Outside:
         self.versions.setdefault(id(tensor), tensor._version)
 
     def split_mutated(self) -> None:
-        """Move mutated captures from `tensors` to `written`."""
+        """Move mutated captures from `tensors` to `written`; where several share memory, one that they are views of."""
+        groups: dict[int, list[Tensor]] = {}
+        for each in self.tensors.values():
+            groups.setdefault(storage_of(each), []).append(each)
+        for group in groups.values():
+            if len(group) > 1 and any(each._version != self.versions[id(each)] for each in group):
+                self._join(group)
         self.written = {key: each for key, each in self.tensors.items() if each._version != self.versions[key]}
-        places = [storage_of(each) for each in self.tensors.values()]
-        if any(places.count(storage_of(each)) > 1 for each in self.written.values()):
-            raise LoopError("it writes to a tensor and uses another view of it")
         self.tensors = {key: each for key, each in self.tensors.items() if key not in self.written}
+
+    def _join(self, group: Sequence[Tensor]) -> None:
+        """Let bodies take the tensor that all of these are views of, in their place."""
+        found = [(each, *origin_of(standing_for(each))) for each in group]
+        (_, origin, _), *others = found
+        with rehearsed(group):
+            are_views = all(are_repeatable(start, steps, standing_for(each)) for each, start, steps in found)
+        if not are_views or any(other is not origin for _, other, _ in others):
+            raise LoopError("it writes to a tensor and uses another view of it")
+        self.versions[id(origin)] = min(self.versions[id(each)] for each in group)
+        for each, _, steps in found:
+            if each is not origin:
+                self.views[id(each)] = View(self.tensors.pop(id(each)), id(origin), steps)
+        self.tensors[id(origin)] = origin
 
     def starts(self) -> list[Tensor]:
         """Copies of what is written to, as the bodies are given them."""
@@ -127,7 +156,7 @@ class _Instead(TorchFunctionMode):
 
     def __init__(self, tensors: Mapping[int, Tensor], numbers: Mapping[sympy.Basic, sympy.Basic]) -> None:
         super().__init__()
-        self.tensors, self.numbers = tensors, numbers
+        self.tensors, self.numbers = {**tensors}, numbers
         self.originals: dict[int, Tensor] = {}
         """By the tensors in their places: an in-place method returns its tensor, of which Python keeps the names."""
 
@@ -206,8 +235,12 @@ def _run(
     _track(items)
     instead = _Instead(tensors | dict(zip(outside.written, written, strict=True)), numbers)
     with ExitStack() as modes:
-        for mode in (*around, instead.standing_for(outside.tensors | outside.written)):
+        for mode in around:
             modes.enter_context(mode)
+        views = {key: again(instead.tensors[view.origin], view.steps) for key, view in outside.views.items()}
+        instead.tensors |= views
+        viewed = {key: view.tensor for key, view in outside.views.items()}
+        modes.enter_context(instead.standing_for(outside.tensors | outside.written | viewed))
         result = tuple(body(*inputs[:count]))
     return result if is_test else (*result, *written)
 

@@ -24,6 +24,7 @@ from torch.utils import _pytree as pytree
 
 from exporter.capture.control_flow.lifting import Outside, is_rehearsal, standing_for, storage_of
 from exporter.capture.control_flow.merging import MERGED_TRUTH, MIXED, LoopError
+from exporter.capture.control_flow.views import ViewsNoted
 from exporter.capture.knowledge import version
 
 WRITTEN = "it writes to a tensor that a branch or a loop has made another name of"
@@ -143,7 +144,7 @@ def merged_values_watched() -> Iterator[None]:
     pairs: list[Pair] = []
     token = _pairs.set(pairs)
     try:
-        with _Watched(pairs):
+        with ViewsNoted(), _Watched(pairs):
             yield
     finally:
         _pairs.reset(token)

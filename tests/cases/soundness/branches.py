@@ -298,6 +298,37 @@ class InPlaceOnAView(nn.Module):
         return torch.cat([head, pairs["tail"]]) + y
 
 
+class ViewsOfViews(nn.Module):
+    """Branches and loops within each other, each with views of its own and of those around it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * 1.0
+        left, right = y[:, :2], y[:, 2:].t()
+        for t in range(y.shape[0]):
+            first = left[t]
+            if first.sum() > 0:
+                corner = first[:1]
+                corner += 1
+                if right[0].sum() > 0:
+                    right[1] *= 2
+                    first -= corner
+            y[0] += right[:, t].sum() * 0.25
+        return y + left.sum() + right.sum()
+
+
+class TransposedInPlace(nn.Module):
+    """A view whose axes change after it was made."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * 1.0
+        view = y[:2, :3]
+        view.t_()
+        if x.sum() > 0:
+            y.mul_(2)
+            view[0] += 1
+        return y.sum() + (view * torch.arange(2.0)).sum()
+
+
 class OneNameOrTheOther(nn.Module):
     """Data decides which of two tensors is written to."""
 
@@ -404,7 +435,9 @@ CASES = (
     *of(
         "in place in a branch",
         Row("a residual connection", Residual, FLAT),
-        Row("through views", InPlaceOnAView, FLAT, known_gap=REFUSED),
+        Row("through views", InPlaceOnAView, FLAT),
+        Row("through views of views", ViewsOfViews, SIZES, ROWS),
+        Row("through a view with other axes", TransposedInPlace, FIXED),
         Row("one of two tensors", OneNameOrTheOther, FLAT),
         Row("the tensor or a copy", SameOrACopy, FLAT),
         Row("the other names", OtherNames, FLAT),

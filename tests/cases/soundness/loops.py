@@ -298,7 +298,7 @@ CASES = (
     *of(
         "rows taken before the loop",
         Row("written through another name", RowsWrittenThroughAName, WIDE, COLUMNS),
-        Row("written through a view", RowsWrittenThroughAView, WIDE, COLUMNS, known_gap=REFUSED),
+        Row("written through a view", RowsWrittenThroughAView, WIDE, COLUMNS),
         Row("next to writes to a buffer", RowsOfABuffer, SIZES, ROWS),
         Row("of an attribute that is assigned anew", RowsOfAnAttribute, SIZES, ROWS),
         Row("written in a closure", RowsThroughAClosure, SIZES, ROWS),

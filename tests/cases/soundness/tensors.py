@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tests.cases.soundness.case import COLUMNS, ELSEWHERE, FLAT, REFUSED, ROWS, SIZES, UNPROVEN, Row, drawn, of
+from tests.cases.soundness.case import COLUMNS, ELSEWHERE, FLAT, ROWS, SIZES, UNPROVEN, Row, drawn, of
 
 
 class PlacesMoved(nn.Module):
@@ -299,7 +299,7 @@ CASES = (
     ),
     *of(
         "aliases",
-        Row("a list, a dict, an attribute, a closure", Aliases, SIZES, ROWS, known_gap=REFUSED),
+        Row("a list, a dict, an attribute, a closure", Aliases, SIZES, ROWS),
     ),
     *of(
         "what is held after an export",

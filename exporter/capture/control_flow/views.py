@@ -1,0 +1,90 @@
+"""Views of tensors, and how each was made: a body that writes to a tensor makes its views anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import SymInt, Tensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+MADE = "_fxport_made"
+"""The attribute of a view that holds the step by which it was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A call that made a view of its first argument; `index` is the view's place where it made several."""
+
+    function: Callable[..., Any]
+    base: Tensor
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    index: int | None
+
+    def view_of(self, base: Tensor) -> Tensor:
+        """Make the same view of another tensor."""
+        made = self.function(base, *self.args, **self.kwargs)
+        return made if self.index is None else made[self.index]
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a body can take it: it has no tensors for arguments, and no numbers that data tells."""
+        leaves = pytree.tree_leaves((self.args, self.kwargs))
+        return not any(
+            isinstance(each, Tensor) or (isinstance(each, SymInt) and free_unbacked_symbols(each)) for each in leaves
+        )
+
+
+class ViewsNoted(TorchFunctionMode):
+    """Note how views are made."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not args or not isinstance(args[0], Tensor):
+            return result
+        if isinstance(result, Tensor):
+            _note(result, Step(func, args[0], args[1:], kwargs or {}, None))
+        elif isinstance(result, (tuple, list)):
+            for i, each in enumerate(result):
+                if isinstance(each, Tensor):
+                    _note(each, Step(func, args[0], args[1:], kwargs or {}, i))
+        return result
+
+
+def _note(view: Tensor, step: Step) -> None:
+    base = step.base
+    strided = view.layout is torch.strided and base.layout is torch.strided
+    if strided and view is not base and view.untyped_storage()._cdata == base.untyped_storage()._cdata:
+        setattr(view, MADE, step)
+
+
+def origin_of(tensor: Tensor) -> tuple[Tensor, list[Step]]:
+    """Return the tensor that others are views of, and the steps from it to a view."""
+    steps: list[Step] = []
+    while (step := getattr(tensor, MADE, None)) is not None:
+        steps.append(step)
+        tensor = step.base
+    return tensor, steps[::-1]
+
+
+def are_repeatable(origin: Tensor, steps: Sequence[Step], view: Tensor) -> bool:
+    """Return whether the steps make this view; one of the tensors may have got other memory or axes since."""
+    if not all(step.is_repeatable for step in steps):
+        return False
+    return [*map(str, _layout(again(origin, steps)))] == [*map(str, _layout(view))]
+
+
+def _layout(tensor: Tensor) -> tuple[Any, ...]:
+    return tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.untyped_storage()._cdata
+
+
+def again(origin: Tensor, steps: Sequence[Step]) -> Tensor:
+    """Make the view of a tensor to which these steps lead."""
+    for step in steps:
+        origin = step.view_of(origin)
+    return origin
