@@ -204,6 +204,9 @@ def read_by(
             for leaf in (*_leaves(results[-1]), *around):
                 reads.read(leaf)
     outside.split_mutated()
+    reads = _Reads(given, outside, around)
+    for operand in (operand for view in outside.views.values() for step in view.steps for operand in step.operands):
+        reads.read(operand)
     return results, outside
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import SymInt, Tensor
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
@@ -32,12 +31,9 @@ class Step:
         return made if self.index is None else made[self.index]
 
     @property
-    def is_repeatable(self) -> bool:
-        """Whether a body can take it: it has no tensors for arguments, and no numbers that data tells."""
-        leaves = pytree.tree_leaves((self.args, self.kwargs))
-        return not any(
-            isinstance(each, Tensor) or (isinstance(each, SymInt) and free_unbacked_symbols(each)) for each in leaves
-        )
+    def operands(self) -> list[Any]:
+        """The arguments other than the base, without their structure."""
+        return pytree.tree_leaves((self.args, self.kwargs))
 
 
 class ViewsNoted(TorchFunctionMode):
@@ -74,7 +70,7 @@ def origin_of(tensor: Tensor) -> tuple[Tensor, list[Step]]:
 
 def are_repeatable(origin: Tensor, steps: Sequence[Step], view: Tensor) -> bool:
     """Return whether the steps make this view; one of the tensors may have got other memory or axes since."""
-    if not all(step.is_repeatable for step in steps):
+    if any(isinstance(each, Tensor) for step in steps for each in step.operands):
         return False
     return [*map(str, _layout(again(origin, steps)))] == [*map(str, _layout(view))]
 

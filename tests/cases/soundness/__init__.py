@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.cases.soundness import branches, functions, loops, names, numbers, tensors
+from tests.cases.soundness import branches, functions, loops, names, numbers, tensors, writes
 from tests.cases.soundness.case import Row as Row
 
-CASES = (*loops.CASES, *branches.CASES, *names.CASES, *numbers.CASES, *tensors.CASES, *functions.CASES)
+FAMILIES = (loops, branches, writes, names, numbers, tensors, functions)
+
+CASES = tuple(row for family in FAMILIES for row in family.CASES)

@@ -1,0 +1,136 @@
+"""Writes in place in branches and behind them: to tensors with several names, and to views."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tests.cases.soundness.case import FIXED, FLAT, ROWS, SIZES, Row, of
+
+
+def relu_(x: Tensor) -> Tensor:
+    """Writes to its argument, as `Tensor.relu_`, and returns it."""
+    x[x < 0] = 0.0
+    return x
+
+
+class OtherNames(nn.Module):
+    """A name of one tensor or of another, and a name of that: writes to each show in all that it may be."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = x + 1, x * 2
+        c = a if x.sum() > 0 else b
+        d = c if x.mean() > 0.25 else a
+        d.mul_(0.5)
+        a[0] = 7.0
+        c.add_(1)
+        return a + b * 10 + c * 100 + d * 1000
+
+
+class ViewOfNobody(nn.Module):
+    """The branches give rows that no name holds."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x * 1.0
+        row = x[0] if x.sum() > 0 else x[-1]  # one of two rows
+        x.mul_(2)
+        return x + row
+
+
+class Residual(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        x = x * 1.0
+        kept = x
+        if x.sum() > 0:
+            x = relu_(x)
+        return x + kept
+
+
+class InPlaceOnAView(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * 1.0
+        head, pairs = y[:2], {"tail": y[2:]}
+        if x.sum() > 0:
+            head.mul_(2)
+            pairs["tail"] += 1
+        else:
+            y.neg_()
+        return torch.cat([head, pairs["tail"]]) + y
+
+
+class ViewsOfViews(nn.Module):
+    """Branches and loops within each other, each with views of its own and of those around it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * 1.0
+        left, right = y[:, :2], y[:, 2:].t()
+        for t in range(y.shape[0]):
+            first = left[t]
+            if first.sum() > 0:
+                corner = first[:1]
+                corner += 1
+                if right[0].sum() > 0:
+                    right[1] *= 2
+                    first -= corner.clone()
+            y[0] += right[:, t].sum() * 0.25
+        return y + left.sum() + right.sum()
+
+
+class TransposedInPlace(nn.Module):
+    """A view whose axes change after it was made."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * 1.0
+        view = y[:2, :3]
+        view.t_()
+        if x.sum() > 0:  # writes to both
+            y.mul_(2)
+            view[0] += 1
+        return y.sum() + (view * torch.arange(2.0)).sum()
+
+
+class OneNameOrTheOther(nn.Module):
+    """Data decides which of two tensors is written to."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = x + 1, x - 1
+        if x.sum() > 0:
+            chosen = a
+        else:
+            chosen = b
+        chosen.mul_(3)
+        return a * 10 + b
+
+
+class SameOrACopy(nn.Module):
+    """What is written to is the argument on one way only."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * 1.0
+        z = y if x.sum() > 0 else y * 2
+        z += 1
+        return y + z * 10
+
+
+class RankOnOneWay(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        x = x * 1.0
+        if x.sum() > 0:  # decides on the rank
+            x.unsqueeze_(0)  # decides on the rank
+        return x
+
+
+CASES = (
+    *of(
+        "in place in a branch",
+        Row("a residual connection", Residual, FLAT),
+        Row("through views", InPlaceOnAView, FLAT),
+        Row("through views of views", ViewsOfViews, SIZES, ROWS),
+        Row("through a view with other axes", TransposedInPlace, FIXED, None, "# writes to both"),
+        Row("one of two tensors", OneNameOrTheOther, FLAT),
+        Row("the tensor or a copy", SameOrACopy, FLAT),
+        Row("the other names", OtherNames, FLAT),
+        Row("a view that nothing holds", ViewOfNobody, SIZES, ROWS, "# one of two rows"),
+        Row("a rank on one way", RankOnOneWay, FLAT, None, "# decides on the rank"),
+    ),
+)
