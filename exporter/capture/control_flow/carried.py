@@ -8,8 +8,9 @@ from typing import Any
 from torch import Tensor
 
 from exporter.capture.control_flow.effects import Changes, Effects, Place
-from exporter.capture.control_flow.lifting import read_by, storage_of
+from exporter.capture.control_flow.lifting import read_by
 from exporter.capture.control_flow.merging import UNSET, LoopError, form_of, opaque
+from exporter.capture.control_flow.views import storage_of
 
 ROUNDS = 8
 """Each round may show one more place that changes, or another kind of number that one takes."""

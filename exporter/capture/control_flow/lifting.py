@@ -27,7 +27,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
 
 from exporter.capture.control_flow.merging import LoopError, opaque
-from exporter.capture.control_flow.views import Step, again, are_repeatable, origin_of
+from exporter.capture.control_flow.views import Step, again, are_repeatable, origin_of, storage_of
 
 Body = Callable[..., Sequence[Tensor]]
 """From tensors to tensors."""
@@ -296,11 +296,6 @@ def _passed(number: Any) -> Any:
     """Return a number as an input of the body: of numbers PyTorch takes whole ones only, others in tensors."""
     dtype = {SymFloat: torch.float64, SymBool: torch.bool}.get(type(number))
     return number if dtype is None else torch.scalar_tensor(number, dtype=dtype)
-
-
-def storage_of(tensor: Tensor) -> int:
-    """Return a number that is the same for all tensors that share memory."""
-    return tensor.untyped_storage()._cdata
 
 
 def _is_attribute(func: Any) -> bool:

@@ -17,14 +17,14 @@ from functools import reduce
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import SymInt, Tensor
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from exporter.capture.control_flow.lifting import Outside, is_rehearsal, standing_for, storage_of
+from exporter.capture.control_flow.lifting import Outside, is_rehearsal, rehearsed, standing_for
 from exporter.capture.control_flow.merging import MERGED_TRUTH, MIXED, LoopError
-from exporter.capture.control_flow.views import ViewsNoted
+from exporter.capture.control_flow.views import Step, ViewsNoted, again, are_repeatable, origin_of, storage_of
 from exporter.capture.knowledge import version
 
 WRITTEN = "it writes to a tensor that a branch or a loop has made another name of"
@@ -36,20 +36,18 @@ Test = tuple[Tensor, bool]
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One of two tensors: its memory, which lives as long as a view of it, and the tensor itself."""
+    """One of two tensors, as long as somebody has it or a view of it: a view holds what it was made of."""
 
-    memory: weakref.ref[torch.UntypedStorage]
     tensor: weakref.ref[Tensor]
-
-    @staticmethod
-    def of(tensor: Tensor) -> _Side:
-        return _Side(weakref.ref(tensor.untyped_storage()), weakref.ref(tensor))
 
     @property
     def place(self) -> int | None:
-        """What tells its memory from others; None once nothing has it any more."""
-        memory = self.memory()
-        return None if memory is None else memory._cdata
+        """What tells its memory from others; None once nobody has it any more."""
+        tensor = self.tensor()
+        return None if tensor is None else storage_of(tensor)
+
+    def is_same(self, other: _Side) -> bool:
+        return self.tensor() is not None and self.tensor() is other.tensor()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,41 +55,64 @@ class Pair:
     """Two tensors that may share memory in eager PyTorch, and do not in the graph.
 
     Attributes:
-        sides: Both.
-        when: The tests that tell whether they are one and the same tensor, each with the answer for which they are.
-            None where no test tells, or where the one is a part of the other.
+        part: The one that may be a view of the other, or the other itself.
+        whole: The other.
+        steps: What leads from `whole` to the view.
+        when: The tests for which it is one, each with its answer; None where no test tells.
     """
 
-    sides: tuple[_Side, _Side]
+    part: _Side
+    whole: _Side
+    steps: tuple[Step, ...]
     when: tuple[Test, ...] | None
 
     @property
     def is_alive(self) -> bool:
-        return all(side.place is not None for side in self.sides)
+        return self.part.place is not None and self.whole.place is not None
 
     def follow(self, written: set[int]) -> None:
-        """Write to the other tensor what was written to one of them.
+        """Write to one of them what was written to the other.
 
         Raises:
-            LoopError: That cannot be told, or is not seen: a body of control flow has tensors of its own.
+            LoopError: It cannot be told what that is; or a body of control flow writes, which has tensors of its own.
         """
-        hit = [side for side in self.sides if side.place in written]
-        if not hit:
+        by_part, by_whole = self.part.place in written, self.whole.place in written
+        if not (by_part or by_whole):
             return
-        (other,) = [side for side in self.sides if side not in hit] or [None]
-        source, target = hit[0].tensor(), other and other.tensor()
-        if self.when is None or source is None or target is None or is_rehearsal():
+        part, whole = self.part.tensor(), self.whole.tensor()
+        if self.when is None or part is None or whole is None or (by_part and by_whole) or is_rehearsal():
             raise LoopError(WRITTEN)
-        if not all(_is_traced(tensor) for tensor in (source, target, *(test for test, _ in self.when))):
+        numbers = [each for step in self.steps for each in step.operands if isinstance(each, SymInt)]
+        if not all(map(_is_traced, (part, whole, *numbers, *(test for test, _ in self.when)))):
             raise LoopError(WRITTEN)
-        tests = [test if answer else test.logical_not() for test, answer in self.when]
-        target.copy_(torch.where(reduce(torch.logical_and, tests), source, target))
+        holds = reduce(torch.logical_and, [test if answer else test.logical_not() for test, answer in self.when])
+        view = again(whole, self.steps)
+        if view.shape != part.shape:  # one of them has got other axes since
+            raise LoopError(WRITTEN)
+        source, target = (part, view) if by_part else (view, part)
+        target.copy_(torch.where(holds, source, target))
+
+    def beside(self, other: Pair) -> Pair | None:
+        """Return what follows for two tensors that are each in a pair with a third one; `other` is the newer pair.
+
+        Of two views of one tensor nothing can be told, so a write to either of them is refused.
+        """
+        when = None if self.when is None or other.when is None else (*self.when, *other.when)
+        if other.whole.is_same(self.part):
+            return Pair(other.part, self.whole, (*self.steps, *other.steps), when)
+        if not other.whole.is_same(self.whole):
+            shares = other.whole.place in (self.part.place, self.whole.place)
+            third = self.whole if other.whole.place == self.part.place else self.part
+            return Pair(other.part, third, (), None) if shares else None
+        if not other.steps:
+            return Pair(self.part, other.part, self.steps, when)
+        return Pair(other.part, self.part, other.steps, None if self.steps else when)
 
 
-def _is_traced(tensor: Tensor) -> bool:
-    """Return whether the graph that is traced has the tensor: bodies have their own."""
+def _is_traced(value: Any) -> bool:
+    """Return whether the graph that is traced has a tensor or a number: bodies have their own."""
     traced = get_proxy_mode()
-    return traced is not None and get_proxy_slot(tensor, traced.tracer, None) is not None
+    return traced is not None and get_proxy_slot(value, traced.tracer, None) is not None
 
 
 _pairs: ContextVar[list[Pair] | None] = ContextVar("pairs", default=None)
@@ -164,32 +185,27 @@ def watch_merged(
         outside: The tensors that the ways read.
         tests: For each way, the test for which it is taken; None for one that may be taken several times.
     """
-    others = [*outside.tensors.values(), *outside.written.values()]
+    read = {storage_of(each) for each in (*outside.tensors.values(), *outside.written.values())}
     for leaves, test in zip(ways, tests, strict=True):
         places = [storage_of(leaf) if isinstance(leaf, Tensor) else None for leaf in leaves]
         for i, place in enumerate(places):
-            if place is None:
-                continue
-            for other in others:
-                if storage_of(other) == place:
-                    _note(merged[i], other, test if leaves[i] is other else None)
-            for j in range(i):
-                if places[j] == place:
-                    _note(merged[i], merged[j], test if leaves[i] is leaves[j] else None)
+            if place in read:
+                leaf = standing_for(leaves[i])
+                origin, steps = origin_of(leaf)
+                with rehearsed((origin,)):
+                    told = test if are_repeatable(origin, steps, leaf) else None
+                _note(merged[i], origin, steps, told)
+            elif place is not None:  # a tensor that the way has made
+                for j in range(i):
+                    if places[j] == place:
+                        _note(merged[i], merged[j], [], test if leaves[i] is leaves[j] else None)
 
 
-def _note(one: Tensor, other: Tensor, test: Test | None) -> None:
-    """Note that a new tensor may be another one, and all that the other one may be."""
+def _note(new: Tensor, old: Tensor, steps: Sequence[Step], test: Test | None) -> None:
+    """Note that a new tensor may be a view of another one, and of all that the other one may be."""
     pairs = _pairs.get()
-    if pairs is None or one is other:
+    if pairs is None or new is old:
         return
-    other = standing_for(other)  # functions are called with that, and what watches them sees it
-    new, old, when = _Side.of(one), _Side.of(other), None if test is None else (test,)
-    further = [Pair((new, old), when)]
-    for pair in pairs:
-        if pair.is_alive and old.place in (places := [side.place for side in pair.sides]) and new.place not in places:
-            third = pair.sides[1 - places.index(old.place)]
-            same = old.tensor() is pair.sides[places.index(old.place)].tensor()
-            both = (*when, *pair.when) if same and when is not None and pair.when is not None else None
-            further.append(Pair((new, third), both))
-    pairs += further
+    found = Pair(_Side(weakref.ref(new)), _Side(weakref.ref(old)), tuple(steps), None if test is None else (test,))
+    further = (pair.beside(found) for pair in pairs if pair.is_alive and not pair.part.is_same(found.part))
+    pairs += [found, *filter(None, further)]

@@ -55,7 +55,7 @@ class ViewsNoted(TorchFunctionMode):
 def _note(view: Tensor, step: Step) -> None:
     base = step.base
     strided = view.layout is torch.strided and base.layout is torch.strided
-    if strided and view is not base and view.untyped_storage()._cdata == base.untyped_storage()._cdata:
+    if strided and view is not base and storage_of(view) == storage_of(base):
         setattr(view, MADE, step)
 
 
@@ -72,11 +72,20 @@ def are_repeatable(origin: Tensor, steps: Sequence[Step], view: Tensor) -> bool:
     """Return whether the steps make this view; one of the tensors may have got other memory or axes since."""
     if any(isinstance(each, Tensor) for step in steps for each in step.operands):
         return False
-    return [*map(str, _layout(again(origin, steps)))] == [*map(str, _layout(view))]
+    return is_like(again(origin, steps), view) and storage_of(origin) == storage_of(view)
 
 
-def _layout(tensor: Tensor) -> tuple[Any, ...]:
-    return tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.untyped_storage()._cdata
+def is_like(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors have the same type, sizes, strides and offset, as far as that is certain."""
+    first, second = (
+        [str(each.dtype), str(each.shape), str(each.stride()), str(each.storage_offset())] for each in (one, other)
+    )
+    return first == second
+
+
+def storage_of(tensor: Tensor) -> int:
+    """Return a number that is the same for all tensors that share memory."""
+    return tensor.untyped_storage()._cdata
 
 
 def again(origin: Tensor, steps: Sequence[Step]) -> Tensor:
