@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from exporter.capture.control_flow.carried import Carried
 from exporter.capture.control_flow.effects import Changes, Effects
 from exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by
-from exporter.capture.control_flow.merged import watch_merged
+from exporter.capture.control_flow.merged import told_apart, watch_merged
 from exporter.capture.control_flow.merging import LoopError, form_of, opaque
 from exporter.capture.control_flow.truth import depends_on_data, is_open, predicate
 from exporter.capture.faults import is_our_fault
@@ -78,7 +78,7 @@ def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str]) -> Any:
     every = [ends(*each) for each in found]
     form = form_of(*every)
     if is_rehearsal():
-        return _left(effects, form.value(form.tensors(every[0])))
+        return _left(effects, form.value(told_apart(form.tensors(every[0]), map(form.leaves_of, every))))
 
     def lifted_way(way: Branch) -> Branch:
         return lifted(lambda: form.tensors(ends(*effects.run(way, {}))), (), outside)
@@ -121,7 +121,7 @@ def repeated(test: Branch, body: Branch, *, dead: Sequence[str] = ()) -> None:
         raise LoopError("it appends to a list in a loop of which only the data tells how often it turns")
     form, start = carried.form, carried.tensors()
     if is_rehearsal():
-        effects.leave(form.value(start))
+        effects.leave(form.value(told_apart(start, carried.ways)))
         return
     leaves: list[Any] = []
 

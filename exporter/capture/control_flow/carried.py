@@ -28,6 +28,7 @@ class Carried:
         is_run: Whether there is a first turn for certain, so that nothing reads what `late` were before.
 
     Attributes:
+        ways: What the places are before the first turn, and behind one that was rehearsed, where tensors travel.
         always: For each list, whether each of the elements that a turn appends is always appended.
     """
 
@@ -50,6 +51,7 @@ class Carried:
             self.form = form_of(self.starts, effects.ends(changes), changing=True)
             found = ([*effects.before], [*effects.grown.items()], self.form.kinds)
             if found == known:
+                self.ways = (self.form.leaves_of(self.starts), self.form.leaves_of(effects.ends(changes)))
                 self.always = {
                     holder: [on is True for _, on in items]
                     for holder, items in zip(effects.grown, effects.appended(changes), strict=True)

@@ -122,7 +122,7 @@ class _Reads(TorchFunctionMode):
     def __init__(self, given: Sequence[Any], outside: Outside, around: Sequence[Any]) -> None:
         super().__init__()
         self.outside = outside
-        self.whole: set[sympy.Basic] = {each.node.expr for each in around if not isinstance(each, SymFloat)}
+        self.whole: set[sympy.Basic] = {each.node.expr for each in around}
         """Of numbers that travel as they are: PyTorch may have nothing in the graph for the symbols in them."""
         self.own: dict[int, Any] = {id(each): each for each in given}  # held, so that no id is used twice
         self.symbols = _symbols(given)

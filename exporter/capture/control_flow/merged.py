@@ -30,6 +30,9 @@ from exporter.capture.knowledge import version
 WRITTEN = "it writes to a tensor that a branch or a loop has made another name of"
 
 
+COPIES = "_fxport_copies"
+"""The attribute of a result that was rehearsed: what it would be another name of, were it no copy."""
+
 Test = tuple[Tensor, bool]
 """What decides on a branch, and with which truth value."""
 
@@ -171,6 +174,30 @@ def merged_values_watched() -> Iterator[None]:
         _pairs.reset(token)
 
 
+def told_apart(tensors: Sequence[Tensor], ways: Iterable[Sequence[Any]]) -> Sequence[Tensor]:
+    """Note on the results of a branch or a loop that only rehearses what they would be other names of.
+
+    Args:
+        tensors: The results, which are copies.
+        ways: For each way, what it gives in the place of each of the results.
+
+    Returns:
+        The results.
+    """
+    for leaves in ways:
+        for tensor, leaf in zip(tensors, leaves, strict=True):
+            if isinstance(leaf, Tensor):
+                setattr(tensor, COPIES, (*getattr(tensor, COPIES, ()), leaf))
+    return tensors
+
+
+def _copied(tensor: Any) -> Iterator[Tensor]:
+    """Yield what a result that was rehearsed would be another name of, also what that would be."""
+    for each in getattr(tensor, COPIES, ()):
+        yield each
+        yield from _copied(each)
+
+
 def watch_merged(
     merged: Sequence[Tensor],
     ways: Iterable[Sequence[Any]],
@@ -195,7 +222,10 @@ def watch_merged(
                 with rehearsed((origin,)):
                     told = test if are_repeatable(origin, steps, leaf) else None
                 _note(merged[i], origin, steps, told)
-            elif place is not None:  # a tensor that the way has made
+            for other in _copied(leaves[i]):
+                if storage_of(other) in read:
+                    _note(merged[i], *origin_of(standing_for(other)), None)
+            if place is not None and place not in read:  # a tensor that the way has made
                 for j in range(i):
                     if places[j] == place:
                         _note(merged[i], merged[j], [], test if leaves[i] is leaves[j] else None)

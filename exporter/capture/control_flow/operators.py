@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import SymBool, Tensor
 
 from exporter.capture.control_flow.branches import chosen
 from exporter.capture.control_flow.effects import Effects
@@ -91,7 +91,9 @@ def among(value: Any, many: Any) -> Any:
 
 
 def _is_truth(value: Any) -> bool:
-    return not isinstance(value, Tensor) or (value.dtype is torch.bool and value.dim() == 0)
+    return isinstance(value, (bool, SymBool)) or (
+        isinstance(value, Tensor) and value.dtype is torch.bool and value.dim() == 0
+    )
 
 
 def _truth(value: Any) -> Any:

@@ -17,7 +17,7 @@ from exporter.capture.control_flow.effects import Changes, Effects, cells_of, sy
 from exporter.capture.control_flow.items import Items, items_of
 from exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by
 from exporter.capture.control_flow.lists import Ragged, ScanList, StackedItems
-from exporter.capture.control_flow.merged import watch_merged
+from exporter.capture.control_flow.merged import told_apart, watch_merged
 from exporter.capture.control_flow.merging import DTYPES, LoopError, opaque
 from exporter.capture.control_flow.own_sizes import count_of, filled, joined, known_sizes, longest_of, own_axis, some
 from exporter.capture.control_flow.truth import as_tensor, predicate
@@ -89,7 +89,7 @@ def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) ->
         if some(axes):
             raise LoopError("it gives parts of different sizes in a loop within another")
         stacked = [each.expand(items.count, *each.shape) for each in given[count:]]
-        _leave(effects, carried, start, stacked)
+        _leave(effects, carried, told_apart(start, carried.ways), stacked)
         return
     note_rewritten("for")
     ways = [carried.form.leaves_of(carried.starts), [*leaves]]
