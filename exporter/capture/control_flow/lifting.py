@@ -168,7 +168,7 @@ class _Instead(TorchFunctionMode):
     def other(self, leaf: Any) -> Any:
         if isinstance(leaf, Tensor):
             return self.tensors.get(id(leaf), leaf)
-        if isinstance(leaf, NUMBERS) and self.numbers:
+        if isinstance(leaf, NUMBERS) and self.numbers and not _is_tracked(leaf):
             node = leaf.node
             expr = node.expr.xreplace(self.numbers)
             return type(leaf)(SymNode(expr, node.shape_env, node.pytype, None)) if expr != node.expr else leaf
@@ -246,6 +246,12 @@ def _run(
         modes.enter_context(instead.standing_for(outside.tensors | outside.written | viewed))
         result = tuple(body(*inputs[:count]))
     return result if is_test else (*result, *written)
+
+
+def _is_tracked(number: Any) -> bool:
+    """Return whether the graph that is traced has a number, as it has what Python computes in a body."""
+    traced = get_proxy_mode()
+    return traced is not None and number in traced.tracer.symnode_tracker
 
 
 def _track(items: Mapping[sympy.Basic, Any]) -> None:

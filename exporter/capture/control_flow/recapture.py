@@ -137,7 +137,10 @@ def _innermost(error: BaseException) -> tuple[str, int] | None:
 
 
 def _sites(found: set[Site], new: dict[CodeType, CodeType]) -> Iterator[tuple[CodeType, int]]:
-    """Yield the lines, each with the original code of the outermost function around it."""
+    """Yield the lines, each with the original code of the outermost function around it.
+
+    A function that was made before the capture has code of its own; what `forward` makes has that of who makes it.
+    """
     originals = {inner: old for old, code in new.items() for inner in _within(code)}
     places = {(site.code.co_filename, site.code.co_qualname): site.code for site in found}
     for site in found:
@@ -145,6 +148,15 @@ def _sites(found: set[Site], new: dict[CodeType, CodeType]) -> Iterator[tuple[Co
         around = places.get((site.code.co_filename, outer)) if inside else None
         code = around or site.code
         yield originals.get(site.code) or originals.get(code, code), site.line
+        if inside and around is None and site.code not in originals and (maker := _maker_of(site.code)) is not None:
+            yield maker, site.line
+
+
+def _maker_of(code: CodeType) -> CodeType | None:
+    """Return the code of the outermost function in which a function is made; None where that is no more."""
+    outer = code.co_qualname.partition(".<locals>")[0]
+    found = (each.__code__ for each in gc.get_objects() if type(each) is FunctionType and each.__qualname__ == outer)
+    return next((each for each in found if each.co_filename == code.co_filename and code in _within(each)), None)
 
 
 def _within(code: CodeType) -> Iterator[CodeType]:
