@@ -28,7 +28,7 @@ from exporter.capture.attempts import (
     non_strict,
     strict,
 )
-from exporter.capture.failures import PRESUMED, first_line, report_failure, report_overcome
+from exporter.capture.failures import PRESUMED, RANK, first_line, report_failure, report_overcome
 from exporter.capture.fake import fake_weights
 from exporter.capture.faults import RefusedError, is_our_fault
 from exporter.capture.frames import helpers_kept
@@ -43,6 +43,7 @@ from exporter.capture.self_check.checking import Subject, check, told_in
 from exporter.capture.sizes.conditions import ROUNDINGS
 from exporter.capture.sizes.dimensions import Comparison
 from exporter.capture.sizes.memory_conditions import memory_guards
+from exporter.capture.sizes.ranks import keep_axes_of_data
 from exporter.capture.sizes.rehearsal import same_results
 from exporter.capture.sizes.resizing import away, promised, takes
 from exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
@@ -160,8 +161,12 @@ def _capture_once(
         first = next(each for each in observed.asked if name in each.names)
         told.report(rules.VALUES_SPECIALIZED, at=first.place, name=name)
     captured = program.from_exported(exported, paths, request.sizes, model, options, told)
+    ranks = [*dict.fromkeys(keep_axes_of_data(captured))]
+    for place in ranks:
+        facts: Mapping[str, Any] = {"detail": RANK, "error": RANK}
+        told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **facts)
     compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed)
-    changed = [*(each.place for each in observed.rewritten), *inquiry.presumed.answers]
+    changed = [*(each.place for each in observed.rewritten), *inquiry.presumed.answers, *ranks]
     return CaptureResult(captured, request, compared, told, changed)
 
 

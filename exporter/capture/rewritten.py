@@ -13,7 +13,7 @@ from exporter.capture.guards.askers import place_of_asker
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A statement that became an operator: "if", "for" or "while", and its line."""
+    """A statement that became an operator: "if", "for" or "while"; or a "call" that was replaced. And its line."""
 
     kind: str
     place: Place | None

@@ -1,7 +1,7 @@
 """`not`, `and`, `or`, chained comparisons and `in` on values of the data: what rewritten expressions call.
 
 Python computes the second operand only if the first does not decide. Where the first depends on data and the second
-changes something, both become branches of a cond.
+changes something, or may fail, both become branches of a cond.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from exporter.capture.control_flow.branches import chosen
 from exporter.capture.control_flow.effects import Effects
 from exporter.capture.control_flow.lifting import read_by
 from exporter.capture.control_flow.truth import depends_on_data, predicate
+from exporter.capture.patches.watched_calls import IndexesNoted
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     **{name: getattr(operator, name.lower()) for name in ("Eq", "Lt", "Gt")},
@@ -43,7 +44,7 @@ def and_(first: Any, second: Callable[[], Any]) -> Any:
     """Return whether `first and second` is true."""
     if not depends_on_data(first):
         return first and second()
-    if _has_effects(second):
+    if _must_wait(second):
         return chosen(first, lambda: _truth(second()), lambda: False)
     other = second()
     return predicate(first).logical_and(predicate(other)) if depends_on_data(other) else first if other else other
@@ -53,7 +54,7 @@ def or_(first: Any, second: Callable[[], Any]) -> Any:
     """Return whether `first or second` is true."""
     if not depends_on_data(first):
         return first or second()
-    if _has_effects(second):
+    if _must_wait(second):
         return chosen(first, lambda: True, lambda: _truth(second()))
     other = second()
     return predicate(first).logical_or(predicate(other)) if depends_on_data(other) else other if other else first
@@ -63,7 +64,7 @@ def both(first: Any, second: Callable[[], Any]) -> Any:
     """Return the value of `first and second`."""
     if not depends_on_data(first):
         return first and second()
-    is_plain = _is_truth(first) and not _has_effects(second)
+    is_plain = _is_truth(first) and not _must_wait(second)
     return and_(first, second) if is_plain else chosen(first, second, lambda: first)
 
 
@@ -71,7 +72,7 @@ def either(first: Any, second: Callable[[], Any]) -> Any:
     """Return the value of `first or second`."""
     if not depends_on_data(first):
         return first or second()
-    is_plain = _is_truth(first) and not _has_effects(second)
+    is_plain = _is_truth(first) and not _must_wait(second)
     return or_(first, second) if is_plain else chosen(first, lambda: first, second)
 
 
@@ -100,8 +101,9 @@ def _truth(value: Any) -> Any:
     return predicate(value) if depends_on_data(value) else bool(value)
 
 
-def _has_effects(second: Callable[[], Any]) -> bool:
-    """Return whether computing a value changes anything, which is undone."""
+def _must_wait(second: Callable[[], Any]) -> bool:
+    """Return whether computing a value changes anything, which is undone, or may fail where the first one decides."""
     effects = Effects.of((second,))
-    ((_, changes),), outside = read_by([lambda: effects.observe(second)], (), effects.numbers)
-    return bool(changes.values or changes.grown or outside.written)
+    with IndexesNoted() as indexes:
+        ((_, changes),), outside = read_by([lambda: effects.observe(second)], (), effects.numbers)
+    return bool(changes.values or changes.grown or outside.written) or indexes.is_any

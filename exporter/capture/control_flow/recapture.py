@@ -22,6 +22,8 @@ import torch
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from diagnostics import Place
+from diagnostics.source import HIDDEN, kind_of
 from exporter.capture.control_flow.function import rewritten
 from exporter.capture.control_flow.merged import merged_values_watched
 from exporter.capture.control_flow.merging import LoopError
@@ -83,7 +85,8 @@ def keeping_loops(attempt: Attempt[T], overcome: list[Exception], rewritten: lis
             better, sites = _noted(attempt, None if result.error is None else tried)
         found = set(_sites(sites, new))
         if better.error is None:
-            result, rewritten[:] = better, noted
+            shown = [Place(path, line) for path, line in sorted(tried) if kind_of(path) != HIDDEN]
+            result, rewritten[:] = better, noted or [Rewritten("call", place) for place in shown]
             continue
         if result.error is not None:
             errors += better.errors

@@ -7,10 +7,13 @@ from exporter.capture.guards.askers import frames_of_model
 from exporter.capture.guards.handlers import is_caught
 
 CAUGHT = "it may raise an error for some values, which the model catches; a graph raises none"
-CURE = "Decide by a test of the values, for instance with `torch.linalg.cholesky_ex`; or leave `try` out."
+CURE = "Decide by a test of the values or sizes, for instance with `torch.linalg.cholesky_ex`; or leave `try` out."
 
 
-def require_uncaught(kind: type[Exception]) -> None:
-    """Raise RefusedError where the model would catch an error of this type that its line may raise for some values."""
+SIZED = "it raises an error for this size, which the model catches; at another size it may not"
+
+
+def require_uncaught(kind: type[Exception], reason: str = CAUGHT) -> None:
+    """Raise RefusedError where the model would catch an error of this type that its line may raise."""
     if is_caught(kind, frames_of_model()):
-        raise RefusedError(CAUGHT, cure=CURE)
+        raise RefusedError(reason, cure=CURE)

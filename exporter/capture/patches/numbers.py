@@ -11,19 +11,23 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import reduce
 from types import FunctionType
 from typing import Any
 from unittest import mock
 
 import torch
-from torch import SymBool, SymFloat, SymInt
+from torch import SymBool, SymFloat, SymInt, Tensor
 from torch._export import non_strict_utils
 from torch._export.verifier import Verifier
 from torch.export import _trace
 from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.utils.weak import TensorWeakRef
 
 from exporter.capture.faults import RefusedError
+from exporter.capture.knowledge import Versions, version
 from exporter.capture.patches.mixed_kinds import kinds_of, marked, propagated
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
@@ -270,8 +274,9 @@ def _extreme(
     of_numbers: Callable[..., Any],
     of_truths: Callable[..., Any],
     is_first: Callable[[Any, Any], Any],
+    is_better: Callable[[Any, Any], Any],
 ) -> Callable[..., Any]:
-    """`min` or `max`: of numbers Python's, also of several and of kinds that differ; of tensors as PyTorch has it."""
+    """`min` or `max`: of numbers Python's, also of several and of kinds that differ; of tensors the values of one."""
 
     def pair(one: Any, other: Any) -> Any:
         if all(isinstance(each, (bool, SymBool)) for each in (one, other)):
@@ -289,11 +294,40 @@ def _extreme(
         if len(args) == 1 and isinstance(args[0], (tuple, Iterator)):
             args = ([*args[0]],)
         values = args[0] if len(args) == 1 and isinstance(args[0], list) else args
+        if len(values) > 1 and not kwargs and all(isinstance(each, Tensor) for each in values):
+            return reduce(lambda one, other: _either(is_better(other, one), one, other), values)
         if kwargs or not all(map(is_number, values)) or not any(map(is_symbolic, values)):
             return non_strict_utils._tensor_min_max(*args, real_callable=real, tensor_callable=of_tensors, **kwargs)
         return reduce(pair, values)
 
     return standing_for(real, run)
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """A tensor that is one of two in Python, and a third one in the graph."""
+
+    result: TensorWeakRef
+    version: int | None
+    others: Versions | None
+
+    @property
+    def is_written(self) -> bool:
+        """Whether somebody still has it, and it or one of the two was written to."""
+        result = self.result()
+        return result is not None and (version(result) != self.version or not (self.others and self.others.are_current))
+
+
+def _either(is_other: Tensor, one: Tensor, other: Tensor) -> Tensor:
+    """Return one tensor or the other, by a test, and note it."""
+    result = torch.where(is_other, other, one)
+    if (found := eithers.get()) is not None and version(result) is not None:
+        found.append(Either(TensorWeakRef(result), version(result), Versions.of(one, other)))
+    return result
+
+
+eithers: ContextVar[list[Either] | None] = ContextVar("eithers", default=None)
+"""What `min` and `max` have chosen in the trace that runs."""
 
 
 def standing_for(real: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -310,8 +344,8 @@ def real_of(function: Any) -> Any:
 @contextmanager
 def _builtins_of_a_trace() -> Iterator[None]:
     """Meanwhile `min`, `max` and `math.pow` take tensors, as PyTorch has it, and any numbers, as Python has it."""
-    most = _extreme(max, torch.maximum, torch.sym_max, operator.or_, operator.ge)
-    least = _extreme(min, torch.minimum, torch.sym_min, operator.and_, operator.le)
+    most = _extreme(max, torch.maximum, torch.sym_max, operator.or_, operator.ge, operator.gt)
+    least = _extreme(min, torch.minimum, torch.sym_min, operator.and_, operator.le, operator.lt)
     power = math.pow
 
     def raised(a: Any, b: Any) -> Any:
@@ -322,7 +356,11 @@ def _builtins_of_a_trace() -> Iterator[None]:
         mock.patch.object(builtins, "min", least),
         mock.patch.object(math, "pow", standing_for(power, raised)),
     ):
-        yield
+        token = eithers.set([])
+        try:
+            yield
+        finally:
+            eithers.reset(token)
 
 
 @contextmanager

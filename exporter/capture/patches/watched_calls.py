@@ -2,6 +2,8 @@
 
 * Errors that depend on values, where the model would catch them: a graph raises none. `try: torch.linalg.cholesky(x)`
   with an `except` clause has two results, and the capture sees only the first.
+* Errors that depend on sizes, likewise: at another size the graph would go on where the capture did not.
+* What `min` and `max` of tensors give, which is one of them in Python, and in the graph a third.
 * `x.is_contiguous()`: the sizes at which it tells otherwise become conditions. A tensor may be contiguous only because
   a size is 1. PyTorch takes no dynamic size to be 1, and keeps no guard of what is asked about how a tensor lies in
   memory: most of that is asked by ops, which give the same for any answer.
@@ -16,15 +18,18 @@ from typing import Any
 import sympy
 import torch
 from torch import SymInt, Tensor, linalg
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from diagnostics.source import USER, kind_of
+from exporter.capture.faults import RefusedError
 from exporter.capture.guards.askers import line_that_asks, place_of_asker
-from exporter.capture.guards.caught import require_uncaught
+from exporter.capture.guards.caught import SIZED, require_uncaught
 from exporter.capture.guards.guard import Guard
+from exporter.capture.patches.numbers import Either, eithers
 from fx_passes.sizes import size_of, unfolded
 
 LinAlgError: Any = linalg.LinAlgError  # type: ignore[attr-defined]  # of C++
@@ -52,6 +57,16 @@ BY_INDEX = (
 """Functions that raise IndexError for an index beyond a size, which data tells if the index comes from there."""
 
 
+ERRORS = (RuntimeError, IndexError, ValueError, TypeError)
+"""What PyTorch raises for sizes that do not fit, among others."""
+
+OPEN = (GuardOnDataDependentSymNode, DataDependentOutputException)
+"""Errors of the capture, which asks for values that nobody knows."""
+
+EITHER = "it writes to a tensor that `min` or `max` has made another name of"
+CLONE = "Take a copy of its own before the write, with `.clone()`."
+
+
 class CallsWatched(TorchFunctionMode):
     """Look at some calls before they are made.
 
@@ -70,7 +85,30 @@ class CallsWatched(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if (watch := self.watching.get(func)) is not None:
             watch(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+        try:
+            result = func(*args, **(kwargs or {}))
+        except OPEN:
+            raise
+        except ERRORS as error:
+            if any(map(_is_sized, pytree.tree_leaves((args, kwargs)))):
+                require_uncaught(type(error), SIZED)
+            raise
+        if found := eithers.get():
+            _require_unwritten(found)
+        return result
+
+
+def _is_sized(value: Any) -> bool:
+    """Return whether an argument is of a dynamic size, on which an error may hang."""
+    sizes = value.shape if isinstance(value, Tensor) else (value,)
+    return any(isinstance(each, SymInt) for each in sizes)
+
+
+def _require_unwritten(found: list[Either]) -> None:
+    """Raise RefusedError if a result of `min` or `max`, or what it may be, was written to."""
+    found[:] = [each for each in found if each.result() is not None]
+    if any(each.is_written for each in found):
+        raise RefusedError(EITHER, cure=CLONE)
 
 
 def _uncaught(kind: type[Exception], *_: Any, **__: Any) -> None:
@@ -80,6 +118,16 @@ def _uncaught(kind: type[Exception], *_: Any, **__: Any) -> None:
 def _uncaught_index(_: Tensor, *index: Any, **named: Any) -> None:
     if any(map(_is_of_data, pytree.tree_leaves((index, named)))):
         require_uncaught(IndexError)
+
+
+class IndexesNoted(TorchFunctionMode):
+    """Note whether a function reads at an index that data tells, which may be beyond a size."""
+
+    is_any = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.is_any |= func in BY_INDEX and any(map(_is_of_data, pytree.tree_leaves((args[1:], kwargs))))
+        return func(*args, **(kwargs or {}))
 
 
 def _is_of_data(index: Any) -> bool:

@@ -1,0 +1,36 @@
+"""Axes that vanish where data make their size 1: a graph has one rank for all data, and keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from diagnostics import Place
+from exporter.capture.sizes.relied import SQUEEZES, aten
+from fx_passes.graph import place_of
+from fx_passes.program import Program
+from fx_passes.sizes import sizes_of
+
+
+def keep_axes_of_data(program: Program) -> Iterator[Place | None]:
+    """Let squeezes keep the axes whose size depends on data, as PyTorch took them to do, and yield their lines."""
+    for node in program.graph_module.graph.nodes:
+        if node.op == "call_function" and node.target in SQUEEZES and any(_sizes_of_data(node)):
+            sizes = sizes_of(node.args[0].meta["val"])
+            node.target, node.args = aten.squeeze.dims, (node.args[0], [i for i in _axes(node) if sizes[i] == 1])
+            node.kwargs = {}
+            yield place_of(node)
+
+
+def _sizes_of_data(node: Node) -> Iterator[bool]:
+    sizes = sizes_of(node.args[0].meta["val"])  # type: ignore[union-attr]  # a tensor is squeezed
+    return (bool(free_unbacked_symbols(sizes[axis])) for axis in _axes(node))  # type: ignore[arg-type]  # of sizes
+
+
+def _axes(node: Node) -> list[int]:
+    """Return the axes that a squeeze asks for."""
+    rank = len(sizes_of(node.args[0].meta["val"]))  # type: ignore[union-attr]
+    asked = node.args[1] if len(node.args) > 1 else range(rank)
+    return [each % rank for each in ([asked] if isinstance(asked, int) else asked)]  # type: ignore[union-attr, operator]
