@@ -81,7 +81,7 @@ TRACE: Rows = (
     call(_PROXIES, "get_proxy_slot", "obj tracer", "the node that stands for a tensor"),
     call(_PROXIES, "set_proxy_slot", "obj tracer proxy", "the same, of a tensor that was set by `.data`"),
     fields(f"{_PROXIES}:PythonKeyTracer", "tensor_tracker", "the same: tensors that a trace knows"),
-    fields(f"{_PROXIES}:PythonKeyTracer", "sympy_expr_tracker", "the same: expressions of numbers that a trace knows"),
+    fields(f"{_PROXIES}:PythonKeyTracer", "sympy_expr_tracker symnode_tracker", "the same: numbers that a trace knows"),
     call(_PROXIES, "_SympyExprTrackerValue", "proxy value", "the same: what a trace knows of an expression"),
     fields(f"{_PROXIES}:_ProxyTensor", "proxy", "the same: what a trace knows of one"),
     call("torch._subclasses.fake_tensor:FakeTensorMode", "from_tensor", "self tensor", "the same"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,9 +54,18 @@ class ViewsNoted(TorchFunctionMode):
 
 def _note(view: Tensor, step: Step) -> None:
     base = step.base
-    strided = view.layout is torch.strided and base.layout is torch.strided
-    if strided and view is not base and storage_of(view) == storage_of(base):
+    if view.layout is not torch.strided or base.layout is not torch.strided or hasattr(view, MADE):
+        return
+    if storage_of(view) == storage_of(base) and not any(each is view for each in _chain(base)):
         setattr(view, MADE, step)
+
+
+def _chain(tensor: Tensor) -> Iterator[Tensor]:
+    """Yield a tensor and all that it was made of; `view._base` gives one of these back."""
+    yield tensor
+    while (step := getattr(tensor, MADE, None)) is not None:
+        tensor = step.base
+        yield tensor
 
 
 def origin_of(tensor: Tensor) -> tuple[Tensor, list[Step]]:

@@ -269,7 +269,7 @@ CASES = (
     FailureCase(
         "printed value", "print", "FXP1004", 'print(«"the mean is {:.3f}".format(y.mean().item())»)', FormatValue, (X,)
     ),
-    FailureCase("assert on a value", "assert", "FXP1004", "assert «bool((y > -100).all())», ", AssertOnValue, (X,)),
+    FailureCase("assert on a value", "assert", "FXP1002", "assert «bool((y > -100).all())», ", AssertOnValue, (X,)),
     FailureCase("raise on a value", "raise", "FXP1002", "if «(x.abs() > 1e6).any()»:", RaiseOnValue, (X,)),
     FailureCase(
         "repeat by a value", "size of values", "FXP2005", "times = «n.item()»", RepeatByValue, (X, torch.tensor(4))
