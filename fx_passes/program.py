@@ -67,9 +67,12 @@ class Condition:
     holds: tuple[sympy.Basic, ...]
 
     def allows(self, sizes: Mapping[sympy.Symbol, int]) -> bool:
-        """Whether it holds for sizes by their symbols."""
+        """Whether it holds for sizes by their symbols; it does not where it cannot be computed, as `n % 0`."""
         numbers = {symbol: sympy.Integer(size) for symbol, size in sizes.items()}
-        return all(rebuilt(each, numbers) == sympy.true for each in self.holds)
+        try:
+            return all(rebuilt(each, numbers) == sympy.true for each in self.holds)
+        except ArithmeticError:
+            return False
 
 
 class WeightSource(Protocol):

@@ -41,7 +41,7 @@ class ViewsNoted(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if not args or not isinstance(args[0], Tensor):
+        if torch.compiler.is_dynamo_compiling() or not args or not isinstance(args[0], Tensor):
             return result
         if isinstance(result, Tensor):
             _note(result, Step(func, args[0], args[1:], kwargs or {}, None))

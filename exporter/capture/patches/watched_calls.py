@@ -83,6 +83,8 @@ class CallsWatched(TorchFunctionMode):
         }
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.compiler.is_dynamo_compiling():  # which sees through a mode as through any Python
+            return func(*args, **(kwargs or {}))
         if (watch := self.watching.get(func)) is not None:
             watch(*args, **(kwargs or {}))
         try:
