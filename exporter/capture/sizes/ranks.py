@@ -33,4 +33,6 @@ def _axes(node: Node) -> list[int]:
     """Return the axes that a squeeze asks for."""
     rank = len(sizes_of(node.args[0].meta["val"]))  # type: ignore[union-attr]
     asked = node.args[1] if len(node.args) > 1 else range(rank)
+    if not rank:  # of no axes, PyTorch takes 0 and -1 as well
+        return []
     return [each % rank for each in ([asked] if isinstance(asked, int) else asked)]  # type: ignore[union-attr, operator]
