@@ -1,0 +1,132 @@
+"""Builtins, functions that `forward` makes, errors that it catches and reads behind a short circuit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from tests.cases.soundness.case import FIXED, FLAT, ROWS, SIZES, Row, of
+
+
+class LargestByKey(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        best = max([x[0], x[1] * 2, x[-1] - 1], key=lambda row: row.sum())
+        return best + min(x[0, 0], x[-1, 1])
+
+
+class LargestWritten(nn.Module):
+    """The result is one of the two."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * 1.0
+        largest = max(y[0], y[1])
+        largest += 10  # writes to one of two
+        return y
+
+
+class LargestOfNaN(nn.Module):
+    """Python keeps the first where a comparison with NaN is false."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return max(x[1], x[0].log()) + min(x[0].log(), x[2])
+
+
+class KeyOfData(nn.Module):
+    """A truth of the data as a key."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        count: dict[bool, int] = {}
+        for row in x.unbind(1):
+            sign = bool(row.sum() > 0)  # is a key
+            count[sign] = count.get(sign, 0) + 1
+        return x * len(count)
+
+
+class FloatOrNumber(nn.Module):
+    """A float that is 0 or 1 by the data, and stands for a truth."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        some = float(x.mean() > 0)
+        if some:
+            x = x + 1
+        return x * (some or 2)
+
+
+class MadeInForward(nn.Module):
+    @staticmethod
+    def above(limit: float, factor: float) -> Callable[[Tensor], Tensor]:
+        def check(y: Tensor) -> Tensor:
+            if y.sum() > limit:
+                return y * factor
+            return y
+
+        return check
+
+    def forward(self, x: Tensor) -> Tensor:
+        for check in (self.above(0.0, 0.5), self.above(0.5, 0.25)):
+            x = check(x)
+        return x
+
+
+class IndexBehindATest(nn.Module):
+    """The second operand fails where the first one is false."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        i = 0
+        while i < x.shape[0] and x[i].sum() > 0:
+            i += 1
+        return x * i
+
+
+class TriedBySize(nn.Module):
+    """Whether it raises depends on the size."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            return x.reshape(-1, 8).sum(1)  # raises for some sizes
+        except RuntimeError:
+            return x.sum(1)
+
+
+class AddedByAll(nn.Module):
+    """An attribute and an item that both branches add."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        held: dict[str, Tensor] = {}
+        if x.sum() > 0:
+            held["y"], self.made = x * 2, x + 1
+        else:
+            held["y"], self.made = x - 1, x * 3
+        made = self.made
+        del self.made
+        return held["y"] + made
+
+
+class AddedByOne(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        held: dict[str, Tensor] = {}
+        if x.sum() > 0:  # adds an item
+            held["y"] = x * 2
+        return x + len(held)
+
+
+CASES = (
+    *of(
+        "builtins",
+        Row("max and min by key", LargestByKey, FIXED),
+        Row("max that is written to", LargestWritten, FLAT, None, "# writes to one of two"),
+        Row("max of NaN", LargestOfNaN, FLAT),
+        Row("a truth as a key", KeyOfData, FIXED, None, "# is a key"),
+        Row("a float as a truth", FloatOrNumber, FLAT),
+    ),
+    *of(
+        "functions and errors",
+        Row("functions that forward makes", MadeInForward, FLAT),
+        Row("an index behind a test", IndexBehindATest, SIZES, ROWS),
+        Row("an error by the size", TriedBySize, SIZES, ROWS, "# raises for some sizes"),
+        Row("added by all branches", AddedByAll, FLAT),
+        Row("added by one branch", AddedByOne, FLAT, None, "# adds an item"),
+    ),
+)
+"""What stands around calls."""
