@@ -49,11 +49,11 @@ def of_torch(layers: int) -> tuple[float, int]:
 
 def of_fxport(layers: int) -> tuple[float, int, str]:
     """(seconds, nodes, what was found) of telling the stage and the line of a planted fault."""
-    from diagnostics import Log
-    from exporter import Options, export
-    from exporter.cli.attribution import Subject, attribute
-    from exporter.cli.source import Source
-    from exporter.cli.validation import samples_of
+    from fxport import Options, export
+    from fxport.diagnostics import Log
+    from fxport.exporter.sources.source import Source
+    from fxport.exporter.validation.against_eager import samples_of
+    from fxport.exporter.validation.attribution import Subject, attribute
 
     def rough_gelu(op: Any, x: Any, *, approximate: str = "none") -> Any:
         return op.Gelu(x, approximate="tanh")

@@ -56,11 +56,11 @@ def plainly(sources: Sequence[str]) -> None:
     """Export, save and validate each, in this process."""
     import torch
 
-    from diagnostics import Log
-    from exporter.cli.check import worker
-    from exporter.cli.check.one import check_one
-    from exporter.cli.source import import_file, made_from, named
-    from exporter.options import Options
+    from fxport.diagnostics import Log
+    from fxport.exporter.checks import worker
+    from fxport.exporter.options import Options
+    from fxport.exporter.sources.source import import_file, made_from, named
+    from fxport.exporter.validation.one import check_one
 
     worker.warm()
     modules: dict[str, ModuleType] = {}
@@ -112,7 +112,7 @@ def main() -> None:
         sources = write_project(folder, options.models, options.a_file)
         shares = [sources[start :: options.jobs] for start in range(options.jobs)]
         plain = [[sys.executable, str(Path(__file__).resolve()), "--plainly", *share] for share in shares]
-        check = [sys.executable, "-m", "exporter.cli", "check", "--jobs", str(options.jobs)]
+        check = [sys.executable, "-m", "fxport", "check", "--jobs", str(options.jobs)]
         ratios: list[tuple[float, float]] = []
         for _ in range(options.runs):
             one, other = seconds_of(plain, folder), seconds_of([[*check, "--no-cache"]], folder)

@@ -101,8 +101,8 @@ def export_it(form: str, layers: int, path: Path, target: Path) -> dict[str, flo
     """The export in this process: seconds, and MB above what was held before."""
     import torch
 
-    from exporter import Options, export
-    from exporter.capture.fake import without_memory
+    from fxport import Options, export
+    from fxport.exporter.capture.fake import without_memory
 
     export(torch.nn.Linear(2, 2), (torch.ones(1, 2),))  # all imports, and PyTorch's own first use
     x = torch.ones(2, 3, WIDTH)  # of three dims, as in transformers: weights are then stored transposed

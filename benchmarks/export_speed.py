@@ -126,9 +126,9 @@ def only(model: Any, output: str) -> Any:
 
 
 def by_fxport(subject: Subject, shapes: Any, path: Path) -> None:
-    import exporter
+    import fxport
 
-    exporter.export(subject.model, (), dict(subject.inputs), dynamic_shapes=shapes).save(path)
+    fxport.export(subject.model, (), dict(subject.inputs), dynamic_shapes=shapes).save(path)
 
 
 def by_torch(subject: Subject, shapes: Any, path: Path) -> None:

@@ -16,7 +16,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from ort_runner.dtypes import pack
+from fxport.ort_runner.dtypes import pack
 
 LEADING, TERMS, OUTPUTS = (2, 3), 64, 32
 GROUP = 32

@@ -31,8 +31,8 @@ from rich.table import Table
 from torch import nn, optim
 from torch.nn.functional import cross_entropy
 
-from exporter.training import export_training_step
-from ort_runner.train import TrainingSession
+from fxport.exporter.training import export_training_step
+from fxport.ort_runner.train import TrainingSession
 
 LOOPED = 50
 

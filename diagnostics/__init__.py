@@ -1,8 +1,8 @@
 """The notice board: what can be said, what was said, and its faces. Imports neither torch nor onnx."""
 
-from diagnostics import rules
-from diagnostics.log import Log
-from diagnostics.model import (
+from fxport.diagnostics import rules
+from fxport.diagnostics.log import Log
+from fxport.diagnostics.model import (
     Applicability,
     BaselineState,
     Edit,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from diagnostics.log import Revision
-from diagnostics.model import BaselineState, Finding, SuppressedBy
+from fxport.diagnostics.log import Revision
+from fxport.diagnostics.model import BaselineState, Finding, SuppressedBy
 
 
 def against(old: Sequence[Finding]) -> Revision:

@@ -6,13 +6,14 @@ import difflib
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from diagnostics.calls import utf16_length
-from diagnostics.model import Edit
+from fxport.diagnostics.calls import utf16_length
+from fxport.diagnostics.errors import FxportError
+from fxport.diagnostics.model import Edit
 
 Position = tuple[int, int]  # line and UTF-16 column, both from 1
 
 
-class EditError(ValueError):
+class EditError(FxportError, ValueError):
     """Edits that do not fit the text or each other. The text says which."""
 
 

@@ -10,6 +10,8 @@ _UNSEEN = re.compile(
 )
 _MARKDOWN = re.compile(r"([\\`*_\[\]#|~$:]|(?<=www)\.)")  # the colon and the dot make a link of an address
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+_COMMAND = re.compile(r"^([^\S\n]*)::", re.M)
+_AZURE_COMMAND = re.compile(r"##(?=\[|vso\[)")
 _LINK = re.compile(r"\](?=\()")
 
 
@@ -21,6 +23,14 @@ def visible(text: str) -> str:
 def one_line(text: str) -> str:
     """Visible, and with its line ends and tabs as single spaces."""
     return visible(" ".join(text.split()) if any(end in text for end in "\n\r\t") else text)
+
+
+def terminal(text: str) -> str:
+    """Text of several lines as a log of CI shows it: visible, and no line of it is taken for a command.
+
+    GitHub's runner takes a line that begins with `::`, after blanks, and `##[` anywhere; that of Azure takes `##vso[`.
+    """
+    return _AZURE_COMMAND.sub("# #", _COMMAND.sub(r"\1: :", visible(text)))
 
 
 def markdown(text: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 
-from diagnostics import source
-from diagnostics.calls import cut
-from diagnostics.escape import visible
-from diagnostics.model import Place
+from fxport.diagnostics import source
+from fxport.diagnostics.calls import cut
+from fxport.diagnostics.escape import visible
+from fxport.diagnostics.model import Place
 
 TAB = "    "
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote
 
-from diagnostics.escape import command_data, command_property, one_line
-from diagnostics.log import Log
-from diagnostics.model import Finding, Level, Place
-from diagnostics.paths import root_for, uri_of
-from diagnostics.text import advice_of
+from fxport.diagnostics.escape import command_data, command_property, one_line
+from fxport.diagnostics.log import Log
+from fxport.diagnostics.model import Finding, Level, Place
+from fxport.diagnostics.paths import root_for, uri_of
+from fxport.diagnostics.text import advice_of
 
 COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import unquote
 
-from diagnostics.escape import one_line
-from diagnostics.log import Log
-from diagnostics.model import Finding, Level, Place
-from diagnostics.paths import root_for, uri_of
-from diagnostics.text import advice_of
+from fxport.diagnostics.escape import one_line
+from fxport.diagnostics.log import Log
+from fxport.diagnostics.model import Finding, Level, Place
+from fxport.diagnostics.paths import root_for, uri_of
+from fxport.diagnostics.text import advice_of
 
 SEVERITIES: Mapping[Level, str] = MappingProxyType({Level.ERROR: "major", Level.WARNING: "minor", Level.NOTE: "info"})
 NOWHERE = Place("<model>", 1)

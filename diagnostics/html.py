@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 
-from diagnostics import rule_pages, rules
-from diagnostics.escape import visible
-from diagnostics.frame import Line, code_frame
-from diagnostics.model import Finding
-from diagnostics.text import advice_of, module_text, place_text
+from fxport.diagnostics import rule_pages, rules
+from fxport.diagnostics.escape import visible
+from fxport.diagnostics.frame import Line, code_frame
+from fxport.diagnostics.model import Finding
+from fxport.diagnostics.text import advice_of, module_text, place_text
 
 CONTEXT = 3  # lines of source above and below a finding
 BAR_END = 2.0  # parts of the limit at which a bar is full
@@ -83,7 +83,7 @@ def render(title: str, summary: str, sections: Sequence[Section]) -> str:
     """The page. Its bytes depend on the arguments and on the source files of the findings only."""
     from jinja2 import Environment, StrictUndefined
 
-    text = resources.files("diagnostics").joinpath("report.html").read_text(encoding="utf-8")
+    text = resources.files("fxport.diagnostics").joinpath("report.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     columns = list(dict.fromkeys(column for section in sections for column in section.cells))
     page = environment.from_string(text).render(

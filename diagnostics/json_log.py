@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from diagnostics.escape import visible
-from diagnostics.log import Log
-from diagnostics.model import Finding, Place
+from fxport.diagnostics.escape import visible
+from fxport.diagnostics.log import Log
+from fxport.diagnostics.model import Finding, Place
 
 VERSION = 1
 

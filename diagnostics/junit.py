@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from diagnostics.escape import one_line
-from diagnostics.log import Log
-from diagnostics.model import Finding, Level
-from diagnostics.text import advice_of, module_text, place_text
+from fxport.diagnostics.escape import one_line
+from fxport.diagnostics.log import Log
+from fxport.diagnostics.model import Finding, Level
+from fxport.diagnostics.text import advice_of, module_text, place_text
 
 
 def render(log: Log, *, suite: str = "fxport") -> str:

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from types import MappingProxyType
 
-from diagnostics import source
-from diagnostics.fixes import suggested
-from diagnostics.messages import plain, written
-from diagnostics.model import Finding, Fix, Level, Part, Place, Rule, Step, Stop
-from diagnostics.paths import project_path
+from fxport.diagnostics import source
+from fxport.diagnostics.fixes import suggested
+from fxport.diagnostics.messages import plain, written
+from fxport.diagnostics.model import Finding, Fix, Level, Part, Place, Rule, Step, Stop
+from fxport.diagnostics.paths import project_path
 
-MAX_RELATED = 10
+MAX_RELATED = 999
+"""Places of one finding besides its first: GitHub takes 1,000 locations of a result."""
 IDENTIFYING_FACTS = ("op", "dim", "output", "input", "name")
 _INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from diagnostics import rule_pages, rules
-from diagnostics.escape import markdown, markdown_code, visible
-from diagnostics.frame import code_frame
-from diagnostics.log import Log
-from diagnostics.model import Finding, Level
-from diagnostics.paths import root_for, uri_of
-from diagnostics.text import advice_of, advised, code_of, module_text, place_text, summary_of
+from fxport.diagnostics import rule_pages, rules
+from fxport.diagnostics.escape import markdown, markdown_code, terminal, visible
+from fxport.diagnostics.frame import code_frame
+from fxport.diagnostics.log import Log
+from fxport.diagnostics.model import Finding, Level
+from fxport.diagnostics.paths import root_for, uri_of
+from fxport.diagnostics.text import advice_of, advised, code_of, module_text, place_text, summary_of
 
 SIGNS = {Level.ERROR: "❌", Level.WARNING: "⚠️", Level.NOTE: "💡"}
 
@@ -22,7 +22,7 @@ def render(log: Log, *, root: Path | None = None) -> str:
     base = root or root_for([finding.place.path for finding in findings if finding.place])
     blocks = [f"## fxport: {summary_of(log) or 'no findings'}"]
     blocks += ["\n".join(_block(finding, base)) for finding in findings]
-    return "\n\n".join(blocks) + "\n"
+    return terminal("\n\n".join(blocks) + "\n")  # also where it is printed to the log of a job
 
 
 def _block(finding: Finding, root: Path) -> Iterator[str]:

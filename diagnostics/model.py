@@ -8,8 +8,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from fxport.diagnostics.errors import FxportError
+
 if TYPE_CHECKING:
-    from diagnostics.log import Log
+    from fxport.diagnostics.log import Log
 
 
 class Level(StrEnum):
@@ -167,7 +169,7 @@ class Part:
     bytes: int
 
 
-class Stop(Exception):
+class Stop(FxportError):
     """Ends a run after a stage in which errors were reported. The findings are in `log`."""
 
     def __init__(self, log: Log, stage: str, messages: Sequence[str] = ()) -> None:

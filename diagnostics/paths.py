@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
+
+from fxport.diagnostics.drafts import PREFIX, draft_folder, put, sync_file, sync_folder
 
 
 def project_path(path: str) -> str:
@@ -74,23 +75,25 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
 def written_whole(target: Path) -> Iterator[Path]:
     """A temporary path beside `target`, to be written in the block; at its end the file takes the place of `target`.
 
-    Where the block raises, nothing is left of it, and `target` is what it was. A link stays one, and what it points to
-    is written; so is a device or a pipe, which no file may take the place of. Raises OSError.
+    Where the block raises, nothing is left of it, and `target` is what it was; of a killed process, the next call
+    removes what is left. A link stays one, and what it points to is written; so is a device or a pipe, which no file
+    may take the place of. Modes are kept. Raises OSError, which names `target`.
     """
     target = Path(os.path.realpath(target))
-    if is_special(target):
-        yield target
-        return
-    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        yield draft
-        with draft.open("rb+") as file:  # on the disk before the name is: else a lost machine leaves an empty file
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, draft)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+        if is_special(target):
+            yield target
+            return
+        with draft_folder(target.parent) as folder:
+            draft = folder / f"draft{target.suffix}"
+            yield draft
+            sync_file(draft)  # on the disk before the name is: else a lost machine leaves an empty file
+            put(draft, target)
+            sync_folder(target.parent)
+    except OSError as error:
+        if error.filename is None or PREFIX in str(error.filename):  # a full disk names no file
+            error.filename = str(target)
+        raise
 
 
 def is_special(path: Path) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from diagnostics.log import Revision
-from diagnostics.model import Finding, Level
-from diagnostics.rules import RULES
+from fxport.diagnostics.log import Revision
+from fxport.diagnostics.model import Finding, Level
+from fxport.diagnostics.rules import RULES
 
 # Of these stages an error means that there is no model: to hear less of it would not make one.
 _FATAL_STAGES = frozenset("12349")
@@ -22,18 +22,18 @@ def levels(
     Raises ValueError, in one line, for a name that fits no rule, an unknown level, and an error that must stay one.
     """
     found: dict[str, Level | None] = {}
-    selected = {rule_id for name in select for rule_id in _matching(name)}
+    selected = {rule_id for name in select for rule_id in matching(name)}
     if selected:
         found |= {rule_id: None for rule_id in RULES if rule_id not in selected and not _is_fatal(rule_id)}
     for name in ignore:
-        wanted = _matching(name)
+        wanted = matching(name)
         if name in RULES:
             _refuse_fatal(name)
         found |= {rule_id: None for rule_id in wanted if not _is_fatal(rule_id)}
     for name, level in (severity or {}).items():
         if level not in Level.__members__.values():
             raise ValueError(f"'{level}' is no level for {name}: use {', '.join(Level)}")
-        for rule_id in _matching(name):
+        for rule_id in matching(name):
             if level != Level.ERROR:
                 _refuse_fatal(rule_id)
             found[rule_id] = Level(level)
@@ -50,7 +50,13 @@ def by_levels(levels: Mapping[str, Level | None]) -> Revision:
     return revise
 
 
-def _matching(name: str) -> list[str]:
+def is_fatal(finding: Finding) -> bool:
+    """Whether a finding says that there is no model: nothing but a cure helps then."""
+    return finding.level is Level.ERROR and _is_fatal(finding.rule.id)
+
+
+def matching(name: str) -> list[str]:
+    """The ids of the rules that an id, a name, or the beginning of ids means. Raises ValueError where none."""
     ids = [rule.id for rule in RULES.values() if name.upper() in (rule.id, rule.name.upper())]
     ids = ids or [rule_id for rule_id in RULES if len(name) > 3 and rule_id.startswith(name.upper())]
     if not ids:
@@ -59,7 +65,7 @@ def _matching(name: str) -> list[str]:
 
 
 def _is_fatal(rule_id: str) -> bool:
-    return rule_id[3] in _FATAL_STAGES and RULES[rule_id].level is Level.ERROR
+    return rule_id in RULES and rule_id[3] in _FATAL_STAGES and RULES[rule_id].level is Level.ERROR
 
 
 def _refuse_fatal(rule_id: str) -> None:

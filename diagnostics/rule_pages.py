@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from importlib import resources
 
-from diagnostics.model import Rule
+from fxport.diagnostics.model import Rule
 
 SITE = "https://fxport.readthedocs.io/rules"
 
 
 def page(rule: Rule) -> str:
     """The rule's page, in Markdown."""
-    return resources.files("diagnostics").joinpath("pages", page_name(rule)).read_text(encoding="utf-8")
+    return resources.files("fxport.diagnostics").joinpath("pages", page_name(rule)).read_text(encoding="utf-8")
 
 
 def page_name(rule: Rule) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from diagnostics.model import Level, Rule
+from fxport.diagnostics.model import Level, Rule
+from fxport.diagnostics.validation_rules import *  # noqa: F403  # those of stage 5
 
 ERROR, WARNING, NOTE = Level.ERROR, Level.WARNING, Level.NOTE
 
@@ -221,6 +222,10 @@ HIGHER_ORDER_OP_UNSUPPORTED = Rule(
 BRANCHES_DISAGREE = Rule(
     "FXP3008", "BranchesDisagree", ERROR, "The branches of '{op}' return different things. Torch says: '{detail}'."
 )
+OUTPUT_ALTERED = Rule(
+    "FXP3009", "OutputAltered", NOTE, "The model gives '{output}' in another form than forward. {detail}."
+)
+NO_OUTPUT = Rule("FXP3010", "NoOutput", ERROR, "forward gives no tensor, so there is no output. It gives: {detail}.")
 
 # 4: types
 
@@ -232,58 +237,6 @@ PRECISION_LOWERED = Rule(
 )
 UNSUPPORTED_TYPE = Rule(
     "FXP4003", "UnsupportedType", ERROR, "'{name}' has type '{dtype}', which ONNX cannot hold here. Reason: '{error}'."
-)
-
-# 5: validation
-
-VALIDATION_SKIPPED = Rule("FXP5001", "ValidationSkipped", NOTE, "The model was not validated. Reason: '{reason}'.")
-OUTPUT_DRIFT = Rule(
-    "FXP5002",
-    "OutputDrift",
-    ERROR,
-    "Output '{output}' differs from PyTorch on '{provider}'. Its error is {ratio:.3g} times its budget. "
-    "The worst difference is {worst:.3g}. Seen with the inputs '{sample}'. Cause: {cause}.",
-)
-NON_FINITE_OUTPUT = Rule(
-    "FXP5003",
-    "NonFiniteOutput",
-    ERROR,
-    "Output '{output}' is NaN or infinite at other elements than in PyTorch on '{provider}'. "
-    "That is so for {count} elements. Seen with the inputs '{sample}'. Cause: {cause}.",
-)
-OUTPUT_SHAPE_MISMATCH = Rule(
-    "FXP5004",
-    "OutputShapeMismatch",
-    ERROR,
-    "Output '{output}' has another shape than in PyTorch. ONNX Runtime: '{shape}'; PyTorch: '{expected}'. "
-    "Seen with the inputs '{sample}'. Cause: {cause}.",
-)
-OUTPUT_TYPE_MISMATCH = Rule(
-    "FXP5005",
-    "OutputTypeMismatch",
-    ERROR,
-    "Output '{output}' has another type than in PyTorch. ONNX Runtime: '{type}'; PyTorch: '{expected}'. "
-    "Seen with the inputs '{sample}'. Cause: {cause}.",
-)
-
-DISTRIBUTION_DRIFT = Rule(
-    "FXP5006",
-    "DistributionDrift",
-    ERROR,
-    "Random output '{output}' is drawn from another distribution than in PyTorch on '{provider}'. "
-    "Over {runs} runs its {statistic} is {got:.4g}; in PyTorch it is {want:.4g}.",
-)
-YARDSTICK_MISSING = Rule(
-    "FXP5007",
-    "YardstickMissing",
-    NOTE,
-    "How exact PyTorch itself is, is not known: there is no run in float64. Reason: '{reason}'.",
-)
-BRANCH_NOT_TAKEN = Rule(
-    "FXP5008",
-    "BranchNotTaken",
-    NOTE,
-    "No sample took the way of this branch for '{truth}', which is not validated. Samples: {count}.",
 )
 
 # 6: runtime
@@ -378,12 +331,13 @@ NUMERICS_CHANGED = Rule(
 
 INTERNAL_ERROR = Rule("FXP9001", "InternalError", ERROR, "fxport itself failed, please report it. It said: '{error}'.")
 UNUSED_SUPPRESSION = Rule(
-    "FXP9002", "UnusedSuppression", WARNING, "The comment that ignores '{name}' matches no finding on this line."
+    "FXP9002", "UnusedSuppression", WARNING, "The comment that ignores '{name}' has no effect. Reason: {reason}."
 )
 NOT_CHECKED = Rule("FXP9003", "NotChecked", ERROR, "The check of '{name}' was not finished. Reason: '{reason}'.")
 EXPECTED_FINDING_ABSENT = Rule(
     "FXP9004", "ExpectedFindingAbsent", ERROR, "The manifest expects '{name}', but there is no such finding."
 )
+OUT_OF_RESOURCES = Rule("FXP9005", "OutOfResources", ERROR, "There is not enough '{resource}'. {detail}.")
 
 STAGES: Mapping[str, str] = MappingProxyType(
     {"1": "capture", "2": "shapes", "3": "operators", "4": "types", "5": "validation"}

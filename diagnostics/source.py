@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 
-from diagnostics.calls import (
+from fxport.diagnostics.calls import (
     cut,
     scope_of,
     span_of_call,
@@ -24,13 +24,13 @@ from diagnostics.calls import (
     utf16_column,
     utf16_length,
 )
-from diagnostics.model import Frame, Place
+from fxport.diagnostics.model import Frame, Place
+from fxport.diagnostics.own import own_folders
 
 # Line 2 of a frame is the source as it was at capture; carets of Python 3.11's and later traces are not matched by it.
 _FRAME = re.compile(
     r'^ *File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>[^\n]+)\n?(?: +(?P<text>[^\n]*))?', re.M
 )
-_OWN_PACKAGES = ("diagnostics", "fx_passes", "exporter", "ort_runner")
 _TORCH_PACKAGES = ("torch", "torchgen", "functorch")
 _LIBRARY = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 _NOTEBOOK = ("<ipython-input", "<stdin>")
@@ -249,8 +249,7 @@ def _stripped(text: str) -> tuple[int, int]:
 
 @lru_cache(maxsize=1)
 def _hidden_folders() -> tuple[str, ...]:
-    own = Path(__file__).resolve().parent.parent
-    folders = [own / package for package in _OWN_PACKAGES]
+    folders = [*own_folders()]
     for package in _TORCH_PACKAGES:
         spec = find_spec(package)  # of a top-level name: finds, does not import
         if spec is not None and spec.origin is not None:

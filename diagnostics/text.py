@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from diagnostics import rule_pages, rules
-from diagnostics.edits import EditError, applied, diff
-from diagnostics.escape import one_line, visible
-from diagnostics.frame import code_frame
-from diagnostics.log import Log
-from diagnostics.model import Applicability, Finding, Fix, Level, Place
-from diagnostics.paths import relative_to
-from diagnostics.source import lines_of
+from fxport.diagnostics import rule_pages, rules
+from fxport.diagnostics.edits import EditError, applied, diff
+from fxport.diagnostics.escape import one_line, terminal, visible
+from fxport.diagnostics.frame import code_frame
+from fxport.diagnostics.log import Log
+from fxport.diagnostics.model import Applicability, Finding, Fix, Level, Place
+from fxport.diagnostics.paths import relative_to
+from fxport.diagnostics.source import lines_of
 
 STYLES: Mapping[str, str] = MappingProxyType(
     {"error": "bold red", "warning": "bold yellow", "note": "bold cyan", "frame": "blue", "bold": "bold", "plain": ""}
@@ -30,7 +30,7 @@ def render(log: Log, *, color: bool = False, least: Level = Level.NOTE) -> str:
     pieces = [piece for finding in findings for piece in (*_block(finding), ("\n", "plain"))]
     if summary := summary_of(log):
         pieces.append((f"{summary}\n", "bold"))
-    return _colored(pieces) if color else "".join(text for text, _ in pieces)
+    return _colored(pieces) if color else terminal("".join(text for text, _ in pieces))
 
 
 def summary_of(log: Log) -> str:

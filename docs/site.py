@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from diagnostics import rule_pages, rules
-
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / ".ci" / "packages"))  # fxport is not installed where the site is built
+
+from fxport.diagnostics import rule_pages, rules  # noqa: E402
+
 REPOSITORY = "https://github.com/fxport/fxport/blob/main"
 LINK = re.compile(r"(\]\()([^)\s#]+)")
 RULE_PAGE = re.compile(r".*diagnostics/pages/(FXP\d{4})-[\w-]+\.md")

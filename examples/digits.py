@@ -21,9 +21,9 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from exporter import export_training_step, load_into
-from exporter.training.seeded import SeededRandom
-from ort_runner.train import TrainingSession
+from fxport import export_training_step, load_into
+from fxport.exporter.training.seeded import SeededRandom
+from fxport.ort_runner.train import TrainingSession
 
 BATCH = 64
 EPOCHS = 8

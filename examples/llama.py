@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from exporter import Example, decode_step, prefill
+from fxport import Example, decode_step, prefill
 
 CONFIG = LlamaConfig(
     vocab_size=4096,

@@ -20,21 +20,23 @@ DEFAULT_OPSET = 23
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Choices of one export; each has a flag of the same name on the command line.
+    """Choices of one export; most have a flag of the same name on the command line.
 
     `opset`: the ai.onnx version of the model, 18 to 26. `lowerings`: a user's own, by ATen overload, on top of
     fxport's. `ir_passes`: further passes on the ONNX model, run last. `dump`: a folder for the graph after each pass.
     `allow_specialization`: accept that a dimension asked to be dynamic became a constant (a warning, not an error), and
     so the values of an input for which Python asks.
     `input_names`, `output_names`: names for the flattened inputs and outputs, in order. `strategy`: the only way of
-    capture to try, a name in `exporter.capture.attempts.ATTEMPTS`; by default they are tried in order. `weights`: a
-    checkpoint from which the weights are taken, by name, in the place of the model's own. `weights_in_place`: those
-    that lie in its files as ONNX would have them stay there, and the model refers to them.
+    capture to try, a name in `fxport.exporter.capture.attempts.ATTEMPTS`; by default they are tried in order.
+    `weights`: a checkpoint from which the weights are taken, by name, in the place of the model's own.
+    `weights_in_place`: those that lie in its files as ONNX would have them stay there, and the model refers to them.
     `functions`: repeated calls of a region of `torch.compiler.nested_compile_region` become calls of one function.
     `custom_ops`: an operator of a library for which there is no lowering becomes a node of its own domain.
     `rewrite`: statements that depend on data or on dynamic sizes become operators; without it, PyTorch's own rules
     hold. `self_check`: which captures are compared with the model in PyTorch: those with rewritten statements, all, or
     none. `rank_timeout`: seconds for which one rank of a sharded model waits for another that is expected to answer.
+    `optimize`: run the passes that make the ONNX model smaller and faster. `keep_exported_program`: the result has the
+    program as torch.export gives it (`OnnxProgram.exported_program`), which is a copy of the graph more.
     """
 
     opset: int = DEFAULT_OPSET
@@ -52,6 +54,8 @@ class Options:
     rewrite: bool = True
     self_check: SelfCheck = "rewritten"
     rank_timeout: float = 45.0
+    optimize: bool = True
+    keep_exported_program: bool = False
 
     def __post_init__(self) -> None:
         if not MIN_OPSET <= self.opset <= MAX_OPSET:

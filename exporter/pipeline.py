@@ -1,51 +1,50 @@
-"""The whole flow on one page: each line a room, each room a stage that ends the run only after all its findings."""
+"""The export on one page: its stages in order; each reports all its findings before it ends the run."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import onnx_ir as ir
 import torch
 
-from diagnostics import Level, Log, Stop, rules
-from diagnostics.text import render
-from exporter.calls import checked_args, checked_kwargs, checked_model
-from exporter.capture import capture
-from exporter.capture.arguments.caches import register_caches
-from exporter.capture.arguments.inputs import arguments_of, leaves_of
-from exporter.capture.arguments.keywords import in_order, known_signature, named_keywords
-from exporter.capture.driver import CaptureError
-from exporter.capture.eager import report_failure_in_eager
-from exporter.capture.patches.attention import is_spread, masks_unread
-from exporter.capture.patches.autocast_around import autocast_inside
-from exporter.capture.places import place_of_call
-from exporter.capture.sizes.shapes import from_dynamic_axes
-from exporter.capture.wrappers import unwrapped
-from exporter.distributed import is_sharded
-from exporter.ir_passes import passes_of, run_ir_passes
-from exporter.lower import lower
-from exporter.lower.registry import extend
-from exporter.lowerings import LOWERINGS
-from exporter.notes import report_mutations, report_unknown_sizes
-from exporter.options import Options
-from exporter.parts import parts_of
-from exporter.private import DISTRIBUTED
-from exporter.save import save
-from exporter.ways import Way
-from exporter.weights import open_checkpoint
-from exporter.weights.assign import owner_of, with_weights
-from exporter.weights.stored import Stored, require_whole
-from fx_passes import Program, normalize
-from fx_passes.private import verify
-from fx_passes.program import WeightSource
+from fxport.diagnostics import Level, Log, Stop, rules
+from fxport.diagnostics.errors import FxportError
+from fxport.diagnostics.text import render
+from fxport.exporter.calls import checked_args, checked_kwargs, checked_model, require_choices, with_known_keywords
+from fxport.exporter.capture import capture
+from fxport.exporter.capture.arguments.caches import register_caches
+from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
+from fxport.exporter.capture.arguments.keywords import in_order, known_signature, named_keywords
+from fxport.exporter.capture.driver import CaptureError
+from fxport.exporter.capture.eager import report_failure_in_eager
+from fxport.exporter.capture.patches.attention import is_spread, masks_unread
+from fxport.exporter.capture.patches.autocast_around import autocast_inside
+from fxport.exporter.capture.places import place_of_call
+from fxport.exporter.capture.sizes.shapes import from_dynamic_axes
+from fxport.exporter.capture.wrappers import unwrapped
+from fxport.exporter.distributed import is_sharded
+from fxport.exporter.ir_passes import passes_of, run_ir_passes
+from fxport.exporter.lower import lower
+from fxport.exporter.lower.portable import PortableLog, portable_log
+from fxport.exporter.lower.registry import extend
+from fxport.exporter.lowerings import LOWERINGS
+from fxport.exporter.onnx_program import OnnxProgram
+from fxport.exporter.options import Options
+from fxport.exporter.private import DISTRIBUTED
+from fxport.exporter.provenance.notes import report_mutations, report_unknown_sizes
+from fxport.exporter.provenance.parts import parts_of
+from fxport.exporter.provenance.ways import Way
+from fxport.exporter.weights import open_checkpoint
+from fxport.exporter.weights.assign import owner_of, with_weights
+from fxport.fx_passes import normalize
+from fxport.fx_passes.private import verify
+from fxport.fx_passes.program import WeightSource
 
 
-class ExportError(Exception):
+class ExportError(FxportError):
     """The model could not be exported. `log` has every finding, at its place in the user's source.
 
     The text is that of the errors among them, as the command line prints them, under a headline; `reason` stands in
@@ -57,32 +56,18 @@ class ExportError(Exception):
         super().__init__(f"{headline}\n\n{errors}" if errors else reason)
         self.log = log
 
-
-@dataclass(frozen=True)
-class OnnxProgram:
-    """An exported model: the ONNX graph, the captured program it came from, and the log of the run.
-
-    `weights_in_place` is that of the options: whether saving leaves weights in the files they are in.
-    """
-
-    model: ir.Model
-    program: Program
-    log: Log
-    weights_in_place: bool = field(default=False, kw_only=True)
-
-    def save(self, path: str | os.PathLike[str], external_data: Literal["auto"] | bool = "auto") -> list[Path]:
-        """Writes the model, atomically; see `exporter.save.save`. Returns the files that it consists of.
-
-        Raises OSError where that cannot be done, and CheckpointError where the files of its weights have changed.
-        """
-        with self.log.stage("save"):
-            require_whole(each for each in self.program.sources.values() if isinstance(each, Stored))
-            written = save(self.model, path, external_data, self.log.advance, weights_in_place=self.weights_in_place)
-            for beside in written[1:]:
-                self.log.report(rules.EXTERNAL_DATA_WRITTEN, name=beside.relative_to(written[0].parent).as_posix())
-            return written
+    def __reduce__(self) -> tuple[Callable[..., ExportError], tuple[str, PortableLog]]:
+        """For pickles, and so for the pools of multiprocessing: the text, and the log without its callbacks."""
+        return _restored_error, (str(self), portable_log(self.log))
 
 
+def _restored_error(text: str, log: PortableLog) -> ExportError:
+    error = ExportError(Log(), text)
+    error.log = log.restored()
+    return error
+
+
+@with_known_keywords
 def export(
     model: Any,
     args: Sequence[Any] | torch.Tensor = (),
@@ -98,21 +83,45 @@ def export(
     options: Options = Options(),  # noqa: B008  # frozen
     log: Log | None = None,
 ) -> OnnxProgram:
-    """Exports a PyTorch model to ONNX.
-
-    `model` is an nn.Module, also one wrapped by DistributedDataParallel, or an ExportedProgram; `args` and `kwargs`
-    are one example call; a lone tensor stands for the only argument. `dynamic_shapes` takes every form that
-    torch.export takes, and plain strings as names of dimensions; `dynamic_axes`, `input_names`, `output_names` and
-    `opset_version` are as in torch.onnx.export. `lowerings` are a user's own, by ATen overload. `weights` is a
-    checkpoint whose tensors take the place of the model's, which may then be without memory. All other choices are
-    `options`, which the four before it also hold. The file is written by `save` of the result.
+    """Exports a PyTorch model to ONNX; the file is written by `save` of the result.
 
     A model that several ranks hold (FSDP, tensor parallelism) is exported by all of them together: each calls `export`
     and `save`, rank 0 captures and writes; see docs/distributed.md.
 
-    Raises ExportError when findings at error level stopped the export, CheckpointError for a checkpoint that cannot be
-    read, and ValueError or TypeError when the arguments themselves make no sense.
+    Args:
+        model: An nn.Module, also one wrapped by DistributedDataParallel, or an ExportedProgram.
+        args: Positional arguments of one example call; a lone tensor stands for the only one.
+        kwargs: Keyword arguments of the example call.
+        dynamic_shapes: Dynamic dimensions in every form that torch.export takes, and plain strings as their names.
+        input_names: Names of the flattened inputs, in order; by default forward's own.
+        output_names: Names of the outputs, in order.
+        dynamic_axes: Dynamic dimensions as in torch.onnx.export, instead of `dynamic_shapes`.
+        opset_version: The ai.onnx version of the model, 18 to 26; 23 by default.
+        lowerings: A user's own lowerings by ATen overload, on top of fxport's.
+        weights: A checkpoint whose tensors take the place of the model's, which may then be without memory.
+        options: All other choices; names, opset, lowerings and weights may also be in it.
+        log: Where findings and times go; a new log by default.
+
+    Returns:
+        The ONNX model, with the captured program and the log.
+
+    Raises:
+        ExportError: Findings at error level stopped the export; they are in its `log`.
+        CheckpointError: The checkpoint cannot be read.
+        CallError: An argument of the wrong type (a TypeError).
+        ValueError: An argument that makes no sense.
     """
+    require_choices(
+        input_names=input_names,
+        output_names=output_names,
+        opset_version=opset_version,
+        lowerings=lowerings,
+        weights=weights,
+        dynamic_shapes=dynamic_shapes,
+        dynamic_axes=dynamic_axes,
+        options=options,
+        log=log,
+    )
     log = log or Log()
     options = options.named(input_names, output_names, opset_version, lowerings, weights)
     model = checked_model(model)
@@ -129,8 +138,8 @@ def export(
     if not is_sharded(model):
         return flow(model, {})
     verify(DISTRIBUTED)
-    from exporter.distributed.asked import asked_of
-    from exporter.distributed.export import export_sharded
+    from fxport.exporter.distributed.asked import asked_of
+    from fxport.exporter.distributed.export import export_sharded
 
     asked = asked_of(checked_args(args), checked_kwargs(kwargs), dynamic_shapes, options)
     return export_sharded(model, flow, asked, options.rank_timeout, log)
@@ -147,7 +156,7 @@ def _exported(
     options: Options,
     log: Log,
 ) -> OnnxProgram:
-    """The rooms in their order. `sources` are of weights that are only shapes in the model, by their names."""
+    """The stages in their order. `sources` are of weights that are only shapes in the model, by their names."""
     checkpoint = None if options.weights is None else open_checkpoint(options.weights)
     table = extend(LOWERINGS, options.lowerings)
     register_caches()
@@ -158,7 +167,7 @@ def _exported(
             kwargs = in_order(model, kwargs)
             with log.stage("capture"), named_keywords(model, kwargs), masks_unread():
                 if dynamic_axes and dynamic_shapes is None:
-                    dynamic_shapes = _shapes_of_axes(model, args, kwargs, dynamic_axes, options)
+                    dynamic_shapes = shapes_of_axes(model, args, kwargs, dynamic_axes, options)
                 program = capture(model, args, kwargs, dynamic_shapes, options, log)
                 way.captured(program.graph_module)
         if checkpoint is not None:
@@ -179,7 +188,7 @@ def _exported(
     except (Stop, CaptureError) as stop:
         report_failure_in_eager(unwrapped(model), args, kwargs, log)
         raise ExportError(log, str(stop)) from None  # PyTorch's own words, page after page, are in its context
-    return OnnxProgram(onnx, program, log, weights_in_place=options.weights_in_place)
+    return OnnxProgram(onnx, program, log, export_options=options)
 
 
 def require_attention_alone(model: Any, log: Log) -> None:
@@ -189,8 +198,9 @@ def require_attention_alone(model: Any, log: Log) -> None:
         raise ExportError(log, log.report(rules.ATTENTION_SPREAD, at=place_of_call(), name=name).message)
 
 
-def _shapes_of_axes(
+def shapes_of_axes(
     model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_axes: Mapping[str, Any], options: Options
-) -> Any:
+) -> dict[str, Mapping[int, Any]]:
+    """`dynamic_axes` of torch.onnx as `dynamic_shapes`. Raises ShapesError for a name of no input and no output."""
     leaves = leaves_of(arguments_of(model, args, kwargs))
     return from_dynamic_axes(leaves, options.input_names, dynamic_axes, options.output_names or ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fx_passes.private import Rows, call, fields, names, text
+from fxport.fx_passes.private import Rows, call, fields, names, text
 
 _FLAT = "torch.distributed.fsdp._flat_param"
 _FSDP2 = "torch.distributed.fsdp._fully_shard"
@@ -60,7 +60,7 @@ DISTRIBUTED: Rows = (
         "hooks, of which a copy has the model's own",
     ),
 )
-"""What exporter.distributed uses; verified when a model of several ranks is exported."""
+"""What fxport.exporter.distributed uses; verified when a model of several ranks is exported."""
 
 TRAINING: Rows = (
     names(
@@ -78,9 +78,9 @@ TRAINING: Rows = (
         fallback="the first step makes it; an optimizer that makes state in its step is refused",
     ),
 )
-"""What exporter.training uses."""
+"""What fxport.exporter.training uses."""
 
 WEIGHTS: Rows = (
     fields("torch:UntypedStorage", "_checkpoint_offset", "documented with torch.load: where the bytes of a tensor are"),
 )
-"""What exporter.weights uses."""
+"""What fxport.exporter.weights uses."""

@@ -1,9 +1,11 @@
-"""A model on disk: one file, or one with its weights beside it; complete, or not there at all."""
+"""Save a model: one file, or one with its weights beside it; complete, or what was there before."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
-import tempfile
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +13,10 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from diagnostics.paths import is_special
-from exporter.lower.weights import RegionTensor
-from exporter.weights.stored import CheckpointError
+from fxport.diagnostics.paths import is_special
+from fxport.exporter.in_place import data_name, put_in_place, saving
+from fxport.exporter.lower.weights import RegionTensor
+from fxport.exporter.weights.stored import CheckpointError
 
 SINGLE_FILE_LIMIT = 64 * 1024 * 1024
 """Bytes of weights up to which one file is written. Protobuf ends at 2 GiB, and readers hold all of it in memory."""
@@ -23,6 +26,9 @@ EXTERNAL_THRESHOLD = 1024
 
 ALIGNMENT = 65536
 """Offsets of large tensors, in bytes: the allocation granularity of memory mapping on every platform."""
+
+DRAFT_DATA = "weights"
+"""Name of the file of weights until its content is known."""
 
 Progress = Callable[[int, int], None]
 
@@ -37,9 +43,13 @@ def save(
 ) -> list[Path]:
     """Writes the model to `path` and returns the files that it consists of.
 
-    With more than `SINGLE_FILE_LIMIT` bytes of weights, or with `external_data=True`, the weights go to
-    `<path>.data`, tensor by tensor: never more than one of them is in memory. All is written to a temporary folder
-    beside the target and renamed at the end, so that an interrupted or failing run leaves what was there before.
+    With more than `SINGLE_FILE_LIMIT` bytes of weights, or with `external_data=True`, the weights go to a file beside
+    it, tensor by tensor: never more than one of them is in memory. Its name has a hash of its content, so that a model
+    never meets the weights of another one: `<name>.<hash>.data`.
+
+    All is written to a draft folder beside the target, synced to the disk, and put in place by renaming the model last:
+    at any time, also after a kill or a power failure, `path` is the old model or the new one. The weights of the
+    old one are removed after that. A link stays one: what it points to is replaced. docs/files.md has all promises.
 
     With `weights_in_place`, weights that lie in the files of a checkpoint as ONNX would have them are not copied: the
     model refers to them there, and these files are among those returned.
@@ -48,6 +58,8 @@ def save(
     not in the model's folder or below it.
     """
     target = Path(path)
+    if target.is_symlink():  # its own path only: the files that are returned have the folder's name as it was given
+        target = Path(os.path.realpath(target))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder '{target.parent}' for '{target.name}'; make it first")
     if is_special(target):
@@ -55,22 +67,23 @@ def save(
     kept = in_place(model, target) if weights_in_place else {}
     copied = weight_bytes(model) - sum(tensor.nbytes for tensor in kept.values())
     external = copied > SINGLE_FILE_LIMIT if external_data == "auto" else external_data
-    data = target.with_name(target.name + ".data")
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        draft = Path(folder) / target.name
-        with _written_beside(model, kept, draft.with_name(data.name) if external else None, progress):
+    with saving(target) as folder:
+        _require_space(folder, copied)
+        draft = folder / f"model{target.suffix}"  # the suffix tells the format
+        with _written_beside(model, kept, folder if external else None, target.name, progress) as data:
             ir.save(model, draft)
-        written = []
-        if external or data.exists():
-            target.unlink(missing_ok=True)  # until the last line there is no model: never an old one with new weights
-        if (Path(folder) / data.name).exists():
-            os.replace(Path(folder) / data.name, data)
-            written.append(data)
-        else:
-            data.unlink(missing_ok=True)  # of an earlier model of this name, which the new one does not refer to
-        os.replace(draft, target)
+        put_in_place(target, draft, data)
+    written = [target] if data is None else [target, target.with_name(data.name)]
     used = {str(tensor.location): target.parent / str(tensor.location) for tensor in kept.values()}
-    return [target, *written, *used.values()]
+    return [*written, *used.values()]
+
+
+def _require_space(folder: Path, needed: int) -> None:
+    """Raises OSError before a file of weights is begun that the disk has no room for."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        reason = f"{os.strerror(errno.ENOSPC)}: the weights need {needed:,} bytes, {free:,} are free"
+        raise OSError(errno.ENOSPC, reason, str(folder))
 
 
 def in_place(model: ir.Model, target: Path) -> dict[ir.Value, ir.ExternalTensor]:
@@ -108,33 +121,43 @@ def weight_bytes(model: ir.Model) -> int:
 
 @contextmanager
 def _written_beside(
-    model: ir.Model, kept: Mapping[ir.Value, ir.ExternalTensor], data: Path | None, progress: Progress | None
-) -> Iterator[None]:
-    """While it lasts, the model refers to its weights: those in `kept` where they are, and others in `data`.
+    model: ir.Model,
+    kept: Mapping[ir.Value, ir.ExternalTensor],
+    folder: Path | None,
+    name: str,
+    progress: Progress | None,
+) -> Iterator[Path | None]:
+    """While it lasts, the model refers to its weights: those in `kept` where they are, and others in a new file.
 
-    `data` is written first; without it, the others stay in the model.
+    That file is written first, to `folder`, under the name that it has beside a model of this `name`; None if there are
+    no such weights. Without `folder`, they stay in the model.
     """
     values = [value for graph in model.graphs() for value in graph.initializers.values()]
     before = {value: value.const_value for value in values if value.const_value is not None}
-    moved = {
-        value: tensor
-        for value, tensor in before.items()
-        if data is not None and value not in kept and tensor.nbytes > EXTERNAL_THRESHOLD
-    }
+    movable = {} if folder is None else {value: tensor for value, tensor in before.items() if value not in kept}
+    moved = {value: tensor for value, tensor in movable.items() if tensor.nbytes > EXTERNAL_THRESHOLD}
+    if not moved and not kept:  # of a small model: its weights, whatever their size, and no constants
+        moved = {value: each for value, each in movable.items() if isinstance(each, ir.LazyTensor) and each.nbytes}
+    data: Path | None = None
     try:
-        if data is not None and moved:
+        if folder is not None and moved:
             beside = ir.external_data.convert_tensors_to_external(
                 list(moved.values()),
-                data.parent,
-                data.name,
+                folder,
+                DRAFT_DATA,
                 alignment=ALIGNMENT,
                 callback=None if progress is None else lambda _, info: progress(info.index + 1, info.total),
             )
+            with (folder / DRAFT_DATA).open("rb") as file:
+                data = folder / data_name(name, hashlib.file_digest(file, "sha256").hexdigest())
             for value, tensor in zip(moved, beside, strict=True):
-                value.const_value = tensor
+                value.const_value = ir.ExternalTensor(
+                    data.name, tensor.offset, tensor.length, tensor.dtype, shape=tensor.shape, name=str(value.name)
+                )
+            (folder / DRAFT_DATA).rename(data)
         for value, tensor in kept.items():
             value.const_value = tensor
-        yield
+        yield data
     finally:
         for value, tensor in before.items():
             value.const_value = tensor

@@ -10,10 +10,10 @@ from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
-from fx_passes.decompose import decompose, known_decompositions
-from fx_passes.graph import bodies, call, replace
-from fx_passes.passes.branch_writes import changed_operands
-from fx_passes.passes.writes import writes
+from fxport.fx_passes.decompose import decompose, known_decompositions
+from fxport.fx_passes.graph import bodies, call, replace
+from fxport.fx_passes.passes.branch_writes import changed_operands
+from fxport.fx_passes.passes.writes import writes
 
 aten = torch.ops.aten
 

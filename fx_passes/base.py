@@ -8,9 +8,9 @@ from pathlib import Path
 
 from torch.fx import GraphModule
 
-from diagnostics import Log
-from fx_passes.graph import bodies
-from fx_passes.program import MUTATED, Output, OutputKind, Program
+from fxport.diagnostics import Log
+from fxport.fx_passes.graph import bodies
+from fxport.fx_passes.program import MUTATED, Output, OutputKind, Program
 
 PassFunction = Callable[[GraphModule, Log], bool]
 

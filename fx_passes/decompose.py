@@ -22,15 +22,15 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from diagnostics import Log
-from diagnostics.messages import error_line
-from fx_passes.base import write_dump
-from fx_passes.decompositions import RULES
-from fx_passes.graph import ORIGIN, PROVENANCE, bodies, fake_mode_of
-from fx_passes.passes.custom_writes import called_op
-from fx_passes.passes.functionalize import functionalize, unsupported
-from fx_passes.python_ops import python_of, python_ops
-from fx_passes.regions import Call, note_region
+from fxport.diagnostics import Log
+from fxport.diagnostics.messages import error_line
+from fxport.fx_passes.base import write_dump
+from fxport.fx_passes.decompositions import RULES
+from fxport.fx_passes.graph import ORIGIN, PROVENANCE, bodies, fake_mode_of
+from fxport.fx_passes.passes.custom_writes import called_op
+from fxport.fx_passes.passes.functionalize import functionalize, unsupported
+from fxport.fx_passes.python_ops import python_of, python_ops
+from fxport.fx_passes.regions import Call, note_region
 
 hop = torch.ops.higher_order
 

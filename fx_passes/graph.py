@@ -11,9 +11,9 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from diagnostics import Place
-from diagnostics.source import place_of_trace
-from fx_passes.sizes import size_of
+from fxport.diagnostics import Place
+from fxport.diagnostics.source import place_of_trace
+from fxport.fx_passes.sizes import size_of
 
 CAPTURED = "fxport_captured"
 """Key of `node.meta`: the name in the captured graph of the node that this one was made from."""

@@ -12,9 +12,9 @@ from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.node import map_arg
 
-from fx_passes.graph import call, fake
-from fx_passes.scans import BodyInput
-from fx_passes.sizes import is_symbolic, same_sizes, size_of, sizes_of
+from fxport.fx_passes.graph import call, fake
+from fxport.fx_passes.scans import BodyInput
+from fxport.fx_passes.sizes import is_symbolic, same_sizes, size_of, sizes_of
 
 aten = torch.ops.aten
 

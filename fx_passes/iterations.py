@@ -11,10 +11,10 @@ import sympy
 import torch
 from torch.fx import Node
 
-from fx_passes.graph import fake
-from fx_passes.invariants import Apply, Invariants, is_known, on_values
-from fx_passes.scans import Scan
-from fx_passes.sizes import is_symbolic, size_of
+from fxport.fx_passes.graph import fake
+from fxport.fx_passes.invariants import Apply, Invariants, is_known, on_values
+from fxport.fx_passes.scans import Scan
+from fxport.fx_passes.sizes import is_symbolic, size_of
 
 aten = torch.ops.aten
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from fx_passes.graph import PROVENANCE
-from fx_passes.scans import BodyInput, body_of
+from fxport.fx_passes.graph import PROVENANCE
+from fxport.fx_passes.scans import BodyInput, body_of
 
 hop = torch.ops.higher_order
 

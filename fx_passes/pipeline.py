@@ -6,28 +6,28 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from diagnostics import Log
-from fx_passes import spec
-from fx_passes.base import Observer, run_passes
-from fx_passes.decompose import decompose
-from fx_passes.passes.complex_to_real import ROWS, complex_to_real, is_complex
-from fx_passes.passes.drop_asserts import drop_asserts
-from fx_passes.passes.drop_copies import drop_copies
-from fx_passes.passes.expand_flex_attention import expand_flex_attention
-from fx_passes.passes.functionalize import functionalize
-from fx_passes.passes.fuse_gelu import fuse_gelu
-from fx_passes.passes.fuse_rms_norm import fuse_rms_norm
-from fx_passes.passes.inline_regions import inline_regions
-from fx_passes.passes.promote_types import promote_types
-from fx_passes.passes.rebase_strides import rebase_strides
-from fx_passes.passes.rows_as_scan_inputs import rows_as_scan_inputs
-from fx_passes.passes.rows_outside_bodies import rows_outside_bodies
-from fx_passes.passes.shorten_gelu import shorten_gelu
-from fx_passes.passes.trim_scans import trim_scans
-from fx_passes.passes.writes_as_scan_outputs import writes_as_scan_outputs
-from fx_passes.program import Program
-from fx_passes.python_numbers import numbers_as_python
-from fx_passes.randomness import report_randomness
+from fxport.diagnostics import Log
+from fxport.fx_passes import spec
+from fxport.fx_passes.base import Observer, run_passes
+from fxport.fx_passes.decompose import decompose
+from fxport.fx_passes.passes.complex_to_real import ROWS, complex_to_real, is_complex
+from fxport.fx_passes.passes.drop_asserts import drop_asserts
+from fxport.fx_passes.passes.drop_copies import drop_copies
+from fxport.fx_passes.passes.expand_flex_attention import expand_flex_attention
+from fxport.fx_passes.passes.functionalize import functionalize
+from fxport.fx_passes.passes.fuse_gelu import fuse_gelu
+from fxport.fx_passes.passes.fuse_rms_norm import fuse_rms_norm
+from fxport.fx_passes.passes.inline_regions import inline_regions
+from fxport.fx_passes.passes.promote_types import promote_types
+from fxport.fx_passes.passes.rebase_strides import rebase_strides
+from fxport.fx_passes.passes.rows_as_scan_inputs import rows_as_scan_inputs
+from fxport.fx_passes.passes.rows_outside_bodies import rows_outside_bodies
+from fxport.fx_passes.passes.shorten_gelu import shorten_gelu
+from fxport.fx_passes.passes.trim_scans import trim_scans
+from fxport.fx_passes.passes.writes_as_scan_outputs import writes_as_scan_outputs
+from fxport.fx_passes.program import Program
+from fxport.fx_passes.python_numbers import numbers_as_python
+from fxport.fx_passes.randomness import report_randomness
 
 PREPARE = (
     inline_regions,  # first: what is inside a region is then seen by every pass

@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+from fxport.diagnostics.errors import FxportError
+
 
 class Kind(Enum):
     """How a part of PyTorch is used, which tells how its presence is checked."""
@@ -59,7 +61,7 @@ class Private:
 Rows = tuple[Private, ...]
 
 
-class OtherTorch(ImportError):
+class OtherTorch(FxportError, ImportError):
     """The installed PyTorch lacks private parts that fxport uses. The text names them."""
 
 

@@ -9,9 +9,10 @@ from typing import Protocol
 
 import sympy
 import torch
+from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from fx_passes.sizes import rebuilt
+from fxport.fx_passes.sizes import rebuilt
 
 
 class InputKind(StrEnum):
@@ -96,6 +97,7 @@ class Program:
     those of the source, and the tensor may have none. `dim_names` maps the name of a size symbol to the user's name of
     it, `ranges` to the smallest and largest size that the captured graph allows (None: no bound). `conditions` are
     what else it asks of them. `structure` is JSON of how arguments and results nest, by `exporter.capture.arguments`.
+    `exported` is the program as torch.export gives it, before all passes, if that was to be kept.
     """
 
     graph_module: GraphModule
@@ -107,6 +109,7 @@ class Program:
     conditions: tuple[Condition, ...] = ()
     sources: Mapping[str, WeightSource] = field(default_factory=dict)
     structure: str = ""
+    exported: ExportedProgram | None = None
 
     @property
     def placeholders(self) -> list[Node]:

@@ -18,7 +18,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, handle_sym_dispat
 from torch.fx.experimental.sym_node import SymNode, wrap_node
 from torch.utils._sympy.functions import FloorDiv, Identity, IntTrueDiv, PythonMod, TruncToInt
 
-from fx_passes.float_functions import MINUS_ONE, FloatAdd, FloatFloorDiv, FloatMod, FloatMul
+from fxport.fx_passes.float_functions import MINUS_ONE, FloatAdd, FloatFloorDiv, FloatMod, FloatMul
 
 Expr = Any
 """An expression of sympy, which has no types."""

@@ -15,8 +15,8 @@ from torch._ops import OpOverload
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
-from fx_passes.passes.custom_writes import called_op, is_written
-from fx_passes.sizes import same_sizes
+from fxport.fx_passes.passes.custom_writes import called_op, is_written
+from fxport.fx_passes.sizes import same_sizes
 
 OURS = "fxport"
 """Namespace of our own ops, whose Python runs kernels that have no other form."""

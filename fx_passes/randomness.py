@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch.fx import GraphModule, Node
 
-from diagnostics import Log, rules
-from fx_passes.graph import ORIGIN, bodies, place_of
+from fxport.diagnostics import Log, rules
+from fxport.fx_passes.graph import ORIGIN, bodies, place_of
 
 aten = torch.ops.aten
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch.fx import Node
 
-from fx_passes.graph import call, size_nodes
-from fx_passes.rows import Row, read_row, written_row
-from fx_passes.sizes import sizes_of
+from fxport.fx_passes.graph import call, size_nodes
+from fxport.fx_passes.rows import Row, read_row, written_row
+from fxport.fx_passes.sizes import sizes_of
 
 aten = torch.ops.aten
 

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fx_passes.graph import call, fake_mode_of, size_nodes
-from fx_passes.iterations import Place, place_of
-from fx_passes.scans import Scan
-from fx_passes.sizes import same_sizes, size_of, sizes_of
+from fxport.fx_passes.graph import call, fake_mode_of, size_nodes
+from fxport.fx_passes.iterations import Place, place_of
+from fxport.fx_passes.scans import Scan
+from fxport.fx_passes.sizes import same_sizes, size_of, sizes_of
 
 aten = torch.ops.aten
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from fx_passes.graph import PROVENANCE, call, fake_mode_of
+from fxport.fx_passes.graph import PROVENANCE, call, fake_mode_of
 
 SCAN = torch.ops.higher_order.scan
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 import torch
 from torch.fx import GraphModule, Node
 
-from fx_passes.graph import bodies
+from fxport.diagnostics.errors import FxportError
+from fxport.fx_passes.graph import bodies
 
 
-class SpecError(Exception):
+class SpecError(FxportError):
     """A pass left something in the graph that lowering must not see. This is a fault of fxport's own."""
 
 

@@ -19,8 +19,8 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from fx_passes.graph import call, fake_mode_of
-from fx_passes.sizes import size_of
+from fxport.fx_passes.graph import call, fake_mode_of
+from fxport.fx_passes.sizes import size_of
 
 aten = torch.ops.aten
 

@@ -3,14 +3,14 @@
 `import ort_runner` does not import onnxruntime; what runs a model does.
 """
 
-from ort_runner.bench import Latency, latency, latency_alone
-from ort_runner.compare import Gap, compare
-from ort_runner.device import DeviceSession, DeviceTensor
-from ort_runner.placement import Placed, placement
-from ort_runner.providers import PROVIDERS, Provider, resolve
-from ort_runner.samples import Samples, load_all, save_all
-from ort_runner.structure import flattened, restored
-from ort_runner.validate import SampleResult, Validation, validate
+from fxport.ort_runner.bench import Latency, latency, latency_alone
+from fxport.ort_runner.compare import Gap, compare
+from fxport.ort_runner.device import DeviceSession, DeviceTensor
+from fxport.ort_runner.placement import Placed, placement
+from fxport.ort_runner.providers import PROVIDERS, Provider, resolve
+from fxport.ort_runner.samples import Samples, load_all, save_all
+from fxport.ort_runner.structure import flattened, restored
+from fxport.ort_runner.validate import SampleResult, Validation, validate
 
 __all__ = [
     "PROVIDERS",

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from diagnostics import rules
-from ort_runner.failures import RUN, Failure, failure_of
-from ort_runner.providers import AUTO
-from ort_runner.session import session_on, to_ort
+from fxport.diagnostics import rules
+from fxport.ort_runner.failures import RUN, Failure, failure_of
+from fxport.ort_runner.providers import AUTO
+from fxport.ort_runner.session import session_on, to_ort
 
 
 @dataclass(frozen=True, slots=True)

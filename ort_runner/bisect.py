@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from diagnostics import Place
-from ort_runner.cuts import MADE, Cuts, Mark
-from ort_runner.failures import Failure
-from ort_runner.model_file import ModelFile, read_model_file
-from ort_runner.parts import Part, part_of
-from ort_runner.samples import Samples
-from ort_runner.trials import Runtime, Verdict, judged, run_built
+from fxport.diagnostics import Place
+from fxport.ort_runner.cuts import MADE, Cuts, Mark
+from fxport.ort_runner.failures import Failure
+from fxport.ort_runner.model_file import ModelFile, read_model_file
+from fxport.ort_runner.parts import Part, part_of
+from fxport.ort_runner.samples import Samples
+from fxport.ort_runner.trials import Runtime, Verdict, judged, run_built
 
 BATCH = 64 << 20
 """Bytes of values that are compared in one session; a single larger value is compared alone."""

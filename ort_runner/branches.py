@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ort_runner.cuts import Cuts, scratch
-from ort_runner.model_file import ModelFile
-from ort_runner.samples import Samples
-from ort_runner.trials import NAME, Runtime, locations, opened_on
+from fxport.ort_runner.cuts import Cuts, scratch
+from fxport.ort_runner.model_file import ModelFile
+from fxport.ort_runner.samples import Samples
+from fxport.ort_runner.trials import NAME, Runtime, locations, opened_on
 
 CAPTURED = "cond"
 """How the nodes of the captured graph are named that stand for a branch of the model's. Lowerings make Ifs as well."""

@@ -9,6 +9,7 @@ Without the truth, eager is taken for it, and only a rule by type is left: LOOSE
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from types import MappingProxyType
 import ml_dtypes
 import numpy as np
 
-from ort_runner.providers import Provider
+from fxport.ort_runner.providers import Provider
 
 # Two sound kernels differ in the order of their sums and in the last bits of exp, erf and tanh. Over BERT, GPT-2,
 # Llama, ViT, ConvNeXt, ResNet, wav2vec2, LSTM and GRU with random weights the root mean squares of their errors differ
@@ -38,25 +39,56 @@ SUBNORMAL, FLOAT32_EPSILON = 1e-30, 2.0**-23
 COARSE_FLOOR, COARSE_LOOSE = 1.0, 2.0  # of the 8-bit and 4-bit types
 
 
+# Errors above these parts of the values (root mean squares of the whole output) cannot be told from a fault, even where
+# eager's own are as large: such an output is not comparable. Deep networks stay below a tenth of them.
+CEILINGS: Mapping[str, float] = MappingProxyType(
+    {"float64": 1e-6, "float32": 2e-2, "float16": 1e-1, "bfloat16": 2.5e-1}
+)
+COARSE_CEILING = 0.5
+
+# In rounding units: the most that FEW may add where all elements have one error, which counts as one draw. A mean that
+# was subtracted is that far off; a factor or an offset that is wrong is further.
+SYSTEMATIC: Mapping[str, float] = MappingProxyType(
+    {"float64": 65536.0, "float32": 4096.0, "float16": 16.0, "bfloat16": 4.0}
+)
+COARSE_SYSTEMATIC = 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What is granted to one output. `epsilon` is the rounding unit of its type; below `tiny` nothing counts.
-    `sums` is what long sums may cost, relative to the values."""
+    `sums` is what long sums may cost, relative to the values. `ceiling` is the largest error, relative to the values,
+    that is told from a fault; `systematic` are the rounding units that an error of one sign may have by bad luck."""
 
     slack: float
     units: float
     epsilon: float
     tiny: float
     sums: float = 0.0
+    ceiling: float = math.inf
+    systematic: float = math.inf
 
     def limit(
-        self, own: np.ndarray, scale: np.ndarray, count: np.ndarray, *, ratio: float = RATIO, share: float = 1.0
+        self,
+        own: np.ndarray,
+        scale: np.ndarray,
+        count: np.ndarray,
+        *,
+        ratio: float = RATIO,
+        share: float = 1.0,
+        one_sign: bool = False,
     ) -> np.ndarray:
         """The largest error norm granted, given eager's error norm, the values' norm and the number of
-        independent elements."""
-        ratio_here = self.slack * (ratio + FEW / np.square(np.maximum(count, 1.0)))
+        independent elements; `one_sign` says that these are fewer than there are because all have one error."""
+        luck = FEW / np.square(np.maximum(count, 1.0)) * own
+        if one_sign:
+            luck = np.minimum(luck, self.systematic * self.epsilon * scale)
         floor = (share * self.units * self.epsilon + self.sums) * scale
-        return np.maximum(ratio_here * own, floor) + self.tiny
+        return np.maximum(self.slack * (ratio * own + luck), floor) + self.tiny
+
+    def mean_limit(self, scale: float) -> float:
+        """The mean error that is granted without regard to eager's, given the root mean square of the values."""
+        return (self.units * self.epsilon + self.sums) * scale + self.tiny
 
 
 def budget_of(dtype: np.dtype, provider: Provider, *, has_exact: bool, sums: float = 0.0) -> Budget:
@@ -68,4 +100,8 @@ def budget_of(dtype: np.dtype, provider: Provider, *, has_exact: bool, sums: flo
     units = table.get(dtype.name, other) * provider.slack
     # Kernels may flush subnormal numbers to zero; those of float16 and below are everyday values and never flushed.
     tiny = float(info.tiny) if info.tiny < SUBNORMAL else float(info.smallest_subnormal)
-    return Budget(provider.slack, units, epsilon, tiny, sums * min(epsilon, FLOAT32_EPSILON))
+    ceiling = CEILINGS.get(dtype.name, COARSE_CEILING) if has_exact else math.inf
+    systematic = SYSTEMATIC.get(dtype.name, COARSE_SYSTEMATIC)
+    return Budget(
+        provider.slack, units, epsilon, tiny, sums * min(epsilon, FLOAT32_EPSILON), ceiling, systematic * provider.slack
+    )

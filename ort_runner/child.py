@@ -16,31 +16,41 @@ from typing import IO, Any, Self
 
 import numpy as np
 
-from diagnostics import rules
-from ort_runner.failures import Failure, tidy
-from ort_runner.frames import Message, receive, send
-from ort_runner.providers import Choice, provider_named
-from ort_runner.session import Opened, Port
+from fxport.diagnostics import rules
+from fxport.diagnostics.crashes import without_stack
+from fxport.diagnostics.own import import_folder
+from fxport.ort_runner.failures import Failure, tidy
+from fxport.ort_runner.frames import Message, receive, send
+from fxport.ort_runner.model_file import read_model_file
+from fxport.ort_runner.providers import Choice, provider_named
+from fxport.ort_runner.session import Opened, Port
 
 # -P: a file in the user's folder must not stand for a module of ours or of numpy.
-WORKER = (sys.executable, "-P", "-m", "ort_runner.worker")
-DEFAULT_TIME_LIMIT = 600.0
+WORKER = (sys.executable, "-P", "-m", "fxport.ort_runner.worker")
+LEAST_TIME_LIMIT = 60.0
+"""Seconds that a request may take, however small the model is."""
+
+SLOWEST_READ = 20e6
+"""Bytes of a model's files a second: for larger ones there is more time."""
+
 PATIENCE = 5.0  # seconds that a child gets to end by itself
 
 
 class ChildSession:
     """A session in a child, which is started at `open` and again at the next `open` after it died.
 
-    `time_limit` is in seconds and holds for each request. `command` is the child's; tests put doubles there.
+    `time_limit` is in seconds and holds for each request; `time_limit_of` the model by default. `command` is the
+    child's; tests put doubles there.
     """
 
     def __init__(
-        self, model: Path, provider: str, *, time_limit: float = DEFAULT_TIME_LIMIT, command: Sequence[str] = WORKER
+        self, model: Path, provider: str, *, time_limit: float | None = None, command: Sequence[str] = WORKER
     ) -> None:
         if provider != "auto":
             provider_named(provider)
         self._model, self._provider = model, provider
-        self._limit, self._command = time_limit, tuple(command)
+        self._limit = time_limit_of(model) if time_limit is None else time_limit
+        self._command = tuple(command)
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
 
@@ -113,7 +123,16 @@ class ChildSession:
             how = f"it did not answer within {self._limit:g} seconds and was stopped"
         else:
             how = how_it_ended(process.returncode)
-        return Failure(rules.RUNTIME_FAILED, {"error": how + last_words(self._errors)}, fatal=True)
+        return Failure(rules.RUNTIME_FAILED, {"error": how + last_words(self._errors)}, fatal=True, late=late)
+
+
+def time_limit_of(model: Path) -> float:
+    """Seconds that a model may take to be opened or run: more for more weights."""
+    try:
+        size = read_model_file(model).size()
+    except (OSError, ValueError):  # it will be told when it is opened
+        size = 0
+    return LEAST_TIME_LIMIT + size / SLOWEST_READ
 
 
 def how_it_ended(code: int) -> str:
@@ -133,7 +152,7 @@ def last_words(errors: IO[bytes] | None, since: int = 0) -> str:
     if errors is None:
         return ""
     errors.seek(since)
-    lines = errors.read().decode(errors="replace").split("\n")
+    lines = without_stack(errors.read().decode(errors="replace")).split("\n")
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
     return f"; its last words: {tidy(last)}" if last else ""
 
@@ -156,9 +175,11 @@ def _kill_late(process: subprocess.Popen[bytes], late: threading.Event) -> None:
 
 
 def environment() -> dict[str, str]:
-    """This process's, with the folder of our packages in front: a child must run the same code."""
-    home = str(Path(__file__).resolve().parent.parent)
-    paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
+    """This process's, with what a child needs to import the same fxport."""
+    home = import_folder()
+    if home is None:
+        return dict(os.environ)
+    paths = [str(home), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 

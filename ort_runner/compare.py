@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import ml_dtypes
 import numpy as np
 
-from ort_runner.budget import MEAN_RATIO, MEAN_SHARE, RATIO, Budget, budget_of
-from ort_runner.dtypes import FLOAT, element_of
-from ort_runner.providers import PROVIDERS, Provider
+from fxport.ort_runner.budget import MEAN_RATIO, MEAN_SHARE, RATIO, Budget, budget_of
+from fxport.ort_runner.dtypes import FLOAT, element_of
+from fxport.ort_runner.providers import PROVIDERS, Provider
+from fxport.ort_runner.systematic import systematic_ratio
 
 CPU = PROVIDERS["cpu"]
 
@@ -34,7 +36,8 @@ class Gap:
     exceeds its budget most; `relative` and `ulp` are the same in units of |want| and of want's last place. `rms` is
     ONNX Runtime's error against the truth and `yardstick` eager's, None where the truth is not known. For integers
     and booleans, `cosine` is the share of equal elements. `top` is the share of rows along the last axis whose largest
-    element is the same one: of logits, those that decide alike.
+    element is the same one: of logits, those that decide alike. `share` and `own` are ONNX Runtime's and eager's error
+    in parts of the values, `ceiling` the largest `share` that is told from a fault.
     """
 
     ratio: float
@@ -49,6 +52,14 @@ class Gap:
     cosine: float = 1.0
     elements: int = 0
     top: float = 1.0
+    share: float = 0.0
+    own: float = 0.0
+    ceiling: float = math.inf
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the error is small enough to be told from a fault. One outside its budget is a fault anyway."""
+        return self.too_big or self.share <= self.ceiling
 
     @property
     def too_big(self) -> bool:
@@ -147,6 +158,8 @@ def _by_budget(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budg
         array[~judged] = 0.0
     count = int(np.count_nonzero(judged))
     rms, yardstick = _rms(error, count), None if exact is None else _rms(own, count)
+    norm = _rms(scale, count)
+    shares = [norm and each / norm if norm or not each else math.inf for each in (rms, yardstick or 0.0)]
     unit = max(float(error.max()), float(scale.max())) or 1.0  # squares of any float64 are finite in these units
     for array in (error, own, scale):
         array /= unit
@@ -154,7 +167,12 @@ def _by_budget(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budg
     ratio, at = max(_verdicts(error, own, scale, judged, budget, ()), key=_ratio)
     if ratio > 1.0 and (shared := _shared_axes(np.where(g > x, error, -error))):
         ratio, at = max(_verdicts(error, own, scale, judged, budget, shared), key=_ratio)
-    return _gap(want, got, at, ratio, rms, yardstick, judged)
+    if exact is not None and ratio <= 1.0 and g.size <= MOST_SLICED:
+        ratio = max(ratio, systematic_ratio(g / unit, w / unit, x / unit, judged, budget.mean_limit(norm / unit)))
+    gap = _gap(want, got, at, ratio, rms, yardstick, judged)
+    if rms <= budget.tiny * unit:
+        return gap
+    return replace(gap, share=shares[0], own=shares[1], ceiling=budget.ceiling)
 
 
 Verdict = tuple[float, tuple[int, ...]]
@@ -171,16 +189,17 @@ def _verdicts(
     """(error over budget, the element to show) of the whole output, by largest error and by root mean square, and of
     the slices along each axis: scores beside pixel coordinates have a magnitude of their own.
 
-    Along the axes in `shared` all elements have one error, so they count as one.
+    Along the axes in `shared` all elements have one error, so they count as one, as far as `Budget.systematic` goes.
     """
     top = np.asarray(scale.max())
     count = np.asarray(np.count_nonzero(judged))
     draws = count / math.prod(error.shape[axis] for axis in shared)
+    limit_of = partial(budget.limit, one_sign=bool(shared))
     worst = _argmax(error)
-    yield float(error[worst] / budget.limit(own.max(), top, draws)), worst
+    yield float(error[worst] / limit_of(own.max(), top, draws)), worst
     squares = [np.square(array) for array in (error, own, scale)]
     total = [np.sqrt(array.sum() / count) for array in squares]
-    yield float(total[0] / budget.limit(total[1], total[2], draws, ratio=MEAN_RATIO, share=MEAN_SHARE)), worst
+    yield float(total[0] / limit_of(total[1], total[2], draws, ratio=MEAN_RATIO, share=MEAN_SHARE)), worst
     if error.size > MOST_SLICED:
         return
     for axis, length in enumerate(error.shape):
@@ -192,7 +211,7 @@ def _verdicts(
         rms = [np.sqrt(array.sum(axis=others) / np.maximum(counts, 1)) for array in squares]
         # One rounding unit of the largest value is granted everywhere: saturated channels have no scale of their own.
         draws = counts / math.prod(error.shape[other] for other in shared if other != axis)
-        limit = np.maximum(budget.limit(rms[1], rms[2], draws), budget.epsilon * top)
+        limit = np.maximum(limit_of(rms[1], rms[2], draws), budget.epsilon * top)
         ratios = np.where(enough, rms[0] / limit, 0.0)
         chosen = int(ratios.argmax())
         inner = list(_argmax(error.take(chosen, axis=axis)))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ort_runner.failures import RUN, failure_of
-from ort_runner.providers import AUTO
-from ort_runner.session import Port, from_ort, ports_of, session_on, to_ort
+from fxport.ort_runner.failures import RUN, failure_of
+from fxport.ort_runner.providers import AUTO
+from fxport.ort_runner.session import Port, from_ort, ports_of, session_on, to_ort
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -64,7 +64,7 @@ class DeviceSession:
     ) -> None:
         """`threads` of 0 leaves their number to ONNX Runtime; `settings` are its session config entries.
 
-        Raises ValueError for a provider that is unknown or does not work here, and ort_runner.failures.Failure.
+        Raises ValueError for a provider that is unknown or does not work here, and fxport.ort_runner.failures.Failure.
         """
         self._session, used = session_on(provider, Path(model), settings, threads)
         self.provider, self._device = used.name, used.device

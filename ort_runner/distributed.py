@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import onnx
 
-from ort_runner.cuts import Cuts, scratch
-from ort_runner.providers import AUTO
-from ort_runner.session import run_session, session_on
+from fxport.ort_runner.cuts import Cuts, scratch
+from fxport.ort_runner.providers import AUTO
+from fxport.ort_runner.session import run_session, session_on
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -26,7 +26,7 @@ DOMAIN = "torch.distributed"
 Communicate = Callable[[str, np.ndarray, Mapping[str, Any]], np.ndarray]
 """Carries a collective out: its operator ("AllReduce"), this rank's array, the node's attributes → this rank's result.
 
-`exporter.distributed.collectives.communicate` does so by torch.distributed.
+`fxport.exporter.distributed.collectives.communicate` does so by torch.distributed.
 """
 
 

@@ -8,23 +8,30 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from diagnostics import Rule, rules
+from fxport.diagnostics import Rule, rules
+from fxport.diagnostics.errors import FxportError
 
 OPEN, RUN = "open", "run"
 LONGEST_MESSAGE = 400
 
 
-class Failure(Exception):
+class Failure(FxportError):
     """The runtime did not do what it was asked. `node` is the ONNX node it named, `facts` those of the rule.
 
-    `fatal` says that the session cannot be used any more.
+    `fatal` says that the session cannot be used any more, `late` that it took too long.
     """
 
     def __init__(
-        self, rule: Rule, facts: Mapping[str, object], *, node: str | None = None, fatal: bool = False
+        self,
+        rule: Rule,
+        facts: Mapping[str, object],
+        *,
+        node: str | None = None,
+        fatal: bool = False,
+        late: bool = False,
     ) -> None:
         super().__init__(facts.get("error") or facts.get("reason") or rule.name)
-        self.rule, self.node, self.fatal = rule, node, fatal
+        self.rule, self.node, self.fatal, self.late = rule, node, fatal, late
         self.facts: Mapping[str, Any] = dict(facts)  # Any: keywords of Log.report, which has typed ones too
 
 

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ort_runner.dtypes import BY_NAME, element_of
+from fxport.ort_runner.dtypes import BY_NAME, element_of
 
 _LENGTH = struct.Struct("<Q")
 

@@ -1,8 +1,8 @@
 """Writes the tables of ONNX Runtime's kernels that the exporter ships.
 
-`python -m ort_runner.kernels cpu VERSION FILE` asks the plain CPU wheel of that version in a throw-away environment:
-the GPU build without its CUDA libraries ends the process when it is asked.
-`python -m ort_runner.kernels cuda PAGE FILE` reads what docs/OperatorKernels.md of ONNX Runtime documents for CUDA.
+`python -m fxport.ort_runner.kernels cpu VERSION FILE` asks the plain CPU wheel of that version in a throw-away
+environment: the GPU build without its CUDA libraries ends the process when it is asked.
+`python -m fxport.ort_runner.kernels cuda PAGE FILE` reads what docs/OperatorKernels.md of ONNX Runtime says of CUDA.
 PAGE is a file, or the address of that page at the tag of a release.
 """
 

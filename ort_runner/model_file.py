@@ -6,7 +6,6 @@ map (https://protobuf.dev/programming-guides/encoding) and parses single nodes a
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 from collections.abc import Iterator, Mapping
@@ -15,13 +14,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from diagnostics import Place
+from fxport.diagnostics import Place
+from fxport.ort_runner.provenance import PLACES_KEY, rows_of
 
 if TYPE_CHECKING:
     import onnx
 
 INLINED = "_inlfunc_"
-PLACE_KEY, PLACES_KEY = "fxport.place", "fxport.places"
+PLACE_KEY = "fxport.place"
+LONGEST_INDEX = 12  # digits
 
 # Field numbers of onnx.proto.
 MODEL_GRAPH, MODEL_METADATA, MODEL_FUNCTIONS = 7, 14, 25
@@ -156,7 +157,7 @@ def _read(path: Path, data: mmap.mmap) -> ModelFile:
 
 def _read_node(node: onnx.NodeProto, nodes: list[NodeRecord], external: dict[str, tuple[str, int, int | None]]) -> None:
     mark = next((entry.value for entry in node.metadata_props if entry.key == PLACE_KEY), "")
-    place = int(mark) if mark.isdecimal() else None
+    place = int(mark) if mark.isdecimal() and len(mark) <= LONGEST_INDEX else None
     nodes.append(NodeRecord(node.name, node.op_type, tuple(node.input), tuple(node.output), place))
     for attribute in node.attribute:
         if attribute.HasField("t"):
@@ -190,20 +191,11 @@ def _note_external(tensor: onnx.TensorProto, external: dict[str, tuple[str, int,
 
 
 def _places(path: Path, text: str) -> tuple[Place, ...]:
-    """The provenance table: rows of [path or null, line, module path, FX node]."""
-    try:
-        return tuple(
-            Place(
-                str(file or path),
-                int(line or 1),
-                None if file else 1,
-                module=str(module) if module else None,
-                node=str(node) if node else None,
-            )
-            for file, line, module, node in json.loads(text)
-        )
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"the metadata '{PLACES_KEY}' is no provenance table: {error}") from error
+    """The provenance table; a node of no line is of the model file."""
+    return tuple(
+        Place(file or str(path), line, None if file else 1, module=module, node=node)
+        for file, line, module, node in rows_of(text)
+    )
 
 
 def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int]]:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ort_runner.child import ChildSession
-from ort_runner.compare import Gap, compare, disagreements
-from ort_runner.dtypes import BOOL, BY_NAME, FLOAT
-from ort_runner.failures import Failure
-from ort_runner.session import Dim, Opened, Port
-from ort_runner.trials import Runtime, run_file, sums_of
+from fxport.ort_runner.child import ChildSession
+from fxport.ort_runner.compare import Gap, compare, disagreements
+from fxport.ort_runner.dtypes import BOOL, BY_NAME, FLOAT
+from fxport.ort_runner.failures import Failure
+from fxport.ort_runner.session import Dim, Opened, Port
+from fxport.ort_runner.trials import Runtime, run_file, sums_of
 
 Inputs = Mapping[str, np.ndarray]
 
@@ -65,7 +65,7 @@ def generated(path: Path, runtime: Runtime) -> Inputs:
             run_file(path, inputs, runtime)
         except Failure as failure:
             first = first or failure
-            if names:
+            if names and not failure.late:
                 continue
             break
         return inputs

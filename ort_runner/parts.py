@@ -11,8 +11,8 @@ import onnx
 from onnx.external_data_helper import load_external_data_for_tensor
 from onnx.reference import ReferenceEvaluator
 
-from ort_runner.samples import Samples
-from ort_runner.trials import differs
+from fxport.ort_runner.samples import Samples
+from fxport.ort_runner.trials import differs
 
 LARGEST_EVALUATED = 1 << 21
 """Elements of operands and weights up to which ONNX's evaluator in Python is asked: it is slow."""

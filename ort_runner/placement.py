@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ort_runner.model_file import NodeRecord
-from ort_runner.providers import AUTO, PROVIDERS
-from ort_runner.session import session_on
+from fxport.ort_runner.model_file import NodeRecord
+from fxport.ort_runner.providers import AUTO, PROVIDERS
+from fxport.ort_runner.session import session_on
 
 RECORD = {"session.record_ep_graph_assignment_info": "1"}
 _NAMES = {provider.ort_name: name for name, provider in PROVIDERS.items()}

@@ -13,7 +13,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from diagnostics import Finding, Level, Log, rules
+from fxport.diagnostics import Finding, Level, Log, rules
 
 AUTO = "auto"
 

@@ -13,11 +13,11 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from diagnostics import Rule
-from ort_runner.dtypes import FLOAT, element_of
-from ort_runner.parts import Part
-from ort_runner.providers import choose
-from ort_runner.trials import Runtime, Verdict, judged, run_file, sums_of
+from fxport.diagnostics import Rule
+from fxport.ort_runner.dtypes import FLOAT, element_of
+from fxport.ort_runner.parts import Part
+from fxport.ort_runner.providers import choose
+from fxport.ort_runner.trials import Runtime, Verdict, judged, run_file, sums_of
 
 MODEL, VALUES, SCRIPT = "model.onnx", "values.npz", "run.py"
 LARGEST = (1 << 31) - (1 << 20)

@@ -6,17 +6,18 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
-from diagnostics.paths import written_whole
-from ort_runner.dtypes import BY_NAME, FLOAT, element_of
+from fxport.diagnostics.paths import written_whole
+from fxport.ort_runner.dtypes import BY_NAME, FLOAT, element_of
 
 FORMAT, VERSION, HEADER = "fxport-samples", 1, "header"
 OPTIONAL = ("exact", "draws")
+UNREPEATABLE, STATEFUL = "unrepeatable", "stateful"
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -25,9 +26,11 @@ class Samples:
     """One run of the model in PyTorch. Keys are ONNX names, in the order of the model's inputs and outputs.
 
     `exact` holds the outputs of the same run in float64, as far as there are any: the yardstick of the error budget.
-    `draws` holds the outputs that PyTorch draws at random, each of shape [runs, ...] over several runs. Types that
-    numpy lacks are ml_dtypes arrays. Raises ValueError for a type that ONNX Runtime has no tensors of, and for an
-    exact output whose shape is not that of the output.
+    `draws` holds the outputs that PyTorch draws at random, each of shape [runs, ...] over several runs. `doubts` names
+    the outputs that a second call of PyTorch gives otherwise: UNREPEATABLE ones are not compared by value, STATEFUL
+    ones are, but to be equal says little of them. `is_extra` says that there was time for this run, which may not be so
+    the next time. Types that numpy lacks are ml_dtypes arrays. Raises ValueError for a type that ONNX Runtime has no
+    tensors of, and for an exact output whose shape is not that of the output.
     """
 
     label: str
@@ -35,6 +38,8 @@ class Samples:
     outputs: Arrays
     exact: Arrays | None = None
     draws: Arrays | None = None
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    is_extra: bool = False
 
     def __post_init__(self) -> None:
         for group in ("inputs", "outputs", "exact", "draws"):
@@ -42,6 +47,7 @@ class Samples:
             if arrays is not None:
                 held = {name: _native(f"{group}['{name}']", array) for name, array in arrays.items()}
                 object.__setattr__(self, group, MappingProxyType(held))
+        object.__setattr__(self, "doubts", MappingProxyType(dict(self.doubts)))
         for name, value in (self.exact or {}).items():
             want = self.outputs.get(name)
             if want is None or want.shape != value.shape:
@@ -70,6 +76,7 @@ def save_all(path: str | os.PathLike[str], samples: Sequence[Samples]) -> Path:
     records = [
         {"label": s.label, "inputs": _put(s.inputs, stored), "outputs": _put(s.outputs, stored)}
         | {part: _put(arrays, stored) for part in OPTIONAL if (arrays := getattr(s, part)) is not None}
+        | ({"doubts": dict(s.doubts)} if s.doubts else {})
         for s in samples
     ]
     header = json.dumps({"format": FORMAT, "version": VERSION, "samples": records}).encode()
@@ -88,7 +95,7 @@ def load_all(path: str | os.PathLike[str]) -> tuple[Samples, ...]:
             return _read(archive)
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path}: is no file of samples: {' '.join(str(error).split())}") from error
 
 
@@ -103,7 +110,8 @@ def _read(archive: Mapping[str, np.ndarray]) -> tuple[Samples, ...]:
             str(record["label"]),
             _get(record["inputs"], archive),
             _get(record["outputs"], archive),
-            **{part: _get(record[part], archive) for part in OPTIONAL if part in record},
+            **{part: _get(record[part], archive) for part in OPTIONAL if part in record},  # type: ignore[arg-type]
+            doubts={str(name): str(kind) for name, kind in record.get("doubts", {}).items()},
         )
         for record in header["samples"]
     )

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
-from diagnostics import rules
-from ort_runner.dtypes import BY_CODE, element_of, pack, type_name, unpack
-from ort_runner.failures import OPEN, RUN, Failure, failure_of
-from ort_runner.providers import Choice, Provider, choose
+from fxport.diagnostics import rules
+from fxport.ort_runner.dtypes import BY_CODE, element_of, pack, type_name, unpack
+from fxport.ort_runner.failures import OPEN, RUN, Failure, failure_of
+from fxport.ort_runner.providers import Choice, Provider, choose
 
 if TYPE_CHECKING:
     import onnxruntime

@@ -6,17 +6,19 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from fxport.diagnostics.errors import FxportError
+
 STRUCTURE = "fxport.structure"
 """Key of the model's metadata: how arguments and results nest, with the names of inputs and outputs at the leaves."""
 
 Node = Mapping[str, Any]
 
 
-class NoStructure(ValueError):
+class NoStructure(FxportError, ValueError):
     """A model that does not say how its arguments or results nest."""
 
 
-class OtherStructure(ValueError):
+class OtherStructure(FxportError, ValueError):
     """Arguments that do not nest as those of the model. The text says where."""
 
 
@@ -41,8 +43,11 @@ def restored(outputs: Mapping[str, Any], metadata: Mapping[str, str]) -> Any:
 
 
 def _part(name: str, metadata: Mapping[str, str]) -> Node:
-    held = json.loads(metadata.get(STRUCTURE, "{}"))
-    if name not in held:
+    try:
+        held = json.loads(metadata.get(STRUCTURE, "{}"))
+    except (ValueError, RecursionError):  # another tool's
+        held = {}
+    if not isinstance(held, dict) or name not in held:
         raise NoStructure(f"the metadata '{STRUCTURE}' has no {name}: export the model with fxport")
     return held[name]
 

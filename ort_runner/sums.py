@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ort_runner.model_file import ModelFile, read_shapes
-from ort_runner.session import Dim, Port
+from fxport.ort_runner.model_file import ModelFile, read_shapes
+from fxport.ort_runner.session import Dim, Port
 
 UNITS_PER_ROOT = 0.5
 SHORTEST = 1024  # the floor of the budget covers shorter sums

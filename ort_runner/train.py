@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diagnostics.paths import written_whole
-from ort_runner.providers import AUTO
-from ort_runner.session import from_ort, session_on, to_ort
+from fxport.diagnostics.errors import FxportError
+from fxport.diagnostics.paths import written_whole
+from fxport.ort_runner.providers import AUTO
+from fxport.ort_runner.session import from_ort, session_on, to_ort
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -27,7 +28,7 @@ STEPS = "steps"
 """Key of a checkpoint's metadata: how many steps its state has behind it."""
 
 
-class NotATrainingStep(ValueError):
+class NotATrainingStep(FxportError, ValueError):
     """A model that does not say how its state goes round. The text names the model."""
 
 
@@ -51,7 +52,7 @@ class TrainingSession:
 
         `seed` is where the random numbers of the first step begin; `threads` of 0 leaves their number to ONNX Runtime.
         Raises NotATrainingStep, OSError, KeyError for state that is missing, ValueError for a provider that is unknown
-        or does not work here, and ort_runner.failures.Failure.
+        or does not work here, and fxport.ort_runner.failures.Failure.
         """
         path = Path(model)
         self._session, used = session_on(provider, path, threads=threads)

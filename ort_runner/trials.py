@@ -11,15 +11,15 @@ from types import MappingProxyType
 import numpy as np
 import onnx
 
-from diagnostics import Rule
-from ort_runner.child import DEFAULT_TIME_LIMIT, ChildSession
-from ort_runner.compare import compare, disagreements
-from ort_runner.cuts import scratch
-from ort_runner.model_file import ModelFile, read_model_file
-from ort_runner.samples import Samples
-from ort_runner.session import LocalSession, Opened
-from ort_runner.sums import allowance
-from ort_runner.validations import (
+from fxport.diagnostics import Rule
+from fxport.ort_runner.child import ChildSession
+from fxport.ort_runner.compare import compare, disagreements
+from fxport.ort_runner.cuts import scratch
+from fxport.ort_runner.model_file import ModelFile, read_model_file
+from fxport.ort_runner.samples import Samples
+from fxport.ort_runner.session import LocalSession, Opened
+from fxport.ort_runner.sums import allowance
+from fxport.ort_runner.validations import (
     Facts,
     non_finites_are_equal,
     run_of,
@@ -42,7 +42,7 @@ class Runtime:
     provider: str
     optimize: bool = False
     isolate: bool = True
-    time_limit: float = DEFAULT_TIME_LIMIT
+    time_limit: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

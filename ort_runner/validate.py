@@ -12,17 +12,18 @@ from types import MappingProxyType
 
 import numpy as np
 
-from diagnostics import Level, Log, Place, Rule, rules
-from ort_runner.child import DEFAULT_TIME_LIMIT, ChildSession
-from ort_runner.compare import Gap
-from ort_runner.distributions import Difference
-from ort_runner.failures import Failure
-from ort_runner.model_file import ModelFile, missing_external_data, read_model_file
-from ort_runner.providers import AUTO, report_fall_back
-from ort_runner.samples import Samples
-from ort_runner.session import LocalSession, Opened, Runner
-from ort_runner.sums import allowance
-from ort_runner.validations import VALIDATIONS, Facts, Run, inputs_fit, run_of
+from fxport.diagnostics import Level, Log, Place, Rule, rules
+from fxport.ort_runner.child import ChildSession
+from fxport.ort_runner.compare import Gap
+from fxport.ort_runner.distributions import Difference
+from fxport.ort_runner.failures import Failure
+from fxport.ort_runner.model_file import ModelFile, missing_external_data, read_model_file
+from fxport.ort_runner.providers import AUTO, report_fall_back
+from fxport.ort_runner.samples import Samples
+from fxport.ort_runner.session import LocalSession, Opened, Runner
+from fxport.ort_runner.shown import nothing_shown
+from fxport.ort_runner.sums import allowance
+from fxport.ort_runner.validations import VALIDATIONS, Facts, Run, inputs_fit, run_of
 
 LARGE_MODEL = 1 << 28  # bytes; a larger one is not kept in memory twice
 
@@ -51,25 +52,33 @@ UNSOUGHT = Origin("not looked for")
 @dataclass(frozen=True, slots=True)
 class SampleResult:
     """What became of one of the samples. `gaps` has the outputs that could be compared by value, `differences` those
-    that are drawn at random; `seconds` is the run's time."""
+    that are drawn at random; `seconds` is the run's time. `is_extra` is that of the samples."""
 
     label: str
     gaps: Mapping[str, Gap]
     seconds: float
     passed: bool
     differences: Mapping[str, Difference] = field(default_factory=dict)
+    is_extra: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
     """The verdict. `provider` is the one that ran, None if no session came up; `passed` says that every one of at
-    least one samples ran and that no error was found."""
+    least one samples ran and that no error was found. `doubts` has the outputs that are not validated all the same,
+    each with the rule of the finding that says why."""
 
     model: Path
     provider: str | None
     samples: tuple[SampleResult, ...]
     seconds: float
     passed: bool
+    doubts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def equal(self) -> bool:
+        """Whether the model was seen to give what PyTorch gives: it passed, and there is no doubt about an output."""
+        return self.passed and not self.doubts
 
     @property
     def worst(self) -> tuple[str, str, Gap] | None:
@@ -85,7 +94,7 @@ def validate(
     log: Log | None = None,
     *,
     isolate: bool = True,
-    time_limit: float = DEFAULT_TIME_LIMIT,
+    time_limit: float | None = None,
     atol: float | None = None,
     rtol: float | None = None,
     explain: Explain | None = None,
@@ -93,10 +102,11 @@ def validate(
     """Run a model on each of the samples and compare its outputs with PyTorch's.
 
     Everything that is wrong goes to `log` as findings; nothing is raised for a bad model. `isolate` runs ONNX Runtime
-    in a child process: 0.2 s more, for which a crash, a hang of more than `time_limit` seconds, or a lack of memory is
-    a finding too instead of the end of this process. `atol` and `rtol` replace the error budget by
-    |got - want| <= atol + rtol * |want|. `explain` is asked for the origin of a difference; the finding is then placed
-    there. Raises ValueError for an unknown provider.
+    in a child process: 0.2 s more, for which a crash, a hang of more than `time_limit` seconds (60, and one for each
+    20 MB of the model, by default), or a lack of memory is a finding too instead of the end of this process. After a
+    hang no further sample is run. `atol` and `rtol` replace the error budget by |got - want| <= atol + rtol * |want|.
+    `explain` is asked for the origin of a difference; the finding is then placed there. Raises ValueError for an
+    unknown provider.
     """
     start = time.perf_counter()
     path = Path(model_path)
@@ -106,6 +116,7 @@ def validate(
         opened = work.open()
         results = tuple(work.sample(s) for s in samples) if opened else ()
         if opened and not work.errors:
+            work.doubt(samples)
             work.tell_ways(samples, opened.choice.provider.name, isolate=isolate, time_limit=time_limit)
     if not samples:
         work.say(rules.VALIDATION_SKIPPED, {"reason": "there are no samples"})
@@ -115,6 +126,7 @@ def validate(
         samples=results,
         seconds=time.perf_counter() - start,
         passed=bool(results) and not work.errors and all(result.passed for result in results),
+        doubts=MappingProxyType(work.doubts),
     )
 
 
@@ -130,9 +142,11 @@ class _Work:
         explain: Explain | None,
     ) -> None:
         self.errors = 0
+        self.doubts: dict[str, str] = {}
         self._path, self._log, self._runner = path, log, runner
         self._tolerances, self._explain = tolerances, explain
         self._opened: Opened | None = None
+        self._late = False
 
     @cached_property
     def _file(self) -> ModelFile:
@@ -173,6 +187,8 @@ class _Work:
         before, seconds = self.errors, 0.0
         gaps: Mapping[str, Gap] = {}
         differences: Mapping[str, Difference] = {}
+        if self._late:  # the model does not end, and would not with this sample
+            return SampleResult(samples.label, gaps, seconds, False, differences)
         try:
             opened = self._opened or self._runner.open(lean=self._lean)
             self._opened = opened
@@ -187,16 +203,30 @@ class _Work:
                 gaps, differences = run.gaps, run.differences
         except Failure as failure:
             self._fail(failure, samples.label)
+            self._late = failure.late
             if failure.fatal:
                 self._opened = None
         return SampleResult(
-            samples.label, MappingProxyType(dict(gaps)), seconds, self.errors == before, MappingProxyType(differences)
+            samples.label,
+            MappingProxyType(dict(gaps)),
+            seconds,
+            self.errors == before,
+            MappingProxyType(differences),
+            samples.is_extra,
         )
 
-    def tell_ways(self, samples: Sequence[Samples], provider: str, *, isolate: bool, time_limit: float) -> None:
+    def doubt(self, samples: Sequence[Samples]) -> None:
+        """Report the outputs that show nothing, and remember those that PyTorch does not repeat."""
+        self.doubts |= dict.fromkeys((name for each in samples for name in each.doubts), rules.NOT_REPEATABLE.id)
+        for name, detail in nothing_shown(samples):
+            facts = {"output": name, "detail": detail, "count": len(samples)}
+            self.say(rules.NOTHING_SHOWN, facts, self._file.place_of_value(name))
+            self.doubts.setdefault(name, rules.NOTHING_SHOWN.id)
+
+    def tell_ways(self, samples: Sequence[Samples], provider: str, *, isolate: bool, time_limit: float | None) -> None:
         """Report each way of a branch that no sample took."""
-        from ort_runner.branches import ways_taken  # these load onnx
-        from ort_runner.trials import Runtime
+        from fxport.ort_runner.branches import ways_taken  # these load onnx
+        from fxport.ort_runner.trials import Runtime
 
         try:
             taken = ways_taken(self._file, samples, Runtime(provider, isolate=isolate, time_limit=time_limit))
@@ -226,6 +256,8 @@ class _Work:
                 facts = {**facts, "cause": origin.text}
                 place, related = origin.place or place, origin.related
             self.say(rule, {**facts, "sample": samples.label}, place, related)
+            if rule is rules.NOT_COMPARABLE:
+                self.doubts[name] = rule.id
         return run
 
     def _draws(self, samples: Samples, first: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:

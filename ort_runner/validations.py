@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from diagnostics import Rule, rules
-from ort_runner.compare import Gap, compare, disagreements
-from ort_runner.distributions import Difference, compare_distributions
-from ort_runner.providers import Provider
-from ort_runner.samples import Samples
-from ort_runner.session import Dim, Opened, Port
+from fxport.diagnostics import Rule, rules
+from fxport.ort_runner.compare import Gap, compare, disagreements
+from fxport.ort_runner.distributions import Difference, compare_distributions
+from fxport.ort_runner.providers import Provider
+from fxport.ort_runner.samples import UNREPEATABLE, Samples
+from fxport.ort_runner.session import Dim, Opened, Port
 
 Facts = Mapping[str, Any]  # Any: they are the keywords of Log.report, which has typed ones too
 Report = tuple[Rule, Facts]
@@ -71,7 +71,7 @@ def run_of(
     gaps = {
         name: compare(want, got, exact_of(samples, name), provider=provider, atol=atol, rtol=rtol, sums=sums)
         for name, want, got in _comparable(pairs)
-        if name not in drawn
+        if name not in drawn and samples.doubts.get(name) != UNREPEATABLE
     }
     differences = {name: compare_distributions(drawn[name], got) for name, got in (draws or {}).items()}
     return Run(samples, outputs, opened.inputs, opened.outputs, provider, gaps, differences)
@@ -191,6 +191,14 @@ def values_are_near(run: Run) -> Iterator[Report]:
 
 
 @validation
+def values_are_comparable(run: Run) -> Iterator[Report]:
+    """No output is within its budget only because eager PyTorch is as far from the truth as a fault would be."""
+    for name, gap in run.gaps.items():
+        if not gap.comparable:
+            yield rules.NOT_COMPARABLE, {"output": name, "error": gap.share, "own": gap.own, "ceiling": gap.ceiling}
+
+
+@validation
 def distributions_are_equal(run: Run) -> Iterator[Report]:
     """Each output that is drawn at random has the distribution that it has in PyTorch."""
     for name, found in run.differences.items():
@@ -209,6 +217,7 @@ VALIDATIONS: tuple[Check, ...] = (
     declared_shapes_hold,
     non_finites_are_equal,  # before the values, which are compared where both are finite
     values_are_near,
+    values_are_comparable,
     distributions_are_equal,
 )
 

@@ -1,4 +1,4 @@
-"""The child's side: `python -m ort_runner.worker` runs one session and answers on its standard output.
+"""The child's side: `python -m fxport.ort_runner.worker` runs one session and answers on its standard output.
 
 Requests: {"do": "open", "model": path, "provider": name, "lean": bool, "optimize": bool}; {"do": "run"} with arrays.
 Answers: what `Opened` holds, or the outputs as arrays, or {"failure": …}. The process ends when its input does.
@@ -13,9 +13,10 @@ from typing import IO
 
 import numpy as np
 
-from ort_runner.failures import Failure
-from ort_runner.frames import Message, receive, send
-from ort_runner.session import LocalSession, Opened
+from fxport.ort_runner.failures import Failure
+from fxport.ort_runner.frames import Message, receive, send
+from fxport.ort_runner.parent import end_with_parent
+from fxport.ort_runner.session import LocalSession, Opened
 
 
 def main() -> int:
@@ -24,6 +25,7 @@ def main() -> int:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
+    end_with_parent(sys.stdin.fileno())
     serve(sys.stdin.buffer, answers)
     return 0
 

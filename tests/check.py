@@ -13,7 +13,7 @@ PYTHON = sys.executable
 CHECKS = (
     (PYTHON, "-m", "ruff", "check", "."),
     (PYTHON, "-m", "ruff", "format", "--check", "."),
-    (PYTHON, "-m", "basedpyright", "--pythonpath", PYTHON),
+    (PYTHON, "-m", "basedpyright", "--project", ".ci/packages", "--pythonpath", PYTHON),
     (PYTHON, "-m", "pytest", "-n", "2", "-q"),
 )
 

@@ -55,8 +55,8 @@ def _share_examples(items: list[pytest.Function]) -> None:
 
 @cache
 def _cuda_works() -> bool:
-    from diagnostics import Log
-    from ort_runner import providers
+    from fxport.diagnostics import Log
+    from fxport.ort_runner import providers
 
     return providers.resolve("auto", Log()).name == "cuda"
 

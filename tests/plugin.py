@@ -2,5 +2,7 @@
 
 from importlib import metadata
 
-INSTALLED = any(entry.value == "exporter.pytest_plugin" for entry in metadata.entry_points(group="pytest11"))
-PLUGIN = () if INSTALLED else ("-p", "exporter.pytest_plugin")
+INSTALLED = any(
+    entry.value == "fxport.exporter.checks.pytest_plugin" for entry in metadata.entry_points(group="pytest11")
+)
+PLUGIN = () if INSTALLED else ("-p", "fxport.exporter.checks.pytest_plugin")

@@ -14,9 +14,9 @@ import sympy
 import torch
 from torch.utils import _pytree as pytree
 
-from exporter import OnnxProgram, export
-from exporter.lower.dtypes import DTYPES
-from fx_passes.sizes import sizes_of
+from fxport import OnnxProgram, export
+from fxport.exporter.lower.dtypes import DTYPES
+from fxport.fx_passes.sizes import sizes_of
 
 TO_TORCH = {onnx_dtype: torch_dtype for torch_dtype, onnx_dtype in DTYPES.items()}
 

@@ -1,4 +1,4 @@
-"""The import picture of the repository, held against the code with `ast`.
+"""The imports of the repository, held against the code with `ast`: docs/design.md has the table.
 
 That private parts of PyTorch stay where they belong is held by `exporter/test_torch_uses.py`.
 
@@ -15,16 +15,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("diagnostics", "fx_passes", "exporter", "ort_runner")
-ATTIC = ("exporter.cli", "exporter.pytest_plugin", "exporter.validated")
+ABOVE = ("exporter.checks", "exporter.cli", "exporter.fxport", "exporter.validation")
 MAX_LINES = 400
 
-# What a room may import of ours (itself always included). The attic is a room of its own above all others.
+# What a room may import of ours (itself always included). `above` is a room of its own above all others.
 ALLOWED_ROOMS = {
     "diagnostics": {"diagnostics"},
     "fx_passes": {"fx_passes", "diagnostics"},
     "exporter": {"exporter", "fx_passes", "diagnostics"},
     "ort_runner": {"ort_runner", "diagnostics"},
-    "attic": {*ROOMS, "attic"},
+    "above": {*ROOMS, "above"},
 }
 
 # What a room must not import of others: each runs on machines or at moments where these are absent or too slow.
@@ -33,7 +33,7 @@ FORBIDDEN_LIBRARIES = {
     "fx_passes": {"onnx", "onnx_ir", "onnxruntime", "transformers"},
     "exporter": {"onnxruntime"},
     "ort_runner": {"torch", "onnx_ir", "transformers"},
-    "attic": {"transformers"},
+    "above": {"transformers"},
 }
 
 # The only module that imports the SARIF object model, which costs 180 ms and has no types.
@@ -71,10 +71,13 @@ AGAINST_THE_ORDER = {
     ("patches", "control_flow"): "symbolic_calls takes the functions of found_places into its table of functions",
 }
 
+# The packages of exporter above the export itself, in the order of their imports; all others are below them.
+ABOVE_THE_EXPORT = ("sources", "validation", "checks", "cli")
+
 # What a lazy package may import when it is imported: nothing that pulls torch in.
 LIGHT = {
-    "exporter/__init__.py": ("__future__", "collections", "importlib", "typing"),
-    "exporter/pytest_plugin.py": ("__future__", "collections", "dataclasses", "pathlib", "pytest", "typing"),
+    "exporter/fxport/__init__.py": ("__future__", "importlib", "typing"),
+    "exporter/checks/pytest_plugin.py": ("__future__", "collections", "dataclasses", "pathlib", "pytest", "typing"),
     "exporter/cli/__init__.py": (
         "__future__",
         "collections",
@@ -84,8 +87,8 @@ LIGHT = {
         "traceback",
         "typer",
         "typing",
-        "exporter.cli.exit_codes",
-        "exporter.cli.usage",
+        "fxport.exporter.cli.exit_codes",
+        "fxport.exporter.sources.usage",
     ),
 }
 
@@ -100,7 +103,7 @@ class Import:
 
 def imports_of(tree: ast.AST, path: str) -> Iterator[Import]:
     """All names imported anywhere in a file, relative ones resolved; `import_module("…")` with a literal counts too."""
-    package = path.removesuffix(".py").replace("/", ".").split(".")[:-1]
+    package = module_of(path, ".py").split(".")[:-1]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (Import(alias.name, node.lineno) for alias in node.names)
@@ -123,20 +126,29 @@ def dotted(node: ast.expr) -> str | None:
     return None
 
 
+def module_of(path: str, suffix: str = "/__init__") -> str:
+    """The dotted name of a file: the folders of the repository are packages within `fxport`."""
+    return f"fxport/{path}".removesuffix(".py").removesuffix(suffix).replace("/", ".")
+
+
 def room_of(module: str) -> str:
-    """The first package of a dotted name, or `attic` for the modules that stand above all rooms."""
-    in_attic = any(module == name or module.startswith(f"{name}.") for name in ATTIC)
-    return "attic" if in_attic else module.split(".")[0]
+    """The package within `fxport` of a dotted name of ours; `above` for what stands above all, `fxport` itself too."""
+    within = module.removeprefix("fxport.")
+    room = within.split(".")[0]
+    above = room not in ROOMS or any(within == name or within.startswith(f"{name}.") for name in ABOVE)
+    return "above" if above else room
 
 
 def room_breaches(source: str, path: str) -> list[str]:
-    """Imports against the arrows diagnostics ← fx_passes ← exporter ← attic → ort_runner → diagnostics."""
-    room = room_of(path.removesuffix(".py").replace("/", "."))
+    """Imports against the arrows diagnostics ← fx_passes ← exporter ← above → ort_runner → diagnostics."""
+    room = room_of(module_of(path))
     breaches = []
     for found in imports_of(ast.parse(source), path):
         top = found.name.split(".")[0]
-        target = room_of(found.name)
-        if target in (*ROOMS, "attic") and target not in ALLOWED_ROOMS[room]:
+        target = room_of(found.name) if top == "fxport" else ""
+        if top in ROOMS:
+            breaches.append(f"{path}:{found.line}: {found.name} is called fxport.{found.name}")
+        if target in (*ROOMS, "above") and target not in ALLOWED_ROOMS[room]:
             breaches.append(f"{path}:{found.line}: {room} must not import {found.name}")
         if top in FORBIDDEN_LIBRARIES[room]:
             breaches.append(f"{path}:{found.line}: {room} must not import the library {top}")
@@ -160,8 +172,24 @@ def capture_breaches(source: str, path: str) -> list[str]:
 def _capture_parts(source: str, path: str) -> Iterator[tuple[Import, str]]:
     """Imports of exporter.capture, each with the package or module of it that is imported."""
     for found in imports_of(ast.parse(source), path):
-        if found.name.startswith("exporter.capture."):
-            yield found, found.name.split(".")[2]
+        if found.name.startswith("fxport.exporter.capture."):
+            yield found, found.name.split(".")[3]
+
+
+def order_breaches(source: str, path: str) -> list[str]:
+    """Imports inside of exporter against ABOVE_THE_EXPORT: nothing imports a package that is above it."""
+    levels = {part: level for level, part in enumerate((*ABOVE_THE_EXPORT, "fxport"), start=1)}
+    part = path.removeprefix("exporter/").removesuffix(".py").split("/")[0]
+    found = [each for each in imports_of(ast.parse(source), path) if each.name.startswith("fxport.")]
+    targets = [
+        (each, parts[2] if parts[1] == "exporter" else "fxport" if parts[1] not in ROOMS else "")
+        for each, parts in ((each, [*each.name.split("."), ""]) for each in found)
+    ]
+    return [
+        f"{path}:{each.line}: {part} must not import {each.name}, which is above it"
+        for each, target in targets
+        if levels.get(target, 0) > levels.get(part, 0)
+    ]
 
 
 def test_exceptions_from_the_order_are_needed() -> None:
@@ -173,7 +201,7 @@ def test_exceptions_from_the_order_are_needed() -> None:
 
 def circle_in(sources: Mapping[str, str]) -> list[str]:
     """The modules of a circle of imports among files, by their paths; empty where there is none."""
-    modules = {path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in sources}
+    modules = {module_of(path): path for path in sources}
     graph: dict[str, set[str]] = {}
     for module, path in modules.items():
         body = ast.Module(body=list(run_on_import(ast.parse(sources[path]).body)), type_ignores=[])
@@ -194,13 +222,13 @@ def test_no_circles() -> None:
 
 def test_a_planted_circle_is_found() -> None:
     sources = {
-        "exporter/a.py": "from exporter import b",
-        "exporter/b.py": "from exporter.c import f",
+        "exporter/a.py": "from fxport.exporter import b",
+        "exporter/b.py": "from fxport.exporter.c import f",
         "exporter/c.py": "",
     }
     assert not circle_in(sources)
-    circle = circle_in({**sources, "exporter/c.py": "import exporter.a"})
-    assert sorted({*circle}) == ["exporter.a", "exporter.b", "exporter.c"]
+    circle = circle_in({**sources, "exporter/c.py": "import fxport.exporter.a"})
+    assert sorted({*circle}) == ["fxport.exporter.a", "fxport.exporter.b", "fxport.exporter.c"]
 
 
 def sarif_breaches(source: str, path: str) -> list[str]:
@@ -248,6 +276,7 @@ def everything() -> list[Path]:
 CHECKS = {
     "rooms": (room_breaches, production),
     "capture": (capture_breaches, lambda: sorted((ROOT / "exporter/capture").rglob("*.py"))),
+    "order": (order_breaches, lambda: sorted((ROOT / "exporter").rglob("*.py"))),
     "sarif_om": (sarif_breaches, production),
     "lazy": (lazy_breaches, lambda: [ROOT / path for path in LIGHT]),
     "length": (length_breaches, everything),
@@ -268,29 +297,35 @@ def test_the_picture_holds(name: str) -> None:
 
 
 PLANTED = [
-    ("rooms", "diagnostics/log.py", "import fx_passes.base"),
+    ("rooms", "diagnostics/log.py", "import fxport.fx_passes.base"),
     ("rooms", "diagnostics/log.py", "def f():\n    import torch"),
     ("rooms", "diagnostics/log.py", "if TYPE_CHECKING:\n    from numpy import ndarray"),
-    ("rooms", "fx_passes/graph.py", "from exporter import lowerings"),
+    ("rooms", "fx_passes/graph.py", "from fxport.exporter import lowerings"),
     ("rooms", "fx_passes/passes/fold.py", "import onnx_ir as ir"),
-    ("rooms", "exporter/pipeline.py", "from ort_runner import validate"),
+    ("rooms", "exporter/pipeline.py", "from fxport.ort_runner import validate"),
     ("rooms", "exporter/pipeline.py", "import importlib\nimportlib.import_module('onnxruntime')"),
     ("rooms", "exporter/pipeline.py", "from .cli import main"),
+    ("rooms", "exporter/pipeline.py", "from fxport import Log"),
     ("rooms", "exporter/lower/walk.py", "from ..cli import main"),
     ("rooms", "ort_runner/session.py", "from torch import Tensor"),
-    ("rooms", "ort_runner/session.py", "import exporter"),
-    ("capture", "exporter/capture/guards/askers.py", "from exporter.capture.sizes.shapes import Request"),
-    ("capture", "exporter/capture/sizes/shapes.py", "from exporter.capture.attempts import ATTEMPTS"),
-    ("capture", "exporter/capture/places.py", "def f():\n    from exporter.capture import faults"),
-    ("capture", "exporter/capture/patches/scans.py", "from exporter.capture.failures import TABLE"),
+    ("rooms", "ort_runner/session.py", "import fxport.exporter"),
+    ("rooms", "ort_runner/session.py", "import ort_runner.compare"),
+    ("capture", "exporter/capture/guards/askers.py", "from fxport.exporter.capture.sizes.shapes import Request"),
+    ("capture", "exporter/capture/sizes/shapes.py", "from fxport.exporter.capture.attempts import ATTEMPTS"),
+    ("capture", "exporter/capture/places.py", "def f():\n    from fxport.exporter.capture import faults"),
+    ("capture", "exporter/capture/patches/scans.py", "from fxport.exporter.capture.failures import TABLE"),
     ("capture", "exporter/capture/unplaced.py", ""),
     ("capture", "exporter/capture/patches/scans.py", "from ..unplaced import f"),
+    ("order", "exporter/validation/request.py", "from fxport.exporter.cli.export import command"),
+    ("order", "exporter/sources/source.py", "def f():\n    from fxport.exporter.validation import reference"),
+    ("order", "exporter/capture/places.py", "from fxport.exporter.sources.source import Source"),
+    ("order", "exporter/checks/pool.py", "from fxport import export"),
     ("sarif_om", "diagnostics/text.py", "import sarif_om"),
     ("sarif_om", "diagnostics/sarif/build.py", "def f():\n    import sarif_om"),
     ("sarif_om", "exporter/cli/export.py", "from sarif_om import Result"),
-    ("lazy", "exporter/__init__.py", "from .pipeline import export"),
-    ("lazy", "exporter/cli/__init__.py", "from exporter.cli.export import command"),
-    ("lazy", "exporter/__init__.py", "try:\n    import torch\nexcept ImportError:\n    pass"),
+    ("lazy", "exporter/fxport/__init__.py", "from fxport.exporter.pipeline import export"),
+    ("lazy", "exporter/cli/__init__.py", "from fxport.exporter.cli.export import command"),
+    ("lazy", "exporter/fxport/__init__.py", "try:\n    import torch\nexcept ImportError:\n    pass"),
     ("length", "exporter/pipeline.py", "x = 1\n" * (MAX_LINES + 1)),
 ]
 
@@ -310,14 +345,23 @@ FINE = [
     (
         "rooms",
         "exporter/cli/export.py",
-        "import onnxruntime\nfrom ort_runner import validate\nfrom exporter import export",
+        "import onnxruntime\nfrom fxport.ort_runner import validate\nfrom fxport import export",
     ),
-    ("rooms", "exporter/pytest_plugin.py", "from ort_runner import validate"),
-    ("rooms", "exporter/lower/walk.py", "from .registry import LOWERINGS\nfrom fx_passes.program import Program"),
-    ("capture", "exporter/capture/sizes/shapes.py", "from exporter.capture.guards.guard import Guard"),
-    ("capture", "exporter/capture/sizes/shapes.py", "from .conditions import f\nfrom exporter.options import Options"),
+    ("rooms", "exporter/checks/pytest_plugin.py", "from fxport.ort_runner import validate"),
+    (
+        "rooms",
+        "exporter/lower/walk.py",
+        "from .registry import LOWERINGS\nfrom fxport.fx_passes import Program",
+    ),
+    ("capture", "exporter/capture/sizes/shapes.py", "from fxport.exporter.capture.guards.guard import Guard"),
+    (
+        "capture",
+        "exporter/capture/sizes/shapes.py",
+        "from .conditions import f\nfrom fxport.exporter import options",
+    ),
+    ("order", "exporter/cli/export.py", "from fxport.exporter.validation.request import Request"),
     ("sarif_om", "diagnostics/sarif/objects.py", "def f():\n    import sarif_om"),
-    ("lazy", "exporter/__init__.py", "if TYPE_CHECKING:\n    import torch\ndef f():\n    import torch"),
+    ("lazy", "exporter/fxport/__init__.py", "if TYPE_CHECKING:\n    import torch\ndef f():\n    import torch"),
     ("length", "exporter/pipeline.py", "x = 1\n" * MAX_LINES),
 ]
 

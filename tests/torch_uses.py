@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-OURS = ("diagnostics", "exporter", "fx_passes", "ort_runner")
-"""Packages whose names may stand for parts of PyTorch."""
+OURS = "fxport"
+"""The package whose names may stand for parts of PyTorch."""
 
 PATCHES = ("mock.patch.object", "patch.object", "mock.patch.multiple", "patch.multiple")
 DICTIONARIES = ("mock.patch.dict", "patch.dict")
@@ -148,7 +148,7 @@ def names_of(tree: ast.AST) -> dict[str, str]:
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {name: full for name, full in imported(node).items() if full.split(".")[0] not in OURS}
+            names |= {name: full for name, full in imported(node).items() if full.split(".")[0] != OURS}
     texts = {
         node.targets[0].id: node.value.value
         for node in ast.walk(tree)

@@ -15,10 +15,10 @@ from torch import nn, optim
 from torch.nn.functional import cross_entropy
 from torch.utils import _pytree as pytree
 
-from exporter.training import TrainingProgram, export_training_step, load_into
-from exporter.training.seeded import SeededRandom
-from exporter.training.step import Parts, state_of
-from ort_runner.train import TrainingSession
+from fxport.exporter.training import TrainingProgram, export_training_step, load_into
+from fxport.exporter.training.seeded import SeededRandom
+from fxport.exporter.training.step import Parts, state_of
+from fxport.ort_runner.train import TrainingSession
 from tests.cases.training import Task
 
 Batch = tuple[Any, ...]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from diagnostics import rules
-from diagnostics.fixes import branches, operators, shapes, state, types, values
-from diagnostics.fixes.site import Site, site_of
-from diagnostics.model import Finding, Fix
+from fxport.diagnostics import rules
+from fxport.diagnostics.fixes import branches, operators, shapes, state, types, values
+from fxport.diagnostics.fixes.site import Site, site_of
+from fxport.diagnostics.model import Finding, Fix
 
 Maker = Callable[[Site], Iterator[Fix]]
 

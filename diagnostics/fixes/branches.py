@@ -8,9 +8,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from diagnostics.fixes.conditions import as_tensor
-from diagnostics.fixes.site import Function, Site, fix
-from diagnostics.model import Edit, Fix
+from fxport.diagnostics.fixes.conditions import as_tensor
+from fxport.diagnostics.fixes.site import Function, Site, fix
+from fxport.diagnostics.model import Edit, Fix
 
 Branch = Sequence[ast.stmt]
 PLAIN = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Pass)

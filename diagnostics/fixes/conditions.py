@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
-from diagnostics.fixes.site import Site
+from fxport.diagnostics.fixes.site import Site
 
 TRUTHS = frozenset(("any", "all", "isnan", "isinf", "logical_not", "logical_and", "logical_or", "is_nonzero"))
 """Calls that give truth values already."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from diagnostics.fixes.site import Site, fix
-from diagnostics.model import Applicability, Fix
+from fxport.diagnostics.fixes.site import Site, fix
+from fxport.diagnostics.model import Applicability, Fix
 
 _SCHEMA = re.compile(r"(?P<name>[\w:.]+)\((?P<arguments>.*)\) *-> *(?P<result>.+)")
 _ARGUMENT = re.compile(r"(?P<type>[\w.\[\]?]+(?:\([^)]*\))?[\[\]?]*) (?P<name>\w+)(?:=(?P<default>.+))?")

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from diagnostics.fixes.site import Site, fix
-from diagnostics.model import Applicability, Edit, Fix
+from fxport.diagnostics.fixes.site import Site, fix
+from fxport.diagnostics.model import Applicability, Edit, Fix
 
 BOUNDS = {
     "min": re.compile(r"(?:at least |^)(\d+)"),
@@ -21,11 +21,83 @@ Rewrite = Callable[[ast.expr], str]
 
 
 def fixed_dimension(site: Site) -> Iterator[Fix]:
-    """A dimension that the model fixes is not asked for."""
+    """What fixes the dimension, in words; and the request without it."""
+    yield from fixed_by_numbers(site)
+    yield from fixed_by_other(site)
     dim = site.facts.get("dim", "")
     edits = _edits(site, dim, lambda node: "None")
     made = fix(f"Do not ask for '{dim}' to be dynamic: the model is right for this one size.", *edits)
     yield replace(made, applicability=Applicability.DECISION)
+
+
+SIZED = frozenset(
+    ("reshape", "view", "expand", "unflatten", "broadcast_to", "zeros", "ones", "full", "empty", "repeat")
+)
+"""Functions that take sizes as numbers."""
+
+
+def fixed_by_numbers(site: Site) -> Iterator[Fix]:
+    """`x.reshape(2 * 7, 16)` says the size as a number."""
+    node = site.expression
+    name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+    if not isinstance(node, ast.Call) or name not in SIZED:
+        return
+    listed = [each for arg in node.args for each in (arg.elts if isinstance(arg, (ast.Tuple, ast.List)) else [arg])]
+    numbers = [site.code(each) for each in listed if _is_number(each)]
+    if numbers:
+        said = ", ".join(f"`{each}`" for each in numbers)
+        like = (
+            "-1 or `.shape[…]` of an input" if name in ("reshape", "view", "unflatten") else "`.shape[…]` of an input"
+        )
+        yield fix(f"'{name}' has sizes as numbers here ({said}): write {like} for the size that varies.")
+
+
+def fixed_by_other(site: Site) -> Iterator[Fix]:
+    """`x + past`, where the other operand's size is the one of the example."""
+    node, wanted = site.expression, site.facts.get("input", "")
+    if not isinstance(node, ast.BinOp) or site.function is None:
+        return
+    sides = [(site.code(each), inputs_in(site, each)) for each in (node.left, node.right)]
+    others = [(code, names) for code, names in sides if wanted.partition(".")[0] not in names]
+    if len(others) != 1:
+        return
+    code, names = others[0]
+    if names:
+        given = " or ".join(f"'{name}'" for name in sorted(names))
+        same = f"`--dynamic {min(names)}:INDEX={site.facts.get('dim', 'DIM')}`"
+        what = f"input {given}" if code in names else f"'{code}', which comes from {given}"
+        yield fix(f"The size is that of {what}: make its dim dynamic, too, {same}.")
+    else:
+        yield fix(f"The size is that of '{code}', which no input gives: make it of the size of '{wanted}'.")
+
+
+def inputs_in(site: Site, node: ast.expr) -> set[str]:
+    """The arguments of the function that an expression is computed from, through assignments above it."""
+    assert site.function is not None
+    arguments = site.function.args
+    names = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)} - {"self"}
+    made: dict[str, list[ast.expr]] = {}
+    for each in ast.walk(site.function):
+        if isinstance(each, ast.Assign) and each.lineno < node.lineno:
+            for target in each.targets:
+                for name in ast.walk(target):
+                    if isinstance(name, ast.Name):
+                        made.setdefault(name.id, []).append(each.value)
+    found, seen, waiting = set[str](), set[str](), [node]
+    while waiting:
+        for name in ast.walk(waiting.pop()):
+            if isinstance(name, ast.Name) and name.id not in seen:
+                seen.add(name.id)
+                found |= {name.id} & names
+                waiting += made.get(name.id, [])
+    return found
+
+
+def _is_number(node: ast.expr) -> bool:
+    """A size that is written out: 14, 2 * 7; not -1."""
+    inner = list(ast.walk(node))
+    plain = all(isinstance(each, (ast.Constant, ast.BinOp, ast.operator)) for each in inner)
+    return plain and any(isinstance(each, ast.Constant) and isinstance(each.value, int) for each in inner)
 
 
 def bounded_dimension(site: Site) -> Iterator[Fix]:
@@ -41,9 +113,16 @@ def bounded_dimension(site: Site) -> Iterator[Fix]:
         times = "" if factor is None else f"{factor} * "
         quoted = f'"{dim}"'
         edits = _edits(site, dim, lambda node: f"{times}{_dim(site, node)}({_joined(quoted, *listed)})")
-        yield fix(f"Ask for `{times}Dim({_joined(repr(dim), *listed)})`.", *edits)
+        typed = "" if times else f", on the command line `--dynamic {_typed(site, least, most)}`"
+        yield fix(f"Ask for `{times}Dim({_joined(repr(dim), *listed)})`{typed}.", *edits)
     elif factor is None:  # it has the name of its place, which no Dim can have
         yield fix(f"Ask for `Dim.AUTO({_joined(*listed)})`.")
+
+
+def _typed(site: Site, least: int | None, most: int | None) -> str:
+    """The request with its bounds as `--dynamic` takes it: `x:0=batch[1..64]`."""
+    low, high = ("" if bound is None else str(bound) for bound in (least, most))
+    return f"{site.facts.get('input', 'NAME')}:INDEX={site.facts.get('dim', '')}[{low}..{high}]"
 
 
 def tied_dimensions(site: Site) -> Iterator[Fix]:

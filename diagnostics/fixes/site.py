@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from diagnostics import source
-from diagnostics.calls import utf16_column
-from diagnostics.model import Edit, Finding, Fix, Place
+from fxport.diagnostics import source
+from fxport.diagnostics.calls import utf16_column
+from fxport.diagnostics.model import Edit, Finding, Fix, Place
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from diagnostics.fixes.site import Site, fix
-from diagnostics.model import Fix
+from fxport.diagnostics.fixes.site import Site, fix
+from fxport.diagnostics.model import Fix
 
 
 def eval_mode(site: Site) -> Iterator[Fix]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from diagnostics.fixes.site import Site, fix
-from diagnostics.model import Fix
+from fxport.diagnostics.fixes.site import Site, fix
+from fxport.diagnostics.model import Fix
 
 
 def explicit_dtype(site: Site) -> Iterator[Fix]:
@@ -14,7 +14,11 @@ def explicit_dtype(site: Site) -> Iterator[Fix]:
     node, target = site.expression, site.facts.get("target")
     if not isinstance(node, ast.BinOp) or not target:
         return
-    for operand in (node.left, node.right):
+    number = site.finding.facts.get("operand")  # the one that was cast; the other has the type already
+    both = (node.left, node.right)
+    named = both[number : number + 1] if isinstance(number, int) and number in (0, 1) else both
+    swapped = all(isinstance(each, ast.Constant) for each in named)  # `1.0 - mask` is rsub(mask, 1.0)
+    for operand in both if swapped else named:
         if not isinstance(operand, ast.Constant):
             text = f"{site.operand(operand)}.to(torch.{target})"
             yield fix(f"Cast '{site.code(operand)}' where it is used.", site.replaced(operand, text))

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from diagnostics.calls import tells
-from diagnostics.fixes.site import Site, fix
-from diagnostics.model import Applicability, Edit, Fix
+from fxport.diagnostics.calls import tells
+from fxport.diagnostics.fixes.site import Site, fix
+from fxport.diagnostics.model import Applicability, Edit, Fix
 
 NAMES: Mapping[str, str] = {"fabs": "abs", "power": "pow", "absolute": "abs", "concatenate": "cat"}
 SAME = frozenset(

@@ -10,9 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from diagnostics.log import Log
-from diagnostics.model import Finding, Place
-from diagnostics.paths import write_whole
+from fxport.diagnostics.log import Log
+from fxport.diagnostics.model import Finding, Place
+from fxport.diagnostics.paths import write_whole
+from fxport.diagnostics.strangers import without_strangers
 
 LARGEST_FILE = 64 * 2**20
 WIDTH = 120
@@ -67,8 +68,8 @@ def to_sarif(
     `default_place` stands in for findings without a place of their own: the line of the model, say.
     Raises KeyError for an unknown profile.
     """
-    from diagnostics.sarif.build import document
-    from diagnostics.sarif.objects import to_dict
+    from fxport.diagnostics.sarif.build import document
+    from fxport.diagnostics.sarif.objects import to_dict
 
     return to_dict(document(log, PROFILES[profile], default_place, about or About()))
 
@@ -104,13 +105,13 @@ def _written(value: object, depth: int) -> str:
 
 
 def read_sarif(path: str | os.PathLike[str]) -> Sequence[Finding]:
-    """The findings of a log that fxport wrote.
+    """The findings of a log that fxport wrote; of files that may not be read, the places have only the names.
 
     Raises SarifError (a ValueError) for anything else: not JSON, not SARIF, of another tool, too long; OSError if the
     file cannot be read.
     """
-    from diagnostics.sarif.objects import SarifError
-    from diagnostics.sarif.read import findings_of
+    from fxport.diagnostics.sarif.objects import SarifError
+    from fxport.diagnostics.sarif.read import findings_of
 
     file = Path(path)
     with file.open("rb") as opened:
@@ -122,7 +123,7 @@ def read_sarif(path: str | os.PathLike[str]) -> Sequence[Finding]:
     except (ValueError, RecursionError) as error:  # ValueError: also text that is not UTF-8
         raise SarifError(f"{file}: not JSON: {error}") from error
     try:
-        return findings_of(data)
+        return tuple(map(without_strangers, findings_of(data)))
     except SarifError as error:
         raise SarifError(f"{file}: {error}") from error
 

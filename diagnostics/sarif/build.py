@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -10,23 +11,23 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from diagnostics import rule_pages, rules
-from diagnostics.escape import visible
-from diagnostics.log import Log
-from diagnostics.model import BaselineState, Finding, Level, Place, Rule
-from diagnostics.paths import quoted, root_for
-from diagnostics.sarif import About, Profile
-from diagnostics.sarif.messages import message_strings
-from diagnostics.sarif.objects import om
-from diagnostics.sarif.provenance import provenance_of
-from diagnostics.sarif.results import Where, result
+from fxport.diagnostics import rule_pages, rules
+from fxport.diagnostics.escape import visible
+from fxport.diagnostics.log import Log
+from fxport.diagnostics.model import BaselineState, Finding, Level, Place, Rule
+from fxport.diagnostics.paths import project_path, quoted, root_for
+from fxport.diagnostics.sarif import About, Profile
+from fxport.diagnostics.sarif.messages import message_strings
+from fxport.diagnostics.sarif.objects import om
+from fxport.diagnostics.sarif.provenance import provenance_of
+from fxport.diagnostics.sarif.results import Where, result
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 TOOL = "fxport"
 HOME = "https://fxport.readthedocs.io"
 LONGEST_DESCRIPTION = 1024
 NOWHERE = Place("<model>", 1)  # where neither a finding nor the caller knows of any file
-_SECRET = re.compile(r"(?i)((?:token|secret|password|passwd|key)[\w-]*[= ])\S+|(?<=://)[^/@\s]+(?=@)")
+_SECRET = re.compile(r"(?i)((?:token|secret|password|passwd|key)[\w-]*[= ])(?:'[^']*'|\S)+|(?<=://)[^/@\s]+(?=@)")
 
 
 def document(log: Log, profile: Profile, default_place: Place | None, about: About) -> Any:  # Any: no types in sarif_om
@@ -42,7 +43,7 @@ def document(log: Log, profile: Profile, default_place: Place | None, about: Abo
     _level_out(results)
     run = om.Run(
         tool=om.Tool(driver=_driver(table, findings, profile, about)),
-        automation_details=om.RunAutomationDetails(id=f"{TOOL}/{about.model}/{about.run}"),
+        automation_details=om.RunAutomationDetails(id=f"{TOOL}/{_known_as(about.model)}/{about.run}"),
         column_kind="utf16CodeUnits",
         invocations=[_invocation(log, about)],
         original_uri_base_ids={"SRCROOT": om.ArtifactLocation(uri=root_uri(root))},
@@ -50,6 +51,14 @@ def document(log: Log, profile: Profile, default_place: Place | None, about: Abo
         version_control_provenance=_provenance(root),
     )
     return om.SarifLog(version="2.1.0", schema_uri=SCHEMA, runs=[run])
+
+
+def _known_as(model: str) -> str:
+    """What a run is called: a file by its path in the project, so that the working folder takes no part."""
+    where, colon, name = model.rpartition(":")
+    if colon and where.endswith(".py"):
+        return f"{project_path(where)}:{name}"
+    return project_path(model) if Path(model).suffix and Path(model).exists() else model
 
 
 def root_uri(root: Path) -> str:
@@ -155,7 +164,7 @@ def _provenance(root: Path) -> Any:
 
 def _redacted(command: Sequence[str]) -> str:
     """One line without secrets and without the name of the user's home."""
-    line = _SECRET.sub(lambda match: (match[1] or "") + "***", " ".join(command))
+    line = _SECRET.sub(lambda match: (match[1] or "") + "***", shlex.join(command))
     home = str(Path.home())
     return line.replace(home + "/", "~/") if len(home) > 1 else line
 

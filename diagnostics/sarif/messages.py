@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from string import Formatter
 
-from diagnostics import escape
-from diagnostics.messages import one_line_facts
-from diagnostics.model import Finding, Rule
-from diagnostics.text import advice_of
+from fxport.diagnostics import escape
+from fxport.diagnostics.messages import one_line_facts
+from fxport.diagnostics.model import Finding, Rule
+from fxport.diagnostics.text import advice_of
 
 LINKS = 3
 ADVICE = "What to do: "

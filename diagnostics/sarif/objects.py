@@ -14,13 +14,14 @@ from typing import Any
 
 import attr
 
-from diagnostics.escape import visible
-from diagnostics.messages import plain
+from fxport.diagnostics.errors import FxportError
+from fxport.diagnostics.escape import visible
+from fxport.diagnostics.messages import plain
 
 om: Any = import_module("sarif_om")  # Any: sarif_om has no types
 
 
-class SarifError(ValueError):
+class SarifError(FxportError, ValueError):
     """Not the SARIF that the standard describes; the text names the place as a JSON path."""
 
 

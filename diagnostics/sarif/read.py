@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from diagnostics.model import (
+from fxport.diagnostics.model import (
     Applicability,
     BaselineState,
     Edit,
@@ -21,10 +21,10 @@ from diagnostics.model import (
     SuppressedBy,
     Suppression,
 )
-from diagnostics.rules import RULES
-from diagnostics.sarif.messages import without_additions
-from diagnostics.sarif.objects import SarifError, from_dict
-from diagnostics.sarif.results import IDENTITY, SUGGESTIONS
+from fxport.diagnostics.rules import RULES
+from fxport.diagnostics.sarif.messages import without_additions
+from fxport.diagnostics.sarif.objects import SarifError, from_dict
+from fxport.diagnostics.sarif.results import IDENTITY, SUGGESTIONS
 
 TOOL = "fxport"
 _NODE_FIELDS = {"module": "module", "fxNode": "node", "onnxNode": "onnx_node"}

@@ -9,14 +9,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from diagnostics import source
-from diagnostics.calls import cut
-from diagnostics.escape import visible
-from diagnostics.model import Edit, Finding, Fix, Place, Step
-from diagnostics.paths import uri_of
-from diagnostics.sarif.linehash import line_hashes
-from diagnostics.sarif.messages import message_parts
-from diagnostics.sarif.objects import om, to_dict
+from fxport.diagnostics import source
+from fxport.diagnostics.calls import cut
+from fxport.diagnostics.escape import visible
+from fxport.diagnostics.model import Edit, Finding, Fix, Place, Step
+from fxport.diagnostics.paths import uri_of
+from fxport.diagnostics.sarif.linehash import line_hashes
+from fxport.diagnostics.sarif.messages import message_parts
+from fxport.diagnostics.sarif.objects import om, to_dict
 
 IDENTITY = "fxportIdentity/v1"
 SUGGESTIONS = "suggestions"

@@ -11,44 +11,44 @@ import torch
 from torch.export import ExportedProgram, _trace
 from torch.fx.experimental import _config as shape_config
 
-from diagnostics.source import place_of_exception
-from exporter.capture.arguments.padded import padded_calls
-from exporter.capture.arguments.structures import declared_results
-from exporter.capture.control_flow.recapture import keeping_loops
-from exporter.capture.failures import asks_for_values
-from exporter.capture.faults import is_our_fault
-from exporter.capture.guards.answers import going_on, refusals_kept
-from exporter.capture.guards.askers import Line
-from exporter.capture.guards.presence import Scope, some_presumed
-from exporter.capture.knowledge import WritesCounted
-from exporter.capture.patches.autocast_in_bodies import autocast_followed
-from exporter.capture.patches.bounded_values import BoundsKnown
-from exporter.capture.patches.conversions import needless_conversions_skipped
-from exporter.capture.patches.derivatives import forward_mode_by_reverse, gradients_recorded
-from exporter.capture.patches.distributions import parameters_unchecked
-from exporter.capture.patches.kinds import sizes_are_integers
-from exporter.capture.patches.known_values import Asked, values_known
-from exporter.capture.patches.libraries import library_functions_rewritten
-from exporter.capture.patches.masks import masks_left_out
-from exporter.capture.patches.mixed_kinds import KindsHeeded
-from exporter.capture.patches.numbers import operators_as_python
-from exporter.capture.patches.outside import attributes_watched
-from exporter.capture.patches.packed import packed_sequences_kept
-from exporter.capture.patches.rebinding import rebinding_followed
-from exporter.capture.patches.regions import regions_noted
-from exporter.capture.patches.reshaped_below import reshaped_unwritten
-from exporter.capture.patches.scans import associative_scans_kept, unbacked_numbers_in_scans
-from exporter.capture.patches.shared_reads import shared_reads_allowed
-from exporter.capture.patches.sized_calls import normalized_sizes_unchecked
-from exporter.capture.patches.symbolic_calls import CallsKept
-from exporter.capture.patches.texts import texts_noted
-from exporter.capture.patches.watched_calls import CallsWatched
-from exporter.capture.patches.whole_ops import whole_ops
-from exporter.capture.request import CaptureRequest, Observed
-from exporter.capture.sizes.equalities import equalities_tried
-from exporter.capture.sizes.shapes import Request
-from exporter.capture.sizes.shortening import sizes_shortened
-from exporter.capture.sizes.zero_one_specialization import is_small
+from fxport.diagnostics.source import place_of_exception
+from fxport.exporter.capture.arguments.padded import padded_calls
+from fxport.exporter.capture.arguments.structures import declared_results
+from fxport.exporter.capture.control_flow.recapture import keeping_loops
+from fxport.exporter.capture.failures import asks_for_values
+from fxport.exporter.capture.faults import is_our_fault
+from fxport.exporter.capture.guards.answers import going_on, refusals_kept
+from fxport.exporter.capture.guards.askers import Line
+from fxport.exporter.capture.guards.presence import Scope, some_presumed
+from fxport.exporter.capture.knowledge import WritesCounted
+from fxport.exporter.capture.patches.autocast_in_bodies import autocast_followed
+from fxport.exporter.capture.patches.bounded_values import BoundsKnown
+from fxport.exporter.capture.patches.conversions import needless_conversions_skipped
+from fxport.exporter.capture.patches.derivatives import forward_mode_by_reverse, gradients_recorded
+from fxport.exporter.capture.patches.distributions import parameters_unchecked
+from fxport.exporter.capture.patches.kinds import sizes_are_integers
+from fxport.exporter.capture.patches.known_values import Asked, values_known
+from fxport.exporter.capture.patches.libraries import library_functions_rewritten
+from fxport.exporter.capture.patches.masks import masks_left_out
+from fxport.exporter.capture.patches.mixed_kinds import KindsHeeded
+from fxport.exporter.capture.patches.numbers import operators_as_python
+from fxport.exporter.capture.patches.outside import attributes_watched
+from fxport.exporter.capture.patches.packed import packed_sequences_kept
+from fxport.exporter.capture.patches.rebinding import rebinding_followed
+from fxport.exporter.capture.patches.regions import regions_noted
+from fxport.exporter.capture.patches.reshaped_below import reshaped_unwritten
+from fxport.exporter.capture.patches.scans import associative_scans_kept, unbacked_numbers_in_scans
+from fxport.exporter.capture.patches.shared_reads import shared_reads_allowed
+from fxport.exporter.capture.patches.sized_calls import normalized_sizes_unchecked
+from fxport.exporter.capture.patches.symbolic_calls import CallsKept
+from fxport.exporter.capture.patches.texts import texts_noted
+from fxport.exporter.capture.patches.watched_calls import CallsWatched
+from fxport.exporter.capture.patches.whole_ops import whole_ops
+from fxport.exporter.capture.request import CaptureRequest, Observed
+from fxport.exporter.capture.sizes.equalities import equalities_tried
+from fxport.exporter.capture.sizes.shapes import Request
+from fxport.exporter.capture.sizes.shortening import sizes_shortened
+from fxport.exporter.capture.sizes.zero_one_specialization import is_small
 
 Strategy = Callable[[CaptureRequest, Observed], ExportedProgram]
 

@@ -14,12 +14,12 @@ from unittest import mock
 import torch
 from torch.export import ExportedProgram, _trace
 
-from diagnostics import Level, Log, Place, rules
-from diagnostics.source import place_of_exception
-from exporter.capture import program
-from exporter.capture.arguments.inputs import Leaf, arguments_of, distinct, form_of, leaves_of
-from exporter.capture.arguments.padded import as_padded
-from exporter.capture.attempts import (
+from fxport.diagnostics import Level, Log, Place, rules
+from fxport.diagnostics.source import place_of_exception
+from fxport.exporter.capture import program
+from fxport.exporter.capture.arguments.inputs import Leaf, arguments_of, distinct, form_of, leaves_of
+from fxport.exporter.capture.arguments.padded import as_padded
+from fxport.exporter.capture.attempts import (
     ATTEMPTS,
     VALUES,
     Attempt,
@@ -28,30 +28,30 @@ from exporter.capture.attempts import (
     non_strict,
     strict,
 )
-from exporter.capture.failures import PRESUMED, RANK, first_line, report_failure, report_overcome
-from exporter.capture.fake import fake_weights
-from exporter.capture.faults import RefusedError, is_our_fault
-from exporter.capture.frames import helpers_kept
-from exporter.capture.functional import functional
-from exporter.capture.guards.answers import Inquiry, RefusalHidden, answered
-from exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
-from exporter.capture.patches.derivatives import require_seen_through
-from exporter.capture.patches.outside import nothing_lost
-from exporter.capture.places import place_of_module
-from exporter.capture.request import CaptureRequest, Observed
-from exporter.capture.self_check.checking import Subject, check, told_in
-from exporter.capture.sizes.conditions import ROUNDINGS
-from exporter.capture.sizes.dimensions import Comparison
-from exporter.capture.sizes.memory_conditions import memory_guards
-from exporter.capture.sizes.ranks import keep_axes_of_data
-from exporter.capture.sizes.rehearsal import same_results
-from exporter.capture.sizes.resizing import away, promised, takes
-from exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
-from exporter.capture.sizes.zero_one_specialization import to_blame
-from exporter.capture.wrappers import unwrapped
-from exporter.options import Options
-from fx_passes.program import Program
-from fx_passes.python_numbers import numbers_as_python
+from fxport.exporter.capture.failures import PRESUMED, RANK, first_line, report_failure, report_overcome
+from fxport.exporter.capture.fake import fake_weights
+from fxport.exporter.capture.faults import RefusedError, is_our_fault
+from fxport.exporter.capture.frames import helpers_kept
+from fxport.exporter.capture.functional import copied, functional
+from fxport.exporter.capture.guards.answers import Inquiry, RefusalHidden, answered
+from fxport.exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
+from fxport.exporter.capture.patches.derivatives import require_seen_through
+from fxport.exporter.capture.patches.outside import nothing_lost
+from fxport.exporter.capture.places import place_of_module
+from fxport.exporter.capture.request import CaptureRequest, Observed
+from fxport.exporter.capture.self_check.checking import Subject, check, told_in
+from fxport.exporter.capture.sizes.conditions import ROUNDINGS
+from fxport.exporter.capture.sizes.dimensions import Comparison
+from fxport.exporter.capture.sizes.memory_conditions import memory_guards
+from fxport.exporter.capture.sizes.ranks import keep_axes_of_data
+from fxport.exporter.capture.sizes.rehearsal import same_results
+from fxport.exporter.capture.sizes.resizing import away, promised, takes
+from fxport.exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
+from fxport.exporter.capture.sizes.zero_one_specialization import to_blame
+from fxport.exporter.capture.wrappers import unwrapped
+from fxport.exporter.options import Options
+from fxport.fx_passes.program import Program
+from fxport.fx_passes.python_numbers import numbers_as_python
 
 
 def capture(
@@ -68,7 +68,8 @@ def capture(
     is reported and ends the stage; what was asked to be dynamic and became a constant is reported as well.
     """
     if isinstance(model, ExportedProgram):
-        return program.from_exported(functional(model), None, [], model, options, log)
+        before = copied(model) if options.keep_exported_program else None
+        return replace(program.from_exported(functional(model), None, [], model, options, log), exported=before)
     module, kwargs = unwrapped(model), kwargs or {}
     try:
         arguments = arguments_of(module, args, kwargs)
@@ -160,7 +161,8 @@ def _capture_once(
     for name in sorted(set().union(*(each.names for each in observed.asked))):
         first = next(each for each in observed.asked if name in each.names)
         told.report(rules.VALUES_SPECIALIZED, at=first.place, name=name)
-    captured = program.from_exported(exported, paths, request.sizes, model, options, told)
+    before = copied(exported) if options.keep_exported_program else None
+    captured = replace(program.from_exported(exported, paths, request.sizes, model, options, told), exported=before)
     ranks = [*dict.fromkeys(keep_axes_of_data(captured))]
     for place in ranks:
         facts: Mapping[str, Any] = {"detail": RANK, "error": RANK}

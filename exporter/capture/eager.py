@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from diagnostics import Log, rules
-from diagnostics.source import place_of_exception
-from exporter.capture.arguments.padded import call_padded
-from exporter.capture.failures import first_line
-from exporter.capture.fake import has_no_values
-from exporter.capture.patches.restoration import restore_state
-from exporter.capture.places import of_user, place_of_module
-from exporter.capture.snapshot import Snapshot
+from fxport.diagnostics import Log, rules
+from fxport.diagnostics.source import place_of_exception
+from fxport.exporter.capture.arguments.padded import call_padded
+from fxport.exporter.capture.failures import first_line
+from fxport.exporter.capture.fake import has_no_values
+from fxport.exporter.capture.patches.restoration import restore_state
+from fxport.exporter.capture.places import of_user, place_of_module
+from fxport.exporter.capture.snapshot import Snapshot
 
 UNEXPLAINED = (rules.CAPTURE_FAILED, rules.LOWERING_RAISED)
 """They repeat what an exception said, which may be the model's own fault."""

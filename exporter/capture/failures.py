@@ -16,22 +16,29 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
 
-from diagnostics import Fix, Level, Log, Place, Rule, rules
-from diagnostics.source import place_of_exception
-from exporter.capture.faults import RefusedError
-from exporter.capture.guards.answers import RefusalHidden
-from exporter.capture.patches.symbolic_calls import GeneratorGiven
-from exporter.capture.places import place_of_module, place_of_return
+from fxport.diagnostics import Fix, Level, Log, Place, Rule, rules
+from fxport.diagnostics.source import place_of_exception
+from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.guards.answers import RefusalHidden
+from fxport.exporter.capture.patches.symbolic_calls import GeneratorGiven
+from fxport.exporter.capture.places import place_of_module, place_of_return
 
 Facts = Mapping[str, Any]
 Matches = Callable[[BaseException, torch.nn.Module], bool]
 
 
 class NotRewritten(Exception):
-    """A statement asks for what only a run knows and was not rewritten; the text says why, `__cause__` what it asks."""
+    """A statement was not rewritten; the text says why, `__cause__` what ended the capture.
 
-    def __init__(self, reason: str, asking: Exception) -> None:
+    Args:
+        reason: Why.
+        asking: What ended the capture.
+        asks: Whether the line asks for what only a run knows; else it uses what another one has made of that.
+    """
+
+    def __init__(self, reason: str, asking: Exception, *, asks: bool = True) -> None:
         super().__init__(reason)
+        self.asks = asks
         self.__cause__ = asking
         self.__traceback__ = asking.__traceback__
 
@@ -100,7 +107,8 @@ def _told(detail: str) -> Callable[[BaseException], Facts]:
 
 
 def _not_rewritten(error: BaseException) -> Facts:
-    return {"detail": f"{ASKED}, and it cannot be rewritten: {error}", "error": first_line(error.__cause__ or error)}
+    told = ASKED if getattr(error, "asks", True) else USED
+    return {"detail": f"{told}, and it cannot be rewritten: {error}", "error": first_line(error.__cause__ or error)}
 
 
 def _branches(error: BaseException) -> Facts:
@@ -139,6 +147,7 @@ def _unregistered(where: str) -> Callable[[BaseException], Facts]:
 LOADED = "it loads tensors while it runs"
 LOAD_BEFORE = "Load them in __init__, or before the export."
 ASKED = "Python asks here for a value that is known only when the model runs"
+USED = "what stands here uses values that are known only when the model runs"
 KEPT = "it is a part of the ONNX model, which decides when it runs"
 RANK = "the ONNX model keeps the axis that is squeezed here, also where data make its size 1"
 PRESUMED = "the ONNX model has only the way for some: a size from 1 on, a mask of some effect"

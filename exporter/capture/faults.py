@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import traceback
-from pathlib import Path
 
-from diagnostics import Place, Rule, rules
-from diagnostics.source import HIDDEN, kind_of
+from fxport.diagnostics import Place, Rule, rules
+from fxport.diagnostics.own import own_folders
+from fxport.diagnostics.source import HIDDEN, kind_of
 
 
 class RefusedError(Exception):
@@ -32,10 +32,7 @@ class RefusedError(Exception):
         self.rule, self.place, self.cure = rule, place, cure
 
 
-_OWN = tuple(
-    str(Path(__file__).resolve().parents[2] / package) + os.sep
-    for package in ("diagnostics", "fx_passes", "exporter", "ort_runner")
-)
+_OWN = tuple(f"{folder}{os.sep}" for folder in own_folders())
 
 MISTAKES = (NameError, AssertionError, ImportError)
 """What Python raises for a mistake in the code that runs, whatever values it is given."""

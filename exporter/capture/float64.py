@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -32,11 +33,15 @@ class NotWide(Exception):
 class _Widening(TorchDispatchMode):
     """Make ops that are told to give a narrower type give float64; with `operands`, widen what they are fed as well."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, *, operands: bool) -> None:
         super().__init__()
         self._operands = operands
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if isinstance(func, HigherOrderOperator):
+            return self._branch(func, *args)
         args, kwargs = pytree.tree_map_only(torch.dtype, lambda dtype: WIDER.get(dtype, dtype), (args, kwargs or {}))
         if not self._operands or func.is_view:  # a view of a weight stays narrow, so that it takes no memory
             return func(*args, **kwargs)
@@ -45,6 +50,14 @@ class _Widening(TorchDispatchMode):
         if func in MOVES:
             return widened(func(*args, **kwargs))
         return func(*widened(args), **widened(kwargs))
+
+    def _branch(self, func: HigherOrderOperator, *args: Any) -> Any:
+        """Run the branch of a torch.cond that its test chooses; other control flow has no run in float64."""
+        if func is not torch.ops.higher_order.cond:
+            raise NotWide(func.name())
+        test, on_true, on_false, operands = args
+        with self:
+            return (on_true if test else on_false)(*operands)
 
 
 def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:

@@ -18,8 +18,8 @@ from torch.fx import Node
 from torch.fx.proxy import TracerBase
 from torch.fx.traceback import get_current_meta
 
-from diagnostics.source import HIDDEN, kind_of
-from fx_passes.graph import PART
+from fxport.diagnostics.source import HIDDEN, kind_of
+from fxport.fx_passes.graph import PART
 
 
 @contextmanager

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
 
-from fx_passes.aliases import expand_aliases
-from fx_passes.graph import bodies
-from fx_passes.passes.functionalize import unsupported
+from fxport.fx_passes.aliases import expand_aliases
+from fxport.fx_passes.graph import bodies
+from fxport.fx_passes.passes.functionalize import unsupported
 
 
 def functional(exported: ExportedProgram) -> ExportedProgram:
@@ -25,6 +29,31 @@ def functional(exported: ExportedProgram) -> ExportedProgram:
             warnings.simplefilter("ignore", FutureWarning)  # PyTorch's, about how it writes its own autocast regions
             return exported.run_decompositions({})
     return exported
+
+
+def copied(exported: ExportedProgram, tensors: Mapping[int, torch.Tensor] | None = None) -> ExportedProgram:
+    """Return a copy of the program that passes on the original do not change.
+
+    It has the tensors of the original; those whose `id` is in `tensors` are replaced by the tensor there.
+    """
+    held = (*exported.state_dict.values(), *exported.constants.values(), *pytree.tree_leaves(exported.example_inputs))
+    memo: dict[int, Any] = {id(each): each for each in held} | dict(tensors or {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # PyTorch's, about how it copies its own containers
+        made = deepcopy(exported, memo)
+    _take_names(exported.graph_module, made.graph_module)
+    return made
+
+
+def _take_names(old: torch.fx.GraphModule, new: torch.fx.GraphModule) -> None:
+    """Give the nodes of a copy the names of the original; a copy renames what has the name of a builtin."""
+    for (_, one), (_, other) in zip(bodies(old), bodies(new), strict=True):
+        _take_names(one, other)
+    pairs = [*zip(old.graph.nodes, new.graph.nodes, strict=True)]
+    if any(one.name != other.name for one, other in pairs):
+        for one, other in pairs:
+            other.name, other.target = one.name, one.target if one.op == "placeholder" else other.target
+        new.recompile()
 
 
 def _sets_autocast(gm: torch.fx.GraphModule) -> bool:

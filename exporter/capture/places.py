@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import torch
 
-from diagnostics import Place
-from diagnostics.calls import last_return
-from diagnostics.source import USER, kind_of, lines_of, place_of_stack
+from fxport.diagnostics import Place
+from fxport.diagnostics.calls import last_return
+from fxport.diagnostics.source import USER, kind_of, lines_of, place_of_stack
 
 SOURCES = (".py", ">")
 """How the names of Python's sources end, those of notebooks as well; a script of a distribution has no ending."""

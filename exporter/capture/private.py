@@ -1,12 +1,12 @@
-"""Private parts of PyTorch that the capture uses or replaces; `fx_passes.private` tells what a row says.
+"""Private parts of PyTorch that the capture uses or replaces; `fxport.fx_passes.private` tells what a row says.
 
 A capture that went on without one of these would give another model, so a PyTorch that lacks one is refused when
-`exporter.capture` is imported. Where a row has a fallback, the capture loses no more than the row says.
+`fxport.exporter.capture` is imported. Where a row has a fallback, the capture loses no more than the row says.
 """
 
 from __future__ import annotations
 
-from fx_passes.private import Rows, call, fields, frames, names, text
+from fxport.fx_passes.private import Rows, call, fields, frames, names, text
 
 _SYM_NODE = "torch.fx.experimental.sym_node:SymNode"
 _SHAPES = "torch.fx.experimental.symbolic_shapes"
@@ -129,6 +129,8 @@ TRACE: Rows = (
 
 PATCHES: Rows = (
     names("torch.nn:Module", "__setattr__", "replaced: notes what a branch assigns to a module"),
+    names("torch.nn:Module", "__getattr__", "replaced: refuses an attribute that only one branch sets"),
+    names("torch.fx._symbolic_trace", "_orig_module_getattr", "the same, as a trace calls it"),
     names("torch.nn:Module", "register_parameter", "replaced, documented: makes weights without memory"),
     names("torch.nn:Module", "to", "replaced, documented: no conversion that changes nothing"),
     names("torch.nn.modules.dropout", "_DropoutNd", "modules that act in training alone"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,17 +15,18 @@ from torch.export.graph_signature import InputKind as ExportedInputKind
 from torch.export.graph_signature import OutputKind as ExportedOutputKind
 from torch.utils import _pytree as pytree
 
-from diagnostics import Log, rules
-from exporter.capture.arguments.inputs import arguments_of, path_name
-from exporter.capture.arguments.nesting import Structure, of_arguments, of_results, structure_of
-from exporter.capture.places import place_of_module
-from exporter.capture.sizes.promises import dim_names, ranges_of, unified
-from exporter.capture.sizes.shapes import Request
-from exporter.capture.subclasses import weights_opened
-from exporter.options import Options
-from fx_passes.graph import bodies
-from fx_passes.program import Input, InputKind, Output, OutputKind, Program
-from fx_passes.sizes import size_of
+from fxport.diagnostics import Log, rules
+from fxport.diagnostics.errors import FxportError
+from fxport.exporter.capture.arguments.inputs import arguments_of, different, path_name
+from fxport.exporter.capture.arguments.nesting import Structure, of_arguments, of_results, structure_of
+from fxport.exporter.capture.places import place_of_module
+from fxport.exporter.capture.sizes.promises import dim_names, ranges_of, unified
+from fxport.exporter.capture.sizes.shapes import Request
+from fxport.exporter.capture.subclasses import weights_opened
+from fxport.exporter.options import Options
+from fxport.fx_passes.graph import bodies
+from fxport.fx_passes.program import Input, InputKind, Output, OutputKind, Program
+from fxport.fx_passes.sizes import size_of
 
 KINDS: Mapping[ExportedInputKind, InputKind] = {
     ExportedInputKind.USER_INPUT: InputKind.USER,
@@ -34,7 +36,7 @@ KINDS: Mapping[ExportedInputKind, InputKind] = {
 }
 
 
-class NamesError(ValueError):
+class NamesError(FxportError, ValueError):
     """Names for inputs or outputs do not fit their number. The text says how many there are."""
 
 
@@ -132,7 +134,7 @@ def _leaf_paths(tree: Any) -> list[str]:
     """Return the path of every leaf; none if a container was declared without names for what it holds."""
     named = dict(tree) if isinstance(tree, Mapping) else tree  # diffusers declares its outputs so, which are mappings
     try:
-        return [path_name(path) for path, _ in pytree.tree_flatten_with_path(named)[0]]
+        return list(different(path_name(path) for path, _ in pytree.tree_flatten_with_path(named)[0]))
     except ValueError:
         return []
 
@@ -161,11 +163,18 @@ def _is_fed(spec: InputSpec, node: torch.fx.Node) -> bool:
 
 def _user_names(fed: Sequence[str], paths: Mapping[str, str], wanted: Sequence[str] | None) -> dict[str, str]:
     """Map the name of each placeholder that the user feeds to its ONNX name."""
-    if wanted is None:
-        return {name: paths[name] for name in fed}
+    wanted = wanted or ()
     if len(wanted) > len(fed):
         raise NamesError(f"input_names has {len(wanted)} names; the inputs are {len(fed)}: {', '.join(fed)}")
-    return dict(zip(fed, [*wanted, *(paths[n] for n in fed[len(wanted) :])], strict=True))
+    _require_different("input_names", wanted)
+    return dict(zip(fed, [*wanted, *different((paths[n] for n in fed[len(wanted) :]), wanted)], strict=True))
+
+
+def _require_different(what: str, names: Sequence[str]) -> None:
+    """Raises NamesError for a name that the user gives twice."""
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise NamesError(f"{what} has '{twice[0]}' twice; the names in a model are different from each other")
 
 
 def _baked(spec: InputSpec, node: torch.fx.Node) -> Any:
@@ -211,7 +220,7 @@ def _outputs(exported: ExportedProgram, inputs: Sequence[Input], wanted: Sequenc
         path = next(paths)
         kind = OutputKind.USER if isinstance(result, torch.fx.Node) else OutputKind.LITERAL
         outputs.append(Output(kind, f"{path}.out" if path in taken else path))
-    return _renamed(outputs, wanted)
+    return _renamed(outputs, wanted, [entry.name for entry in inputs if entry.kind is InputKind.USER])
 
 
 def _output_paths(exported: ExportedProgram, count: int) -> list[str]:
@@ -225,16 +234,21 @@ def _output_paths(exported: ExportedProgram, count: int) -> list[str]:
     return ["output" if not name else f"output.{name}" if name[0].isdigit() else name for name in names]
 
 
-def _renamed(outputs: Sequence[Output], wanted: Sequence[str] | None) -> list[Output]:
-    """Return outputs under the user's names: one for each value the model returns, or for each that is a tensor."""
-    if wanted is None:
-        return list(outputs)
+def _renamed(outputs: Sequence[Output], wanted: Sequence[str] | None, fed: Sequence[str]) -> list[Output]:
+    """Return outputs under the user's names: one for each value the model returns, or for each that is a tensor.
+
+    All have different names, also from those of the inputs that are `fed`.
+    """
+    wanted = wanted or ()
     user = [i for i, each in enumerate(outputs) if each.kind is not OutputKind.MUTATION]
     tensors = [i for i in user if outputs[i].kind is OutputKind.USER]
     targets = user if len(wanted) == len(user) else tensors
     if len(wanted) > len(targets):
         raise NamesError(f"output_names has {len(wanted)} names; the tensors returned are {len(tensors)}")
-    renamed = list(outputs)
-    for position, name in zip(targets, wanted, strict=False):
-        renamed[position] = Output(renamed[position].kind, name, renamed[position].updates)
-    return renamed
+    _require_different("output_names", wanted)
+    if both := [name for name in wanted if name in fed]:
+        raise NamesError(f"output_names has '{both[0]}', which is the name of an input; give the output another")
+    asked = dict(zip(targets, wanted, strict=False))
+    others = [position for position in range(len(outputs)) if position not in asked]
+    names = dict(zip(others, different((outputs[i].name for i in others), asked.values()), strict=True)) | asked
+    return [Output(each.kind, names[i], each.updates) for i, each in enumerate(outputs)]

@@ -23,8 +23,8 @@ from typing import Any
 
 import torch
 
-from diagnostics.source import USER, kind_of
-from exporter.capture.holders import (
+from fxport.diagnostics.source import USER, kind_of
+from fxport.exporter.capture.holders import (
     ATTRIBUTES,
     CELL,
     CLASS,
@@ -55,9 +55,7 @@ ATOMS = SCALARS | {torch.Tensor, torch.nn.Parameter, torch.Size, torch.dtype, to
 """Types of values that hold nothing."""
 
 FOREIGN = frozenset(
-    {"exporter", "fx_passes", "diagnostics", "ort_runner", "fxport", "builtins"}
-    | {"torch", "torchgen", "functorch", "numpy", "sympy"}
-    | sys.stdlib_module_names
+    {"fxport", "builtins"} | {"torch", "torchgen", "functorch", "numpy", "sympy"} | sys.stdlib_module_names
 )
 """Packages whose code and objects are not looked into."""
 

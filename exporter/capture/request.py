@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from diagnostics import Place
-from exporter.capture.arguments.inputs import arguments_of
-from exporter.capture.guards.answers import Inquiry
-from exporter.capture.patches.known_values import Asked
-from exporter.capture.patches.outside import Effects
-from exporter.capture.rewritten import Rewritten
-from exporter.capture.sizes.shapes import Request, relaxed
-from exporter.capture.snapshot import Snapshot
+from fxport.diagnostics import Place
+from fxport.exporter.capture.arguments.inputs import arguments_of
+from fxport.exporter.capture.guards.answers import Inquiry
+from fxport.exporter.capture.patches.known_values import Asked
+from fxport.exporter.capture.patches.outside import Effects
+from fxport.exporter.capture.rewritten import Rewritten
+from fxport.exporter.capture.sizes.shapes import Request, relaxed
+from fxport.exporter.capture.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

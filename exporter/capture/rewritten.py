@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from diagnostics import Place
-from exporter.capture.guards.askers import place_of_asker
+from fxport.diagnostics import Place
+from fxport.exporter.capture.guards.askers import place_of_asker
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@
     for holder in state.left_over():        # what could not be put back and holds fake tensors or symbolic numbers
         print(holder.name)
 
-What counts as reachable is told in `exporter.capture.reachable`.
+What counts as reachable is told in `fxport.exporter.capture.reachable`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-from exporter.capture.holders import MISSING, Contents, Frozen, Holder, paired
-from exporter.capture.reachable import SCALARS, reachable
+from fxport.exporter.capture.holders import MISSING, Contents, Frozen, Holder, paired
+from fxport.exporter.capture.reachable import SCALARS, reachable
 
 MERGED_STATE = "_fxport_merged_state"
 """The attribute of a value that a branch or a loop left outside of variables: what was there before, if it is taken."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from exporter.distributed import is_replicated, wrapped_by
-from exporter.private import DISTRIBUTED
-from fx_passes.private import verify
+from fxport.exporter.distributed import is_replicated, wrapped_by
+from fxport.exporter.private import DISTRIBUTED
+from fxport.fx_passes.private import verify
 
 
 def unwrapped(model: Any) -> torch.nn.Module:
@@ -21,7 +21,7 @@ def unwrapped(model: Any) -> torch.nn.Module:
     if not isinstance(model, torch.nn.Module) or not any(map(_is_wrapped, model.modules())):
         return model
     verify(DISTRIBUTED)
-    from exporter.distributed.skeleton import skeleton_of
+    from fxport.exporter.distributed.skeleton import skeleton_of
 
     return skeleton_of(model).module
 

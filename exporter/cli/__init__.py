@@ -14,8 +14,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from exporter.cli.exit_codes import CLEAN, FAULT, INTERRUPTED, USAGE
-from exporter.cli.usage import UsageError
+from fxport.exporter.cli.exit_codes import CLEAN, FAULT, INTERRUPTED, USAGE
+from fxport.exporter.sources.usage import UsageError
+
+COMPLETED = "_TYPER_COMPLETE_ARGS"
+"""Environment variable by which a shell hands over the line that it wants completed."""
 
 COMMANDS = {
     "export": "Export a PyTorch model to ONNX and validate it in ONNX Runtime.",
@@ -34,20 +37,34 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code."""
-    args = list(sys.argv[1:] if argv is None else argv)
+    """Run one command line and return its exit code. That of the process itself is run in a child: see `supervised`."""
+    if argv is not None:
+        return run_here(list(argv))
+    from fxport.exporter.cli.supervised import supervised
+
+    args = sys.argv[1:]
+    return supervised(args, lambda: run_here(args))
+
+
+def run_here(args: Sequence[str]) -> int:
+    """Run one command line in this process and return its exit code."""
     try:
         application(args)(args=args or ["--help"], prog_name="fxport")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else CLEAN
     except UsageError as error:
-        from diagnostics.escape import visible
+        from fxport.diagnostics.escape import terminal
 
-        print(f"fxport: {visible(str(error))}", file=sys.stderr)
+        print(f"fxport: {terminal(str(error))}", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:  # before the work has begun: while a subcommand is imported
         return interrupted()
-    except Exception:  # noqa: BLE001 - the outermost edge: `edge.run` makes findings, here nothing is left to make one
+    except Exception as error:  # noqa: BLE001 - the outermost edge: here nothing is left to make a finding
+        from fxport.diagnostics.exhaustion import exhausted
+
+        if (told := exhausted(error)) is not None:
+            print(f"fxport: there is not enough {told[0]}: {told[1]}.", file=sys.stderr)
+            return USAGE
         print(f"fxport itself failed, please report it: fxport {shlex.join(args)}", file=sys.stderr)
         traceback.print_exc()
         return FAULT
@@ -72,10 +89,13 @@ def interrupted() -> int:
 
 def application(args: Sequence[str]) -> typer.Typer:
     """The typer app for one command line: the subcommand it names is real, the others are lines in the help."""
-    from exporter.cli.option_groups import Grouped
+    from fxport.exporter.cli.option_groups import Grouped
 
-    app = typer.Typer(cls=Commands, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app = typer.Typer(cls=Commands, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.callback(help="PyTorch models to ONNX, validated in ONNX Runtime; every problem at your own source line.")(top)
+    from os import environ
+
+    args = shlex.split(environ[COMPLETED])[1:] if COMPLETED in environ else args
     for name, summary in COMMANDS.items():
         app.command(name, cls=Grouped, short_help=summary)(function_of(name) if name in args[:1] else unchosen)
     return app
@@ -83,7 +103,7 @@ def application(args: Sequence[str]) -> typer.Typer:
 
 def function_of(name: str) -> Callable[..., None]:
     """The function of a subcommand, whose parameters are its arguments and options."""
-    return import_module(f"exporter.cli.{name.replace('-', '_')}").command
+    return import_module(f"fxport.exporter.cli.{name.replace('-', '_')}").command
 
 
 def unchosen() -> None:

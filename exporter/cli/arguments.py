@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from exporter.options import DEFAULT_OPSET, MAX_OPSET, MIN_OPSET
+from fxport.exporter.options import DEFAULT_OPSET, MAX_OPSET, MIN_OPSET
 
 Source = Annotated[
     str,
@@ -15,7 +15,8 @@ Source = Annotated[
         metavar="SOURCE",
         help="FILE.py:NAME or package.module:NAME, where NAME is a model, an nn.Module class (constructed without "
         "arguments, in eval mode), or a function that returns a model or (model, args[, kwargs[, dynamic_shapes]]); "
-        "or a .pt2 file of torch.export.save; or a folder that transformers has saved.",
+        "or a .pt2 file of torch.export.save; or a folder that transformers has saved. Python code that it names is "
+        "run; of the others none.",
     ),
 ]
 Input = Annotated[
@@ -23,8 +24,9 @@ Input = Annotated[
     typer.Option(
         "--input",
         metavar="NAME=SHAPE[:DTYPE[:LOW..HIGH]]",
-        help="An example input of random values: ids=2x16:int64:0..999, image=1x3x32x32, t=scalar:float32 (a tensor of "
-        "no dims), or a Python number: scale=1.5. Whole numbers are 0 and 1 where no range is given. Repeatable.",
+        help="An example input of random values: ids=2x16:int64:0..999, image=1x3x32x32, v=3:float32 (a vector of 3), "
+        "t=scalar:float32 (a tensor of no dims), or a Python number: scale=1.5, n=3. Whole numbers are 0 and 1 where "
+        "no range is given. Repeatable.",
     ),
 ]
 INPUTS_HELP = "Example inputs: .npz, or .pt with a dict of tensors, by name."
@@ -54,8 +56,8 @@ Dynamic = Annotated[
     typer.Option(
         "--dynamic",
         metavar="NAME:INDEX=DIM[,…]",
-        help="Dims of an input that may vary; NAME may be a path (past.0.key). NAME:auto: all of "
-        "them that can; auto: those of all inputs. Repeatable.",
+        help="Dims of an input that may vary: x:0=batch,1=seq; with bounds: x:0=batch[1..64]. NAME may be a path "
+        "(past.0.key). NAME:auto: all of them that can; auto: those of all inputs. Repeatable.",
     ),
 ]
 Provider = Annotated[
@@ -81,6 +83,14 @@ Predict = Annotated[
 Repro = Annotated[
     Path | None,
     typer.Option("--repro", metavar="DIR", help="Write the smallest model that shows a difference, with a script."),
+]
+Init = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--init",
+        metavar="NAME=VALUE",
+        help="An argument of the class or function that SOURCE names: hidden=64, act=relu. Repeatable.",
+    ),
 ]
 Weights = Annotated[
     Path | None,

@@ -9,24 +9,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from diagnostics import Log
-from diagnostics.messages import error_line
-from exporter.cli import arguments
-from exporter.cli.edge import Report, run
-from exporter.cli.inputs import with_inputs
-from exporter.cli.model_file import model_of
-from exporter.cli.source import Source, load, require_file
-from exporter.cli.summary import size
-from exporter.cli.usage import UsageError
-from exporter.cli.validate import matched
-from exporter.cli.validation import require_provider
+from fxport.diagnostics import Log
+from fxport.diagnostics.amounts import size
+from fxport.diagnostics.messages import error_line
+from fxport.diagnostics.report import Report
+from fxport.exporter.cli import arguments
+from fxport.exporter.cli.edge import run
+from fxport.exporter.cli.validate import matched
+from fxport.exporter.sources.inputs import with_inputs
+from fxport.exporter.sources.source import Source, init_of, load, require_file
+from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.validation.against_eager import require_provider
+from fxport.exporter.validation.model_file import model_of
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ort_runner import Latency
+    from fxport.ort_runner import Latency
 
 EAGER, COMPILED = "PyTorch, eager", "PyTorch, compiled"
+UNSTEADY = 2.0
+"""A 90th percentile of so many medians says that something else ran."""
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
@@ -35,6 +38,7 @@ def command(
     against: Annotated[
         str, typer.Option("--against", metavar="SOURCE", help="The model in PyTorch, as for export: timed beside it.")
     ],
+    init: arguments.Init = None,
     input: arguments.Input = None,
     inputs: arguments.Inputs = None,
     provider: arguments.Provider = "auto",
@@ -51,7 +55,7 @@ def command(
     """
     require_file(model)
     require_provider(provider)
-    asked = Bench(model, against, input or (), inputs, provider, runs, warmup, threads, compile)
+    asked = Bench(model, against, input or (), inputs, provider, runs, warmup, threads, compile, init or ())
     raise typer.Exit(run(lambda log: bench(asked, log), Report(against, run="bench")))
 
 
@@ -68,16 +72,19 @@ class Bench:
     warmup: int
     threads: int
     compiled: bool
+    init: Sequence[str] = ()
 
 
 def bench(asked: Bench, log: Log) -> str:
     """Time each of them; returns the table."""
-    from diagnostics import Stop
-    from ort_runner import latency_alone
-    from ort_runner.failures import Failure
+    from fxport.diagnostics import Stop
+    from fxport.ort_runner import latency_alone
+    from fxport.ort_runner.failures import Failure
 
     with log.stage("load"):
-        source = with_inputs(load(asked.against), asked.input, [asked.inputs] if asked.inputs else [])
+        source = with_inputs(
+            load(asked.against, init_of(asked.init)), asked.input, [asked.inputs] if asked.inputs else []
+        )
         fed = inputs_of(asked.path, source, asked.against)
     rows: dict[str, Latency | str] = {}
     with log.stage("onnxruntime"):
@@ -104,9 +111,9 @@ def inputs_of(path: Path, source: Source, against: str) -> dict[str, np.ndarray]
     import torch
     from torch import nn
 
-    from exporter.arrays import as_array
-    from exporter.capture.arguments.inputs import arguments_of, leaves_of
-    from exporter.capture.wrappers import unwrapped
+    from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
+    from fxport.exporter.capture.wrappers import unwrapped
+    from fxport.exporter.weights.arrays import as_array
 
     if not isinstance(source.model, nn.Module):
         raise UsageError(f"'{against}' is no nn.Module, so PyTorch cannot be timed; name the model itself.")
@@ -122,8 +129,8 @@ def of_pytorch(asked: Bench, source: Source, provider: str, *, compiled: bool) -
     import torch
     from torch import nn
 
-    from exporter.timing import seconds_of
-    from ort_runner import PROVIDERS, Latency
+    from fxport.exporter.validation.timing import seconds_of
+    from fxport.ort_runner import PROVIDERS, Latency
 
     assert isinstance(source.model, nn.Module)
     device = PROVIDERS[provider].device
@@ -160,6 +167,11 @@ def table(rows: Mapping[str, Latency | str], first: Latency) -> Iterator[str]:
         ratio = f"{first.median / found.median:.2f}"
         yield f"{name:<{width}}  {'  '.join(f'{each:>9}' for each in figures)}  {ratio:>6}"
     yield f"{first.runs} runs of each; ratio: ONNX Runtime's median in parts of the row's"
+    timed = {name: found for name, found in rows.items() if not isinstance(found, str)}
+    if unsteady := [name for name, found in timed.items() if found.p90 > UNSTEADY * found.median]:
+        yield f"unsteady: p90 of {', '.join(unsteady)} is over {UNSTEADY:g} medians, since other work ran; time again"
+    if COMPILED not in rows:
+        yield "torch.compile was not timed, since compiling takes a while; --compile times it, too"
 
 
 def duration(seconds: float) -> str:

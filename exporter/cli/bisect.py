@@ -8,21 +8,22 @@ from typing import Annotated
 
 import typer
 
-from diagnostics import Log
-from exporter.cli import arguments
-from exporter.cli.attribution import Attribution
-from exporter.cli.edge import run
-from exporter.cli.output import require_folder
-from exporter.cli.reporting import Reporting, reports
-from exporter.cli.source import require_file, shown
-from exporter.cli.summary import plural
-from exporter.cli.validate import Comparison, compare
+from fxport.diagnostics import Log
+from fxport.diagnostics.amounts import plural
+from fxport.exporter.cli import arguments
+from fxport.exporter.cli.edge import run
+from fxport.exporter.cli.output import require_folder
+from fxport.exporter.cli.reporting import Reporting, reports
+from fxport.exporter.cli.validate import Comparison, compare
+from fxport.exporter.sources.source import require_file, shown
+from fxport.exporter.validation.attribution import Attribution
 
 
 @reports()
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
     against: Annotated[str, typer.Option("--against", metavar="SOURCE", help="The model in PyTorch, as for export.")],
+    init: arguments.Init = None,
     input: arguments.Input = None,
     inputs: arguments.SampleFiles = None,
     dynamic: arguments.Dynamic = None,
@@ -40,7 +41,7 @@ def command(
     if repro is not None:
         require_folder(repro, "--repro")
     given = input or (), inputs or (), dynamic or ()
-    asked = Comparison(model, against, *given, provider, plugin or (), repro=repro, told=told.append)
+    asked = Comparison(model, against, *given, provider, plugin or (), repro=repro, told=told.append, init=init or ())
 
     def work(log: Log) -> str:
         return "\n".join([compare(asked, log), *(line for found in told for line in story(found))])

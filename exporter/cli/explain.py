@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from diagnostics.rule_pages import page
-from diagnostics.rules import RULES
-from exporter.cli.usage import UsageError, did_you_mean
+from fxport.diagnostics.rule_pages import page
+from fxport.diagnostics.rules import RULES
+from fxport.exporter.sources.usage import UsageError, did_you_mean
 
 
 def command(

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from exporter.cli import arguments, ranks
-from exporter.cli.edge import run
-from exporter.cli.output import require_apart, require_folder, require_writable
-from exporter.cli.reporting import Reporting, reports
-from exporter.cli.request import ExternalData, Request, SelfCheck, export_and_validate
-from exporter.cli.usage import UsageError
+from fxport.diagnostics import Log
+from fxport.exporter.cli import arguments
+from fxport.exporter.cli.edge import run
+from fxport.exporter.cli.exit_codes import CLEAN
+from fxport.exporter.cli.output import require_apart, require_folder, require_writable, stamp_of
+from fxport.exporter.cli.ranks import agreed
+from fxport.exporter.cli.reporting import Reporting, reports
+from fxport.exporter.sources.source import require_pretrained
+from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.validation.prediction import require_table
+from fxport.exporter.validation.request import ExternalData, Request, SelfCheck, export_and_validate
 
 
 @reports()
 def command(
     source: arguments.Source,
+    init: arguments.Init = None,
     input: arguments.Input = None,
     inputs: arguments.SampleFiles = None,
     dynamic: arguments.Dynamic = None,
@@ -104,6 +112,7 @@ def command(
         rewrite=not no_rewrite,
         self_check=self_check,
         rank_timeout=rank_timeout,
+        init=init or (),
     )
     if weights_in_place and weights is None and not Path(source).is_dir():
         raise UsageError("--weights-in-place leaves the weights in a checkpoint; name it with --weights.")
@@ -115,12 +124,28 @@ def command(
     for option, folder in {"--dump": dump, "--repro": repro}.items():
         if folder is not None:
             require_folder(folder, option)
+    if Path(source).is_dir():
+        require_pretrained(Path(source))
+    if predict is not None:
+        require_table(predict)
     report = reporting.resolved("export", source)
+    stages: list[tuple[str, float]] = []
     if fix:
-        from exporter.cli.fix import fix_source
+        from fxport.exporter.cli.fix import fix_source
 
+        start = time.perf_counter()
         fix_source(request, report.fail_on)
-    raise typer.Exit(ranks.agreed(lambda: run(lambda log: export_and_validate(request, log), report)))
+        stages.append(("fix", time.perf_counter() - start))
+
+    def work(log: Log) -> str:
+        log.stages += stages
+        return export_and_validate(request, log)
+
+    before = stamp_of(request.output)
+    code = agreed(lambda: run(work, report))
+    if before is not None and code != CLEAN and stamp_of(request.output) == before:
+        print(f"fxport: no model was written; '{request.output}' is of an earlier run", file=sys.stderr)
+    raise typer.Exit(code)
 
 
 def short_name(source: str) -> str:

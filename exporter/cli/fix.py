@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import pickle
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diagnostics import Applicability, Edit, Finding, Fix, Level, rules
-from diagnostics.edits import EditError, applied, diff, meet, moved
-from diagnostics.paths import git_root, relative_to, write_whole
-from diagnostics.source import USER, kind_of
-from diagnostics.text import place_text
-from exporter.cli.definition import definition_of
-from exporter.cli.usage import UsageError
+from fxport.diagnostics import Applicability, Edit, Finding, Fix, Level, rules
+from fxport.diagnostics.definitions import definitions_of, foreign_lines
+from fxport.diagnostics.edits import EditError, applied, diff, meet, moved
+from fxport.diagnostics.paths import git_root, relative_to
+from fxport.diagnostics.source import USER, kind_of
+from fxport.diagnostics.text import place_text
+from fxport.exporter.cli.source_text import source_text
+from fxport.exporter.cli.trials import Trials
+from fxport.exporter.sources.definition import definition_of
+from fxport.exporter.sources.usage import UsageError
 
 if TYPE_CHECKING:
-    from exporter.cli.edge import FailOn
-    from exporter.cli.request import Request
-    from exporter.cli.trial import Outcome
+    from fxport.diagnostics.report import FailOn
+    from fxport.exporter.cli.trial import Outcome
+    from fxport.exporter.validation.request import Request
 
-LONGEST_TRIAL = 600  # seconds
 MOST_TRIALS = 40
 CLOSE = 1e-3  # relative; a fix computes the same in another order
 CHANGES_VALUES = frozenset((rules.TRAINING_MODE_CAPTURED.id, rules.RANDOMNESS_CAPTURED.id))
@@ -45,15 +44,15 @@ class Verified:
 def fix_source(request: Request, fail_on: FailOn) -> None:
     """Tries, shows and writes the fixes of one command line. Raises UsageError where a file cannot be written."""
     least = Level.NOTE if fail_on.value == "note" else Level.WARNING
-    texts, found = verified(request.source, least, lambda texts: in_child(request, texts))
+    with Trials() as trials:
+        texts, found = verified(request.source, least, lambda texts: trials.run(request, texts))
     for each in found:
         print(f"fixed[{each.finding.rule.id}]: {each.fix.description} ({_where(each.finding)})")
     for path, text in texts.items():
-        file = Path(path)
-        old = file.read_text(encoding="utf-8")
-        print(diff(old, text, relative_to(file, Path.cwd()) or file.name), end="")
+        file = source_text(path)
+        print(diff(file.text, text, relative_to(file.path, Path.cwd()) or file.path.name), end="")
         try:
-            write_whole(file, text)
+            file.write(text)
         except OSError as error:
             raise UsageError(f"--fix: '{path}' cannot be written: {error}; nothing of it was changed.") from error
     if not found:
@@ -72,7 +71,7 @@ def verified(source: str, least: Level, attempt: Attempt) -> tuple[Texts, Sequen
     if now.error is not None:
         print(f"fxport: no fix can be tried: {now.error}", file=sys.stderr)
     while len(tried) < MOST_TRIALS:
-        for bundle in _bundles(now.findings, least, _root(source), tried):
+        for bundle in _bundles([within(each, source, texts) for each in now.findings], least, _root(source), tried):
             try:
                 patch = _patched(bundle, texts)
             except EditError:
@@ -89,21 +88,31 @@ def verified(source: str, least: Level, attempt: Attempt) -> tuple[Texts, Sequen
     return texts, found
 
 
-def in_child(request: Request, texts: Texts) -> Outcome:
-    """One trial in a process of its own: what the user's source does to Python ends with it."""
-    from exporter.cli.trial import OUTCOME, TRIAL, Outcome
+def within(finding: Finding, source: str, texts: Texts) -> Finding:
+    """The finding with fixes of what SOURCE leads to alone: a file may hold other models, which nobody tries here.
 
-    with tempfile.TemporaryDirectory(prefix="fxport-fix-") as name:
-        folder = Path(name)
-        (folder / TRIAL).write_bytes(pickle.dumps((request, dict(texts))))
-        command = [sys.executable, "-P", "-c", "from exporter.cli.trial import main; main()", name]
+    In other files a fix stays in the definition that the finding is in.
+    """
+    if not finding.fixes:
+        return finding
+    definition, name = definition_of(source), source.rpartition(":")[2].partition(".")[0]
+    own = definition.path if definition else ""
+
+    def is_meant(edit: Edit) -> bool:
+        text = texts.get(edit.path) or _read(edit.path)
+        if edit.path == own:
+            return not any(edit.line in lines for lines in foreign_lines(text, name))
+        around = next((lines for lines in definitions_of(text).values() if edit.line in lines), None)
+        at = finding.place
+        return around is None or at is None or at.path != edit.path or at.line in around
+
+    def meant(fix: Fix) -> Fix:
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_TRIAL, check=False)
-        except subprocess.TimeoutExpired:
-            return Outcome(error=f"the trial took longer than {LONGEST_TRIAL} s")
-        if done.returncode or not (folder / OUTCOME).exists():
-            return Outcome(error=(done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1])
-        return pickle.loads((folder / OUTCOME).read_bytes())
+            return replace(fix, edits=tuple(edit for edit in fix.edits if is_meant(edit)))
+        except EditError:
+            return replace(fix, edits=())
+
+    return replace(finding, fixes=tuple(meant(fix) for fix in finding.fixes))
 
 
 def _bundles(
@@ -141,20 +150,18 @@ def _root(source: str) -> Path:
 
 
 def _patched(bundle: Sequence[Verified], texts: Texts) -> dict[str, str]:
-    """The texts with the edits of a bundle. Raises EditError for a file that is not plain UTF-8."""
+    """The texts with the edits of a bundle. Raises EditError for a file that cannot be read or cannot hold them."""
     edits = [edit for each in bundle for edit in each.fix.edits]
     patch = dict(texts)
     for path in dict.fromkeys(edit.path for edit in edits):
         before = texts.get(path) or _read(path)
         patch[path] = applied(before, [edit for edit in edits if edit.path == path])
+        source_text(path).bytes_of(patch[path])
     return patch
 
 
 def _read(path: str) -> str:
-    try:
-        return Path(path).read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise EditError(f"{path}: {error}") from error
+    return source_text(path).text
 
 
 def _helps(bundle: Sequence[Verified], before: Outcome, after: Outcome) -> bool:

@@ -9,16 +9,16 @@ from typing import Any
 from typer.core import TyperCommand
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Input": ("--against", "--input", "--inputs", "--input-names", "--weights", "--fake"),
+    "Input": ("--against", "--init", "--input", "--inputs", "--input-names", "--weights", "--fake"),
     "Dynamic shapes": ("--dynamic", "--allow-specialization"),
     "Training": ("--steps", "--accumulate", "--clip-grad-norm", "--constant-lr", "--native-rng"),
-    "Models": ("--manifest", "--init", "--jobs", "--executor", "--address", "--no-cache", "--update"),
+    "Models": ("--manifest", "--jobs", "--executor", "--address", "--no-cache", "--update"),
     "Output": ("--output", "--opset", "--output-names", "--external-data", "--weights-in-place", "--no-functions"),
     "Validation": ("--provider", "--no-validate", "--no-run", "--adversarial", "--bisect", "--repro", "--predict"),
     "Measurement": ("--runs", "--warmup", "--threads", "--compile"),
     "Reporting": (
         *("--format", "--sarif", "--sarif-profile", "--report", "--fail-on", "--baseline"),
-        *("--select", "--ignore", "--severity"),
+        *("--select", "--ignore", "--severity", "--quiet", "--verbose"),
     ),
     "Advanced": ("--fix", "--plugin", "--custom-ops", "--dump", "--rank-timeout"),
 }

@@ -6,9 +6,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from diagnostics.messages import error_line
-from diagnostics.paths import is_special
-from exporter.cli.usage import UsageError
+from fxport.diagnostics.messages import error_line
+from fxport.diagnostics.paths import is_special
+from fxport.exporter.sources.usage import UsageError
 
 
 def require_folder(path: Path, option: str) -> None:
@@ -50,3 +50,12 @@ def require_writable(path: Path, option: str) -> None:
             pass
     except OSError as error:
         raise UsageError(f"{option} '{path}' cannot be written: {error_line(error)}; name another place.") from error
+
+
+def stamp_of(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file is written: its number, its time and its size; None where there is no file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from diagnostics import Log, Place, Stop, rules
-from exporter.cli import arguments
-from exporter.cli.edge import run
-from exporter.cli.model_file import model_of
-from exporter.cli.prediction import require_table
-from exporter.cli.reporting import Reporting, reports
-from exporter.cli.source import require_file
-from exporter.cli.summary import plural
-from exporter.cli.usage import UsageError
-from exporter.cli.validation import require_provider
+from fxport.diagnostics import Log, Place, Stop, rules
+from fxport.diagnostics.amounts import plural
+from fxport.exporter.cli import arguments
+from fxport.exporter.cli.edge import run
+from fxport.exporter.cli.reporting import Reporting, reports
+from fxport.exporter.sources.source import require_file
+from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.validation.against_eager import require_provider
+from fxport.exporter.validation.model_file import model_of
+from fxport.exporter.validation.prediction import require_table
 
 if TYPE_CHECKING:
-    from ort_runner import Placed
+    from fxport.ort_runner import Placed
 
 CPU = "cpu"
 
@@ -54,11 +54,11 @@ def command(
 
 def placed_on(path: Path, provider: str, log: Log) -> str:
     """Open a session and ask it; returns the table."""
-    from ort_runner import placement
-    from ort_runner.failures import Failure
-    from ort_runner.model_file import read_model_file
-    from ort_runner.placement import copies
-    from ort_runner.providers import choose
+    from fxport.ort_runner import placement
+    from fxport.ort_runner.failures import Failure
+    from fxport.ort_runner.model_file import read_model_file
+    from fxport.ort_runner.placement import copies
+    from fxport.ort_runner.providers import choose
 
     with log.stage("place"):
         try:
@@ -79,8 +79,8 @@ def placed_on(path: Path, provider: str, log: Log) -> str:
 
 def predicted_on(path: Path, provider: str, log: Log) -> str:
     """Look each node up in the table of the provider's kernels; returns the summary."""
-    from exporter.cli.prediction import prediction_of
-    from exporter.placement import predicted
+    from fxport.exporter.kernels.placement import predicted
+    from fxport.exporter.validation.prediction import prediction_of
 
     model = model_of(path)
     with log.stage("place"):

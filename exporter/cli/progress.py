@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from diagnostics import Log
+from fxport.diagnostics import Log
 
 
 @contextmanager

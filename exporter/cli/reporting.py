@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from diagnostics import Finding
-from exporter.cli.edge import FailOn, Report, SarifProfile
-from exporter.cli.faces import Format
-from exporter.cli.output import require_file, require_folder
-from exporter.cli.policy import baseline_of, levels_of
-
-if TYPE_CHECKING:
-    from exporter.cli.settings import Settings
+from fxport.diagnostics.faces import Format
+from fxport.diagnostics.report import FailOn, Report, SarifProfile
+from fxport.exporter.cli.output import require_file, require_folder
+from fxport.exporter.sources.policy import baseline_of, levels_of
+from fxport.exporter.sources.settings import Settings, report_of, settings_near
 
 Command = Callable[..., None]
 PARAMETER = "reporting"
@@ -64,10 +61,13 @@ class Reporting:
         typer.Option("--severity", metavar="RULE=LEVEL", help="Another level for a rule: FXP4001=error. Repeatable."),
     ] = None
 
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print problems only: no notes, no summary.")] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also show what libraries warn of while they are imported and run.")
+    ] = False
+
     def resolved(self, run: str, source: str) -> Report:
         """With what the settings near SOURCE say; `run` is the subcommand. Raises UsageError, also for output paths."""
-        from exporter.cli.settings import settings_near
-
         return self.with_settings(run, source, *settings_near(source))
 
     def with_settings(self, run: str, source: str, settings: Settings, folder: Path) -> Report:
@@ -76,26 +76,21 @@ class Reporting:
             require_file(self.sarif, "--sarif")
         if self.report is not None:
             require_folder(self.report, "--report")
-        severity = [f"{rule}={level}" for rule, level in settings.severity.items()]
-        chosen = ((), ()) if self.select else (settings.select or (), settings.ignore or ())
-        typed = self.select or (), self.ignore or (), self.severity or ()
-        kept = None if settings.baseline is None else folder / settings.baseline
-        return Report(
-            source,
-            self.format,
-            self.sarif,
-            self.fail_on or settings.fail_on or FailOn.ERROR,
-            levels={**levels_of(*chosen, severity), **levels_of(*typed)},
-            baseline=baseline_of(self.baseline) if self.baseline else known_to(kept),
-            run=run,
-            profile=self.sarif_profile or settings.sarif_profile or SarifProfile.FULL,
+        typed = {name: None for name, given in (("select", self.select), ("ignore", self.select)) if given}
+        typed |= {"baseline": None} if self.baseline else {}
+        told = report_of(settings.model_copy(update=typed), folder, run, source)
+        return replace(
+            told,
+            format=self.format,
+            sarif=self.sarif,
+            fail_on=self.fail_on or told.fail_on,
+            levels={**told.levels, **levels_of(self.select or (), self.ignore or (), self.severity or ())},
+            baseline=baseline_of(self.baseline) if self.baseline else told.baseline,
+            profile=self.sarif_profile or told.profile,
             folder=self.report,
+            quiet=self.quiet,
+            verbose=self.verbose,
         )
-
-
-def known_to(kept: Path | None) -> Sequence[Finding] | None:
-    """The findings of the settings' baseline; none yet in one that is still to be written."""
-    return () if kept is not None and not kept.exists() else baseline_of(kept, "baseline")
 
 
 def reports(*, without: Collection[str] = ()) -> Callable[[Command], Command]:

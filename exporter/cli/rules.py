@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from diagnostics.rules import RULES
+from fxport.diagnostics.rules import RULES
 
 
 def command() -> None:

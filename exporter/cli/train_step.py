@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from diagnostics import Log, Stop
-from diagnostics.messages import error_line
-from exporter.cli import arguments
-from exporter.cli.edge import run
-from exporter.cli.export import short_name
-from exporter.cli.output import require_apart, require_writable
-from exporter.cli.reporting import Reporting, reports
-from exporter.cli.source import Source, found, require_no_arguments, seed, users_code
-from exporter.cli.usage import UsageError
+from fxport.diagnostics import Log, Stop
+from fxport.diagnostics.messages import error_line
+from fxport.exporter.cli import arguments
+from fxport.exporter.cli.edge import run
+from fxport.exporter.cli.export import short_name
+from fxport.exporter.cli.output import require_apart, require_writable
+from fxport.exporter.cli.reporting import Reporting, reports
+from fxport.exporter.sources.source import Source, found, require_arguments, seed, users_code
+from fxport.exporter.sources.usage import UsageError
 
 if TYPE_CHECKING:
-    from exporter.training import TrainingProgram
-    from ort_runner import Validation
+    from fxport.exporter.training import TrainingProgram
+    from fxport.ort_runner import Validation
 
 PARTS = "(model, optimizer, loss_fn, batch[, dynamic_shapes])"
 
@@ -97,8 +97,8 @@ def command(
 
 def export_and_validate(request: Request, log: Log) -> str:
     """The whole run; returns the summary. A model of several steps is not run: its step is that of a single one."""
-    from exporter.cli.summary import summary_of
-    from exporter.cli.validation import require_provider
+    from fxport.exporter.validation.against_eager import require_provider
+    from fxport.exporter.validation.summary import summary_of
 
     require_provider(request.provider)
     with log.stage("load"):
@@ -116,7 +116,7 @@ def export_and_validate(request: Request, log: Log) -> str:
 
 def validated(path: Path, name: str, program: TrainingProgram, provider: str, log: Log) -> Validation | None:
     """The step in ONNX Runtime against eager PyTorch's; a difference is blamed on a part of the step and a line."""
-    from exporter.cli.validation import validation_of
+    from fxport.exporter.validation.against_eager import validation_of
 
     source = Source(name, program.step, program.call, dynamic_shapes=program.dynamic_shapes)
     return validation_of(path, source, program, provider, log, options=program.options)
@@ -127,7 +127,7 @@ def parts_of(text: str) -> Sequence[Any]:
     value, _ = found(text, f"NAME is a function that returns {PARTS}")
     if not callable(value):
         raise UsageError(f"'{text}' is no function; name one that returns {PARTS}.")
-    require_no_arguments(value, text, "write one without that calls it")
+    require_arguments(value, text, "write one without that calls it")
     seed()
     parts = users_code(value, f"Calling '{text}'")
     if not isinstance(parts, tuple) or not 4 <= len(parts) <= 5:
@@ -148,11 +148,11 @@ def refuse_strangers(parts: Sequence[Any], text: str) -> None:
 
 def exported(request: Request, parts: Sequence[Any], log: Log) -> TrainingProgram:
     """The step in memory. Raises Stop with its findings in the log, or UsageError for parts that do not fit."""
-    from exporter import ExportError
-    from exporter.capture.sizes.shapes import ShapesError
-    from exporter.options import DEFAULT_OPSET, Options
-    from exporter.training import TrainingError, export_training_step
-    from exporter.weights import CheckpointError
+    from fxport.exporter.capture.sizes.shapes import ShapesError
+    from fxport.exporter.options import DEFAULT_OPSET, Options
+    from fxport.exporter.pipeline import ExportError
+    from fxport.exporter.training import TrainingError, export_training_step
+    from fxport.exporter.weights import CheckpointError
 
     try:
         return export_training_step(

@@ -20,12 +20,12 @@ from types import CodeType
 from typing import Any
 from unittest import mock
 
-from diagnostics import Finding, Log, Stop
-from diagnostics.fixes import suggested
-from exporter.cli.definition import definition_of
-from exporter.cli.request import Request, export_source, options_of, source_of
-from exporter.cli.source import Source
-from exporter.cli.usage import UsageError
+from fxport.diagnostics import Finding, Log, Stop
+from fxport.diagnostics.fixes import suggested
+from fxport.exporter.sources.definition import definition_of
+from fxport.exporter.sources.source import Source
+from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.validation.request import Request, export_source, options_of, source_of
 
 SEED = 0
 FACTORS = (1.0, -1.0, 0.0, 100.0)
@@ -147,7 +147,11 @@ def _listed(value: object) -> object:
 
 def main() -> None:
     """The child's side: the folder is the first argument."""
-    folder = Path(sys.argv[1])
+    run(Path(sys.argv[1]))
+
+
+def run(folder: Path) -> None:
+    """Run the trial that a folder holds, and leave its outcome there."""
     with (folder / TRIAL).open("rb") as file:
         request, texts = pickle.load(file)
     outcome = attempt(request, texts, folder)

@@ -9,30 +9,31 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from diagnostics import Log
-from exporter.cli import arguments
-from exporter.cli.attribution import Attribution
-from exporter.cli.dynamic import with_dynamic
-from exporter.cli.edge import run
-from exporter.cli.inputs import with_inputs
-from exporter.cli.model_file import model_of
-from exporter.cli.output import require_folder
-from exporter.cli.reporting import Reporting, reports
-from exporter.cli.source import load, require_file
-from exporter.cli.usage import UsageError
-from exporter.cli.validation import ignore
+from fxport.diagnostics import Log
+from fxport.exporter.cli import arguments
+from fxport.exporter.cli.edge import run
+from fxport.exporter.cli.output import require_folder
+from fxport.exporter.cli.reporting import Reporting, reports
+from fxport.exporter.sources.dynamic import with_dynamic
+from fxport.exporter.sources.inputs import with_inputs
+from fxport.exporter.sources.source import init_of, load, require_file
+from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.validation.against_eager import ignore
+from fxport.exporter.validation.attribution import Attribution
+from fxport.exporter.validation.model_file import model_of
 
 if TYPE_CHECKING:
     import numpy as np
     import onnx_ir as ir
 
-    from ort_runner import Samples
+    from fxport.ort_runner import Samples
 
 
 @reports()
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
     against: Annotated[str, typer.Option("--against", metavar="SOURCE", help="The model in PyTorch, as for export.")],
+    init: arguments.Init = None,
     input: arguments.Input = None,
     inputs: arguments.SampleFiles = None,
     dynamic: arguments.Dynamic = None,
@@ -52,7 +53,17 @@ def command(
     if repro is not None:
         require_folder(repro, "--repro")
     asked = Comparison(
-        model, against, input or (), inputs or (), dynamic or (), provider, plugin or (), bisect, repro, adversarial
+        model,
+        against,
+        input or (),
+        inputs or (),
+        dynamic or (),
+        provider,
+        plugin or (),
+        bisect,
+        repro,
+        adversarial,
+        init=init or (),
     )
     raise typer.Exit(run(lambda log: compare(asked, log), reporting.resolved("validate", against)))
 
@@ -72,22 +83,25 @@ class Comparison:
     repro: Path | None = None
     adversarial: bool = False
     told: Callable[[Attribution], None] = ignore
+    init: Sequence[str] = ()
 
 
 def compare(asked: Comparison, log: Log) -> str:
     """Capture SOURCE for its names and sizes, run it, and hold the file against it; returns the summary."""
-    from exporter import Options
-    from exporter.cli.repro import repro_of
-    from exporter.cli.request import exported, lowerings_of
-    from exporter.cli.summary import comparison_of
-    from exporter.cli.validation import require_provider, validation_of
+    from fxport.exporter.options import Options
+    from fxport.exporter.validation.against_eager import require_provider, validation_of
+    from fxport.exporter.validation.repro import repro_of
+    from fxport.exporter.validation.request import exported, lowerings_of
+    from fxport.exporter.validation.summary import comparison_of
 
     require_provider(asked.provider)
     model = model_of(asked.path)
     with log.stage("load"):
-        source = with_dynamic(with_inputs(load(asked.against), asked.input, asked.inputs), asked.dynamic)
+        source = with_dynamic(
+            with_inputs(load(asked.against, init_of(asked.init)), asked.input, asked.inputs), asked.dynamic
+        )
         options = Options(lowerings=lowerings_of(asked.plugin))
-    program = exported(source, options, log, typed=bool(asked.input or asked.inputs))
+    program = exported(source, options, log)
 
     def as_in_the_file(samples: Samples) -> Samples:
         return renamed(samples, model, asked.against)

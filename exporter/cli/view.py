@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from diagnostics.paths import write_whole
-from exporter.cli.faces import page
-from exporter.cli.output import require_writable
-from exporter.cli.source import require_file
-from exporter.cli.usage import UsageError
+from fxport.diagnostics.faces import page
+from fxport.diagnostics.paths import write_whole
+from fxport.exporter.cli.output import require_writable
+from fxport.exporter.sources.source import require_file
+from fxport.exporter.sources.usage import UsageError
 
 PAGE = "report.html"
 
@@ -44,7 +44,7 @@ def in_folder(folder: Path) -> Path:
 
 def page_of(log: Path, output: Path | None) -> Path:
     """The page of a SARIF log, at `output` or in a folder for temporary files."""
-    from diagnostics.sarif import read_sarif
+    from fxport.diagnostics.sarif import read_sarif
 
     require_file(log)
     if output is not None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from exporter.private import WRAPPERS
-from fx_passes.private import verify
+from fxport.exporter.private import WRAPPERS
+from fxport.fx_passes.private import verify
 
 verify(WRAPPERS)
 

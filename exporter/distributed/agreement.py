@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from diagnostics import Log, Place, rules
-from exporter.capture.places import place_of_module
-from exporter.distributed.digest import digest_of
-from exporter.distributed.holdings import Box, Holding, Sizes
-from exporter.distributed.ranks import LEADER, Ranks
-from exporter.distributed.skeleton import Skeleton, names_of
-from exporter.distributed.streaming import cover
+from fxport.diagnostics import Log, Place, rules
+from fxport.exporter.capture.places import place_of_module
+from fxport.exporter.distributed.digest import digest_of
+from fxport.exporter.distributed.holdings import Box, Holding, Sizes
+from fxport.exporter.distributed.ranks import LEADER, Ranks
+from fxport.exporter.distributed.skeleton import Skeleton, names_of
+from fxport.exporter.distributed.streaming import cover
 
 WHOLE = "whole"
 """The layout of a weight that every rank has all of."""

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from diagnostics import Log, Place, rules
-from exporter.distributed.agreement import by_rank
-from exporter.options import Options
+from fxport.diagnostics import Log, Place, rules
+from fxport.exporter.distributed.agreement import by_rank
+from fxport.exporter.options import Options
 
 OF_A_RANK = ("dump", "rank_timeout")
 """Options that may differ: they say nothing about the model."""

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.distributed.utils import _apply_to_tensors, _cast_forward_inputs
 
-from exporter.capture.arguments.padded import beside_padded
+from fxport.exporter.capture.arguments.padded import beside_padded
 
 InputsHook = Callable[[torch.nn.Module, tuple[Any, ...], dict[str, Any]], tuple[Any, Any]]
 OutputHook = Callable[[torch.nn.Module, tuple[Any, ...], Any], Any]

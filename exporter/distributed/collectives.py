@@ -13,10 +13,10 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import _resolve_process_group
 
-from exporter.arrays import as_array, as_value
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import Unsupported
-from exporter.lower.symbols import Size, is_symbolic
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import Unsupported
+from fxport.exporter.lower.symbols import Size, is_symbolic
+from fxport.exporter.weights.arrays import as_array, as_value
 
 c10d = torch.ops._c10d_functional
 

@@ -6,7 +6,7 @@ import zlib
 
 import torch
 
-from exporter.capture.fake import has_no_values
+from fxport.exporter.capture.fake import has_no_values
 
 SAMPLED = 1 << 16
 """Elements of a tensor that are looked at, evenly spread: to read all of a large model would take as long as saving it.

@@ -11,8 +11,8 @@ import torch
 from torch.distributed.tensor import DTensor
 from torch.utils import _pytree as pytree
 
-from exporter.capture.eager import FailsOnRanks
-from exporter.distributed.ranks import LEADER, Ranks
+from fxport.exporter.capture.eager import FailsOnRanks
+from fxport.exporter.distributed.ranks import LEADER, Ranks
 
 
 @dataclass(frozen=True, slots=True)

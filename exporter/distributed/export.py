@@ -9,26 +9,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import IO, Any, Literal, NoReturn, cast
 
 import torch
 
-from diagnostics import Finding, Log, Stop, rules
-from exporter.capture.places import place_of_call
-from exporter.distributed import agreement
-from exporter.distributed.asked import Asked, compare_asked
-from exporter.distributed.eager import Eager
-from exporter.distributed.ranks import LEADER, RankLost, Ranks, join
-from exporter.distributed.skeleton import Skeleton, skeleton_of
-from exporter.distributed.streaming import End, Stream
-from exporter.pipeline import ExportError, OnnxProgram
-from fx_passes.program import WeightSource
+from fxport.diagnostics import Finding, Log, Stop, rules
+from fxport.exporter.capture.places import place_of_call
+from fxport.exporter.distributed import agreement
+from fxport.exporter.distributed.asked import Asked, compare_asked
+from fxport.exporter.distributed.eager import Eager
+from fxport.exporter.distributed.ranks import LEADER, RankLost, Ranks, join
+from fxport.exporter.distributed.skeleton import Skeleton, skeleton_of
+from fxport.exporter.distributed.streaming import End, Stream
+from fxport.exporter.onnx_program import ExternalData, OnnxProgram
+from fxport.exporter.pipeline import ExportError
+from fxport.fx_passes.program import WeightSource
 
 Flow = Callable[[torch.nn.Module, Mapping[str, WeightSource]], OnnxProgram]
 """The stages of an export of a plain module, with the sources of weights that are only shapes in it."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ShardedProgram(OnnxProgram):
     """An exported model whose weights the ranks hold together. On rank 0 it is as any other.
 
@@ -37,10 +38,27 @@ class ShardedProgram(OnnxProgram):
 
     stream: Stream
 
-    def save(self, path: str | os.PathLike[str], external_data: Literal["auto"] | bool = "auto") -> list[Path]:
+    def save(
+        self,
+        destination: str | os.PathLike[str] | IO[bytes],
+        external_data: ExternalData = "auto",
+        *,
+        include_initializers: bool = True,
+        keep_initializers_as_inputs: bool = False,
+    ) -> list[Path]:
         """Writes the model while the other ranks are in their `save`; see `OnnxProgram.save`."""
         with leading(self.stream, self.log):
-            return OnnxProgram.save(self, path, external_data)
+            return OnnxProgram.save(
+                self,
+                destination,
+                external_data,
+                include_initializers=include_initializers,
+                keep_initializers_as_inputs=keep_initializers_as_inputs,
+            )
+
+    def __getstate__(self) -> NoReturn:
+        """Refuses to be pickled or copied: the weights are on all ranks."""
+        raise TypeError("a sharded model is neither pickled nor copied, since its ranks hold the weights; save it")
 
     @contextmanager
     def running(self) -> Iterator[torch.nn.Module]:

@@ -12,11 +12,11 @@ from torch.distributed.tensor import DTensor
 from torch.func import functional_call
 from torch.utils import _pytree as pytree
 
-from diagnostics import Log
-from exporter.capture.places import Around
-from exporter.distributed.collectives import TORCH, lowerings
-from exporter.options import Options
-from exporter.pipeline import OnnxProgram, export
+from fxport.diagnostics import Log
+from fxport.exporter.capture.places import Around
+from fxport.exporter.distributed.collectives import TORCH, lowerings
+from fxport.exporter.options import Options
+from fxport.exporter.pipeline import OnnxProgram, export
 
 BELOW_AUTOGRAD = "post-dispatch"
 """The strategy of capture that sees what DTensor does: local operators, and collectives between them."""
@@ -34,9 +34,9 @@ def export_per_rank(
 ) -> OnnxProgram:
     """Exports what this rank computes of a model under `parallelize_module`; called on each rank, without waiting.
 
-    Collectives become nodes of `domain`, with the ranks that take part as an attribute; `ort_runner.distributed` runs
-    such a model. Save it under a name of the rank's own. Raises ExportError as `export` does, and ValueError for a
-    domain that is not known.
+    Collectives become nodes of `domain`, with the ranks that take part as an attribute;
+    `fxport.ort_runner.distributed` runs such a model. Save it under a name of the rank's own. Raises ExportError as
+    `export` does, and ValueError for a domain that is not known.
     """
     wanted = replace(options, strategy=BELOW_AUTOGRAD, lowerings={**lowerings(domain), **options.lowerings})
     return export(_Local(model), args, kwargs, dynamic_shapes=dynamic_shapes, options=wanted, log=log)

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _get_default_store
 
-from diagnostics.messages import error_text
+from fxport.diagnostics.messages import error_text
 
 LEADER = 0
 """The rank that captures, writes and speaks."""

@@ -16,9 +16,9 @@ from torch.distributed.fsdp._fully_shard._fsdp_state import _get_module_fsdp_sta
 from torch.distributed.tensor import DTensor
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from exporter.distributed import is_replicated, wrapped_by
-from exporter.distributed.casts import cast_inputs, cast_output
-from exporter.distributed.holdings import Holding, of_dtensor, of_flat
+from fxport.exporter.distributed import is_replicated, wrapped_by
+from fxport.exporter.distributed.casts import cast_inputs, cast_output
+from fxport.exporter.distributed.holdings import Holding, of_dtensor, of_flat
 
 THEIRS = (
     "torch.distributed.",

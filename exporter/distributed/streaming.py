@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from diagnostics import Finding
-from exporter.distributed.eager import Eager, Forward
-from exporter.distributed.holdings import Box, Holding
-from exporter.distributed.ranks import LEADER, PATIENCE, Ranks
+from fxport.diagnostics import Finding
+from fxport.exporter.distributed.eager import Eager, Forward
+from fxport.exporter.distributed.holdings import Box, Holding
+from fxport.exporter.distributed.ranks import LEADER, PATIENCE, Ranks
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import put_in_place, sizes_of
+from fxport.exporter.ir_passes.patterns import put_in_place, sizes_of
 
 FEWEST = 4
 """Scalars that make a vector worth its while."""

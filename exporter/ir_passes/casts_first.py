@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from exporter.lower.places import remark
+from fxport.exporter.lower.places import remark
 
 
 class CastsBeforeTransposes(ir.passes.InPlacePass):

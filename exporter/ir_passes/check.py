@@ -6,8 +6,8 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import CheckerPass
 
-from diagnostics import Log, rules
-from diagnostics.messages import error_text
+from fxport.diagnostics import Log, rules
+from fxport.diagnostics.messages import error_text
 
 
 def check(model: ir.Model, log: Log) -> None:

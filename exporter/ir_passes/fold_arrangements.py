@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import fixed, nodes_of
-from exporter.lower.builder import SIZES
-from exporter.lower.weights import LazyWeight
+from fxport.exporter.ir_passes.patterns import fixed, nodes_of
+from fxport.exporter.lower.builder import SIZES
+from fxport.exporter.lower.weights import LazyWeight
 
 Arrangement = Callable[[ir.Node, Sequence[np.ndarray], tuple[int, ...]], np.ndarray]
 """(node, its operands, the sizes of its result) → its result."""

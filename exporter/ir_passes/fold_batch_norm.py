@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import fixed, nodes_of
-from exporter.lower.builder import SIZES
-from exporter.lower.places import remark
-from exporter.lower.weights import LazyWeight
+from fxport.exporter.ir_passes.patterns import fixed, nodes_of
+from fxport.exporter.lower.builder import SIZES
+from fxport.exporter.lower.places import remark
+from fxport.exporter.lower.weights import LazyWeight
 
 CHANNEL_AXIS = {"Conv": 0, "ConvTranspose": 1}
 """Where the output channels stand in the weight of each operator (of ConvTranspose, for one group)."""

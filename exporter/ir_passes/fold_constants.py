@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
-from exporter.ir_passes.patterns import fixed, nodes_of
+from fxport.exporter.ir_passes.patterns import fixed, nodes_of
 
 FOLDED_BYTES = 4096
 """Largest result, and largest operand, that is folded: enough for shapes and scalars, too little to matter on disk."""

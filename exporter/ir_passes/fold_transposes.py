@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import fixed
-from exporter.lower.builder import SIZES
-from exporter.lower.weights import LazyWeight
+from fxport.exporter.ir_passes.patterns import fixed
+from fxport.exporter.lower.builder import SIZES
+from fxport.exporter.lower.weights import LazyWeight
 
 
 class FoldTransposes(ir.passes.InPlacePass):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import constant_of, describe, nodes_of, put_in_place, sizes_of
-from exporter.lower.builder import SIZES
-from exporter.lower.producers import made_by
+from fxport.exporter.ir_passes.patterns import constant_of, describe, nodes_of, put_in_place, sizes_of
+from fxport.exporter.lower.builder import SIZES
+from fxport.exporter.lower.producers import made_by
 
 SINCE = 23
 """The opset that brought RotaryEmbedding."""

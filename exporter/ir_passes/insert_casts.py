@@ -8,10 +8,10 @@ from functools import cache
 import onnx_ir as ir
 from onnx import defs
 
-from diagnostics import Log, rules
-from exporter.kernels import has_kernel
-from exporter.lower.places import PlaceTable, remark
-from exporter.lower.schema import schema_of
+from fxport.diagnostics import Log, rules
+from fxport.exporter.kernels import has_kernel
+from fxport.exporter.lower.places import PlaceTable, remark
+from fxport.exporter.lower.schema import schema_of
 
 D = ir.DataType
 

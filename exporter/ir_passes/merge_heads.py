@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import constant_of, describe, put_in_place, remove_unused, sizes_of
-from exporter.lower.builder import SIZES
-from exporter.lower.producers import made_by
-from fx_passes.sizes import Size
+from fxport.exporter.ir_passes.patterns import constant_of, describe, put_in_place, remove_unused, sizes_of
+from fxport.exporter.lower.builder import SIZES
+from fxport.exporter.lower.producers import made_by
+from fxport.fx_passes.sizes import Size
 
 
 class MergeHeads(ir.passes.InPlacePass):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import describe, nodes_of, sizes_of
-from exporter.lower.producers import made_by
+from fxport.exporter.ir_passes.patterns import describe, nodes_of, sizes_of
+from fxport.exporter.lower.producers import made_by
 
 
 class MoveScalars(ir.passes.InPlacePass):

@@ -8,8 +8,8 @@ from itertools import count, takewhile
 
 import onnx_ir as ir
 
-from exporter.ir_passes.equal_regions import Reader, escaping, is_convex, nested, reads_of, shared
-from exporter.lower.builder import PLACE, REGION, RegionCall
+from fxport.exporter.ir_passes.equal_regions import Reader, escaping, is_convex, nested, reads_of, shared
+from fxport.exporter.lower.builder import PLACE, REGION, RegionCall
 
 DOMAIN = "fxport.regions"
 """Domain of the functions. They are part of the model: no runtime has to know them.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from exporter.lower.builder import SIZES
-from exporter.lower.places import remark
-from fx_passes.sizes import Size
+from fxport.exporter.lower.builder import SIZES
+from fxport.exporter.lower.places import remark
+from fxport.fx_passes.sizes import Size
 
 
 def nodes_of(model: ir.Model) -> list[ir.Node]:

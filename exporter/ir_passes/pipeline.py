@@ -8,25 +8,26 @@ from pathlib import Path
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from diagnostics import Log
-from exporter.ir_passes.batch_scalars import BatchScalars
-from exporter.ir_passes.casts_first import CastsBeforeTransposes
-from exporter.ir_passes.check import check
-from exporter.ir_passes.drop_identities import DropIdentities
-from exporter.ir_passes.fold_arrangements import FoldArrangements
-from exporter.ir_passes.fold_batch_norm import FoldBatchNorm
-from exporter.ir_passes.fold_constants import FoldConstants
-from exporter.ir_passes.fold_transposes import FoldTransposes
-from exporter.ir_passes.fuse_rotary import FuseRotary
-from exporter.ir_passes.insert_casts import InsertCasts
-from exporter.ir_passes.merge_heads import MergeHeads
-from exporter.ir_passes.move_scalars import MoveScalars
-from exporter.ir_passes.outline_regions import OutlineRegions
-from exporter.ir_passes.share_equal_nodes import ShareEqualNodes
-from exporter.ir_passes.store_four_bits import StoreFourBits
-from exporter.ir_passes.transposed_products import TransposedProducts
-from exporter.ir_passes.unflatten_products import UnflattenProducts
-from exporter.options import Options
+from fxport.diagnostics import Log
+from fxport.exporter.ir_passes.batch_scalars import BatchScalars
+from fxport.exporter.ir_passes.casts_first import CastsBeforeTransposes
+from fxport.exporter.ir_passes.check import check
+from fxport.exporter.ir_passes.drop_identities import DropIdentities
+from fxport.exporter.ir_passes.fold_arrangements import FoldArrangements
+from fxport.exporter.ir_passes.fold_batch_norm import FoldBatchNorm
+from fxport.exporter.ir_passes.fold_constants import FoldConstants
+from fxport.exporter.ir_passes.fold_transposes import FoldTransposes
+from fxport.exporter.ir_passes.full_rank_scalars import FullRankScalars
+from fxport.exporter.ir_passes.fuse_rotary import FuseRotary
+from fxport.exporter.ir_passes.insert_casts import InsertCasts
+from fxport.exporter.ir_passes.merge_heads import MergeHeads
+from fxport.exporter.ir_passes.move_scalars import MoveScalars
+from fxport.exporter.ir_passes.outline_regions import OutlineRegions
+from fxport.exporter.ir_passes.share_equal_nodes import ShareEqualNodes
+from fxport.exporter.ir_passes.store_four_bits import StoreFourBits
+from fxport.exporter.ir_passes.transposed_products import TransposedProducts
+from fxport.exporter.ir_passes.unflatten_products import UnflattenProducts
+from fxport.exporter.options import Options
 
 FINISH: tuple[ir.passes.PassBase, ...] = (
     RemoveUnusedNodesPass(),  # first: what nothing uses need not be looked at again
@@ -43,6 +44,7 @@ FINISH: tuple[ir.passes.PassBase, ...] = (
     TransposedProducts(),  # after both: a weight that is stored transposed needs no flag
     MoveScalars(),  # before BatchScalars, which takes the new products of scalars together
     BatchScalars(),  # after the search for equal nodes: the same number twice is no vector
+    FullRankScalars(),  # after all that look for scalars, and after BatchScalars, whose parts have one axis
     RemoveUnusedNodesPass(),  # last: what the others left behind
 )
 
@@ -52,9 +54,9 @@ REWRITE_WEIGHTS = (FoldBatchNorm, FoldTransposes, FoldArrangements, StoreFourBit
 
 def passes_of(options: Options) -> tuple[ir.passes.PassBase, ...]:
     """The passes of one export, the user's own after ours."""
-    ours = FINISH
+    ours = FINISH if options.optimize else FINISH[-1:]
     if options.weights_in_place:
-        ours = tuple(each for each in FINISH if not isinstance(each, REWRITE_WEIGHTS))
+        ours = tuple(each for each in ours if not isinstance(each, REWRITE_WEIGHTS))
     return ours + options.ir_passes
 
 

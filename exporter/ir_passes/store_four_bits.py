@@ -9,11 +9,11 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import fixed
-from exporter.lower.builder import SIZES
-from exporter.lower.producers import made_by
-from exporter.lower.weights import LazyWeight, WeightlessError
-from exporter.lowerings.quant import DECLARED
+from fxport.exporter.ir_passes.patterns import fixed
+from fxport.exporter.lower.builder import SIZES
+from fxport.exporter.lower.producers import made_by
+from fxport.exporter.lower.weights import LazyWeight, WeightlessError
+from fxport.exporter.lowerings.quant import DECLARED
 
 SINCE = 21
 """From which opset on DequantizeLinear takes numbers of 4 bits."""

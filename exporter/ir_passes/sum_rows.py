@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import constant_of, describe, put_in_place, remove_unused, sizes_of
+from fxport.exporter.ir_passes.patterns import constant_of, describe, put_in_place, remove_unused, sizes_of
 
 SUMMED: Mapping[ir.DataType | None, type[np.floating]] = {ir.DataType.FLOAT: np.float32, ir.DataType.DOUBLE: np.float64}
 """Dtypes in which a product adds up as a sum does."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import describe, fixed, nodes_of, put_in_place, remove_unused, sizes_of
-from exporter.lower.producers import made_by
+from fxport.exporter.ir_passes.patterns import describe, fixed, nodes_of, put_in_place, remove_unused, sizes_of
+from fxport.exporter.lower.producers import made_by
 
 EXACT = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 """Dtypes that every provider has a Gemm for."""

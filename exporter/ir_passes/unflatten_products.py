@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from exporter.ir_passes.patterns import describe, nodes_of, put_in_place, sizes_of
-from exporter.lower.builder import SIZES
-from exporter.lower.producers import made_by
+from fxport.exporter.ir_passes.patterns import describe, nodes_of, put_in_place, sizes_of
+from fxport.exporter.lower.builder import SIZES
+from fxport.exporter.lower.producers import made_by
 
 
 class UnflattenProducts(ir.passes.InPlacePass):

@@ -1,4 +1,4 @@
-"""Which kernels ONNX Runtime has: tables kept as data, one file a provider, made by `ort_runner.kernels`."""
+"""Which kernels ONNX Runtime has: tables kept as data, one file a provider, made by `fxport.ort_runner.kernels`."""
 
 from __future__ import annotations
 

@@ -10,10 +10,10 @@ import numpy as np
 import onnx_ir as ir
 import sympy
 
-from exporter.lower.output_types import BODIES, OUTPUT_TYPES, STATISTICS, from_body
-from exporter.lower.schema import OpSchema, schema_of
-from exporter.lower.symbols import Symbols
-from fx_passes.sizes import Size, is_symbolic, plain
+from fxport.exporter.lower.output_types import BODIES, OUTPUT_TYPES, STATISTICS, from_body
+from fxport.exporter.lower.schema import OpSchema, schema_of
+from fxport.exporter.lower.symbols import Symbols
+from fxport.fx_passes.sizes import Size, is_symbolic, plain
 
 Value = ir.Value
 Values = Sequence[ir.Value]
@@ -74,7 +74,8 @@ class Op:
     become constants of the type that the operator's schema asks for at that place, sequences of sizes become shape
     vectors. The outputs' dtypes follow from the schema. Attributes are keyword arguments; None leaves one out.
 
-    While a lowering runs, `out` and `outs` tell the types of the results it has to give.
+    While a lowering runs, `target` is the ATen overload that it stands for, and `out` and `outs` tell the types of the
+    results it has to give.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Op:
         self.symbols = Symbols(self)
         self.initializers: dict[str, ir.Value] = {}
         self.domains: dict[str, int] = {"": opset}
+        self.target: Any = None
         self.outs: tuple[TensorType, ...] = ()
         self.place: int | None = None
         self.regions: tuple[RegionCall, ...] = ()

@@ -10,12 +10,12 @@ import numpy as np
 import onnx_ir as ir
 import sympy
 
-from exporter.lower.registry import Unsupported
-from fx_passes.float_functions import MINUS_ONE, ONE, FloatAdd, FloatMul, difference
+from fxport.exporter.lower.registry import Unsupported
+from fxport.fx_passes.float_functions import MINUS_ONE, ONE, FloatAdd, FloatMul, difference
 
 if TYPE_CHECKING:
-    from exporter.lower.builder import Op
-    from exporter.lower.symbols import Symbols
+    from fxport.exporter.lower.builder import Op
+    from fxport.exporter.lower.symbols import Symbols
 
 MOST_DIGITS = 22
 """Larger powers of ten are no doubles."""
@@ -159,4 +159,4 @@ ROWS: Mapping[str, Callable[[Symbols, Any], ir.Value]] = {
     "OpaqueUnaryFn_acos": _unary("Acos"),
     "OpaqueUnaryFn_atan": _unary("Atan"),
 }
-"""By the name of the function's class in `torch.utils._sympy.functions` or `fx_passes.float_functions`."""
+"""By the name of the function's class in `torch.utils._sympy.functions` or `fxport.fx_passes.float_functions`."""

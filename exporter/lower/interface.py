@@ -9,15 +9,15 @@ import onnx_ir as ir
 import torch
 from torch.fx import Node
 
-from diagnostics import Log, rules
-from exporter.capture.fake import has_no_values
-from exporter.lower.builder import SIZES, Op, TensorType
-from exporter.lower.dtypes import NUMBERS, UnsupportedDtype, onnx_dtype
-from exporter.lower.weights import initializer
-from exporter.weights.names import starred
-from fx_passes.graph import place_of
-from fx_passes.program import InputKind, OutputKind, Program, WeightSource
-from fx_passes.sizes import size_of, sizes_of
+from fxport.diagnostics import Log, rules
+from fxport.exporter.capture.fake import has_no_values
+from fxport.exporter.lower.builder import SIZES, Op, TensorType
+from fxport.exporter.lower.dtypes import NUMBERS, UnsupportedDtype, onnx_dtype
+from fxport.exporter.lower.weights import initializer
+from fxport.exporter.weights.names import starred
+from fxport.fx_passes.graph import place_of
+from fxport.fx_passes.program import InputKind, OutputKind, Program, WeightSource
+from fxport.fx_passes.sizes import size_of, sizes_of
 
 
 def declare_inputs(program: Program, op: Op, log: Log) -> tuple[list[ir.Value], dict[Node, Any]]:
@@ -29,8 +29,10 @@ def declare_inputs(program: Program, op: Op, log: Log) -> tuple[list[ir.Value], 
     inputs, state = list[ir.Value](), list[ir.Value]()
     values: dict[Node, Any] = {}
     changed = set(program.state.values())
+    asked = {entry.name for entry in program.outputs if entry.kind is OutputKind.USER}
     for entry, node in zip(program.inputs, program.placeholders, strict=True):
-        op.unique(entry.name)
+        if entry.kind is InputKind.USER or entry.name in changed or entry.name not in asked:
+            op.unique(entry.name)
         if entry.kind is InputKind.USER:
             inputs.append(_input(entry.name, node.meta["val"], op))
             fake = node.meta["val"]
@@ -38,7 +40,10 @@ def declare_inputs(program: Program, op: Op, log: Log) -> tuple[list[ir.Value], 
         else:
             assert entry.target is not None
             source = program.sources.get(entry.target)
-            values[node] = weight(entry.name, program.tensors[entry.target], node, op, log, source)
+            name = entry.name  # unless an output has it, which the user sees and a weight's name nobody needs
+            if name in asked and name not in changed:
+                name = op.unique(f"{name}.weight")
+            values[node] = weight(name, program.tensors[entry.target], node, op, log, source)
             if entry.name in changed and entry.name in op.initializers:
                 state.append(values[node])
     return [*inputs, *state], values

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import sympy
 
-from fx_passes.sizes import Size
+from fxport.fx_passes.sizes import Size
 
 
 class DimNames:

@@ -8,8 +8,8 @@ from typing import Any
 import onnx_ir as ir
 from torch._ops import OpOverload
 
-from exporter.lower.builder import Op
-from exporter.lower.registry import Lowering, Unsupported
+from fxport.exporter.lower.builder import Op
+from fxport.exporter.lower.registry import Lowering, Unsupported
 
 KNOWN = frozenset({"aten", "prims", "prim", "fxport"})
 """Namespaces whose operators no library of custom operators has."""

@@ -8,13 +8,16 @@ from typing import Any
 import onnx_ir as ir
 from torch.fx import Node
 
-from diagnostics import Place
-from diagnostics.source import place_of_trace
-from exporter.lower.builder import PLACE
-from fx_passes.graph import place_of
+from fxport.diagnostics import Place
+from fxport.diagnostics.source import place_of_trace
+from fxport.exporter.lower.builder import PLACE
+from fxport.fx_passes.graph import place_of
 
 TABLE = "fxport.places"
 """Model metadata: JSON list of [path, line, module path, FX node]; a node's `fxport.place` is an index into it."""
+
+LONGEST_INDEX = 12
+"""Digits of an index into the table of a stranger's model: Python refuses to read numbers of thousands of digits."""
 
 VALUE = "fxport.value"
 """Value metadata: the FX value that it is, "linear_3", or "split.1" for the second result of a node."""
@@ -45,8 +48,8 @@ class PlaceTable:
 
     def of(self, node: ir.Node) -> Place | None:
         """The user's line that an ONNX node came from; None for a node without one."""
-        index = node.metadata_props.get(PLACE)
-        if index is None:
+        index = node.metadata_props.get(PLACE, "")
+        if not index.isdecimal() or len(index) > LONGEST_INDEX or int(index) >= len(self._rows):
             return None
         path, line, module, fx_node = self._rows[int(index)]
         return None if path is None else Place(path, line, module=module, node=fx_node, onnx_node=node.name)

@@ -11,17 +11,19 @@ from typing import Any
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 
+from fxport.diagnostics.errors import FxportError
+
 IGNORED = frozenset(
     {"device", "layout", "pin_memory", "memory_format", "generator", "non_blocking", "copy", "out", "dtype_layout"}
 )
 """ATen arguments about where and how a tensor is stored: they change no value, and no lowering is given them."""
 
 
-class LoweringError(Exception):
+class LoweringError(FxportError):
     """A lowering is declared wrongly: a duplicate, or a signature that does not fit the ATen schema."""
 
 
-class Unsupported(Exception):
+class Unsupported(FxportError):
     """Raised by a lowering that cannot express these arguments; the text is the reason that the user reads."""
 
 

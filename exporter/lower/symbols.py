@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 import sympy
 
-from exporter.lower import float_functions
-from exporter.lower.dtypes import is_float
-from fx_passes.sizes import NamedSize, Size, is_symbolic, plain
+from fxport.exporter.lower import float_functions
+from fxport.exporter.lower.dtypes import is_float
+from fxport.fx_passes.sizes import NamedSize, Size, is_symbolic, plain
 
 if TYPE_CHECKING:
-    from exporter.lower.builder import Op
+    from fxport.exporter.lower.builder import Op
 
 INT64, DOUBLE, BOOL = ir.DataType.INT64, ir.DataType.DOUBLE, ir.DataType.BOOL
 

@@ -13,22 +13,23 @@ import sympy
 import torch
 from torch.fx import GraphModule, Node
 
-from diagnostics import Log, rules
-from exporter.lower.builder import SIZES, Op, RegionCall, Scope, TensorType
-from exporter.lower.dtypes import UnsupportedDtype, onnx_dtype
-from exporter.lower.interface import declare_inputs, declare_outputs, opaque, types_of, weight
-from exporter.lower.names import DimNames
-from exporter.lower.own_domain import in_own_domain
-from exporter.lower.places import TABLE, Places, mark
-from exporter.lower.registry import IGNORED, Lowering, Unsupported
-from exporter.options import Options
-from fx_passes.decompose import REFUSED
-from fx_passes.graph import ORIGIN, place_of
-from fx_passes.passes.complex_to_real import NO_REAL_FORM
-from fx_passes.passes.custom_writes import called_op
-from fx_passes.program import Program
-from fx_passes.regions import Call, region_of
-from fx_passes.sizes import size_of, sizes_of
+from fxport.diagnostics import Log, rules
+from fxport.exporter.lower.builder import SIZES, Op, RegionCall, Scope, TensorType
+from fxport.exporter.lower.dtypes import UnsupportedDtype, onnx_dtype
+from fxport.exporter.lower.interface import declare_inputs, declare_outputs, opaque, types_of, weight
+from fxport.exporter.lower.names import DimNames
+from fxport.exporter.lower.outputs import report_outputs
+from fxport.exporter.lower.own_domain import in_own_domain
+from fxport.exporter.lower.places import TABLE, Places, mark
+from fxport.exporter.lower.registry import IGNORED, Lowering, Unsupported
+from fxport.exporter.options import Options
+from fxport.fx_passes.decompose import REFUSED
+from fxport.fx_passes.graph import ORIGIN, place_of
+from fxport.fx_passes.passes.complex_to_real import NO_REAL_FORM
+from fxport.fx_passes.passes.custom_writes import called_op
+from fxport.fx_passes.program import Program
+from fxport.fx_passes.regions import Call, region_of
+from fxport.fx_passes.sizes import size_of, sizes_of
 
 IR_VERSIONS = ((25, 13), (24, 12), (23, 11), (21, 10), (19, 9), (0, 8))
 """(from this opset on, IR version): the first IR version whose ONNX release defines the opset."""
@@ -76,6 +77,7 @@ class _Walk:
         inputs, values = declare_inputs(self.program, self.op, self.log)
         results = self._nodes(self.gm, values)
         outputs = declare_outputs(self.program, results, inputs, self.op)
+        report_outputs(self.program, results, self.log)
         graph = ir.Graph(
             inputs,
             outputs,
@@ -125,7 +127,7 @@ class _Walk:
         if isinstance(fake, (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)):
             return self._number(node, fake, values)
         try:
-            self.op.outs = types_of(fake)
+            self.op.target, self.op.outs = node.target, types_of(fake)
         except UnsupportedDtype as error:
             self.log.report(
                 rules.UNSUPPORTED_TYPE, at=place_of(node), name=node.name, dtype=str(error), error=str(error)
@@ -279,7 +281,7 @@ class _Walk:
             for node, operand in zip(placeholders, operands, strict=True)
         }
         outer, bindings = self.op.scope, self.op.symbols.snapshot()
-        place, prefix, outs = self.op.place, self.op.prefix, self.op.outs
+        place, prefix, target, outs = self.op.place, self.op.prefix, self.op.target, self.op.outs
         regions, self.regions = (self.regions, self.op.regions), self.op.regions
         if region is not None:
             self.regions = (*self.regions, RegionCall(region, next(self.calls), place))
@@ -293,7 +295,7 @@ class _Walk:
         finally:
             self.op.scope = outer
             self.op.symbols.restore(bindings)
-            self.op.place, self.op.prefix, self.op.outs = place, prefix, outs
+            self.op.place, self.op.prefix, self.op.target, self.op.outs = place, prefix, target, outs
             self.regions, self.op.regions = regions
 
     def _rebind(self, symbols: Mapping[sympy.Symbol, ir.Value]) -> None:

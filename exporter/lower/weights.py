@@ -8,15 +8,16 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
-from exporter.capture.fake import has_no_values
-from exporter.lower.builder import SIZES
-from exporter.lower.dtypes import onnx_dtype
-from exporter.weights.stored import Region, Stored
-from fx_passes.passes.complex_values import real_dtype
-from fx_passes.program import WeightSource
+from fxport.diagnostics.errors import FxportError
+from fxport.exporter.capture.fake import has_no_values
+from fxport.exporter.lower.builder import SIZES
+from fxport.exporter.lower.dtypes import onnx_dtype
+from fxport.exporter.weights.stored import Region, Stored
+from fxport.fx_passes.passes.complex_values import real_dtype
+from fxport.fx_passes.program import WeightSource
 
 
-class WeightlessError(Exception):
+class WeightlessError(FxportError):
     """A weight that has no values, because the model was made without them."""
 
 
@@ -41,8 +42,8 @@ class RegionTensor(LazyWeight):
 def initializer(name: str, tensor: torch.Tensor, source: WeightSource | None = None) -> ir.Value:
     """A graph value for a weight, whose bytes are taken from `source`, or else `tensor`, when the model is saved.
 
-    Type and shape are the tensor's. A complex weight has a last axis of 2, as `fx_passes.passes.complex_to_real` has
-    made its uses.
+    Type and shape are the tensor's. A complex weight has a last axis of 2, as
+    `fxport.fx_passes.passes.complex_to_real` has made its uses.
     """
     dtype = onnx_dtype(real_dtype(tensor.dtype))
     sizes = (*(int(size) for size in tensor.shape), *((2,) if tensor.is_complex() else ()))

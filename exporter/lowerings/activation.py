@@ -7,12 +7,12 @@ import math
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings import double
-from exporter.lowerings.comparison import clamp, clamp_min
-from exporter.lowerings.double import unary
-from exporter.lowerings.precision import in_float
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings import double
+from fxport.exporter.lowerings.comparison import clamp, clamp_min
+from fxport.exporter.lowerings.double import unary
+from fxport.exporter.lowerings.precision import in_float
 
 aten = torch.ops.aten
 

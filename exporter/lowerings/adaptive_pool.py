@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.dtypes import HALVES
-from exporter.lower.registry import lowering
-from exporter.lower.symbols import Size, is_symbolic
-from exporter.lowerings.axes import product
-from exporter.lowerings.pool import with_indices
-from exporter.lowerings.windows import batched, contracted, divided, unbatched, windows
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.dtypes import HALVES
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lower.symbols import Size, is_symbolic
+from fxport.exporter.lowerings.axes import product
+from fxport.exporter.lowerings.pool import with_indices
+from fxport.exporter.lowerings.windows import batched, contracted, divided, unbatched, windows
 
 aten = torch.ops.aten
 

@@ -14,11 +14,11 @@ import onnx_ir as ir
 import torch
 from torch._ops import OpOverload
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.dtypes import float_range
-from exporter.lower.registry import Lowering, lowering
-from exporter.lower.symbols import Size, is_symbolic
-from exporter.lowerings.reduce import may_be_empty
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.dtypes import float_range
+from fxport.exporter.lower.registry import Lowering, lowering
+from fxport.exporter.lower.symbols import Size, is_symbolic
+from fxport.exporter.lowerings.reduce import may_be_empty
 
 aten = torch.ops.aten
 

@@ -8,7 +8,7 @@ import numpy as np
 import sympy
 from torch.utils._sympy.functions import Max
 
-from exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lower.builder import Op, Size, Value
 
 LAST = int(np.iinfo(np.int64).max)
 """An end that every axis stops before."""

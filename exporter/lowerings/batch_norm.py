@@ -9,11 +9,11 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.dtypes import HALVES
-from exporter.lower.registry import lowering
-from exporter.lower.symbols import Size
-from exporter.lowerings.axes import product
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.dtypes import HALVES
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lower.symbols import Size
+from fxport.exporter.lowerings.axes import product
 
 aten = torch.ops.aten
 

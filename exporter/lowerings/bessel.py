@@ -14,10 +14,10 @@ from typing import Any
 import mpmath
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.piecewise import Table, evaluate
-from exporter.lowerings.precision import in_double
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.piecewise import Table, evaluate
+from fxport.exporter.lowerings.precision import in_double
 
 aten = torch.ops.aten
 prims = torch.ops.prims

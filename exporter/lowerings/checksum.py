@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.dtypes import is_float
-from exporter.lower.registry import Unsupported, lowering
-from exporter.lowerings.floats import power_of_two, taken_apart
-from exporter.lowerings.prefix import prefixes
-from exporter.lowerings.reduce import counted, folded, may_be_empty
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.dtypes import is_float
+from fxport.exporter.lower.registry import Unsupported, lowering
+from fxport.exporter.lowerings.floats import power_of_two, taken_apart
+from fxport.exporter.lowerings.prefix import prefixes
+from fxport.exporter.lowerings.reduce import counted, folded, may_be_empty
 
 aten = torch.ops.aten
 

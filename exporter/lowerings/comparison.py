@@ -8,10 +8,10 @@ from collections.abc import Callable
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.dtypes import float_range, is_float
-from exporter.lower.registry import lowering
-from exporter.lowerings.pointwise import arithmetic
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.dtypes import float_range, is_float
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.pointwise import arithmetic
 
 aten = torch.ops.aten
 prims = torch.ops.prims

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from exporter.lower.builder import Op, Size, Value, Values
-from exporter.lowerings.linalg_matrices import flipped, reduced
+from fxport.exporter.lower.builder import Op, Size, Value, Values
+from fxport.exporter.lowerings.linalg_matrices import flipped, reduced
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ import onnx_ir as ir
 import torch
 from torch.fx import GraphModule
 
-from exporter.lower.builder import Op, Scalar, Size, Value, is_not_zero
-from exporter.lower.registry import lowering
-from exporter.lowerings.shape import spread
-from fx_passes.sizes import is_symbolic, unfolded
+from fxport.exporter.lower.builder import Op, Scalar, Size, Value, is_not_zero
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.shape import spread
+from fxport.fx_passes.sizes import is_symbolic, unfolded
 
 hop = torch.ops.higher_order
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from exporter.lower.symbols import Size
-from exporter.lowerings.conv_batch_products import output_by_products, output_is_served, places_of
-from exporter.lowerings.conv_products import by_products, convolved, transposed
-from exporter.lowerings.windows import batched, numbers, unbatched, unless
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lower.symbols import Size
+from fxport.exporter.lowerings.conv_batch_products import output_by_products, output_is_served, places_of
+from fxport.exporter.lowerings.conv_products import by_products, convolved, transposed
+from fxport.exporter.lowerings.windows import batched, numbers, unbatched, unless
 
 aten = torch.ops.aten
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from exporter.lower.symbols import Size, is_symbolic, plain
-from exporter.lowerings.conv_batch_products import (
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lower.symbols import Size, is_symbolic, plain
+from fxport.exporter.lowerings.conv_batch_products import (
     input_by_products,
     of_few_places,
     weight_by_products,
     weight_is_served,
 )
-from exporter.lowerings.windows import cropped, numbers, unless
+from fxport.exporter.lowerings.windows import cropped, numbers, unless
 
 aten = torch.ops.aten
 

@@ -13,9 +13,9 @@ from math import prod
 import numpy as np
 import onnx_ir as ir
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.symbols import Size, is_symbolic
-from exporter.lowerings.windows import number_of_windows, unless
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.symbols import Size, is_symbolic
+from fxport.exporter.lowerings.windows import number_of_windows, unless
 
 FEW = 16
 """Places of an output, without batch and channels, up to which products were faster on a CPU, and never slower."""

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.symbols import Size, is_symbolic
-from exporter.lowerings.axes import BEFORE_FIRST, product
-from exporter.lowerings.windows import divided, number_of_windows, taps, windows
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.symbols import Size, is_symbolic
+from fxport.exporter.lowerings.axes import BEFORE_FIRST, product
+from fxport.exporter.lowerings.windows import divided, number_of_windows, taps, windows
 
 
 def by_products(x: Value, groups: Size) -> bool:

@@ -8,13 +8,13 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Scalar, Size, Value
-from exporter.lower.dtypes import is_integer
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import product
-from exporter.lowerings.indices import arange as counted
-from exporter.lowerings.shape import expanded
-from fx_passes.sizes import is_symbolic
+from fxport.exporter.lower.builder import Op, Scalar, Size, Value
+from fxport.exporter.lower.dtypes import is_integer
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import product
+from fxport.exporter.lowerings.indices import arange as counted
+from fxport.exporter.lowerings.shape import expanded
+from fxport.fx_passes.sizes import is_symbolic
 
 aten, prims = torch.ops.aten, torch.ops.prims
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.indices import INT64
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.indices import INT64
 
 aten = torch.ops.aten
 

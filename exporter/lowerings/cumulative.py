@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.dtypes import HALVES, is_float, is_integer
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import axis_of
-from exporter.lowerings.exponential import closeness, log1p_parts
-from exporter.lowerings.prefix import prefixes, running_product
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.dtypes import HALVES, is_float, is_integer
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import axis_of
+from fxport.exporter.lowerings.exponential import closeness, log1p_parts
+from fxport.exporter.lowerings.prefix import prefixes, running_product
 
 aten = torch.ops.aten
 

@@ -6,12 +6,12 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-import fx_passes.boxes  # noqa: F401  # registers the op
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from exporter.lower.symbols import Size
-from exporter.lowerings.regions import Side, averages, column, maxima
-from exporter.lowerings.windows import numbers, unless
+import fxport.fx_passes.boxes  # noqa: F401  # registers the op
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lower.symbols import Size
+from fxport.exporter.lowerings.regions import Side, averages, column, maxima
+from fxport.exporter.lowerings.windows import numbers, unless
 
 FLOAT, INT64 = ir.DataType.FLOAT, ir.DataType.INT64
 NO_KERNEL_FROM = 22

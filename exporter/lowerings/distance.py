@@ -7,10 +7,10 @@ import sympy
 import torch
 from torch.utils._sympy.functions import Max
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from exporter.lower.symbols import is_symbolic
-from exporter.lowerings.vector_norm import vector_norm
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lower.symbols import is_symbolic
+from fxport.exporter.lowerings.vector_norm import vector_norm
 
 aten = torch.ops.aten
 

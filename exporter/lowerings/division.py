@@ -8,11 +8,11 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.dtypes import UNSIGNED, is_float
-from exporter.lower.registry import lowering
-from exporter.lowerings.precision import in_float
-from exporter.lowerings.rounding import trunc
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.dtypes import UNSIGNED, is_float
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.precision import in_float
+from fxport.exporter.lowerings.rounding import trunc
 
 aten = torch.ops.aten
 prims = torch.ops.prims

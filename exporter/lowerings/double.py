@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 import mpmath
 import onnx_ir as ir
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lowerings.exponential import expm1, log1p
-from exporter.lowerings.piecewise import Table, evaluate
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lowerings.exponential import expm1, log1p
+from fxport.exporter.lowerings.piecewise import Table, evaluate
 
 DOUBLE = ir.DataType.DOUBLE
 

@@ -7,9 +7,9 @@ from math import sqrt
 import numpy as np
 import torch
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.random_bits import coins, uniform01
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.random_bits import coins, uniform01
 
 aten = torch.ops.aten
 

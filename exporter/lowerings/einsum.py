@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from exporter.lower.symbols import Size
-from exporter.lowerings.matmul import product_of, widened
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lower.symbols import Size
+from fxport.exporter.lowerings.matmul import product_of, widened
 
 aten = torch.ops.aten
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from exporter.lower.builder import Op, Size, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import flat, sliced
-from exporter.lowerings.indices import INT64
-from exporter.lowerings.scatter import rows, scatter_reduced
-from exporter.lowerings.segments import boundaries_passed
-from exporter.lowerings.shape import spread
+from fxport.exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import flat, sliced
+from fxport.exporter.lowerings.indices import INT64
+from fxport.exporter.lowerings.scatter import rows, scatter_reduced
+from fxport.exporter.lowerings.segments import boundaries_passed
+from fxport.exporter.lowerings.shape import spread
 
 aten = torch.ops.aten
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.dtypes import is_float
-from exporter.lower.registry import lowering
-from exporter.lowerings.precision import in_double, in_float
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.dtypes import is_float
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.precision import in_double, in_float
 
 aten = torch.ops.aten
 prims = torch.ops.prims

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.dtypes import is_float
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import axis_of, flat
-from exporter.lowerings.reduce import Dims, reduced, sizes_after
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.dtypes import is_float
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import axis_of, flat
+from fxport.exporter.lowerings.reduce import Dims, reduced, sizes_after
 
 aten = torch.ops.aten
 

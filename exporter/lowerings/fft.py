@@ -1,4 +1,4 @@
-"""Fourier transforms of complex numbers in a last axis of 2, as `fx_passes.passes.complex_to_real` leaves them.
+"""Fourier transforms of complex numbers in a last axis of 2, as `fxport.fx_passes.passes.complex_to_real` leaves them.
 
 ONNX Runtime's DFT is exact where the size is a power of 2. For others it is Bluestein's algorithm, which in float32
 is left with three digits at size 1000, and whose inverse is scaled by a factor rounded to float32. So sizes up to
@@ -17,10 +17,10 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from fx_passes import fourier  # noqa: F401  # registers the ops
-from fx_passes.sizes import Size
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.fx_passes import fourier  # noqa: F401  # registers the ops
+from fxport.fx_passes.sizes import Size
 
 fxport = torch.ops.fxport
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.dtypes import float_range, is_float
-from exporter.lower.registry import lowering
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.dtypes import float_range, is_float
+from fxport.exporter.lower.registry import lowering
 
 aten = torch.ops.aten
 prims = torch.ops.prims

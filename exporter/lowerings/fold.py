@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from exporter.lower.builder import Op, Size, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import product
+from fxport.exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import product
 
 aten = torch.ops.aten
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from exporter.lower.symbols import Size
-from exporter.lowerings.axes import product
-from exporter.lowerings.windows import batched, numbers, unbatched
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lower.symbols import Size
+from fxport.exporter.lowerings.axes import product
+from fxport.exporter.lowerings.windows import batched, numbers, unbatched
 
 aten = torch.ops.aten
 

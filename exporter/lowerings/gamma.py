@@ -10,9 +10,9 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.precision import in_double
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.precision import in_double
 
 aten = torch.ops.aten
 prims = torch.ops.prims

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import Unsupported, lowering
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import Unsupported, lowering
 
 aten = torch.ops.aten
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import Unsupported, lowering
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import Unsupported, lowering
 
 aten = torch.ops.aten
 

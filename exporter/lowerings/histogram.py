@@ -9,12 +9,12 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Size, Value
-from exporter.lower.dtypes import HALVES
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import flat, product
-from exporter.lowerings.extremes import largest, smallest
-from exporter.lowerings.search import places
+from fxport.exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lower.dtypes import HALVES
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import flat, product
+from fxport.exporter.lowerings.extremes import largest, smallest
+from fxport.exporter.lowerings.search import places
 
 aten = torch.ops.aten
 

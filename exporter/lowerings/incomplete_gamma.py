@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.gamma import lgamma_of_positive
-from exporter.lowerings.loops import any_of, repeat
-from exporter.lowerings.precision import in_double
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.gamma import lgamma_of_positive
+from fxport.exporter.lowerings.loops import any_of, repeat
+from fxport.exporter.lowerings.precision import in_double
 
 aten = torch.ops.aten
 prims = torch.ops.prims

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Size, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import axis_of, flat, product
-from exporter.lowerings.indices import INT64, Indexed, broadcast, indexed, only_mask, stacked
-from exporter.lowerings.shape import expanded, spread, transposed
+from fxport.exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import axis_of, flat, product
+from fxport.exporter.lowerings.indices import INT64, Indexed, broadcast, indexed, only_mask, stacked
+from fxport.exporter.lowerings.shape import expanded, spread, transposed
 
 aten = torch.ops.aten
 

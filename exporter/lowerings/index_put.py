@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import flat, product
-from exporter.lowerings.comparison import choose
-from exporter.lowerings.indices import Indexed, arange, at_axis, broadcast, indexed, only_mask, stacked
-from exporter.lowerings.shape import expanded
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import flat, product
+from fxport.exporter.lowerings.comparison import choose
+from fxport.exporter.lowerings.indices import Indexed, arange, at_axis, broadcast, indexed, only_mask, stacked
+from fxport.exporter.lowerings.shape import expanded
 
 aten = torch.ops.aten
 BOOL = ir.DataType.BOOL

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 import sympy
 
-from exporter.lower.builder import Op, Size, Value
-from exporter.lowerings.shape import expanded
+from fxport.exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lowerings.shape import expanded
 
 INT64 = ir.DataType.INT64
 MASKS = frozenset({ir.DataType.BOOL, ir.DataType.UINT8})

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.loops import any_of, repeat
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.loops import any_of, repeat
 
 aten = torch.ops.aten
 prims = torch.ops.prims

@@ -9,9 +9,9 @@ import numpy as np
 import onnx_ir as ir
 import sympy
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.symbols import Size, is_symbolic
-from exporter.lowerings.windows import contracted
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.symbols import Size, is_symbolic
+from fxport.exporter.lowerings.windows import contracted
 
 FLOAT, DOUBLE, INT64 = ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT64
 

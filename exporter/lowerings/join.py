@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch.utils._sympy.functions import Max, PythonMod
 
-from exporter.lower.builder import Op, Size, Value, Values
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import BEFORE_FIRST, axis_of, flat, sliced
-from exporter.lowerings.shape import expanded
+from fxport.exporter.lower.builder import Op, Size, Value, Values
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import BEFORE_FIRST, axis_of, flat, sliced
+from fxport.exporter.lowerings.shape import expanded
 
 aten, prims = torch.ops.aten, torch.ops.prims
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from exporter.lower.builder import Op, Value, Values
-from exporter.lower.registry import lowering
-from exporter.lowerings.indices import broadcast
-from exporter.lowerings.linalg_matrices import columns_of, diagonal, eyes, first_true, flipped, rows_of, triangle
-from exporter.lowerings.linalg_solve import substituted
-from exporter.lowerings.loops import loop
-from exporter.lowerings.shape import expanded
+from fxport.exporter.lower.builder import Op, Value, Values
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.indices import broadcast
+from fxport.exporter.lowerings.linalg_matrices import columns_of, diagonal, eyes, first_true, flipped, rows_of, triangle
+from fxport.exporter.lowerings.linalg_solve import substituted
+from fxport.exporter.lowerings.loops import loop
+from fxport.exporter.lowerings.shape import expanded
 
 aten = torch.ops.aten
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value, Values
-from exporter.lower.registry import lowering
-from exporter.lowerings.complex_pairs import Pair, choose, conjugate, gathered, inner, minus, quotient, times
-from exporter.lowerings.indices import arange
-from exporter.lowerings.linalg_factor import to_lapack
-from exporter.lowerings.linalg_matrices import columns_of, diagonal, first_true, reduced, rows_of, smaller
-from exporter.lowerings.loops import loop
-from fx_passes import complex_matrices  # noqa: F401  # registers the ops
+from fxport.exporter.lower.builder import Op, Value, Values
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.complex_pairs import Pair, choose, conjugate, gathered, inner, minus, quotient, times
+from fxport.exporter.lowerings.indices import arange
+from fxport.exporter.lowerings.linalg_factor import to_lapack
+from fxport.exporter.lowerings.linalg_matrices import columns_of, diagonal, first_true, reduced, rows_of, smaller
+from fxport.exporter.lowerings.loops import loop
+from fxport.fx_passes import complex_matrices  # noqa: F401  # registers the ops
 
 fxport = torch.ops.fxport
 

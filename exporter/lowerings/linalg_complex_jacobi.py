@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import torch
 
-from exporter.lower.builder import Op, Size, Value, Values
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import sliced
-from exporter.lowerings.complex_pairs import Pair, adjoint, choose, conjugate, largest_part, scaled, times
-from exporter.lowerings.linalg_complex import reflected, rotated
-from exporter.lowerings.linalg_eigen import empty, ordered
-from exporter.lowerings.linalg_jacobi import Rotation, Tournament, rotation
-from exporter.lowerings.linalg_matrices import (
+from fxport.exporter.lower.builder import Op, Size, Value, Values
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import sliced
+from fxport.exporter.lowerings.complex_pairs import Pair, adjoint, choose, conjugate, largest_part, scaled, times
+from fxport.exporter.lowerings.linalg_complex import reflected, rotated
+from fxport.exporter.lowerings.linalg_eigen import empty, ordered
+from fxport.exporter.lowerings.linalg_jacobi import Rotation, Tournament, rotation
+from fxport.exporter.lowerings.linalg_matrices import (
     EPSILON,
     columns_of,
     diagonal,
@@ -23,8 +23,8 @@ from exporter.lowerings.linalg_matrices import (
     rows_of,
     smaller,
 )
-from exporter.lowerings.loops import any_of, loop
-from exporter.lowerings.shape import expanded
+from fxport.exporter.lowerings.loops import any_of, loop
+from fxport.exporter.lowerings.shape import expanded
 
 fxport = torch.ops.fxport
 

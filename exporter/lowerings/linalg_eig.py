@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from exporter.lower.builder import Op, Size, Value, Values
-from exporter.lower.registry import lowering
-from exporter.lowerings.complex_pairs import (
+from fxport.exporter.lower.builder import Op, Size, Value, Values
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.complex_pairs import (
     Pair,
     choose,
     conjugate,
@@ -20,11 +20,11 @@ from exporter.lowerings.complex_pairs import (
     scaled,
     times,
 )
-from exporter.lowerings.linalg_eigen import empty
-from exporter.lowerings.linalg_matrices import eyes, reduced
-from exporter.lowerings.linalg_schur import DOUBLE, EPS, INT64, Schur
-from exporter.lowerings.loops import loop
-from exporter.lowerings.shape import expanded
+from fxport.exporter.lowerings.linalg_eigen import empty
+from fxport.exporter.lowerings.linalg_matrices import eyes, reduced
+from fxport.exporter.lowerings.linalg_schur import DOUBLE, EPS, INT64, Schur
+from fxport.exporter.lowerings.loops import loop
+from fxport.exporter.lowerings.shape import expanded
 
 fxport = torch.ops.fxport
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from exporter.lower.builder import Op, Size, Value, Values
-from exporter.lower.registry import lowering
-from exporter.lowerings.linalg_jacobi import Tournament, rotation
-from exporter.lowerings.linalg_matrices import (
+from fxport.exporter.lower.builder import Op, Size, Value, Values
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.linalg_jacobi import Tournament, rotation
+from fxport.exporter.lowerings.linalg_matrices import (
     EPSILON,
     columns_of,
     diagonal,
@@ -17,8 +17,8 @@ from exporter.lowerings.linalg_matrices import (
     rows_of,
     triangle,
 )
-from exporter.lowerings.loops import any_of, loop
-from exporter.lowerings.shape import expanded
+from fxport.exporter.lowerings.loops import any_of, loop
+from fxport.exporter.lowerings.shape import expanded
 
 aten = torch.ops.aten
 

@@ -7,11 +7,11 @@ from math import factorial
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value, Values
-from exporter.lower.registry import lowering
-from exporter.lowerings.linalg_eigen import empty
-from exporter.lowerings.linalg_matrices import eye, reduced
-from exporter.lowerings.loops import loop
+from fxport.exporter.lower.builder import Op, Value, Values
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.linalg_eigen import empty
+from fxport.exporter.lowerings.linalg_matrices import eye, reduced
+from fxport.exporter.lowerings.loops import loop
 
 aten = torch.ops.aten
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Size, Value, Values
-from exporter.lower.registry import Unsupported, lowering
-from exporter.lowerings.indices import arange
-from exporter.lowerings.linalg_matrices import (
+from fxport.exporter.lower.builder import Op, Size, Value, Values
+from fxport.exporter.lower.registry import Unsupported, lowering
+from fxport.exporter.lowerings.indices import arange
+from fxport.exporter.lowerings.linalg_matrices import (
     columns_of,
     diagonal,
     first_true,
@@ -19,8 +19,8 @@ from exporter.lowerings.linalg_matrices import (
     triangle,
     unit_lower,
 )
-from exporter.lowerings.loops import loop
-from exporter.lowerings.shape import expanded
+from fxport.exporter.lowerings.loops import loop
+from fxport.exporter.lowerings.shape import expanded
 
 aten = torch.ops.aten
 

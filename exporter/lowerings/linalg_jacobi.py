@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from exporter.lower.builder import Op, Size, Value
-from exporter.lowerings.indices import arange
-from exporter.lowerings.linalg_matrices import columns_of, reduced, rows_of
+from fxport.exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lowerings.indices import arange
+from fxport.exporter.lowerings.linalg_matrices import columns_of, reduced, rows_of
 
 SWEEPS = 30
 """How often every pair is rotated at most, as in LAPACK's gesvj; 5 to 9 sweeps are what matrices take."""

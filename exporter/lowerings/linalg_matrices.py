@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import onnx_ir as ir
 from torch.utils._sympy.functions import Max, Min
 
-from exporter.lower.builder import Op, Size, Value
-from exporter.lowerings.axes import sliced
-from exporter.lowerings.indices import arange
-from exporter.lowerings.shape import expanded
-from fx_passes.sizes import is_symbolic
+from fxport.exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lowerings.axes import sliced
+from fxport.exporter.lowerings.indices import arange
+from fxport.exporter.lowerings.shape import expanded
+from fxport.fx_passes.sizes import is_symbolic
 
 EPSILON = {ir.DataType.FLOAT: 2.0**-23, ir.DataType.DOUBLE: 2.0**-52}
 """The distance from 1 to the next number."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value, Values
-from exporter.lower.registry import lowering
-from exporter.lowerings.indices import arange, broadcast
-from exporter.lowerings.linalg_matrices import (
+from fxport.exporter.lower.builder import Op, Value, Values
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.indices import arange, broadcast
+from fxport.exporter.lowerings.linalg_matrices import (
     columns_of,
     eyes,
     flipped,
@@ -18,8 +18,8 @@ from exporter.lowerings.linalg_matrices import (
     smaller,
     triangle,
 )
-from exporter.lowerings.loops import loop
-from exporter.lowerings.shape import expanded
+from fxport.exporter.lowerings.loops import loop
+from fxport.exporter.lowerings.shape import expanded
 
 aten = torch.ops.aten
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from exporter.lower.builder import Op, Size, Value, Values
-from exporter.lowerings.complex_pairs import (
+from fxport.exporter.lower.builder import Op, Size, Value, Values
+from fxport.exporter.lowerings.complex_pairs import (
     Pair,
     choose,
     conjugate,
@@ -24,10 +24,10 @@ from exporter.lowerings.complex_pairs import (
     square_root,
     times,
 )
-from exporter.lowerings.linalg_complex import reflection
-from exporter.lowerings.linalg_matrices import EPSILON, columns_of, larger, reduced, rows_of, triangle
-from exporter.lowerings.loops import any_of, loop
-from exporter.lowerings.shape import expanded
+from fxport.exporter.lowerings.linalg_complex import reflection
+from fxport.exporter.lowerings.linalg_matrices import EPSILON, columns_of, larger, reduced, rows_of, triangle
+from fxport.exporter.lowerings.loops import any_of, loop
+from fxport.exporter.lowerings.shape import expanded
 
 INT64, DOUBLE = ir.DataType.INT64, ir.DataType.DOUBLE
 EPS = EPSILON[DOUBLE]

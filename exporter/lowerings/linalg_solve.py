@@ -5,13 +5,13 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value, Values
-from exporter.lower.registry import lowering
-from exporter.lowerings.indices import broadcast
-from exporter.lowerings.linalg_factor import eliminated, from_lapack, order_of, singular_at
-from exporter.lowerings.linalg_matrices import eyes, flipped, rows_of
-from exporter.lowerings.loops import loop
-from exporter.lowerings.shape import expanded
+from fxport.exporter.lower.builder import Op, Value, Values
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.indices import broadcast
+from fxport.exporter.lowerings.linalg_factor import eliminated, from_lapack, order_of, singular_at
+from fxport.exporter.lowerings.linalg_matrices import eyes, flipped, rows_of
+from fxport.exporter.lowerings.loops import loop
+from fxport.exporter.lowerings.shape import expanded
 
 aten = torch.ops.aten
 

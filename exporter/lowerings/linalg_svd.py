@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from exporter.lower.builder import Op, Size, Value, Values
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import sliced
-from exporter.lowerings.linalg_eigen import eigenpairs, empty, mirrored, ordered, scaled
-from exporter.lowerings.linalg_jacobi import Tournament, rotation
-from exporter.lowerings.linalg_matrices import (
+from fxport.exporter.lower.builder import Op, Size, Value, Values
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import sliced
+from fxport.exporter.lowerings.linalg_eigen import eigenpairs, empty, mirrored, ordered, scaled
+from fxport.exporter.lowerings.linalg_jacobi import Tournament, rotation
+from fxport.exporter.lowerings.linalg_matrices import (
     EPSILON,
     columns_of,
     diagonal,
@@ -21,8 +21,8 @@ from exporter.lowerings.linalg_matrices import (
     rows_of,
     smaller,
 )
-from exporter.lowerings.linalg_qr import reflected, rotated
-from exporter.lowerings.loops import any_of, loop
+from fxport.exporter.lowerings.linalg_qr import reflected, rotated
+from fxport.exporter.lowerings.loops import any_of, loop
 
 aten = torch.ops.aten
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
-from exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lower.builder import Op, Size, Value
 
 Step = Callable[[Value, Sequence[Value]], tuple[Value | None, Sequence[Value]]]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from exporter.lower.builder import Op, Size, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import flat, product, sliced
-from exporter.lowerings.indices import broadcast, nonzero_places, nonzero_rows
-from exporter.lowerings.shape import expanded
+from fxport.exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import flat, product, sliced
+from fxport.exporter.lowerings.indices import broadcast, nonzero_places, nonzero_rows
+from fxport.exporter.lowerings.shape import expanded
 
 aten = torch.ops.aten
 

@@ -9,11 +9,11 @@ import onnx_ir as ir
 import sympy
 import torch
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.dtypes import is_float
-from exporter.lower.producers import made_by
-from exporter.lower.registry import lowering
-from exporter.lower.symbols import is_symbolic
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.dtypes import is_float
+from fxport.exporter.lower.producers import made_by
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lower.symbols import is_symbolic
 
 aten = torch.ops.aten
 

@@ -6,11 +6,11 @@ import onnx_ir as ir
 import torch
 from torch.utils._sympy.functions import Max
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.dtypes import HALVES
-from exporter.lower.registry import lowering
-from exporter.lower.symbols import is_symbolic
-from exporter.lowerings.reduce import Dims, averaged, axes_of, counted, reduced
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.dtypes import HALVES
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lower.symbols import is_symbolic
+from fxport.exporter.lowerings.reduce import Dims, averaged, axes_of, counted, reduced
 
 aten = torch.ops.aten
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.dtypes import HALVES
-from exporter.lower.registry import lowering
-from exporter.lower.symbols import Size
-from exporter.lowerings.axes import product
-from exporter.lowerings.batch_norm import inference, parameter
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.dtypes import HALVES
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lower.symbols import Size
+from fxport.exporter.lowerings.axes import product
+from fxport.exporter.lowerings.batch_norm import inference, parameter
 
 aten = torch.ops.aten
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Size, Value
-from exporter.lower.dtypes import int_range, is_float
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import axis_of, flat, sliced
-from exporter.lowerings.reduce import reduced
-from exporter.lowerings.runs import numbered_runs
-from exporter.lowerings.sort import ranked
+from fxport.exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lower.dtypes import int_range, is_float
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import axis_of, flat, sliced
+from fxport.exporter.lowerings.reduce import reduced
+from fxport.exporter.lowerings.runs import numbered_runs
+from fxport.exporter.lowerings.sort import ranked
 
 aten = torch.ops.aten
 

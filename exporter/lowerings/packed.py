@@ -9,11 +9,11 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-import fx_passes.packed_sequences  # noqa: F401  # registers the ops
-from exporter.lower.builder import Op, Size, Value, Values
-from exporter.lower.registry import lowering
-from exporter.lowerings.recurrent import GRU, LSTM, RELU, TANH, Layers, recurrent
-from exporter.lowerings.recurrent_steps import Kind
+import fxport.fx_passes.packed_sequences  # registers the ops
+from fxport.exporter.lower.builder import Op, Size, Value, Values
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.recurrent import GRU, LSTM, RELU, TANH, Layers, recurrent
+from fxport.exporter.lowerings.recurrent_steps import Kind
 
 aten, fxport = torch.ops.aten, torch.ops.fxport
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from exporter.lower.builder import Op, Scalar, Size, Value
-from exporter.lower.registry import Unsupported, lowering
-from exporter.lowerings.axes import LAST, sliced
-from fx_passes.sizes import is_symbolic
+from fxport.exporter.lower.builder import Op, Scalar, Size, Value
+from fxport.exporter.lower.registry import Unsupported, lowering
+from fxport.exporter.lowerings.axes import LAST, sliced
+from fxport.fx_passes.sizes import is_symbolic
 
 aten = torch.ops.aten
 

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.polynomial import chebyshev, polynomial
 
-from exporter.lower.builder import Op, Value
+from fxport.exporter.lower.builder import Op, Value
 
 DIGITS = 40
 """Decimal digits with which a function is computed for its table."""

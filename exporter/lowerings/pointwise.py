@@ -9,11 +9,11 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.dtypes import UNSIGNED
-from exporter.lower.registry import Lowering, lowering
-from exporter.lowerings.double import unary
-from exporter.lowerings.precision import in_float
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.dtypes import UNSIGNED
+from fxport.exporter.lower.registry import Lowering, lowering
+from fxport.exporter.lowerings.double import unary
+from fxport.exporter.lowerings.precision import in_float
 
 aten = torch.ops.aten
 prims = torch.ops.prims

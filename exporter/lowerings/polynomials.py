@@ -9,10 +9,10 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.registry import Lowering, lowering
-from exporter.lowerings.loops import any_of, repeat
-from exporter.lowerings.precision import in_double
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.registry import Lowering, lowering
+from fxport.exporter.lowerings.loops import any_of, repeat
+from fxport.exporter.lowerings.precision import in_double
 
 aten = torch.ops.aten
 

@@ -8,12 +8,21 @@ from math import prod
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.dtypes import INTEGERS, is_float
-from exporter.lower.registry import lowering
-from exporter.lower.symbols import Size, is_symbolic
-from exporter.lowerings.axes import product
-from exporter.lowerings.windows import batched, number_of_windows, numbers, taps, unbatched, unless, windows
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.dtypes import INTEGERS, is_float
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lower.symbols import Size, is_symbolic
+from fxport.exporter.lowerings.axes import product
+from fxport.exporter.lowerings.windows import (
+    batched,
+    number_of_windows,
+    numbers,
+    spatial_axes,
+    taps,
+    unbatched,
+    unless,
+    windows,
+)
 
 aten = torch.ops.aten
 
@@ -22,7 +31,7 @@ UNPOOLED = INTEGERS - {ir.DataType.INT8, ir.DataType.UINT8}
 """Dtypes that PyTorch pools and ONNX does not."""
 
 
-def max_pool(
+def maxima(
     op: Op,
     x: Value,
     kernel: Sequence[int],
@@ -75,22 +84,8 @@ def _end_padding(
     return [max(int(end - before - size), before) for end, before, size in zip(reach, padding, known, strict=True)]
 
 
-@lowering(aten.max_pool1d.default)
-def max_pool1d(
-    op: Op,
-    x: Value,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    dilation: Sequence[int] = (1,),
-    ceil_mode: bool = False,
-) -> Value:
-    """max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor"""  # noqa: E501
-    return max_pool(op, x, numbers(kernel_size, 1, "kernel size"), stride, padding, dilation, ceil_mode)[0]
-
-
-@lowering(aten.max_pool2d.default)
-def max_pool2d(
+@lowering(aten.max_pool1d.default, aten.max_pool2d.default, aten.max_pool3d.default)
+def max_pool(
     op: Op,
     x: Value,
     kernel_size: Sequence[int],
@@ -100,39 +95,16 @@ def max_pool2d(
     ceil_mode: bool = False,
 ) -> Value:
     """max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor"""  # noqa: E501
-    return max_pool(op, x, numbers(kernel_size, 2, "kernel size"), stride, padding, dilation, ceil_mode)[0]
+    kernel = numbers(kernel_size, spatial_axes(op), "kernel size")
+    return maxima(op, x, kernel, stride, padding, dilation, ceil_mode)[0]
 
 
-@lowering(aten.max_pool3d.default)
-def max_pool3d(
-    op: Op,
-    x: Value,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    dilation: Sequence[int] = (1,),
-    ceil_mode: bool = False,
-) -> Value:
-    """max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor"""  # noqa: E501
-    return max_pool(op, x, numbers(kernel_size, 3, "kernel size"), stride, padding, dilation, ceil_mode)[0]
-
-
-@lowering(aten.max_pool1d_with_indices.default)
-def max_pool1d_with_indices(
-    op: Op,
-    x: Value,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    dilation: Sequence[int] = (1,),
-    ceil_mode: bool = False,
-) -> tuple[Value, Value]:
-    """max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""  # noqa: E501
-    return with_indices(op, x, numbers(kernel_size, 1, "kernel size"), stride, padding, dilation, ceil_mode)
-
-
-@lowering(aten.max_pool2d_with_indices.default)
-def max_pool2d_with_indices(
+@lowering(
+    aten.max_pool1d_with_indices.default,
+    aten.max_pool2d_with_indices.default,
+    aten.max_pool3d_with_indices.default,
+)
+def max_pool_with_indices(
     op: Op,
     x: Value,
     kernel_size: Sequence[int],
@@ -142,21 +114,8 @@ def max_pool2d_with_indices(
     ceil_mode: bool = False,
 ) -> tuple[Value, Value]:
     """max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""  # noqa: E501
-    return with_indices(op, x, numbers(kernel_size, 2, "kernel size"), stride, padding, dilation, ceil_mode)
-
-
-@lowering(aten.max_pool3d_with_indices.default)
-def max_pool3d_with_indices(
-    op: Op,
-    x: Value,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    dilation: Sequence[int] = (1,),
-    ceil_mode: bool = False,
-) -> tuple[Value, Value]:
-    """max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""  # noqa: E501
-    return with_indices(op, x, numbers(kernel_size, 3, "kernel size"), stride, padding, dilation, ceil_mode)
+    kernel = numbers(kernel_size, spatial_axes(op), "kernel size")
+    return with_indices(op, x, kernel, stride, padding, dilation, ceil_mode)
 
 
 def with_indices(
@@ -169,12 +128,12 @@ def with_indices(
     ceil_mode: bool,
 ) -> tuple[Value, Value]:
     """The maxima and their places in the flattened plane (line, volume) of each channel, as PyTorch counts them."""
-    y, places = max_pool(op, x, kernel, stride, padding, dilation, ceil_mode, outputs=2)
+    y, places = maxima(op, x, kernel, stride, padding, dilation, ceil_mode, outputs=2)
     return y, op.Mod(places, product(op.sizes(x)[-len(kernel) :]))
 
 
-@lowering(aten.avg_pool1d.default)
-def avg_pool1d(
+@lowering(aten.avg_pool1d.default, aten.avg_pool2d.default, aten.avg_pool3d.default)
+def avg_pool(
     op: Op,
     x: Value,
     kernel_size: Sequence[int],
@@ -182,56 +141,14 @@ def avg_pool1d(
     padding: Sequence[int] = (0,),
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    divisor: int | None = None,
 ) -> Value:
-    """avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor"""  # noqa: E501
-    kernel = numbers(kernel_size, 1, "kernel size")
-    return _avg_pool(op, x, kernel, stride, padding, ceil_mode, count_include_pad, None)
+    """avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor
 
-
-@lowering(aten.avg_pool2d.default)
-def avg_pool2d(
-    op: Op,
-    x: Value,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Value:
-    """avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"""  # noqa: E501
-    kernel = numbers(kernel_size, 2, "kernel size")
-    return _avg_pool(op, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
-@lowering(aten.avg_pool3d.default)
-def avg_pool3d(
-    op: Op,
-    x: Value,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Value:
-    """avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"""  # noqa: E501
-    kernel = numbers(kernel_size, 3, "kernel size")
-    return _avg_pool(op, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
-def _avg_pool(
-    op: Op,
-    x: Value,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor: int | None,
-) -> Value:
-    """AveragePool. What PyTorch counts as padding is written out where ONNX would count differently."""
-    axes = len(kernel)
+    AveragePool. What PyTorch counts as padding is written out where ONNX would count differently.
+    """  # noqa: E501
+    axes = spatial_axes(op)
+    kernel = numbers(kernel_size, axes, "kernel size")
     steps = numbers(stride, axes, "stride") if stride else kernel
     before = numbers(padding, axes, "padding")
     if not is_float(x.dtype) or x.dtype == ir.DataType.DOUBLE:  # AveragePool knows no integers, its kernel no float64

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import product
-from exporter.lowerings.index_put import WIDER
-from exporter.lowerings.pool import window_counts
-from exporter.lowerings.windows import cropped, numbers, unless
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import product
+from fxport.exporter.lowerings.index_put import WIDER
+from fxport.exporter.lowerings.pool import window_counts
+from fxport.exporter.lowerings.windows import cropped, numbers, spatial_axes, unless
 
 aten = torch.ops.aten
 
 
-@lowering(aten.max_pool2d_with_indices_backward.default)
-def max_pool2d_backward(
+@lowering(aten.max_pool2d_with_indices_backward.default, aten.max_pool3d_with_indices_backward.default)
+def max_pool_backward(
     op: Op,
     grad_output: Value,
     x: Value,
@@ -30,55 +30,26 @@ def max_pool2d_backward(
     indices: Value,
 ) -> Value:
     """max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor"""  # noqa: E501
-    return _scattered(op, grad_output, x, indices, 2)
+    return _scattered(op, grad_output, x, indices)
 
 
-@lowering(aten.max_pool3d_with_indices_backward.default)
-def max_pool3d_backward(
-    op: Op,
-    grad_output: Value,
-    x: Value,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    ceil_mode: bool,
-    indices: Value,
-) -> Value:
-    """max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor"""  # noqa: E501
-    return _scattered(op, grad_output, x, indices, 3)
-
-
-@lowering(aten.adaptive_max_pool2d_backward.default)
-def adaptive_max_pool2d_backward(op: Op, grad_output: Value, x: Value, indices: Value) -> Value:
+@lowering(aten.adaptive_max_pool2d_backward.default, aten.adaptive_max_pool3d_backward.default)
+def adaptive_max_pool_backward(op: Op, grad_output: Value, x: Value, indices: Value) -> Value:
     """adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor"""
-    return _scattered(op, grad_output, x, indices, 2)
+    return _scattered(op, grad_output, x, indices)
 
 
-@lowering(aten.adaptive_max_pool3d_backward.default)
-def adaptive_max_pool3d_backward(op: Op, grad_output: Value, x: Value, indices: Value) -> Value:
-    """adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor"""
-    return _scattered(op, grad_output, x, indices, 3)
-
-
-@lowering(aten.fractional_max_pool2d_backward.default)
-def fractional_max_pool2d_backward(
+@lowering(aten.fractional_max_pool2d_backward.default, aten.fractional_max_pool3d_backward.default)
+def fractional_max_pool_backward(
     op: Op, grad_output: Value, x: Value, kernel_size: Sequence[int], output_size: Sequence[int], indices: Value
 ) -> Value:
     """fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] output_size, Tensor indices) -> Tensor"""  # noqa: E501
-    return _scattered(op, grad_output, x, indices, 2)
+    return _scattered(op, grad_output, x, indices)
 
 
-@lowering(aten.fractional_max_pool3d_backward.default)
-def fractional_max_pool3d_backward(
-    op: Op, grad_output: Value, x: Value, kernel_size: Sequence[int], output_size: Sequence[int], indices: Value
-) -> Value:
-    """fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] output_size, Tensor indices) -> Tensor"""  # noqa: E501
-    return _scattered(op, grad_output, x, indices, 3)
-
-
-def _scattered(op: Op, grad: Value, x: Value, indices: Value, axes: int) -> Value:
+def _scattered(op: Op, grad: Value, x: Value, indices: Value) -> Value:
     """Each value added to its place in the flattened plane; windows that overlap may share one. Halves as FLOAT."""
+    axes = spatial_axes(op)
     lead, plane, bins = op.sizes(x)[:-axes], op.sizes(x)[-axes:], op.sizes(grad)[-axes:]
     rows = [*lead, product(bins)]
     wide = op.cast(grad, WIDER.get(grad.dtype, grad.dtype))  # type: ignore[arg-type]  # a gradient has a dtype
@@ -88,53 +59,24 @@ def _scattered(op: Op, grad: Value, x: Value, indices: Value, axes: int) -> Valu
     return op.cast(op.reshape(op.typed(added, [*lead, product(plane)]), op.sizes(x)), op.out.dtype)
 
 
-@lowering(aten.avg_pool2d_backward.default)
-def avg_pool2d_backward(
-    op: Op,
-    grad_output: Value,
-    x: Value,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> Value:
-    """avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""  # noqa: E501
-    kernel = numbers(kernel_size, 2, "kernel size")
-    return _spread(op, grad_output, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
-@lowering(aten.avg_pool3d_backward.default)
-def avg_pool3d_backward(
-    op: Op,
-    grad_output: Value,
-    x: Value,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> Value:
-    """avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""  # noqa: E501
-    kernel = numbers(kernel_size, 3, "kernel size")
-    return _spread(op, grad_output, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
-def _spread(
+@lowering(aten.avg_pool2d_backward.default, aten.avg_pool3d_backward.default)
+def avg_pool_backward(
     op: Op,
     grad: Value,
     x: Value,
-    kernel: Sequence[int],
+    kernel_size: Sequence[int],
     stride: Sequence[int],
     padding: Sequence[int],
     ceil_mode: bool,
     count_include_pad: bool,
     divisor: int | None,
 ) -> Value:
-    """ConvTranspose by ones, one channel at a time, of the values divided by how many elements each averaged."""
-    axes = len(kernel)
+    """avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
+
+    ConvTranspose by ones, one channel at a time, of the values divided by how many elements each averaged.
+    """  # noqa: E501
+    axes = spatial_axes(op)
+    kernel = numbers(kernel_size, axes, "kernel size")
     steps = numbers(stride, axes, "stride") if stride else kernel
     before = numbers(padding, axes, "padding")
     lead, sizes, bins = op.sizes(x)[:-axes], op.sizes(x)[-axes:], op.sizes(grad)[-axes:]

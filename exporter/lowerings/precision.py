@@ -8,8 +8,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from exporter.lower.builder import Op
-from exporter.lower.dtypes import FLOATS, HALVES
+from fxport.exporter.lower.builder import Op
+from fxport.exporter.lower.dtypes import FLOATS, HALVES
 
 Body = Callable[..., Any]
 

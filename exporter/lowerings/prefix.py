@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.symbols import is_symbolic
-from exporter.lowerings.axes import LAST
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.symbols import is_symbolic
+from fxport.exporter.lowerings.axes import LAST
 
 Combine = Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
 """(values of what comes before, values of what comes after) → values of both together."""

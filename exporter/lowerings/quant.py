@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.dtypes import int_range, is_integer
-from exporter.lower.registry import lowering
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.dtypes import int_range, is_integer
+from fxport.exporter.lower.registry import lowering
 
 aten = torch.ops.aten
 

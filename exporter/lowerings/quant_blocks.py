@@ -9,10 +9,10 @@ from typing import Any
 import onnx_ir as ir
 import sympy
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.dtypes import int_range, is_integer
-from exporter.lower.registry import Unsupported, lowering
-from exporter.lowerings.quant import Grid, dequantize, is_known, quantize
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.dtypes import int_range, is_integer
+from fxport.exporter.lower.registry import Unsupported, lowering
+from fxport.exporter.lowerings.quant import Grid, dequantize, is_known, quantize
 
 D = ir.DataType
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
 
 D = ir.DataType
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import axis_of, flat
-from exporter.lowerings.reduce import reduced
-from exporter.lowerings.sort import ranked
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import axis_of, flat
+from fxport.exporter.lowerings.reduce import reduced
+from fxport.exporter.lowerings.sort import ranked
 
 aten = torch.ops.aten
 

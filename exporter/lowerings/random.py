@@ -8,9 +8,9 @@ from math import log1p, pi
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Size, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.random_bits import normal01, uniform01, wide
+from fxport.exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.random_bits import normal01, uniform01, wide
 
 aten = torch.ops.aten
 

@@ -12,8 +12,8 @@ from math import pi
 import numpy as np
 import onnx_ir as ir
 
-from exporter.lower.builder import Op, Size, Value
-from exporter.lower.symbols import is_symbolic
+from fxport.exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lower.symbols import is_symbolic
 
 LAST_OPSET = 21
 """At which ONNX Runtime runs RandomUniform and RandomNormal."""

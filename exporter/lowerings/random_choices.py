@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Size, Value
-from exporter.lower.dtypes import int_range, is_integer
-from exporter.lower.registry import lowering
-from exporter.lowerings.random_bits import BITS, DOUBLE, coins, uniform01, wide
+from fxport.exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lower.dtypes import int_range, is_integer
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.random_bits import BITS, DOUBLE, coins, uniform01, wide
 
 aten = torch.ops.aten
 

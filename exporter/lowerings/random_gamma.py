@@ -11,11 +11,11 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.gamma import lgamma_of_positive
-from exporter.lowerings.loops import any_of, loop
-from exporter.lowerings.random_bits import normal01, uniform01
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.gamma import lgamma_of_positive
+from fxport.exporter.lowerings.loops import any_of, loop
+from fxport.exporter.lowerings.random_bits import normal01, uniform01
 
 aten = torch.ops.aten
 

@@ -10,9 +10,9 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value, Values
-from exporter.lower.registry import lowering
-from exporter.lowerings.recurrent_steps import Direction, Kind, cell, step_by_step
+from fxport.exporter.lower.builder import Op, Value, Values
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.recurrent_steps import Direction, Kind, cell, step_by_step
 
 aten = torch.ops.aten
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from exporter.lower.builder import Op, Value, Values
+from fxport.exporter.lower.builder import Op, Value, Values
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Size, Value
-from exporter.lower.dtypes import is_integer
-from exporter.lower.registry import lowering
-from exporter.lower.symbols import is_symbolic
-from exporter.lowerings.axes import axis_of, flat, product
-from exporter.lowerings.prefix import running_product
+from fxport.exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lower.dtypes import is_integer
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lower.symbols import is_symbolic
+from fxport.exporter.lowerings.axes import axis_of, flat, product
+from fxport.exporter.lowerings.prefix import running_product
 
 aten = torch.ops.aten
 

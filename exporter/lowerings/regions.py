@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.dtypes import lowest
-from exporter.lower.symbols import Size
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.dtypes import lowest
+from fxport.exporter.lower.symbols import Size
 
 INT64 = ir.DataType.INT64
 BINS_AND_TAPS = 5

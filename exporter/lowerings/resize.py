@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.dtypes import HALVES
-from exporter.lower.registry import lowering
-from exporter.lower.symbols import Size
-from exporter.lowerings.interpolate import CUBIC, Axis, nearest_indices, resampled
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.dtypes import HALVES
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lower.symbols import Size
+from fxport.exporter.lowerings.interpolate import CUBIC, Axis, nearest_indices, resampled
 
 aten = torch.ops.aten
 

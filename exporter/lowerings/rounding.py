@@ -5,10 +5,10 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.dtypes import is_float
-from exporter.lower.registry import lowering
-from exporter.lowerings.precision import in_float
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.dtypes import is_float
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.precision import in_float
 
 aten = torch.ops.aten
 prims = torch.ops.prims

@@ -6,11 +6,11 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.dtypes import is_float
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import LAST, axis_of, flat
-from exporter.lowerings.sort import ranked
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.dtypes import is_float
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import LAST, axis_of, flat
+from fxport.exporter.lowerings.sort import ranked
 
 aten = torch.ops.aten
 

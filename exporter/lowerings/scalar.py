@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.registry import lowering
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.registry import lowering
 
 aten = torch.ops.aten
 prims = torch.ops.prims

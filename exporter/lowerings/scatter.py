@@ -9,13 +9,13 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.dtypes import highest, is_float, lowest
-from exporter.lower.registry import Unsupported, lowering
-from exporter.lowerings.axes import axis_of, product
-from exporter.lowerings.index import as_vector
-from exporter.lowerings.index_put import WIDER
-from exporter.lowerings.shape import expanded, spread
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.dtypes import highest, is_float, lowest
+from fxport.exporter.lower.registry import Unsupported, lowering
+from fxport.exporter.lowerings.axes import axis_of, product
+from fxport.exporter.lowerings.index import as_vector
+from fxport.exporter.lowerings.index_put import WIDER
+from fxport.exporter.lowerings.shape import expanded, spread
 
 aten = torch.ops.aten
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.registry import lowering
-from exporter.lower.symbols import is_symbolic
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lower.symbols import is_symbolic
 
 aten = torch.ops.aten
 

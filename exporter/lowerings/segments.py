@@ -8,13 +8,13 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Scalar, Size, Value
-from exporter.lower.dtypes import HALVES
-from exporter.lower.registry import Unsupported, lowering
-from exporter.lowerings.axes import axis_of, sliced
-from exporter.lowerings.indices import INT64
-from exporter.lowerings.scatter import IDENTITIES, REDUCTIONS, along, scatter_reduced
-from exporter.lowerings.shape import spread
+from fxport.exporter.lower.builder import Op, Scalar, Size, Value
+from fxport.exporter.lower.dtypes import HALVES
+from fxport.exporter.lower.registry import Unsupported, lowering
+from fxport.exporter.lowerings.axes import axis_of, sliced
+from fxport.exporter.lowerings.indices import INT64
+from fxport.exporter.lowerings.scatter import IDENTITIES, REDUCTIONS, along, scatter_reduced
+from fxport.exporter.lowerings.shape import spread
 
 aten = torch.ops.aten
 

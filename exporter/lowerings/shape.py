@@ -8,10 +8,10 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Size, Value, Values
-from exporter.lower.dtypes import INTEGERS
-from exporter.lower.registry import Unsupported, lowering
-from exporter.lowerings.axes import axis_of, moved, sliced
+from fxport.exporter.lower.builder import Op, Size, Value, Values
+from fxport.exporter.lower.dtypes import INTEGERS
+from fxport.exporter.lower.registry import Unsupported, lowering
+from fxport.exporter.lowerings.axes import axis_of, moved, sliced
 
 aten, prims = torch.ops.aten, torch.ops.prims
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
-from exporter.lower.builder import Op, Size, Value, Values
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import LAST, axis_of, from_start, sliced
-from exporter.lowerings.index_put import put
-from fx_passes.sizes import is_symbolic
+from fxport.exporter.lower.builder import Op, Size, Value, Values
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import LAST, axis_of, from_start, sliced
+from fxport.exporter.lowerings.index_put import put
+from fxport.fx_passes.sizes import is_symbolic
 
 aten = torch.ops.aten
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import axis_of
-from exporter.lowerings.reduce import reduced
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import axis_of
+from fxport.exporter.lowerings.reduce import reduced
 
 aten = torch.ops.aten
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Size, Value
-from exporter.lower.dtypes import is_float
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import axis_of
+from fxport.exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lower.dtypes import is_float
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import axis_of
 
 aten = torch.ops.aten
 

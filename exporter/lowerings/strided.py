@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import torch
 
-from exporter.lower.builder import Op, Size, Value
-from exporter.lower.registry import lowering
-from exporter.lowerings.axes import axis_of, flat, moved, product, sliced
-from exporter.lowerings.index_put import put
-from exporter.lowerings.indices import arange, at_axis
-from exporter.lowerings.shape import transposed
+from fxport.exporter.lower.builder import Op, Size, Value
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.axes import axis_of, flat, moved, product, sliced
+from fxport.exporter.lowerings.index_put import put
+from fxport.exporter.lowerings.indices import arange, at_axis
+from fxport.exporter.lowerings.shape import transposed
 
 aten, prims = torch.ops.aten, torch.ops.prims
 

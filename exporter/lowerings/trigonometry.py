@@ -6,12 +6,12 @@ import math
 
 import torch
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.dtypes import is_float
-from exporter.lower.registry import lowering
-from exporter.lowerings.double import unary
-from exporter.lowerings.precision import in_float
-from exporter.lowerings.rounding import signbit
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.dtypes import is_float
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.double import unary
+from fxport.exporter.lowerings.precision import in_float
+from fxport.exporter.lowerings.rounding import signbit
 
 aten = torch.ops.aten
 prims = torch.ops.prims

@@ -8,11 +8,11 @@ from math import inf
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import Op, Scalar, Value
-from exporter.lower.dtypes import HALVES
-from exporter.lower.registry import lowering
-from exporter.lowerings.extremes import largest, nan_if_any, smallest
-from exporter.lowerings.reduce import Dims, counted, may_be_empty, reduced
+from fxport.exporter.lower.builder import Op, Scalar, Value
+from fxport.exporter.lower.dtypes import HALVES
+from fxport.exporter.lower.registry import lowering
+from fxport.exporter.lowerings.extremes import largest, nan_if_any, smallest
+from fxport.exporter.lowerings.reduce import Dims, counted, may_be_empty, reduced
 
 aten = torch.ops.aten
 

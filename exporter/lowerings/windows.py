@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from torch.utils._sympy.functions import FloorDiv, Min
 
-from exporter.lower.builder import Op, Value
-from exporter.lower.registry import Unsupported
-from exporter.lower.symbols import Size, is_symbolic, plain
-from exporter.lowerings.axes import product
-from exporter.lowerings.reduce import may_be_empty
+from fxport.exporter.lower.builder import Op, Value
+from fxport.exporter.lower.registry import Unsupported
+from fxport.exporter.lower.symbols import Size, is_symbolic, plain
+from fxport.exporter.lowerings.axes import product
+from fxport.exporter.lowerings.reduce import may_be_empty
+
+SPATIAL = re.compile(r"([123])d")
+
+
+def spatial_axes(op: Op) -> int:
+    """The spatial axes of the ATen overload that is lowered, from its name: 2 of `aten.max_pool2d.default`."""
+    return int(SPATIAL.findall(op.target.__name__)[0])
 
 
 def numbers(values: Sequence[Size] | Size, axes: int, what: str) -> tuple[int, ...]:

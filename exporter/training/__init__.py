@@ -1,12 +1,22 @@
 """Training steps: forward, loss, backward and optimizer as one ONNX graph. Names are imported on use."""
 
-from exporter.private import TRAINING
-from fx_passes.private import verify
+from fxport.exporter.private import TRAINING
+from fxport.fx_passes.private import verify
 
 verify(TRAINING)
 
-from exporter.training.export import TrainingProgram, export_training_step  # noqa: E402  # after the check above
-from exporter.training.restore import load_into, state_from  # noqa: E402
-from exporter.training.step import TrainingError  # noqa: E402
+from fxport.exporter.training.export import TrainingProgram, export_training_step  # noqa: E402  # after the check above
+from fxport.exporter.training.optimizers import OptimizerError  # noqa: E402
+from fxport.exporter.training.restore import load_into, state_from  # noqa: E402
+from fxport.exporter.training.seeded import UnseededError  # noqa: E402
+from fxport.exporter.training.step import TrainingError  # noqa: E402
 
-__all__ = ["TrainingError", "TrainingProgram", "export_training_step", "load_into", "state_from"]
+__all__ = [
+    "OptimizerError",
+    "TrainingError",
+    "TrainingProgram",
+    "UnseededError",
+    "export_training_step",
+    "load_into",
+    "state_from",
+]

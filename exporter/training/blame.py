@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from torch.fx import Node
 
-from diagnostics import Place
-from exporter.training.step import NEW, OPTIMIZER, PARAMETER, UPDATE
-from fx_passes.graph import PART, place_of
-from fx_passes.program import Program
+from fxport.diagnostics import Place
+from fxport.exporter.training.step import NEW, OPTIMIZER, PARAMETER, UPDATE
+from fxport.fx_passes.graph import PART, place_of
+from fxport.fx_passes.program import Program
 
 
 @dataclass(frozen=True, slots=True)

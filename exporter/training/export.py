@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import onnx_ir as ir
 import safetensors.torch
@@ -16,29 +16,30 @@ import torch
 from torch.export import Dim
 from torch.optim import Optimizer
 
-from diagnostics import Log, Stop, rules
-from diagnostics.paths import written_whole
-from exporter.capture.failures import causes
-from exporter.capture.places import place_of_module
-from exporter.ir_passes.sum_rows import SumRows
-from exporter.options import Options
-from exporter.pipeline import ExportError, OnnxProgram, export
-from exporter.training import step as parts_of
-from exporter.training.blame import reads_of
-from exporter.training.loop import repeated
-from exporter.training.optimizers import OptimizerError
-from exporter.training.resume import resumed
-from exporter.training.seeded import RecordedRandom
-from exporter.training.step import Parts, Settings, TrainingError, TrainingStep, batch_names, state_of
-from exporter.weights import Checkpoint, open_checkpoint
+from fxport.diagnostics import Log, Stop, rules
+from fxport.diagnostics.paths import written_whole
+from fxport.exporter.capture.failures import causes
+from fxport.exporter.capture.places import place_of_module
+from fxport.exporter.ir_passes.sum_rows import SumRows
+from fxport.exporter.onnx_program import ExternalData, OnnxProgram
+from fxport.exporter.options import Options
+from fxport.exporter.pipeline import ExportError, export
+from fxport.exporter.training import step as parts_of
+from fxport.exporter.training.blame import reads_of
+from fxport.exporter.training.loop import repeated
+from fxport.exporter.training.optimizers import OptimizerError
+from fxport.exporter.training.resume import resumed
+from fxport.exporter.training.seeded import RecordedRandom
+from fxport.exporter.training.step import Parts, Settings, TrainingError, TrainingStep, batch_names, state_of
+from fxport.exporter.weights import Checkpoint, open_checkpoint
 
 METADATA = "fxport.training"
-"""Key of the model's metadata: what `ort_runner.train` needs to run the step again and again."""
+"""Key of the model's metadata: what `fxport.ort_runner.train` needs to run the step again and again."""
 
 STATE_SUFFIX = ".state.safetensors"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class TrainingProgram(OnnxProgram):
     """An exported step. `state` has the values that training begins with, by the names of the model's inputs.
 
@@ -51,9 +52,27 @@ class TrainingProgram(OnnxProgram):
     dynamic_shapes: Any
     options: Options
 
-    def save(self, path: str | os.PathLike[str], external_data: Literal["auto"] | bool = "auto") -> list[Path]:
-        """Writes the model, and its state beside it as `<name>.state.safetensors`. Returns the files written."""
-        written = OnnxProgram.save(self, path, external_data)
+    def save(
+        self,
+        destination: str | os.PathLike[str] | IO[bytes],
+        external_data: ExternalData = "auto",
+        *,
+        include_initializers: bool = True,
+        keep_initializers_as_inputs: bool = False,
+    ) -> list[Path]:
+        """Writes the model, and its state beside it as `<name>.state.safetensors`. Returns the files written.
+
+        Raises TypeError for a file object, beside which there is nothing.
+        """
+        if not isinstance(destination, str | os.PathLike):
+            raise TypeError("a training step is a model and a file with its state; give the path of the model")
+        written = OnnxProgram.save(
+            self,
+            destination,
+            external_data,
+            include_initializers=include_initializers,
+            keep_initializers_as_inputs=keep_initializers_as_inputs,
+        )
         beside = written[0].with_suffix(STATE_SUFFIX)
         with written_whole(beside) as draft:
             safetensors.torch.save_file(dict(self.state), draft)

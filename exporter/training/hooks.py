@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from fxport.diagnostics.errors import FxportError
 
-class HookError(ValueError):
+
+class HookError(FxportError, ValueError):
     """A hook that cannot be a part of the graph. The text says why, and what to do."""
 
 

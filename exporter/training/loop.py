@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from exporter.training.step import BATCH, MASK, SEED
+from fxport.exporter.training.step import BATCH, MASK, SEED
 
 
 def repeated(model: ir.Model, pairs: Mapping[str, str], steps: int) -> ir.Model:

@@ -13,6 +13,8 @@ from unittest import mock
 import torch
 from torch.optim import Optimizer
 
+from fxport.diagnostics.errors import FxportError
+
 STEPS_MUST_BE_TENSORS: tuple[type[Optimizer], ...] = (torch.optim.RAdam, torch.optim.ASGD)
 """Optimizers that branch in Python on the number of steps, unless they are told to keep it on the device."""
 
@@ -28,7 +30,7 @@ State = dict[str, dict[str, torch.Tensor]]
 """Name of a parameter → name of a state → its value."""
 
 
-class OptimizerError(ValueError):
+class OptimizerError(FxportError, ValueError):
     """An optimizer that cannot be part of the graph. The text says why, and what to do."""
 
 

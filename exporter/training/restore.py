@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch.optim import Optimizer
 
-from exporter.training.optimizers import UNTOUCHED
-from exporter.training.step import BUFFER, OPTIMIZER, PARAMETER, Parts, state_of
+from fxport.exporter.training.optimizers import UNTOUCHED
+from fxport.exporter.training.step import BUFFER, OPTIMIZER, PARAMETER, Parts, state_of
 
 
 def state_from(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, np.ndarray]:

@@ -7,12 +7,20 @@ from dataclasses import replace
 
 import torch
 
-from diagnostics import Level, Log, rules
-from exporter.training.optimizers import UNTOUCHED
-from exporter.training.step import BUFFER, OPTIMIZER, PARAMETER, Parts
-from exporter.weights.assign import Owner, fits, names_in, owner_of, report_mismatch, report_missing, report_unused
-from exporter.weights.names import names_of, starred
-from exporter.weights.stored import Checkpoint, Stored
+from fxport.diagnostics import Level, Log, rules
+from fxport.exporter.training.optimizers import UNTOUCHED
+from fxport.exporter.training.step import BUFFER, OPTIMIZER, PARAMETER, Parts
+from fxport.exporter.weights.assign import (
+    Owner,
+    fits,
+    names_in,
+    owner_of,
+    report_mismatch,
+    report_missing,
+    report_unused,
+)
+from fxport.exporter.weights.names import names_of, starred
+from fxport.exporter.weights.stored import Checkpoint, Stored
 
 Tensors = dict[str, torch.Tensor]
 

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from exporter.training.generator import at_least, uniform
+from fxport.diagnostics.errors import FxportError
+from fxport.exporter.training.generator import at_least, uniform
 
 aten = torch.ops.aten
 
 
-class UnseededError(ValueError):
+class UnseededError(FxportError, ValueError):
     """A random op that cannot draw from a seed. The text says which, and what to do."""
 
 

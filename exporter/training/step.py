@@ -16,16 +16,17 @@ from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
-from exporter.capture.patches.autograd import (
+from fxport.diagnostics.errors import FxportError
+from fxport.exporter.capture.patches.autograd import (
     checkpoints_kept_whole,
     dropout_between_layers_kept,
     saved_tensor_hooks_kept,
 )
-from exporter.capture.places import Around
-from exporter.training.hooks import accumulated, stand_in
-from exporter.training.optimizers import State, initial_state, stepped
-from exporter.training.seeded import GivenRandom, SeededRandom
-from fx_passes.graph import PART
+from fxport.exporter.capture.places import Around
+from fxport.exporter.training.hooks import accumulated, stand_in
+from fxport.exporter.training.optimizers import State, initial_state, stepped
+from fxport.exporter.training.seeded import GivenRandom, SeededRandom
+from fxport.fx_passes.graph import PART
 
 PARAMETER, BUFFER, OPTIMIZER, BATCH, RATE, GRADIENT, NEW = "param", "buffer", "opt", "batch", "lr", "grad", "new"
 """First parts of names: `param/<fqn>`, `buffer/<fqn>`, `opt/<fqn>/<key>`, `batch/<argument>`, `lr/<group>`, …"""
@@ -39,7 +40,7 @@ GRADIENT_NORM = "grad_norm"
 EXTRAS = (GRADIENT, GRADIENT_NORM)
 
 
-class TrainingError(ValueError):
+class TrainingError(FxportError, ValueError):
     """A training step that cannot be exported as it was asked for. The text says why, and what to do."""
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from diagnostics import Level, Log, Place, rules
-from diagnostics.source import USER, kind_of
-from exporter.capture.fake import has_no_values
-from exporter.capture.places import place_of_module
-from exporter.weights.names import AmbiguousPrefix, Names, Renaming, names_of, starred
-from exporter.weights.stored import Checkpoint, CheckpointError, Stored
-from fx_passes.program import InputKind, Program
+from fxport.diagnostics import Level, Log, Place, rules
+from fxport.diagnostics.source import USER, kind_of
+from fxport.exporter.capture.fake import has_no_values
+from fxport.exporter.capture.places import place_of_module
+from fxport.exporter.weights.names import AmbiguousPrefix, Names, Renaming, names_of, starred
+from fxport.exporter.weights.stored import Checkpoint, CheckpointError, Stored
+from fxport.fx_passes.program import InputKind, Program
 
 CONVERTED = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 """Types between which values are converted: all others, such as packed integers, mean something else."""

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch._subclasses import FakeTensorMode
 
-from diagnostics.messages import error_line, error_text
-from exporter.weights.stored import Checkpoint, CheckpointError, Region, Stored, values_of
+from fxport.diagnostics.messages import error_line, error_text
+from fxport.exporter.weights.stored import Checkpoint, CheckpointError, Region, Stored, values_of
 
 METADATA = ".metadata"
 

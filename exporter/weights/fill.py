@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
-from exporter.weights.assign import owner_of
-from exporter.weights.stored import Region, Stored
-from fx_passes.program import Program
+from fxport.exporter.weights.assign import owner_of
+from fxport.exporter.weights.stored import Region, Stored
+from fxport.fx_passes.program import Program
 
 MEMORY = Path("/proc/meminfo")
 GROUP = Path("/sys/fs/cgroup")

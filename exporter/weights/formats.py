@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.weights import dcp_folders, safetensors_files, torch_files
-from exporter.weights.shards import open_shards, weight_map
-from exporter.weights.stored import Checkpoint, CheckpointError, Stored
+from fxport.exporter.weights import dcp_folders, safetensors_files, torch_files
+from fxport.exporter.weights.shards import open_shards, weight_map
+from fxport.exporter.weights.stored import Checkpoint, CheckpointError, Stored
 
 ZIP = b"PK\x03\x04"
 PICKLE = b"\x80"

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fxport.diagnostics.errors import FxportError
+
 WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 """What torch.compile, FSDP and activation checkpointing put into names, at any depth."""
 
@@ -23,7 +25,7 @@ ENOUGH = 0.5
 _INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
-class AmbiguousPrefix(Exception):
+class AmbiguousPrefix(FxportError):
     """A checkpoint that has the model's names under several prefixes."""
 
     def __init__(self, prefixes: Collection[str]) -> None:

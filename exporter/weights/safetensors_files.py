@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from exporter.weights.stored import CheckpointError, Region, Stored, in_region
+from fxport.exporter.weights.stored import CheckpointError, Region, Stored, in_region
 
 LENGTH_BYTES = 8
 LARGEST_HEADER = 100_000_000
@@ -67,7 +67,7 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
         raise CheckpointError(f"'{path}' is truncated, or no safetensors file: its header is incomplete; get it again.")
     try:
         header = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"'{path}' is no safetensors file: its header is not JSON.") from error
     if not isinstance(header, dict):
         raise CheckpointError(f"'{path}' is no safetensors file: its header is no JSON object.")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from exporter.weights.stored import CheckpointError, Stored
+from fxport.exporter.weights.stored import CheckpointError, Stored
 
 
 def open_shards(path: Path, open_file: Callable[[Path], Mapping[str, Stored]]) -> dict[str, Stored]:
@@ -31,7 +31,7 @@ def weight_map(path: Path) -> dict[str, str]:
     try:
         index: Any = json.loads(path.read_text(encoding="utf-8"))  # what a file holds has no type
         found = {str(name): str(shard) for name, shard in index["weight_map"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"'{path}' is no index of a checkpoint: it has no 'weight_map'.") from error
     if not found:
         raise CheckpointError(f"'{path}' is an index of nothing: its 'weight_map' is empty.")

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import torch
 
+from fxport.diagnostics.errors import FxportError
 
-class CheckpointError(ValueError):
+
+class CheckpointError(FxportError, ValueError):
     """A checkpoint that cannot be read, or is none. The text names the file, says why, and what to do."""
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch._subclasses import FakeTensorMode
 
-from diagnostics.messages import error_text
-from exporter.weights.stored import CheckpointError, Region, Stored, in_region, values_of
+from fxport.diagnostics.messages import error_text
+from fxport.exporter.weights.stored import CheckpointError, Region, Stored, in_region, values_of
 
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module", "network", "net", "generator", "weights")
 """Keys under which training scripts and frameworks put the state dict, in the order in which they are looked for."""

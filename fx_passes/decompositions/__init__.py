@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fx_passes.decompositions import (
+from fxport.fx_passes.decompositions import (
     covariance,
     gradients,
     linear_cross_entropy,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fx_passes.decompositions.sampling import sampled
+from fxport.fx_passes.decompositions.sampling import sampled
 
 aten = torch.ops.aten
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from fx_passes.graph import call
-from fx_passes.program import MUTATED
+from fxport.fx_passes.graph import call
+from fxport.fx_passes.program import MUTATED
 
 CONDITION = torch.ops.higher_order.cond
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fx_passes.passes.complex_values import Complex, Packed, Real, as_tensors, plus, real_dtype, times
+from fxport.fx_passes.passes.complex_values import Complex, Packed, Real, as_tensors, plus, real_dtype, times
 
 aten, prims = torch.ops.aten, torch.ops.prims
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from fx_passes.passes.complex_arithmetic import Row
-from fx_passes.passes.complex_axes import packed
-from fx_passes.passes.complex_functions import pow_
-from fx_passes.passes.complex_values import REAL_DTYPES, Complex, Packed, Real, as_tensors, real_dtype
+from fxport.fx_passes.passes.complex_arithmetic import Row
+from fxport.fx_passes.passes.complex_axes import packed
+from fxport.fx_passes.passes.complex_functions import pow_
+from fxport.fx_passes.passes.complex_values import REAL_DTYPES, Complex, Packed, Real, as_tensors, real_dtype
 
 aten = torch.ops.aten
 

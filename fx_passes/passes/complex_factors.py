@@ -1,4 +1,4 @@
-"""Rows of `complex_to_real`: factorizations of complex matrices, as the ops of `fx_passes.complex_matrices`."""
+"""Rows of `complex_to_real`: factorizations of complex matrices, as the ops of `fxport.fx_passes.complex_matrices`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from fx_passes import complex_matrices  # noqa: F401  # registers the ops
-from fx_passes.passes.complex_arithmetic import Row
-from fx_passes.passes.complex_axes import packed
-from fx_passes.passes.complex_linalg import embedded, flipped, mirrored, solve_ex
-from fx_passes.passes.complex_reductions import product_along
-from fx_passes.passes.complex_values import Complex, NoRealForm, Packed, as_tensors
+from fxport.fx_passes import complex_matrices  # noqa: F401  # registers the ops
+from fxport.fx_passes.passes.complex_arithmetic import Row
+from fxport.fx_passes.passes.complex_axes import packed
+from fxport.fx_passes.passes.complex_linalg import embedded, flipped, mirrored, solve_ex
+from fxport.fx_passes.passes.complex_reductions import product_along
+from fxport.fx_passes.passes.complex_values import Complex, NoRealForm, Packed, as_tensors
 
 aten, fxport = torch.ops.aten, torch.ops.fxport
 

@@ -1,4 +1,4 @@
-"""Rows of `complex_to_real`: Fourier transforms, as the ops of `fx_passes.fourier`."""
+"""Rows of `complex_to_real`: Fourier transforms, as the ops of `fxport.fx_passes.fourier`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from fx_passes import fourier  # noqa: F401  # registers the ops
-from fx_passes.passes.complex_arithmetic import Row
-from fx_passes.passes.complex_axes import packed
-from fx_passes.passes.complex_values import Complex, NoRealForm, Packed, as_tensors
+from fxport.fx_passes import fourier  # noqa: F401  # registers the ops
+from fxport.fx_passes.passes.complex_arithmetic import Row
+from fxport.fx_passes.passes.complex_axes import packed
+from fxport.fx_passes.passes.complex_values import Complex, NoRealForm, Packed, as_tensors
 
 aten = torch.ops.aten
 fxport = torch.ops.fxport

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from fx_passes.passes.complex_arithmetic import Row, on_complex, where
-from fx_passes.passes.complex_values import Complex, Real, as_tensors
+from fxport.fx_passes.passes.complex_arithmetic import Row, on_complex, where
+from fxport.fx_passes.passes.complex_values import Complex, Real, as_tensors
 
 aten = torch.ops.aten
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from fx_passes.passes.complex_arithmetic import Row
-from fx_passes.passes.complex_values import Complex, as_tensors
+from fxport.fx_passes.passes.complex_arithmetic import Row
+from fxport.fx_passes.passes.complex_values import Complex, as_tensors
 
 aten = torch.ops.aten
 

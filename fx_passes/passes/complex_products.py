@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from fx_passes.passes.complex_arithmetic import Row
-from fx_passes.passes.complex_values import Complex, Packed, minus, plus
+from fxport.fx_passes.passes.complex_arithmetic import Row
+from fxport.fx_passes.passes.complex_values import Complex, Packed, minus, plus
 
 aten = torch.ops.aten
 

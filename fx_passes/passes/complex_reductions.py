@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from fx_passes.passes.complex_arithmetic import Row, truth
-from fx_passes.passes.complex_functions import exp, log, logaddexp
-from fx_passes.passes.complex_values import Complex, NoRealForm, as_tensors
-from fx_passes.sizes import is_symbolic, size_of
+from fxport.fx_passes.passes.complex_arithmetic import Row, truth
+from fxport.fx_passes.passes.complex_functions import exp, log, logaddexp
+from fxport.fx_passes.passes.complex_values import Complex, NoRealForm, as_tensors
+from fxport.fx_passes.sizes import is_symbolic, size_of
 
 aten = torch.ops.aten
 

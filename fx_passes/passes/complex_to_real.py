@@ -11,11 +11,11 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from diagnostics import Log
-from fx_passes.base import fx_pass
-from fx_passes.decompose import REFUSED
-from fx_passes.graph import fake_mode_of
-from fx_passes.passes import (
+from fxport.diagnostics import Log
+from fxport.fx_passes.base import fx_pass
+from fxport.fx_passes.decompose import REFUSED
+from fxport.fx_passes.graph import fake_mode_of
+from fxport.fx_passes.passes import (
     complex_arithmetic,
     complex_axes,
     complex_create,
@@ -26,8 +26,8 @@ from fx_passes.passes import (
     complex_products,
     complex_reductions,
 )
-from fx_passes.passes.complex_values import Complex, NoRealForm, Packed, real_dtype
-from fx_passes.trace import Trace
+from fxport.fx_passes.passes.complex_values import Complex, NoRealForm, Packed, real_dtype
+from fxport.fx_passes.trace import Trace
 
 aten = torch.ops.aten
 
@@ -47,6 +47,8 @@ ROWS: Mapping[Any, Row] = {
 """What each ATen op on complex tensors is on real ones. Complex operands arrive as `Packed`, results are `Complex`,
 `Packed` or, where the op's result is real, tensors."""
 
+COMPLEX_RESULTS = "fxport_complex_results"
+"""Key in the output node's `meta`: positions of the results that were complex."""
 NO_REAL_FORM = "fxport_no_real_form"
 """Key of `node.meta`: the op has complex operands or results, and no row says what it is on real ones."""
 
@@ -179,6 +181,9 @@ class _Rewrite:
 
     def _outputs(self, node: Node) -> None:
         with fake_mode_of([n.meta.get("val") for n in node.all_input_nodes]), self.trace.at(node):
+            results = node.args[0] if isinstance(node.args[0], (tuple, list)) else ()
+            pairs = [number for number, each in enumerate(results) if isinstance(each, Node) and each in self.known]
+            node.meta[COMPLEX_RESULTS] = tuple(pairs)
             node.args = map_arg(node.args, self._result)
 
     def _result(self, node: Node) -> Node:

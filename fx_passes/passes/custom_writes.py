@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fx_passes.graph import call
+from fxport.fx_passes.graph import call
 
 hop = torch.ops.higher_order
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch.fx import GraphModule
 
-from diagnostics import Log
-from fx_passes.base import fx_pass
+from fxport.diagnostics import Log
+from fxport.fx_passes.base import fx_pass
 
 aten = torch.ops.aten
 

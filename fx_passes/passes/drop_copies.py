@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from diagnostics import Log
-from fx_passes.base import fx_pass
-from fx_passes.graph import replace
-from fx_passes.sizes import same_sizes
+from fxport.diagnostics import Log
+from fxport.fx_passes.base import fx_pass
+from fxport.fx_passes.graph import replace
+from fxport.fx_passes.sizes import same_sizes
 
 aten = torch.ops.aten
 

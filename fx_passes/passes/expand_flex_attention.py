@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from diagnostics import Log
-from fx_passes.base import fx_pass
-from fx_passes.graph import PROVENANCE, fake
-from fx_passes.passes.inline_regions import splice
-from fx_passes.trace import attention_graph
+from fxport.diagnostics import Log
+from fxport.fx_passes.base import fx_pass
+from fxport.fx_passes.graph import PROVENANCE, fake
+from fxport.fx_passes.passes.inline_regions import splice
+from fxport.fx_passes.trace import attention_graph
 
 flex_attention = torch.ops.higher_order.flex_attention
 

@@ -11,13 +11,13 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from diagnostics import Log, rules
-from fx_passes.base import fx_pass
-from fx_passes.graph import bodies, call, fake, fake_mode_of, place_of
-from fx_passes.passes.branch_writes import branches_of, changed_operands, return_new_values
-from fx_passes.passes.view_inverses import INVERSES, overlaps
-from fx_passes.passes.writes import functional_form, writes, written
-from fx_passes.program import MUTATED
+from fxport.diagnostics import Log, rules
+from fxport.fx_passes.base import fx_pass
+from fxport.fx_passes.graph import bodies, call, fake, fake_mode_of, place_of
+from fxport.fx_passes.passes.branch_writes import branches_of, changed_operands, return_new_values
+from fxport.fx_passes.passes.view_inverses import INVERSES, overlaps
+from fxport.fx_passes.passes.writes import functional_form, writes, written
+from fxport.fx_passes.program import MUTATED
 
 
 @fx_pass

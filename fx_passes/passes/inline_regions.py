@@ -10,9 +10,9 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from diagnostics import Log
-from fx_passes.base import fx_pass
-from fx_passes.graph import PROVENANCE
+from fxport.diagnostics import Log
+from fxport.fx_passes.base import fx_pass
+from fxport.fx_passes.graph import PROVENANCE
 
 hop = torch.ops.higher_order
 

@@ -7,7 +7,7 @@ import operator
 import torch
 from torch.fx import Node
 
-from fx_passes.graph import call
+from fxport.fx_passes.graph import call
 
 aten = torch.ops.aten
 

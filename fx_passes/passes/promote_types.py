@@ -9,9 +9,9 @@ import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 from torch.fx import GraphModule, Node
 
-from diagnostics import Log, rules
-from fx_passes.base import fx_pass
-from fx_passes.graph import call, operator_name, place_of
+from fxport.diagnostics import Log, rules
+from fxport.fx_passes.base import fx_pass
+from fxport.fx_passes.graph import call, operator_name, place_of
 
 aten = torch.ops.aten
 
@@ -59,6 +59,7 @@ def promote_types(gm: GraphModule, log: Log) -> bool:
                     op=operator_name(node),
                     source=source,
                     target=target,
+                    operand=node.args.index(operand) if operand in node.args else None,
                 )
                 with gm.graph.inserting_before(node):
                     cast = call(node, aten._to_copy.default, (operand,), {"dtype": dtype})

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from diagnostics import Log, rules
-from fx_passes.base import fx_pass
-from fx_passes.graph import call, fake, place_of
-from fx_passes.sizes import Size, size_of
+from fxport.diagnostics import Log, rules
+from fxport.fx_passes.base import fx_pass
+from fxport.fx_passes.graph import call, fake, place_of
+from fxport.fx_passes.sizes import Size, size_of
 
 aten = torch.ops.aten
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sympy
 from torch.fx import GraphModule, Node
 
-from diagnostics import Log
-from fx_passes.base import fx_pass
-from fx_passes.row_chains import with_axes
-from fx_passes.rows import place_of_row, read_row, rows_at
-from fx_passes.scans import Scan, scans_of
+from fxport.diagnostics import Log
+from fxport.fx_passes.base import fx_pass
+from fxport.fx_passes.row_chains import with_axes
+from fxport.fx_passes.rows import place_of_row, read_row, rows_at
+from fxport.fx_passes.scans import Scan, scans_of
 
 
 @fx_pass

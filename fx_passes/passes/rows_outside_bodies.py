@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from diagnostics import Log
-from fx_passes.base import fx_pass
-from fx_passes.graph import call, replace
-from fx_passes.invariants import Invariants, is_within
-from fx_passes.operands import Bodies, bodies_with_operands
-from fx_passes.row_chains import RowChain, broadcast_to, row_chain
-from fx_passes.rows import Row, read_row, written_row
-from fx_passes.scans import BodyInput, BodyOutput, Carried, Scan, scans_of
+from fxport.diagnostics import Log
+from fxport.fx_passes.base import fx_pass
+from fxport.fx_passes.graph import call, replace
+from fxport.fx_passes.invariants import Invariants, is_within
+from fxport.fx_passes.operands import Bodies, bodies_with_operands
+from fxport.fx_passes.row_chains import RowChain, broadcast_to, row_chain
+from fxport.fx_passes.rows import Row, read_row, written_row
+from fxport.fx_passes.scans import BodyInput, BodyOutput, Carried, Scan, scans_of
 
 aten = torch.ops.aten
 CONDITION = torch.ops.higher_order.cond

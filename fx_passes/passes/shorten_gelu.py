@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx import GraphModule, Node
 
-from diagnostics import Log
-from fx_passes.base import fx_pass
-from fx_passes.graph import call, is_call
-from fx_passes.passes.fuse_gelu import CUBIC, SQRT_2_OVER_PI, cubic_argument, times
+from fxport.diagnostics import Log
+from fxport.fx_passes.base import fx_pass
+from fxport.fx_passes.graph import call, is_call
+from fxport.fx_passes.passes.fuse_gelu import CUBIC, SQRT_2_OVER_PI, cubic_argument, times
 
 aten = torch.ops.aten
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch.fx import GraphModule, Node
 
-from diagnostics import Log
-from fx_passes.base import fx_pass
-from fx_passes.graph import call
-from fx_passes.scans import BodyInput, Scan, scans_of
-from fx_passes.sizes import size_of, sizes_of
+from fxport.diagnostics import Log
+from fxport.fx_passes.base import fx_pass
+from fxport.fx_passes.graph import call
+from fxport.fx_passes.scans import BodyInput, Scan, scans_of
+from fxport.fx_passes.sizes import size_of, sizes_of
 
 
 @fx_pass

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fx_passes.graph import call, fake, size_nodes
-from fx_passes.sizes import size_of
+from fxport.fx_passes.graph import call, fake, size_nodes
+from fxport.fx_passes.sizes import size_of
 
 aten = torch.ops.aten
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fx_passes.graph import call, size_nodes
-from fx_passes.passes import norm_writes
-from fx_passes.passes.custom_writes import custom_write, is_custom_write
-from fx_passes.sizes import same_sizes, sizes_of
+from fxport.fx_passes.graph import call, size_nodes
+from fxport.fx_passes.passes import norm_writes
+from fxport.fx_passes.passes.custom_writes import custom_write, is_custom_write
+from fxport.fx_passes.sizes import same_sizes, sizes_of
 
 aten = torch.ops.aten
 

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from diagnostics import Log
-from fx_passes.base import fx_pass
-from fx_passes.graph import call
-from fx_passes.iterations import Place, place_of
-from fx_passes.row_chains import RowChain, row_chain
-from fx_passes.rows import Row, place_of_row, rows_at, with_rows, written_row
-from fx_passes.scans import Carried, Scan, scans_of
+from fxport.diagnostics import Log
+from fxport.fx_passes.base import fx_pass
+from fxport.fx_passes.graph import call
+from fxport.fx_passes.iterations import Place, place_of
+from fxport.fx_passes.row_chains import RowChain, row_chain
+from fxport.fx_passes.rows import Row, place_of_row, rows_at, with_rows, written_row
+from fxport.fx_passes.scans import Carried, Scan, scans_of
 
 aten = torch.ops.aten
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from fx_passes.passes.complex_axes import SAME
+from fxport.fx_passes.passes.complex_axes import SAME
 from tests.cases.ops import COMPLEX, Draw, OpCase, b, f, i, v
 
 aten, prims = torch.ops.aten, torch.ops.prims

@@ -16,11 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
-from diagnostics import Log
-from exporter.lower.builder import SIZES
-from exporter.lower.registry import registered
-from exporter.lowerings import LOWERINGS
-from fx_passes.base import FxPass
+from fxport.diagnostics import Log
+from fxport.exporter.lower.builder import SIZES
+from fxport.exporter.lower.registry import registered
+from fxport.exporter.lowerings import LOWERINGS
+from fxport.fx_passes.base import FxPass
 from tests.cases.fault_models import decoder, numbers, reader
 from tests.cases.models import Example, ids
 

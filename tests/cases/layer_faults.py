@@ -7,9 +7,9 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from exporter.lower.builder import SIZES
-from exporter.lower.registry import registered
-from exporter.lowerings import LOWERINGS
+from fxport.exporter.lower.builder import SIZES
+from fxport.exporter.lower.registry import registered
+from fxport.exporter.lowerings import LOWERINGS
 from tests.cases.faults import (
     Fault,
     InFxPass,

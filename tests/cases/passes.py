@@ -10,22 +10,22 @@ from typing import Any
 import torch
 from torch.nn.attention.flex_attention import flex_attention
 
-from fx_passes import FxPass
-from fx_passes.passes.complex_to_real import complex_to_real
-from fx_passes.passes.drop_asserts import drop_asserts
-from fx_passes.passes.drop_copies import drop_copies
-from fx_passes.passes.expand_flex_attention import expand_flex_attention
-from fx_passes.passes.functionalize import functionalize
-from fx_passes.passes.fuse_gelu import fuse_gelu
-from fx_passes.passes.fuse_rms_norm import fuse_rms_norm
-from fx_passes.passes.inline_regions import inline_regions
-from fx_passes.passes.promote_types import promote_types
-from fx_passes.passes.rebase_strides import rebase_strides
-from fx_passes.passes.rows_as_scan_inputs import rows_as_scan_inputs
-from fx_passes.passes.rows_outside_bodies import rows_outside_bodies
-from fx_passes.passes.shorten_gelu import shorten_gelu
-from fx_passes.passes.trim_scans import trim_scans
-from fx_passes.passes.writes_as_scan_outputs import writes_as_scan_outputs
+from fxport.fx_passes import FxPass
+from fxport.fx_passes.passes.complex_to_real import complex_to_real
+from fxport.fx_passes.passes.drop_asserts import drop_asserts
+from fxport.fx_passes.passes.drop_copies import drop_copies
+from fxport.fx_passes.passes.expand_flex_attention import expand_flex_attention
+from fxport.fx_passes.passes.functionalize import functionalize
+from fxport.fx_passes.passes.fuse_gelu import fuse_gelu
+from fxport.fx_passes.passes.fuse_rms_norm import fuse_rms_norm
+from fxport.fx_passes.passes.inline_regions import inline_regions
+from fxport.fx_passes.passes.promote_types import promote_types
+from fxport.fx_passes.passes.rebase_strides import rebase_strides
+from fxport.fx_passes.passes.rows_as_scan_inputs import rows_as_scan_inputs
+from fxport.fx_passes.passes.rows_outside_bodies import rows_outside_bodies
+from fxport.fx_passes.passes.shorten_gelu import shorten_gelu
+from fxport.fx_passes.passes.trim_scans import trim_scans
+from fxport.fx_passes.passes.writes_as_scan_outputs import writes_as_scan_outputs
 from tests.cases.scans import branch, loop, numbers_of
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import rules
-from exporter.cli import main
-from exporter.cli.bench import duration
+from fxport.diagnostics import rules
+from fxport.exporter.cli import main
+from fxport.exporter.cli.bench import duration, table
+from fxport.ort_runner import Latency
 
 Output = pytest.CaptureFixture[str]
 
@@ -43,7 +44,8 @@ def exported(tmp_path: Path, capsys: Output) -> tuple[str, str]:
 def test_both_sides_are_timed(exported: tuple[str, str], capsys: Output) -> None:
     file, source = exported
     assert main(["bench", file, "--against", source, "--runs", "3", "--warmup", "1", "--threads", "1"]) == 0
-    _, onnxruntime, eager, last = capsys.readouterr().out.splitlines()
+    _, onnxruntime, eager, last, *rest = capsys.readouterr().out.splitlines()
+    assert rest[-1] == "torch.compile was not timed, since compiling takes a while; --compile times it, too"
     assert onnxruntime.startswith("ONNX Runtime, cpu")
     assert onnxruntime.endswith("1.00")
     assert eager.startswith("PyTorch, eager")
@@ -81,9 +83,16 @@ def test_a_node_without_a_kernel_is_told_at_its_line(exported: tuple[str, str], 
 
 
 def test_a_provider_that_does_not_come_up_is_refused(exported: tuple[str, str], capsys: Output) -> None:
-    from ort_runner.providers import PROVIDERS, why_not
+    from fxport.ort_runner.providers import PROVIDERS, why_not
 
     if why_not(PROVIDERS["tensorrt"]) is None:
         pytest.skip("TensorRT works on this machine")
     assert main(["place", exported[0], "--provider", "tensorrt"]) == 2
     assert "does not work here" in capsys.readouterr().err
+
+
+def test_an_unsteady_measurement_is_told() -> None:
+    steady = Latency.of([1.0] * 10, "cpu", 1)
+    unsteady = Latency.of([1.0] * 7 + [9.0] * 3, "cpu", 1)
+    assert not any("unsteady" in line for line in table({"a": steady}, steady))
+    assert "unsteady: p90 of b is over 2 medians" in "\n".join(table({"a": steady, "b": unsteady}, steady))

@@ -13,17 +13,18 @@ import numpy as np
 import pytest
 import torch
 
-from diagnostics import Log
-from exporter import Options, export
-from exporter.cli import attribution, main
-from exporter.cli.attribution import OPTIMIZATION, Attribution, Subject, attribute
-from exporter.cli.repro import repro_of
-from exporter.cli.source import Source
-from exporter.cli.validation import samples_of, validation_of
-from fx_passes import pipeline
-from fx_passes.base import fx_pass
-from ort_runner import Samples, trials
-from ort_runner.session import Opened
+from fxport import Options, export
+from fxport.diagnostics import Log
+from fxport.exporter.cli import main
+from fxport.exporter.sources.source import Source
+from fxport.exporter.validation import attribution
+from fxport.exporter.validation.against_eager import samples_of, validation_of
+from fxport.exporter.validation.attribution import OPTIMIZATION, Attribution, Subject, attribute
+from fxport.exporter.validation.repro import repro_of
+from fxport.fx_passes import pipeline
+from fxport.fx_passes.base import fx_pass
+from fxport.ort_runner import Samples, trials
+from fxport.ort_runner.session import Opened
 
 Output = pytest.CaptureFixture[str]
 aten = torch.ops.aten
@@ -144,7 +145,7 @@ def test_a_graph_that_pytorch_cannot_run(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_model_that_was_captured_wrongly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from exporter.capture import driver
+    from fxport.exporter.capture import driver
 
     right = next(attempt for attempt in driver.ATTEMPTS if attempt.name == "non-strict")
 

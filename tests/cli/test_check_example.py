@@ -34,7 +34,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def check(folder: Path, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
     """Exit code, the rows of the JSON report, and what was printed."""
-    command = [sys.executable, "-m", "exporter.cli", "check", "--jobs", "2", "--report", "report", *arguments]
+    command = [sys.executable, "-m", "fxport", "check", "--jobs", "2", "--report", "report", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode in (0, 1), done.stderr
     return done.returncode, json.loads((folder / "report" / "report.json").read_text())["rows"], done.stdout

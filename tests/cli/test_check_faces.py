@@ -14,15 +14,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from diagnostics import Finding, Log, Place, rules
-from exporter.cli.check.faces import REPORTS, as_html, as_json, as_junit, as_markdown
-from exporter.cli.check.facts import Facts, Sample
-from exporter.cli.check.items import Item, Task, Terms
-from exporter.cli.check.report import MOST_RUNS, document, print_rows, write_files
-from exporter.cli.check.rows import Row, Verdict
-from exporter.cli.check.stages import stages_of
-from exporter.cli.edge import FailOn, Report
-from exporter.cli.faces import FACES, SARIF_FILE, Format
+from fxport.diagnostics import Finding, Log, Place, rules
+from fxport.diagnostics.faces import FACES, SARIF_FILE, Format
+from fxport.diagnostics.report import FailOn, Report
+from fxport.exporter.checks.faces import REPORTS, as_html, as_json, as_junit, as_markdown
+from fxport.exporter.checks.facts import Facts, Sample
+from fxport.exporter.checks.items import Item, Task, Terms
+from fxport.exporter.checks.rows import Row, Verdict
+from fxport.exporter.checks.stages import stages_of
+from fxport.exporter.cli.check.report import MOST_RUNS, document, print_rows, write_files
 from tests.node import BROWSER, HEADLESS, needs_browser
 
 EVIL = "<img src=x onerror=alert(1)>&\"'</script>|`@you`"

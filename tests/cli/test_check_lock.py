@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from diagnostics import BaselineState, Log, Place, rules
-from exporter.cli.check import lock
-from exporter.cli.check.facts import Facts, Sample
-from exporter.cli.check.items import Item, Task, Terms
-from exporter.cli.check.rows import Row, Verdict
-from exporter.cli.edge import FailOn
-from exporter.cli.usage import UsageError
+from fxport.diagnostics import BaselineState, Log, Place, rules
+from fxport.diagnostics.report import FailOn
+from fxport.exporter.checks import lock
+from fxport.exporter.checks.facts import Facts, Sample
+from fxport.exporter.checks.items import Item, Task, Terms
+from fxport.exporter.checks.rows import Row, Verdict
+from fxport.exporter.sources.usage import UsageError
 
 FACTS = Facts(
     opset=23,
@@ -164,3 +164,23 @@ def test_an_update_keeps_what_it_did_not_see() -> None:
     near = replace(FACTS, samples=(Sample("sample", True, "y", 0.0, 0.31), Sample("resized", True, "y", 0.0, 0.9)))
     now = lock.updated(held, [row("a", near), dead], ["a", "b"])
     assert now == {"a": replace(held["a"], error={"sample": 0.25, "resized": 0.9}), "b": held["b"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"version": 1, "models": []}',
+        '{"version": 1, "models": {"net": 1}}',
+        '{"version": 1, "models": {"net": {"nodes": "many"}}}',
+        '{"version": 1, "models": {"net": {"error": {"sample": "small"}}}}',
+        '{"version": 1, "models": {"net": {"findings": ["FXP3001"]}}}',
+        '{"version": 1, "models": {"net": {"other": {}}}}',
+        "[]",
+        "\x00",
+    ],
+)
+def test_a_file_that_is_no_lock(text: str, tmp_path: Path) -> None:
+    (tmp_path / "fxport.lock").write_text(text)
+    with pytest.raises(UsageError, match=r"'fxport.lock' cannot be read: .*; restore it, or remove it and run"):
+        lock.read(tmp_path / "fxport.lock")

@@ -10,12 +10,12 @@ from typing import get_args
 import jsonschema
 import pytest
 
-from exporter.cli.check import init, manifest
-from exporter.cli.check.items import TIMED_RUNS, tasks_of
-from exporter.cli.check.manifest import Manifest, ProviderName, find, load
-from exporter.cli.toml_lines import line_of
-from exporter.cli.usage import UsageError
-from ort_runner.providers import AUTO, PROVIDERS
+from fxport.exporter.checks import init, manifest
+from fxport.exporter.checks.items import TIMED_RUNS, tasks_of
+from fxport.exporter.checks.manifest import Manifest, ProviderName, find, load
+from fxport.exporter.sources.toml_lines import line_of
+from fxport.exporter.sources.usage import UsageError
+from fxport.ort_runner.providers import AUTO, PROVIDERS
 
 SCHEMA = Path(manifest.__file__).with_name("fxport.schema.json")
 
@@ -103,7 +103,10 @@ HEAD = '[[model]]\nname = "a"\nsource = "a.py:a"\n'
         (HEAD + "opset = 99\n", "fxport.toml:4: 'model.0.opset' is 99; it should be less than or equal to 26, or"),
         (HEAD + 'provider = ["gpu"]\n', "fxport.toml:4: 'model.0.provider.0' is 'gpu'; it should be 'auto', 'cpu'"),
         (HEAD + 'memory = "much"\n', "fxport.toml:4: 'model.0.memory' is 'much'"),
-        (HEAD + 'expect = ["FXP3O01"]\n', "fxport.toml:4: there is no rule 'FXP3O01'. Did you mean 'FXP3001'"),
+        (
+            HEAD + 'expect = ["FXP3O01"]\n',
+            "fxport.toml:4: there is no rule 'FXP3O01'. Did you mean 'FXP3010' or 'FXP3001'?",
+        ),
         (HEAD + HEAD, "fxport.toml:5: there is a model 'a' above"),
         (HEAD.replace('"a"', '"../a"', 1), "fxport.toml:2: 'model.0.name' is '../a'"),
         ("[defaults]\n", "fxport.toml:1: 'model' is missing."),
@@ -138,7 +141,9 @@ def test_all_mistakes_are_told_in_the_order_of_their_lines(tmp_path: Path) -> No
 
 
 def test_the_shipped_schema_is_that_of_the_classes_and_fits() -> None:
-    assert SCHEMA.read_text(encoding="utf-8") == manifest.schema(), "python -m exporter.cli.check.manifest > the file"
+    assert SCHEMA.read_text(encoding="utf-8") == manifest.schema(), (
+        "write it: python -m fxport.exporter.checks.manifest"
+    )
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(tomllib.loads(GOOD), schema)

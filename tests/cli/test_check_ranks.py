@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from exporter.cli import main
+from fxport.exporter.cli import main
 from tests.plugin import PLUGIN
 
 NETS = """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cli import main
+from fxport.exporter.cli import main
 
 Output = pytest.CaptureFixture[str]
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
-from diagnostics import Log, Place, rules
-from diagnostics.text import render
-from exporter.cli.check.faces import REPORTS
-from exporter.cli.check.manifest import Choices, Manifest, Model
-from exporter.cli.faces import FACES, SARIF_FILE
-from exporter.cli.settings import Settings
+from fxport.diagnostics import Log, Place, rules
+from fxport.diagnostics.faces import FACES, SARIF_FILE
+from fxport.diagnostics.text import render
+from fxport.exporter.checks.faces import REPORTS
+from fxport.exporter.checks.manifest import Choices, Manifest, Model
+from fxport.exporter.sources.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
@@ -51,7 +51,7 @@ def run_step(name: str, folder: Path, **given: str) -> subprocess.CompletedProce
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step(name)["run"]],
         cwd=folder,
-        env={**os.environ, **files, **environment, "PATH": path, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, **files, **environment, "PATH": path},
         capture_output=True,
         text=True,
         check=False,

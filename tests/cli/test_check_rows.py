@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from pydantic import ByteSize
 
-from diagnostics import Log, Place, rules, sarif
-from diagnostics.model import Level
-from exporter.cli.check.cache import Cache
-from exporter.cli.check.facts import Facts, Sample
-from exporter.cli.check.items import Item, Task, Terms, tasks_of
-from exporter.cli.check.manifest import Budget, load
-from exporter.cli.check.pool import Outcome
-from exporter.cli.check.rows import Row, Verdict, row_of
-from exporter.cli.check.run import exit_code
-from exporter.cli.check.work import result_of
-from exporter.cli.edge import FailOn
+from fxport.diagnostics import Log, Place, rules, sarif
+from fxport.diagnostics.model import Level
+from fxport.diagnostics.report import FailOn
+from fxport.exporter.checks.cache import Cache
+from fxport.exporter.checks.facts import Facts, Sample
+from fxport.exporter.checks.items import Item, Task, Terms, tasks_of
+from fxport.exporter.checks.manifest import Budget, load
+from fxport.exporter.checks.pool import Outcome
+from fxport.exporter.checks.rows import Row, Verdict, row_of
+from fxport.exporter.checks.work import result_of
+from fxport.exporter.cli.check.run import exit_code
 
 ITEM = Item("net", "net", "models.py:net", 23, "cpu")
 FACTS = Facts(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cli import main
+from fxport.exporter.cli import main
 
 MODELS = """\
 import os, resource, signal, subprocess, sys, time
@@ -106,7 +106,7 @@ def set_scale(folder: Path, value: float) -> None:
 
 
 def check(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "exporter.cli", "check", *arguments]
+    command = [sys.executable, "-m", "fxport", "check", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
 
 
@@ -154,6 +154,10 @@ def test_a_run_of_sarif_for_each_row(project: Path, first: subprocess.CompletedP
     found = {run["automationDetails"]["id"]: [result["ruleId"] for result in run["results"]] for run in runs}
     assert found["fxport/bent/check"] == ["FXP3001"]
     assert found["fxport/crash/check"] == ["FXP9003"]
+    for model, text in (("crash", "    os.kill(os.getpid(), signal.SIGSEGV)"), ("hang", "    time.sleep(600)")):
+        (dead,) = (run["results"][0] for run in runs if run["automationDetails"]["id"] == f"fxport/{model}/check")
+        at = dead["locations"][0]["physicalLocation"]["region"]
+        assert (project / "models.py").read_text().splitlines()[at["startLine"] - 1] == text
     assert found["fxport/sound/check"] == []
     (bent,) = (run["results"][0] for run in runs if run["automationDetails"]["id"] == "fxport/bent/check")
     place = bent["locations"][0]["physicalLocation"]
@@ -186,7 +190,7 @@ def test_ctrl_c_ends_all_and_shows_what_is_known(project: Path, first: subproces
     (project / "child.pid").unlink(missing_ok=True)
     text = MANIFEST.replace("time_limit = 3\n", "time_limit = 500\n")
     (project / "long.toml").write_text(text)
-    command = [sys.executable, "-m", "exporter.cli", "check", "--manifest", "long.toml", "--no-cache", "sound", "hang"]
+    command = [sys.executable, "-m", "fxport", "check", "--manifest", "long.toml", "--no-cache", "sound", "hang"]
     with subprocess.Popen(
         command,
         cwd=project,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.cli.check.items import Item, Task, Terms
-from exporter.cli.check.turns import Turns
+from fxport.exporter.checks.items import Item, Task, Terms
+from fxport.exporter.checks.turns import Turns
 
 
 def turns_of(*sources: str) -> Turns:

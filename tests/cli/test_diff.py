@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import nn
 
-from diagnostics import rules
-from exporter import export
-from exporter.cli import main
+from fxport import export
+from fxport.diagnostics import rules
+from fxport.exporter.cli import main
 
 Output = pytest.CaptureFixture[str]
 
@@ -172,3 +172,38 @@ def test_usage(tmp_path: Path, capsys: Output) -> None:
     assert "is no ONNX model" in capsys.readouterr().err
     assert main(["diff", one, str(tmp_path / "c.onnx")]) == 2
     assert main(["diff", one]) == 2
+
+
+def test_a_new_name_of_an_input_is_one_finding(tmp_path: Path, capsys: Output) -> None:
+    one = saved(tmp_path / "a.onnx", net(), dynamic=True)
+    other = saved(tmp_path / "b.onnx", net(), dynamic=True, input_names=["features"])
+    assert main(["diff", one, other, "--format", "json", "--no-run"]) == 1
+    assert findings(capsys) == {
+        "'name of input input' is not what it was. It was 'input'; it is 'features'.": "error",
+    }
+
+
+class Shaped(nn.Module):
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.shape = shape
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(self.shape)
+
+
+def test_the_shape_of_a_reshape_is_no_weight(tmp_path: Path, capsys: Output) -> None:
+    one, other = (saved(tmp_path / f"{shape[0]}.onnx", Shaped(*shape)) for shape in ((3, 2), (6, 1)))
+    main(["diff", one, other, "--format", "json", "--no-run"])
+    told = findings(capsys)
+    assert [level for message, level in told.items() if "weight" in message] == ["note"]
+    assert any("it is a constant of the graph, [3, 2] before and [6, 1] now" in message for message in told)
+
+
+def test_unrelated_models_are_one_finding(tmp_path: Path, capsys: Output) -> None:
+    one = saved(tmp_path / "a.onnx", net())
+    other = saved(tmp_path / "b.onnx", nn.PReLU(3, init=0.3), input_names=["image"], output_names=["label"])
+    assert main(["diff", one, other]) == 1
+    said = capsys.readouterr().out
+    assert "unrelated: no name of an input or output and no weight is in both files" in said
+    assert said.count("error[") == 1

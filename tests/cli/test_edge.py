@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from diagnostics import Level, Log, Place, rules
-from exporter.cli.edge import FailOn, Report, run
-from exporter.cli.faces import Format
-from exporter.cli.policy import baseline_of, levels_of
-from exporter.cli.usage import UsageError
+from fxport.diagnostics import Level, Log, Place, rules
+from fxport.diagnostics.faces import Format
+from fxport.diagnostics.report import FailOn, Report
+from fxport.exporter.cli.edge import run
+from fxport.exporter.sources.policy import baseline_of, levels_of
+from fxport.exporter.sources.usage import UsageError
 
 PLACE = Place("models.py", 8)
 

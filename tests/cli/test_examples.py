@@ -5,7 +5,7 @@ from pathlib import Path
 import onnxruntime
 import pytest
 
-from exporter.cli import main
+from fxport.exporter.cli import main
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -1,6 +1,7 @@
 """`fxport export` from the command line to the file: what it writes, what it says, and how it ends."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,9 +14,10 @@ import onnxruntime
 import pytest
 import torch
 
-import exporter
-from exporter.cli import main, request
-from exporter.cli.summary import modules
+import fxport
+from fxport.exporter.cli import main
+from fxport.exporter.validation import request
+from fxport.exporter.validation.summary import modules
 
 Output = pytest.CaptureFixture[str]
 
@@ -76,11 +78,12 @@ def test_external_data(folder: Path, capsys: Output) -> None:
     (folder / "big.py").write_text(BIG)
     assert main(["export", "big.py:Big", "--input", "x=4096", "--external-data", "yes"]) == 0
     assert Path("Big.onnx").stat().st_size < 8192
-    assert Path("Big.onnx.data").stat().st_size >= 16384
-    assert "Big.onnx.data (" in capsys.readouterr().out
+    (data,) = Path().glob("Big.onnx.*.data")
+    assert data.stat().st_size >= 16384
+    assert f"{data} (" in capsys.readouterr().out
     assert main(["export", "big.py:Big", "--input", "x=4096", "--external-data", "no"]) == 0
     assert Path("Big.onnx").stat().st_size > 16384
-    assert not Path("Big.onnx.data").exists()
+    assert not data.exists()
 
 
 def test_dump_and_sarif(folder: Path) -> None:
@@ -144,7 +147,6 @@ def test_all_unknown_ops_are_told_at_once(folder: Path, capsys: Output) -> None:
     ("arguments", "said"),
     [
         (["models.py:NeedsWidth"], "without arguments"),
-        (["models.py:linear", "--input", "x=2x5"], "does not run in PyTorch with these inputs. It raises 'Runtime"),
         (["models.py:linear"], "comes without example inputs"),
         (["models.py:broken"], "at models.py:60"),
         (["models.py:Adder", "--input", "x=2x3", "--opset", "17"], "opset 17 is out of range"),
@@ -197,7 +199,7 @@ def test_ctrl_c_is_reported_and_leaves_no_file(folder: Path) -> None:
     (folder / "slow.py").write_text(SLOW)
     arguments = ["export", "slow.py:Slow", "--input", "x=2", "--sarif", "log.sarif"]
     with subprocess.Popen(
-        [sys.executable, "-m", "exporter.cli", *arguments],
+        [sys.executable, "-m", "fxport", *arguments],
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a suite in the background ignores it
@@ -234,6 +236,16 @@ def test_the_summary_tells_what_the_modules_became() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.head(self.body(x))
 
-    net = exporter.export(Net(), (torch.ones(2, 3),))
+    net = fxport.export(Net(), (torch.ones(2, 3),))
     assert list(modules(net.log.parts)) == ["  modules  body 2 nodes, 128 B; head 1 node, 72 B"]
-    assert list(modules(exporter.export(torch.nn.Linear(3, 2), (torch.ones(2, 3),)).log.parts)) == []
+    assert list(modules(fxport.export(torch.nn.Linear(3, 2), (torch.ones(2, 3),)).log.parts)) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right on Windows")
+def test_an_output_that_is_a_link_is_validated_where_it_points(folder: Path) -> None:
+    (folder / "big.py").write_text(BIG)
+    (folder / "there").mkdir()
+    Path("Big.onnx").symlink_to(folder / "there" / "real.onnx")
+    assert main(["export", "big.py:Big", "--input", "x=4096", "--external-data", "yes"]) == 0
+    assert Path("Big.onnx").is_symlink()
+    assert {file.suffix for file in (folder / "there").iterdir()} == {".onnx", ".data"}

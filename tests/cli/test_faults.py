@@ -13,15 +13,15 @@ from unittest import mock
 import pytest
 import torch
 
-from diagnostics import Finding, Log, Place
-from exporter import OnnxProgram, Options, export
-from exporter.cli.attribution import Attribution
-from exporter.cli.source import Source
-from exporter.cli.validation import validation_of
-from exporter.lower.places import PlaceTable
-from fx_passes import pipeline
-from fx_passes.graph import place_of
-from ort_runner.validate import LOCATABLE
+from fxport import OnnxProgram, Options, export
+from fxport.diagnostics import Finding, Log, Place
+from fxport.exporter.lower.places import PlaceTable
+from fxport.exporter.sources.source import Source
+from fxport.exporter.validation.against_eager import validation_of
+from fxport.exporter.validation.attribution import Attribution
+from fxport.fx_passes import pipeline
+from fxport.fx_passes.graph import place_of
+from fxport.ort_runner.validate import LOCATABLE
 from tests.cases import faults, layer_faults
 from tests.cases.faults import MODELS, Fault, InFxPass, InLowering, InOnnxPass, build
 from tests.cases.models import Example, calls, modules, transformers

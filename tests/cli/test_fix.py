@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diagnostics import Applicability, Edit, Finding, Fix, Level, Place, rules
-from exporter.cli import main
-from exporter.cli.fix import verified
-from exporter.cli.trial import Outcome
+from fxport.diagnostics import Applicability, Edit, Finding, Fix, Level, Place, rules
+from fxport.exporter.cli import main
+from fxport.exporter.cli.fix import verified, within
+from fxport.exporter.cli.source_text import source_text
+from fxport.exporter.cli.trial import Outcome
 
 Output = pytest.CaptureFixture[str]
 
@@ -43,7 +44,7 @@ class Model(nn.Module):
 
 
 def make():
-    return Model().train(), (torch.ones(2, 3),)
+    return Model().train(), (torch.arange(6.0).view(2, 3),)
 """
 
 
@@ -60,7 +61,7 @@ def test_what_helps_is_written_and_shown(tmp_path: Path, monkeypatch: pytest.Mon
     assert Path("model.py").read_text() == changed
     assert (tmp_path / "model.py").stat().st_mode & 0o777 == 0o755
     assert "-        return next(x * 2 if torch.equal(x, x.abs()) else" in said
-    assert "+    return Model().eval(), (torch.ones(2, 3),)" in said
+    assert "+    return Model().eval(), (torch.arange(6.0).view(2, 3),)" in said
     assert "--- a/gate.py\n+++ b/gate.py\n" in said
     assert "fixed[FXP1002]: Choose by torch.where. (gate.py:7:30)" in said
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != "") == ["gate.py", "make.onnx", "model.py"]
@@ -151,3 +152,73 @@ def test_files_outside_the_project_are_left_alone(file: str, tmp_path_factory: p
 def test_a_file_that_is_not_utf8_is_left_alone(file: str) -> None:
     Path(file).write_bytes(SOURCE.encode() + b"# \xe9\n")
     assert not accepted(file, Outcome((finding(file),), values=(ONE,)), Outcome((), values=(ONE,)))
+
+
+# Files as they are ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"import torch\r\nx = 1\r\ny = 2\r\n",
+        b"import torch\r\nx = 1\ny = 2\r\n",
+        b"\xef\xbb\xbfimport torch\nx = 1\ny = 2\n",
+        b"# -*- coding: latin-1 -*-\n# caf\xe9\nimport torch\nx = 1\ny = 2",
+    ],
+    ids=["crlf", "mixed", "bom", "latin-1"],
+)
+def test_line_ends_and_encodings_stay(tmp_path: Path, raw: bytes) -> None:
+    path = tmp_path / "source.py"
+    path.write_bytes(raw)
+    line = 2 + raw.startswith(b"# -*-") * 2
+    before = Outcome((finding(str(path), line), finding(str(path), line + 1)), values=(ONE,))
+    rest = Outcome((finding(str(path), line + 1),), values=(ONE,))
+    done = Outcome((), values=(ONE,))
+    texts, found = verified(
+        f"{path}:x", Level.WARNING, lambda texts: done if "y = 3" in str(texts) else rest if texts else before
+    )
+    assert len(found) == 2
+    ((file, text),) = texts.items()
+    assert "\r" not in text
+    source_text(file).write(text)
+    assert path.read_bytes() == raw.replace(b"x = 1", b"x = 3").replace(b"y = 2", b"y = 3")
+
+
+def test_an_inserted_line_has_the_end_of_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "source.py"
+    path.write_bytes(b"a\r\nb\nc\r\n")
+    file = source_text(path)
+    assert file.bytes_of("a\nnew\nb\nc\n") == b"a\r\nnew\nb\nc\r\n"
+    assert file.bytes_of("a\nb\nc\nlast\n") == b"a\r\nb\nc\r\nlast\r\n"
+    assert file.bytes_of("a\nb") == b"a\r\nb"
+
+
+def test_the_other_name_of_a_file_stays_one(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.py", tmp_path / "other.py"
+    one.write_bytes(b"x = 1\n")
+    other.hardlink_to(one)
+    source_text(one).write("x = 3\n")
+    assert other.read_bytes() == b"x = 3\n"
+    assert one.samefile(other)
+
+
+TWO_MODELS = """\
+import torch
+
+
+def mine():
+    return torch.nn.Identity(), (torch.ones(2),), {}, {"x": {0: "rows"}}
+
+
+def theirs():
+    return torch.nn.Identity(), (torch.ones(2),), {}, {"x": {0: "rows"}}
+"""
+
+
+def test_other_models_of_the_file_are_left_alone(tmp_path: Path) -> None:
+    path = str(tmp_path / "two.py")
+    Path(path).write_text(TWO_MODELS, encoding="utf-8")
+    edits = tuple(Edit(path, line, 65, line, 71, "None") for line in (5, 9))
+    found = Finding(rules.DIMENSIONS_TIED, Level.WARNING, "", Place(path, 5), fixes=(Fix("Both.", edits),))
+    (fix,) = within(found, f"{path}:mine", {}).fixes
+    assert [edit.line for edit in fix.edits] == [5]

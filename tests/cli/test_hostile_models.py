@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import onnx
+import onnx.numpy_helper
 import onnx.parser
 import pytest
 import torch
 
-from exporter import export
-from exporter.cli import main
+from fxport import export
+from fxport.exporter.cli import main
 
 Make = Callable[[Path, bytes], object]
 """Writes a file, given the bytes of a sound one."""
@@ -135,3 +137,54 @@ def test_validate_and_diff(
 def test_sound_weights_are_read(sound: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder / "inside")
     assert main(["diff", "sound.onnx", "sound.onnx"]) == 0
+
+
+FORGED = "y\n::error file=/etc/passwd,line=1::forged"
+EVERY_FORM = ("text", "github", "json", "gitlab", "markdown", "junit", "html")
+
+
+@pytest.fixture
+def strangers(sound: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model with other weights than `wide`, with a forged name, whose metadata names a file outside of the folder."""
+    monkeypatch.chdir(folder / "inside")
+    secret = folder / "secret.py"
+    secret.write_text("password = 'tell nobody'\n")
+    model = onnx.load(folder / "inside" / "sound.onnx")
+    for tensor in model.graph.initializer:
+        tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor) + 1, tensor.name))
+    for entry in model.metadata_props:
+        if entry.key == "fxport.places":
+            rows = [[str(secret), 1, module, node] for _, _, module, node in json.loads(entry.value)]
+            entry.value = json.dumps(rows)
+    for node in model.graph.node:
+        node.output[:] = [FORGED if name == model.graph.output[0].name else name for name in node.output]
+    model.graph.output[0].name = FORGED
+    path = folder / "inside" / "bad.onnx"
+    onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize("form", EVERY_FORM)
+def test_a_strangers_model_shows_no_files_and_forges_no_command(form: str, strangers: Path, capsys: Output) -> None:
+    arguments = ["--against", "net.py:wide", "--format", form, "--report", "report", "--sarif", "log.sarif"]
+    assert main(["validate", str(strangers), *arguments]) == 1
+    told = capsys.readouterr()
+    assert "secret.py" in told.out  # its name, as what it is
+    files = [file.read_text(encoding="utf-8") for file in (Path("log.sarif"), *Path("report").iterdir())]
+    for text in (told.out, told.err, *files):
+        assert "nobody" not in text
+        assert not [line for line in text.splitlines() if line.lstrip().startswith("::error file=/etc")]
+    assert main(["view", "log.sarif", "--no-browser", "-o", "page.html"]) == 0
+    assert "nobody" not in Path("page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("table", ["[" * 100_000, "{}", "[[[], 1, 2, 3]]", "[[1]]", '[["a.py", "x", null, null]]', "9"])
+def test_a_table_of_places_that_is_none(table: str, strangers: Path, capsys: Output) -> None:
+    model = onnx.load(strangers)
+    for entry in model.metadata_props:
+        if entry.key == "fxport.places":
+            entry.value = table
+    onnx.save(model, strangers)
+    for command in (["validate", str(strangers), "--against", "net.py:wide"], ["place", str(strangers)]):
+        assert main(command) == 2
+        assert "'fxport.places' is no provenance table" in capsys.readouterr().err

@@ -7,10 +7,10 @@ import numpy
 import pytest
 import torch
 
-from exporter.cli.dynamic import parse_dynamic, with_dynamic
-from exporter.cli.inputs import Drawn, drawn_inputs, parse_input, with_inputs
-from exporter.cli.source import Source, load
-from exporter.cli.usage import UsageError
+from fxport.exporter.sources.dynamic import Asked, parse_dynamic, with_dynamic
+from fxport.exporter.sources.inputs import Drawn, drawn_inputs, parse_input, with_inputs
+from fxport.exporter.sources.source import Source, load
+from fxport.exporter.sources.usage import UsageError
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_inputs_that_do_not_fit(folder: Path, name: str, texts: tuple[str, ...],
 
 
 def test_dims_are_named_by_input(folder: Path) -> None:
-    assert parse_dynamic("x:0=batch,-1=seq") == ("x", {0: "batch", -1: "seq"})
+    assert parse_dynamic("x:0=batch,-1=seq") == ("x", {0: Asked("batch"), -1: Asked("seq")})
     source = with_dynamic(given("Adder", "x=2x3", "y=3x1"), ["x:-1=width"])
     assert source.dynamic_shapes == {"x": {1: "width"}}
     both = with_dynamic(given("with_all"), ["x:1=width"])

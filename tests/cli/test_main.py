@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics.rules import RULES
-from exporter import cli
-from exporter.cli import COMMANDS, main
-from exporter.cli.option_groups import GROUPS
+from fxport.diagnostics.rules import RULES
+from fxport.exporter import cli
+from fxport.exporter.cli import COMMANDS, main
+from fxport.exporter.cli.option_groups import GROUPS
 
 HEAVY = ("torch", "onnx", "onnx_ir", "onnxruntime", "transformers", "numpy", "sarif_om")
 
@@ -20,7 +20,7 @@ HEAVY = ("torch", "onnx", "onnx_ir", "onnxruntime", "transformers", "numpy", "sa
 def imported_by(*arguments: str) -> set[str]:
     """The modules that a command line leaves imported, in a process of its own."""
     script = (
-        f"import sys\nfrom exporter.cli import main\ncode = main({list(arguments)!r})\n"
+        f"import sys\nfrom fxport.exporter.cli import main\ncode = main({list(arguments)!r})\n"
         "print('\\nmodules:', *sys.modules)\nsys.exit(code)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
@@ -38,14 +38,12 @@ def test_what_needs_no_torch_imports_none(arguments: tuple[str, ...]) -> None:
 
 def test_only_the_chosen_subcommand_is_imported() -> None:
     modules = imported_by("rules")
-    assert "exporter.cli.rules" in modules
-    assert not modules & {f"exporter.cli.{name}" for name in COMMANDS if name != "rules"}
+    assert "fxport.exporter.cli.rules" in modules
+    assert not modules & {f"fxport.exporter.cli.{name}" for name in COMMANDS if name != "rules"}
 
 
 def test_version_and_module_form() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "exporter.cli", "--version"], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-m", "fxport", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("fxport ")
 
 
@@ -98,7 +96,7 @@ def test_ctrl_c_inside_of_a_command(capsys: pytest.CaptureFixture[str], monkeypa
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("exporter.cli.explain.page", interrupted)
+    monkeypatch.setattr("fxport.exporter.cli.explain.page", interrupted)
     assert main(["explain", "FXP3001"]) == 130
     assert capsys.readouterr().err == "fxport: interrupted\n"
 

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from diagnostics import Log
-from exporter.cli.progress import progress_of
+from fxport.diagnostics import Log
+from fxport.exporter.cli.progress import progress_of
 
 
 class Terminal(io.StringIO):

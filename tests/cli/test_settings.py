@@ -11,13 +11,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from diagnostics.sarif import PROFILES
-from exporter.cli import COMMANDS, function_of, main
-from exporter.cli.edge import FailOn, SarifProfile
-from exporter.cli.faces import FACES, Format
-from exporter.cli.reporting import Reporting
-from exporter.cli.settings import OF_CHECK, settings_near
-from exporter.cli.usage import UsageError
+from fxport.diagnostics.faces import FACES, Format
+from fxport.diagnostics.report import FailOn, SarifProfile
+from fxport.diagnostics.sarif import PROFILES
+from fxport.exporter.cli import COMMANDS, function_of, main
+from fxport.exporter.cli.reporting import Reporting
+from fxport.exporter.sources.settings import OF_CHECK, settings_near
+from fxport.exporter.sources.usage import UsageError
 from tests.diagnostics.sarif_checks import breaches, strict, validator
 
 REPORTERS = ("export", "validate", "bisect", "place", "check", "train-step", "diff")

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from exporter.cli.source import load
-from exporter.cli.usage import UsageError
+from fxport.exporter.sources.source import load
+from fxport.exporter.sources.usage import UsageError
 
 
 @pytest.mark.parametrize("where", ["models.py", "models"])
@@ -68,7 +68,7 @@ def test_an_exported_program_comes_with_its_inputs(folder: Path) -> None:
 
 
 MISTAKES = [
-    ("models.py", "names no model"),
+    ("models.py", "say which of its names is the model"),
     ("modles.py:adder", "no file 'modles.py'. Did you mean 'models.py'?"),
     ("modles:adder", "no module 'modles'"),
     ("models.inner:adder", "no module 'models.inner'"),

@@ -15,12 +15,12 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from diagnostics import Finding, Log
-from exporter import Options
-from exporter.cli.train_step import validated
-from exporter.training import export_training_step
-from fx_passes import pipeline
-from ort_runner.validate import LOCATABLE
+from fxport import Options
+from fxport.diagnostics import Finding, Log
+from fxport.exporter.cli.train_step import validated
+from fxport.exporter.training import export_training_step
+from fxport.fx_passes import pipeline
+from fxport.ort_runner.validate import LOCATABLE
 from tests.cases.faults import InFxPass, InLowering, scaled, set_argument
 
 aten = torch.ops.aten

@@ -8,7 +8,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from exporter.cli import main
+from fxport.exporter.cli import main
 
 SOURCE = """
 import torch
@@ -60,7 +60,7 @@ def test_a_step_is_written_with_its_state_and_validated(folder: Path, capsys: py
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("source.py", "SOURCE 'source.py' names no model"),
+        ("source.py", "'source.py' is a file; say which of its names is the model"),
         ("source.py:nn", "is no function"),
         ("source.py:model", "gives a value of type 'Linear'"),
         ("source.py:shuffled", "The optimizer of 'source.py:shuffled' is of type 'tuple'"),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import Log, Place, rules, sarif
-from exporter.cli import main
+from fxport.diagnostics import Log, Place, rules, sarif
+from fxport.exporter.cli import main
 
 Output = pytest.CaptureFixture[str]
 

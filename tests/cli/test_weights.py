@@ -10,10 +10,10 @@ import pytest
 import safetensors.torch
 import torch
 
-from exporter.cli import main
-from exporter.cli.check.items import Item
-from exporter.cli.check.traces import Traces
-from exporter.cli.check.work import result_of
+from fxport.exporter.checks.items import Item
+from fxport.exporter.checks.traces import Traces
+from fxport.exporter.checks.work import result_of
+from fxport.exporter.cli import main
 
 Output = pytest.CaptureFixture[str]
 
@@ -57,7 +57,7 @@ def test_the_file_has_the_checkpoints_weights(
 def test_validation_is_left_out_where_the_weights_do_not_fit_into_memory(
     wanted: torch.nn.Module, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exporter.weights.fill.available_memory", lambda: 100)
+    monkeypatch.setattr("fxport.exporter.weights.fill.available_memory", lambda: 100)
     assert main(["export", "fake.py:model", "--fake", "--weights", "w.pt", "-o", "m.onnx"]) == 0
     said = capsys.readouterr().out
     assert "FXP5001" in said
@@ -118,7 +118,7 @@ def test_a_difference_is_searched_with_the_checkpoints_weights(
 def test_weights_in_place(
     wanted: torch.nn.Module, folder: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exporter.save.EXTERNAL_THRESHOLD", 32)
+    monkeypatch.setattr("fxport.exporter.save.EXTERNAL_THRESHOLD", 32)
     assert (
         main(["export", "fake.py:model", "--fake", "--weights", "w.safetensors", "--weights-in-place", "-o", "m.onnx"])
         == 0

@@ -16,9 +16,9 @@ from torch.export import _trace
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from exporter import ExportError, export
-from exporter.lower.dtypes import DTYPES
-from exporter.options import Options
+from fxport import ExportError, export
+from fxport.exporter.lower.dtypes import DTYPES
+from fxport.exporter.options import Options
 from tests.conformance.agreement import UNFILLED, Expected, difference
 from tests.conformance.gradients import Vjp
 from tests.conformance.samples import Key, Sample

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import Applicability, Edit, Fix, Frame, Log, Place, Step, rules
-from diagnostics.source import place_of_trace
+from fxport.diagnostics import Applicability, Edit, Fix, Frame, Log, Place, Step, rules
+from fxport.diagnostics.source import place_of_trace
 
 GOLDEN = Path(__file__).parent / "golden"
 

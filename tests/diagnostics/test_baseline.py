@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import BaselineState, Level, Log, Place, SuppressedBy, Suppression, rules
-from diagnostics.baseline import against
-from diagnostics.policy import levels
-from diagnostics.sarif import read_sarif, write_sarif
-from diagnostics.suppressions import by_comments, comments_in
+from fxport.diagnostics import BaselineState, Level, Log, Place, SuppressedBy, Suppression, rules
+from fxport.diagnostics.baseline import against
+from fxport.diagnostics.policy import levels
+from fxport.diagnostics.sarif import read_sarif, write_sarif
+from fxport.diagnostics.suppressions import by_comments, comments_in
 
 SOURCE = """\
 def forward(self, x):
-    y = foo(x)  # fxport: ignore[FXP3001] known, foo is ours
+    y = foo(x)  # fxport: ignore[FXP4002] known, foo is ours
     z = foo(y)
-    s = "# fxport: ignore[FXP3001]"  # fxport: ignore[FXP4001, FXP4002]
+    s = "# fxport: ignore[FXP4002]"  # fxport: ignore[FXP4001, FXP4002]
     return z
 """
 
@@ -76,7 +76,7 @@ def test_a_suppression_of_the_baseline_stays_and_one_in_its_source_does_not(file
 
 def test_a_comment_on_the_line_suppresses_its_rule(file: str) -> None:
     log = Log()
-    log.report(rules.NO_ONNX_LOWERING, Place(file, 2), op="foo")
+    log.report(rules.PRECISION_LOWERED, Place(file, 2), name="foo", source="float64", target="float32")
     log.report(rules.LOWERING_RAISED, Place(file, 2), op="foo", error="x")
     log.revise(by_comments())
     suppressed, other, *unused = log.findings
@@ -91,10 +91,62 @@ def test_a_comment_on_the_line_suppresses_its_rule(file: str) -> None:
 def test_a_finding_of_several_places_needs_a_comment_at_each(file: str) -> None:
     log = Log()
     for line in (2, 3):
-        log.report(rules.NO_ONNX_LOWERING, Place(file, line), op="foo")
+        log.report(rules.PRECISION_LOWERED, Place(file, line), name="foo", source="float64", target="float32")
     log.revise(by_comments())
     assert log.findings[0].suppression is None
-    assert "FXP3001" not in [finding.facts["name"] for finding in log.findings[1:]]
+    assert 2 not in [finding.place and finding.place.line for finding in log.findings[1:]]
+
+
+def unused(text: str, path: Path, **choices: object) -> list[tuple[str, int, str]]:
+    """Names, lines and reasons of the comments of a text that have no effect on one finding in its second line."""
+    path.write_text(text, encoding="utf-8")
+    log = Log()
+    log.report(rules.PRECISION_LOWERED, Place(str(path), 2), name="x", source="float64", target="float32")
+    log.revise(by_comments([str(path)], **choices))  # type: ignore[arg-type]  # names of its own parameters
+    told = [f for f in log.findings if f.rule is rules.UNUSED_SUPPRESSION]
+    return [(str(f.facts["name"]), f.place.line if f.place else 0, str(f.facts["reason"])) for f in told]
+
+
+@pytest.mark.parametrize("name", ["FXP4002", "PrecisionLowered", "fxp4", "FXP40, FXP1005"])
+def test_a_rule_may_be_named_as_elsewhere_and_behind_another_comment(name: str, tmp_path: Path) -> None:
+    text = f"def f(x):\n    return x  # noqa # fxport: ignore[{name}] meant\n"
+    assert [each for each in unused(text, tmp_path / "m.py") if each[0] != "FXP1005"] == []
+
+
+def test_a_comment_without_a_rule_or_with_an_unknown_one_is_told(tmp_path: Path) -> None:
+    text = "def f(x):\n    return x  # fxport: ignore\n    # fxport: ignore[Nothing]\n"
+    assert unused(text, tmp_path / "m.py") == [
+        ("", 2, "the comment names no rule"),
+        ("Nothing", 3, "no rule is called so"),
+    ]
+
+
+def test_an_error_without_which_there_is_no_model_cannot_be_ignored(file: str) -> None:
+    log = Log()
+    Path(file).write_text("def f(x):\n    return g(x)  # fxport: ignore[FXP3001] live with it\n", encoding="utf-8")
+    log.report(rules.NO_ONNX_LOWERING, Place(file, 2), op="g")
+    log.revise(by_comments())
+    error, told = log.findings
+    assert error.is_open
+    assert told.message == (
+        "The comment that ignores 'FXP3001' has no effect. "
+        "Reason: without a cure there is no model, so the error stays."
+    )
+
+
+def test_models_of_the_file_that_did_not_run_are_left_alone(tmp_path: Path) -> None:
+    text = """\
+def helper(x):
+    return x
+def other(x):
+    return x + 1  # fxport: ignore[FXP4001] it did not run
+def model():
+    return helper(1)  # fxport: ignore[FXP1005] gone
+"""
+    told = unused(text, tmp_path / "m.py", name="model")
+    assert [line for _, line, _ in told] == [6]
+    assert [line for _, line, _ in unused(text, tmp_path / "m.py")] == [4, 6]
+    assert unused(text, tmp_path / "m.py", name="model", levels=levels(select=["FXP4"])) == []
 
 
 def test_files_without_findings_are_read_when_named(file: str) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diagnostics import Edit
-from diagnostics.edits import EditError, applied, diff, meet, moved
+from fxport.diagnostics import Edit
+from fxport.diagnostics.edits import EditError, applied, diff, meet, moved
 
 TEXT = 'a = "é😀"; b = 1\nc = 2\nd = 3\n'
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from diagnostics import (
+from fxport.diagnostics import (
     Level,
     Log,
     Place,
@@ -25,7 +25,7 @@ from diagnostics import (
     rules,
     text,
 )
-from diagnostics.frame import code_frame, width
+from fxport.diagnostics.frame import code_frame, width
 
 FACES = {
     "log.txt": text.render,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import Applicability, Finding, Place, Rule, rules
-from diagnostics.edits import applied
-from diagnostics.fixes import MAKERS, suggested
-from diagnostics.fixes.operators import stub
+from fxport.diagnostics import Applicability, Finding, Place, Rule, rules
+from fxport.diagnostics.edits import applied
+from fxport.diagnostics.fixes import MAKERS, suggested
+from fxport.diagnostics.fixes.operators import stub
 from tests.cases import failures
 
 OPENED, CLOSED = "«", "»"

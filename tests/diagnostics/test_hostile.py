@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnostics import (
+from fxport.diagnostics import (
     Applicability,
     Edit,
     Fix,
@@ -29,8 +29,8 @@ from diagnostics import (
     rules,
     text,
 )
-from diagnostics.escape import visible
-from diagnostics.sarif import as_text, read_sarif, to_sarif
+from fxport.diagnostics.escape import visible
+from fxport.diagnostics.sarif import as_text, read_sarif, to_sarif
 from tests.diagnostics.sarif_checks import breaches, strict
 
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

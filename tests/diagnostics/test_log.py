@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import Fix, Level, Log, Place, Rule, Stop, rules
-from diagnostics.log import MAX_RELATED
-from diagnostics.messages import error_line
+from fxport.diagnostics import Fix, Level, Log, Place, Rule, Stop, rules
+from fxport.diagnostics.log import MAX_RELATED
+from fxport.diagnostics.messages import error_line
 
 
 def at(line: int = 3, module: str | None = "layer.0.attn", path: str = "m.py") -> Place:
@@ -26,7 +26,15 @@ def test_equal_layers_are_one_finding() -> None:
     assert finding.count == 96
     assert finding.place is not None
     assert finding.place.module == "layer.0.attn"
-    assert [place.module for place in finding.related] == [f"layer.{layer}.attn" for layer in range(1, MAX_RELATED + 1)]
+    assert [place.module for place in finding.related] == [f"layer.{layer}.attn" for layer in range(1, 96)]
+
+
+def test_places_are_kept_as_far_as_github_takes_them() -> None:
+    log = Log()
+    for layer in range(MAX_RELATED + 100):
+        log.report(rules.NO_ONNX_LOWERING, at(module=f"layer.{layer}.attn"), op="aten.foo.default")
+    (finding,) = log.findings
+    assert (finding.count, len(finding.related)) == (MAX_RELATED + 100, MAX_RELATED)
 
 
 def test_the_same_place_again_only_counts() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import Log
-from diagnostics.sarif import PROFILES, About, write_sarif
+from fxport.diagnostics import Log
+from fxport.diagnostics.sarif import PROFILES, About, write_sarif
 from tests.diagnostics.sarif_checks import breaches, strict
 from tests.diagnostics.test_sarif_gate import CONTROLS
 from tests.node import module, requires

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics.paths import write_whole, written_whole
+from fxport.diagnostics.paths import write_whole, written_whole
 
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics.sarif.provenance import provenance_of
+from fxport.diagnostics.sarif.provenance import provenance_of
 
 
 def repository(root: Path, url: str) -> Path:

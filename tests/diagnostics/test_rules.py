@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import Rule, rule_pages, rules
+from fxport.diagnostics import Rule, rule_pages, rules, validation_rules
 
 RULES = sorted(rules.RULES.values(), key=lambda rule: rule.id)
 HEADINGS = ["What it means", "Why", "Example", "What to do"]
@@ -16,9 +16,10 @@ MODULE = Path(rules.__file__)
 
 
 def test_no_id_and_no_name_is_given_twice() -> None:
-    tree = ast.parse(MODULE.read_text(encoding="utf-8"))
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (MODULE, Path(validation_rules.__file__))]
     made = [
         [argument.value for argument in node.args[:2] if isinstance(argument, ast.Constant)]
+        for tree in trees
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Rule"
     ]

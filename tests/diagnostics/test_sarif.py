@@ -12,10 +12,21 @@ from typing import Any
 
 import pytest
 
-from diagnostics import BaselineState, Edit, Finding, Fix, Log, Place, SuppressedBy, Suppression, rule_pages, rules
-from diagnostics.sarif import PROFILES, About, as_text, read_sarif, to_sarif, write_sarif
-from diagnostics.sarif.linehash import line_hashes
-from diagnostics.sarif.objects import from_dict, to_dict
+from fxport.diagnostics import (
+    BaselineState,
+    Edit,
+    Finding,
+    Fix,
+    Log,
+    Place,
+    SuppressedBy,
+    Suppression,
+    rule_pages,
+    rules,
+)
+from fxport.diagnostics.sarif import PROFILES, About, as_text, read_sarif, to_sarif, write_sarif
+from fxport.diagnostics.sarif.linehash import line_hashes
+from fxport.diagnostics.sarif.objects import from_dict, to_dict
 from tests.diagnostics.sarif_checks import breaches, strict
 
 ABOUT = About(model="bert", run="ci", version="1.2.3")
@@ -87,7 +98,7 @@ def test_repeated_findings_link_to_their_other_places(log: Log) -> None:
     assert result["message"]["text"].count(
         "It was found 12 times, also [here](1), [here](2) and [here](3). What to do: "
     )
-    assert [location["id"] for location in result["relatedLocations"]] == list(range(1, 11))
+    assert [location["id"] for location in result["relatedLocations"]] == list(range(1, 12))
     assert result["relatedLocations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "encoder.1.twist"
 
 
@@ -236,9 +247,8 @@ def test_a_file_is_written_whole_or_not_at_all(log: Log, tmp_path: Path, monkeyp
 
 
 def test_importing_the_package_does_not_import_sarif_om() -> None:
-    code = (
-        "import sys, diagnostics.sarif, diagnostics.text; sys.exit('sarif_om' in sys.modules or 'rich' in sys.modules)"
-    )
+    modules = "import sys, fxport.diagnostics.sarif, fxport.diagnostics.text"
+    code = f"{modules}; sys.exit('sarif_om' in sys.modules or 'rich' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

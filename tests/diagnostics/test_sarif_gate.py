@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from diagnostics import Log
-from diagnostics.sarif import as_text, read_sarif, to_sarif, write_sarif
-from diagnostics.sarif.objects import SarifError, from_dict, om, to_dict
+from fxport.diagnostics import Log
+from fxport.diagnostics.sarif import as_text, read_sarif, to_sarif, write_sarif
+from fxport.diagnostics.sarif.objects import SarifError, from_dict, om, to_dict
 from tests.diagnostics.sarif_checks import breaches, strict
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import Log, rules
-from diagnostics.sarif import write_sarif
+from fxport.diagnostics import Log, rules
+from fxport.diagnostics.sarif import write_sarif
 
 TOOL = shutil.which("sarif") or shutil.which("sarif", path=str(Path(sys.executable).parent))
 pytestmark = pytest.mark.skipif(TOOL is None, reason="sarif-tools is not installed")

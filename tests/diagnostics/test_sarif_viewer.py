@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from diagnostics import Log, Place, rules
-from diagnostics.sarif import About, as_text, to_sarif
-from exporter import ExportError, export
+from fxport import ExportError, export
+from fxport.diagnostics import Log, Place, rules
+from fxport.diagnostics.sarif import About, as_text, to_sarif
 from tests.node import BROWSER, HEADLESS, module, needs_browser, requires
 
 COMPONENT, BUNDLER = "@microsoft/sarif-web-component/dist/index.js", ".bin/esbuild"

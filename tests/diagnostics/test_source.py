@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import diagnostics
-from diagnostics import Frame, Place
-from diagnostics.calls import cut, names_of, span_of_call, utf16_length
-from diagnostics.source import kind_of, place_of_exception, place_of_trace, resolve
+from fxport import diagnostics
+from fxport.diagnostics import Frame, Place
+from fxport.diagnostics.calls import cut, names_of, span_of_call, utf16_length
+from fxport.diagnostics.source import kind_of, place_of_exception, place_of_trace, resolve
 
 SITE = sysconfig.get_paths()["purelib"]
 OURS = str(Path(diagnostics.__file__).parent.parent / "exporter" / "pipeline.py")

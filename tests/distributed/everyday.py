@@ -20,7 +20,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from exporter import decode_step, export, prefill
+from fxport import decode_step, export, prefill
 
 Pair = namedtuple("Pair", "a b")  # without types, as people write it
 

@@ -18,10 +18,10 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from torch.distributed.tensor.experimental import context_parallel
 from torch.distributed.tensor.parallel import RowwiseParallel, parallelize_module
 
-from diagnostics import Place
-from exporter import ExportError, Options, export
-from exporter.distributed.ranks import Ranks
-from exporter.validated import export_and_validate
+from fxport import ExportError, Options, export
+from fxport.diagnostics import Place
+from fxport.exporter.distributed.ranks import Ranks
+from fxport.exporter.validation.validated import export_and_validate
 from tests.distributed.models import Mlp
 
 Told = dict[str, tuple[str, list[str], float]]

@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-from exporter import export
+from fxport import export
 
 ROWS, WIDTH, LAYERS = 10_000, 1024, 40
 """An embedding of 41 MB, and 40 layers of 4 MB each: 200 MB."""

@@ -1,4 +1,4 @@
-"""SOURCEs for `torchrun -m exporter.cli export tests/distributed/sources.py:NAME`."""
+"""SOURCEs for `torchrun -m fxport export tests/distributed/sources.py:NAME`."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from exporter import export
-from exporter.capture.fake import without_memory
-from exporter.weights import open_checkpoint
+from fxport import export
+from fxport.exporter.capture.fake import without_memory
+from fxport.exporter.weights import open_checkpoint
 from tests.distributed.checkpoints import Net
 from tests.distributed.spawn import spawn
 

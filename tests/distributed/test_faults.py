@@ -9,8 +9,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from diagnostics import rules
-from exporter.options import DEFAULT_OPSET
+from fxport.diagnostics import rules
+from fxport.exporter.options import DEFAULT_OPSET
 from tests.distributed.faults import Told
 from tests.distributed.spawn import Outcome, spawn
 

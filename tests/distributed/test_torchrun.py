@@ -15,7 +15,7 @@ import pytest
 import torch
 from onnx import numpy_helper
 
-from diagnostics import rules
+from fxport.diagnostics import rules
 from tests.distributed.models import Mlp
 from tests.distributed.spawn import free_port
 
@@ -32,7 +32,7 @@ class Ended:
 
 def launch(name: str, output: Path, *options: str, ranks: int = 2) -> Sequence[Ended]:
     """`fxport export SOURCE:name -o output` on each rank, with the environment that torchrun gives."""
-    command = [sys.executable, "-m", "exporter.cli", "export", f"{SOURCES}:{name}", "-o", str(output), *options]
+    command = [sys.executable, "-m", "fxport", "export", f"{SOURCES}:{name}", "-o", str(output), *options]
     given = {
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port()),
@@ -99,7 +99,7 @@ def test_weights_of_a_checkpoint_are_not_those_that_the_ranks_run_with(tmp_path:
 
 @pytest.mark.slow
 def test_torchrun(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "4", "-m", "exporter.cli"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "4", "-m", "fxport"]
     command += ["export", f"{SOURCES}:sharded", "-o", str(tmp_path / "model.onnx")]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert ended.returncode == 0, ended.stderr

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from diagnostics import rules
+from fxport.diagnostics import rules
 from tests.distributed.spawn import spawn
 
 

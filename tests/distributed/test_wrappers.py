@@ -9,10 +9,11 @@ import onnx
 import pytest
 import torch
 
-from diagnostics import Level, Log
-from exporter import export, reference
-from exporter.arrays import as_array
-from ort_runner import Samples, validate
+from fxport import export
+from fxport.diagnostics import Level, Log
+from fxport.exporter.validation import reference
+from fxport.exporter.weights.arrays import as_array
+from fxport.ort_runner import Samples, validate
 from tests.distributed.models import MODELS, WAYS, made, whole
 from tests.distributed.spawn import spawn
 from tests.distributed.work import Case, file_of, given_to

@@ -11,10 +11,10 @@ import torch
 import torch.distributed as dist
 from torch.distributed import _functional_collectives as functional
 
-from exporter import decode_step
-from exporter.distributed.collectives import MICROSOFT, communicate
-from exporter.distributed.per_rank import export_per_rank
-from ort_runner.distributed import RankSession, Segment
+from fxport import decode_step
+from fxport.exporter.distributed.collectives import MICROSOFT, communicate
+from fxport.exporter.distributed.per_rank import export_per_rank
+from fxport.ort_runner.distributed import RankSession, Segment
 from tests.distributed.everyday import in_parallel, llama
 from tests.distributed.models import made, mesh_of, parallel
 

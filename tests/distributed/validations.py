@@ -13,13 +13,13 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from diagnostics import Log
-from exporter import ExportError, Options
-from exporter.cli import ranks
-from exporter.cli.request import exported, saved, with_weights_to_run
-from exporter.cli.source import Source
-from exporter.cli.validation import samples_of
-from exporter.validated import export_and_validate
+from fxport import ExportError, Options
+from fxport.diagnostics import Log
+from fxport.exporter.sources.source import Source
+from fxport.exporter.validation import ranks
+from fxport.exporter.validation.against_eager import samples_of
+from fxport.exporter.validation.request import exported, saved, with_weights_to_run
+from fxport.exporter.validation.validated import export_and_validate
 from tests.distributed.models import FULL, LOW, Mlp
 from tests.plugin import PLUGIN
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from exporter import export
+from fxport import export
 from tests.distributed.models import WAYS, made
 
 Case = tuple[str, str, bool]

@@ -24,7 +24,7 @@ from torch.distributed.checkpoint.metadata import (
 )
 from torch.distributed.checkpoint.state_dict import get_state_dict
 
-from exporter.capture.fake import without_memory
+from fxport.exporter.capture.fake import without_memory
 
 Tensors = dict[str, torch.Tensor]
 

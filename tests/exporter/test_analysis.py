@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from exporter.capture.analysis.liveness import Live, liveness
-from exporter.capture.analysis.names import arguments, bound, declared
-from exporter.capture.analysis.source import FunctionSource, Unknown
+from fxport.exporter.capture.analysis.liveness import Live, liveness
+from fxport.exporter.capture.analysis.names import arguments, bound, declared
+from fxport.exporter.capture.analysis.source import FunctionSource, Unknown
 
 MODULES = ("argparse", "inspect", "dataclasses", "ast", "asyncio.base_events", "typing", "unittest.mock", "tokenize")
 

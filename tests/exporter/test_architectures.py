@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-import ort_runner
-from diagnostics import Level, Log
-from exporter import ExportError, export, reference
+from fxport import ExportError, export, ort_runner
+from fxport.diagnostics import Level, Log
+from fxport.exporter.validation import reference
 from tests.cases.architectures import ROWS, Architecture, example
 
 SAMPLED = 10

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import Level, Log, rules
-from exporter import ExportError, export
-from exporter.capture.control_flow import recapture as loops
+from fxport import ExportError, export
+from fxport.diagnostics import Level, Log, rules
+from fxport.exporter.capture.control_flow import recapture as loops
 from tests.exporter.test_capture import line_of
 from tests.running import assert_same, run_session, session_of
 

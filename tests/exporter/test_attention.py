@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from exporter import export
-from exporter.reference import cases
+from fxport import export
+from fxport.exporter.validation.reference import cases
 from tests.running import assert_same, run_session, session_of
 
 AUTO = Dim.AUTO

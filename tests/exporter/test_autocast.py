@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from exporter import ExportError, export
+from fxport import ExportError, export
 from tests.running import assert_same, run_session, session_of
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch._higher_order_ops.while_loop import while_loop
 
-from exporter import ExportError, export
+from fxport import ExportError, export
 from tests.capture import numbers_of
 from tests.running import assert_same, run_session, session_of
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import rules
-from exporter import ExportError, export
-from exporter.capture.control_flow.function import rewritten
+from fxport import ExportError, export
+from fxport.diagnostics import rules
+from fxport.exporter.capture.control_flow.function import rewritten
 from tests.running import assert_same, run_exported, run_session, session_of
 
 

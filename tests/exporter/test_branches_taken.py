@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import Level, Log, rules
-from exporter import export
-from ort_runner import Samples, validate
+from fxport import export
+from fxport.diagnostics import Level, Log, rules
+from fxport.ort_runner import Samples, validate
 from tests.exporter.test_capture import line_of
 
 
@@ -30,14 +30,15 @@ class Ways(nn.Module):
 
 
 ON, OFF = torch.tensor(True), torch.tensor(False)
+SMALL = torch.arange(1.0, 7.0).reshape(2, 3)
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (((torch.ones(2, 3), ON),), {"# both": "false", "# high": "true", "# given": "false"}),
-        (((torch.ones(2, 3), ON), (-torch.ones(2, 3), ON)), {"# high": "true", "# given": "false"}),
-        (((torch.ones(2, 3), ON), (-torch.ones(2, 3), OFF), (torch.full((2, 3), 90.0), OFF)), {}),
+        (((SMALL, ON),), {"# both": "false", "# high": "true", "# given": "false"}),
+        (((SMALL, ON), (-SMALL, ON)), {"# high": "true", "# given": "false"}),
+        (((SMALL, ON), (-SMALL, OFF), (SMALL + 90, OFF)), {}),
     ],
 )
 @pytest.mark.parametrize("isolate", [True, False])

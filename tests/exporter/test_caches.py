@@ -12,11 +12,11 @@ import pytest
 import torch
 import transformers as hf
 
-import ort_runner
-from diagnostics import Level, Log
-from exporter import export, reference
-from exporter.capture.arguments.caches import register_caches
-from exporter.capture.arguments.inputs import leaves_of
+from fxport import export, ort_runner
+from fxport.diagnostics import Level, Log
+from fxport.exporter.capture.arguments.caches import register_caches
+from fxport.exporter.capture.arguments.inputs import leaves_of
+from fxport.exporter.validation import reference
 from tests.cases.architectures import Architecture, model_of, tokens
 from tests.cases.models import Example
 

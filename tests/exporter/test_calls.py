@@ -10,9 +10,9 @@ import torch
 from torch import nn
 from torch.nn.utils.prune import l1_unstructured
 
-from diagnostics import Level, Log, Rule, rules
-from exporter import ExportError, export
-from exporter.calls import checked_args, checked_kwargs, checked_model
+from fxport import ExportError, export
+from fxport.diagnostics import Level, Log, Rule, rules
+from fxport.exporter.calls import checked_args, checked_kwargs, checked_model
 
 X = torch.ones(2, 4)
 

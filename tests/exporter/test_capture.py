@@ -13,8 +13,8 @@ from torch._functorch import eager_transforms, pyfunctorch
 from torch.export import AdditionalInputs, Dim, ShapesCollection
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from diagnostics import Finding, Level, Log
-from exporter import ExportError, OnnxProgram, Options, export
+from fxport import ExportError, OnnxProgram, Options, export
+from fxport.diagnostics import Finding, Level, Log
 from tests.running import assert_same, run_session, session_of
 
 

@@ -13,7 +13,7 @@ import torch
 from torch.distributed.checkpoint.filesystem import _StorageInfo
 from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex, TensorProperties, TensorStorageMetadata
 
-from exporter.weights import CheckpointError, open_checkpoint
+from fxport.exporter.weights import CheckpointError, open_checkpoint
 from tests.exporter.checkpoints import small, to_dcp, to_safetensors, to_shards, to_torch
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from diagnostics import Log
-from exporter import ExportError, export
-from exporter.options import DEFAULT_OPSET
-from exporter.reference import cases
-from fx_passes.passes.complex_to_real import ROWS
+from fxport import ExportError, export
+from fxport.diagnostics import Log
+from fxport.exporter.options import DEFAULT_OPSET
+from fxport.exporter.validation.reference import cases
+from fxport.fx_passes.passes.complex_to_real import ROWS
 from tests.cases import complex, complex_linalg
 from tests.exporter import test_ops
 from tests.running import session_of

@@ -11,10 +11,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from diagnostics import Level, Log, rules
-from exporter import ExportError, export
-from exporter.capture.sizes.resizing import promised
-from exporter.reference import cases
+from fxport import ExportError, export
+from fxport.diagnostics import Level, Log, rules
+from fxport.exporter.capture.sizes.resizing import promised
+from fxport.exporter.validation.reference import cases
 from tests.exporter.test_capture import line_of
 from tests.running import assert_same, run_session, session_of
 

@@ -17,8 +17,8 @@ from torch._higher_order_ops.while_loop import while_loop, while_loop_stack_outp
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
-from exporter import Options, export
-from exporter.options import DEFAULT_OPSET
+from fxport import Options, export
+from fxport.exporter.options import DEFAULT_OPSET
 from tests.running import assert_same, run_exported, run_session, session_of
 
 AUTO = Dim.AUTO

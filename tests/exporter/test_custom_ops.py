@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from exporter import ExportError, Options, export
+from fxport import ExportError, Options, export
 from tests.running import assert_same, run_exported, run_session, session_of
 
 

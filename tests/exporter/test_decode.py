@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from diagnostics import Level, Log
-from exporter import Example, OnnxProgram, decode_step, encode, export, prefill, reference
-from exporter.decode import NoCacheError
+from fxport import Example, OnnxProgram, decode_step, encode, export, prefill
+from fxport.diagnostics import Level, Log
+from fxport.exporter.language_models.decode import NoCacheError
+from fxport.exporter.validation import reference
 from tests.running import session_of
 
 transformers = pytest.importorskip("transformers")

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, stack_module_state, vjp, vmap
 
-import ort_runner
-from diagnostics import Level, Log
-from exporter import export, reference
+from fxport import export, ort_runner
+from fxport.diagnostics import Level, Log
+from fxport.exporter.validation import reference
 
 N = {0: "n"}
 

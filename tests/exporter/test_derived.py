@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.export import Dim
 
-from diagnostics import Log
-from exporter import export
+from fxport import export
+from fxport.diagnostics import Log
 from tests.exporter.test_capture import dims
 from tests.running import assert_same, run_session, session_of
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-import ort_runner
-from diagnostics import Finding, Level, Log
-from exporter import ExportError, OnnxProgram, export, reference
+from fxport import ExportError, OnnxProgram, export, ort_runner
+from fxport.diagnostics import Finding, Level, Log
+from fxport.exporter.validation import reference
 from tests.cases.dimensions import CASES, SPECIALIZED, DimensionCase
 
 ROWS = [pytest.param(case, id=name) for name, case in CASES.items()]

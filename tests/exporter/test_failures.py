@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from diagnostics import Log
-from diagnostics.sarif import to_sarif
-from diagnostics.text import advice_of
-from exporter import ExportError, export
+from fxport import ExportError, export
+from fxport.diagnostics import Log
+from fxport.diagnostics.sarif import to_sarif
+from fxport.diagnostics.text import advice_of
 from tests.cases.failures import CASES, FailureCase
 from tests.cases.failures.operators import NoLoweringInBlocks, X
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from exporter import export
-from exporter.capture.fake import without_memory
-from exporter.weights import Stored, dcp_folders
-from exporter.weights.fill import fill, memory_to_run
+from fxport import export
+from fxport.exporter.capture.fake import without_memory
+from fxport.exporter.weights import Stored, dcp_folders
+from fxport.exporter.weights.fill import fill, memory_to_run
 from tests.exporter.checkpoints import IDS, fake, small, to_dcp_in_pieces
 
 X = torch.rand(2, 5, 8, generator=torch.Generator().manual_seed(0))

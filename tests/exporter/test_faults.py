@@ -10,10 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from exporter import ExportError, export
-from exporter.capture import attempts
-from exporter.capture.patches import symbolic_calls
-from exporter.cli.edge import Format, Report, run
+from fxport import ExportError, export
+from fxport.diagnostics.faces import Format
+from fxport.diagnostics.report import Report
+from fxport.exporter.capture import attempts
+from fxport.exporter.capture.patches import symbolic_calls
+from fxport.exporter.cli.edge import run
 
 
 class Spread(nn.Module):

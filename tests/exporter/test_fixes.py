@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from diagnostics import Applicability, Level, Log, Stop
-from exporter import ExportError, export
-from exporter.cli.fix import verified
-from exporter.cli.source import Source, import_file
-from exporter.cli.trial import Outcome, outcome_of, patched, scaled
+from fxport import ExportError, export
+from fxport.diagnostics import Applicability, Level, Log, Stop
+from fxport.exporter.cli.fix import verified
+from fxport.exporter.cli.trial import Outcome, outcome_of, patched, scaled
+from fxport.exporter.sources.source import Source, import_file
 from tests.cases.failures import CASES, FailureCase
 from tests.cases.failures.fixed import FIXES
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from exporter import export
+from fxport import export
 from tests.running import assert_same, run_session, session_of
 
 

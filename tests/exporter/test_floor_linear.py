@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch.utils._sympy import functions
 from torch.utils._sympy.functions import IntTrueDiv, Max, Min
 
-from exporter import export
-from exporter.capture.sizes.floor_linear import shortened
+from fxport import export
+from fxport.exporter.capture.sizes.floor_linear import shortened
 from tests.cases.models.pictures import same_padded, shifted_windows
 
 FloorDiv: Any = functions.FloorDiv  # sympy gives its functions no types

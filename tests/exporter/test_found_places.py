@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from diagnostics import Level, Log
+from fxport.diagnostics import Level, Log
 from tests.running import assert_same, run_exported
 
 WIDTH, EXPERTS = 8, 3

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.nn import functional as F
 
-from exporter import ExportError, OnnxProgram, Options, export
+from fxport import ExportError, OnnxProgram, Options, export
 from tests.running import assert_same, run_session, session_of
 
 quantized = torch.ops.quantized_decomposed

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 import torch
 
-from exporter import Example, decode_step, encode, export, prefill
+from fxport import Example, decode_step, encode, export, prefill
 from tests.running import session_of
 
 transformers = pytest.importorskip("transformers")

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
-from diagnostics import Log, rules
-from exporter import ExportError, export
-from exporter.capture.driver import capture
-from exporter.capture.guards import answers
-from exporter.capture.guards.answers import ANSWERS, DEFER, Inquiry, Question, answered
-from exporter.capture.guards.askers import place_of_asker
-from exporter.options import Options
+from fxport import ExportError, export
+from fxport.diagnostics import Log, rules
+from fxport.exporter.capture.driver import capture
+from fxport.exporter.capture.guards import answers
+from fxport.exporter.capture.guards.answers import ANSWERS, DEFER, Inquiry, Question, answered
+from fxport.exporter.capture.guards.askers import place_of_asker
+from fxport.exporter.options import Options
 
 
 def test_the_order() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from diagnostics import Log
-from exporter import export
+from fxport import export
+from fxport.diagnostics import Log
 from tests.running import assert_same, run_session, session_of
 
 

@@ -8,10 +8,10 @@ import onnx_ir as ir
 import pytest
 import torch
 
-from diagnostics import Log, rules
-from exporter import export
-from exporter.ir_passes.insert_casts import InsertCasts
-from exporter.kernels import has_kernel
+from fxport import export
+from fxport.diagnostics import Log, rules
+from fxport.exporter.ir_passes.insert_casts import InsertCasts
+from fxport.exporter.kernels import has_kernel
 from tests.running import assert_same, run_session, session_of
 
 BF16, F32, F64, BOOL = ir.DataType.BFLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.BOOL

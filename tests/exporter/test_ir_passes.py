@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from exporter import OnnxProgram, Options, export
-from exporter.ir_passes.sum_rows import SumRows
+from fxport import OnnxProgram, Options, export
+from fxport.exporter.ir_passes.sum_rows import SumRows
 from tests.running import assert_same, run_session, session_of
 
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from diagnostics import rules
-from exporter import ExportError, export
-from exporter.capture.control_flow.calls import NAMES
-from exporter.capture.control_flow.kept_calls import KEPT, kept
+from fxport import ExportError, export
+from fxport.diagnostics import rules
+from fxport.exporter.capture.control_flow.calls import NAMES
+from fxport.exporter.capture.control_flow.kept_calls import KEPT, kept
 from tests.running import assert_same, run_exported
 
 

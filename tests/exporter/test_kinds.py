@@ -7,7 +7,7 @@ import sys
 import torch
 from torch import Tensor, nn
 
-from exporter import export
+from fxport import export
 from tests.running import assert_same, run_exported
 
 

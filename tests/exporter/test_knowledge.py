@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from diagnostics import Level, Log
-from exporter import ExportError, export
-from exporter.capture.knowledge import WritesCounted, known, note
+from fxport import ExportError, export
+from fxport.diagnostics import Level, Log
+from fxport.exporter.capture.knowledge import WritesCounted, known, note
 from tests.running import assert_same, run_exported
 
 WIDTH = 4

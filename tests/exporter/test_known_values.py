@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import Level, Log, rules
-from exporter import ExportError, Options, export
+from fxport import ExportError, Options, export
+from fxport.diagnostics import Level, Log, rules
 from tests.running import assert_same, run_session, session_of
 
 ALLOWED = Options(allow_specialization=True)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from exporter import export
-from exporter.capture.patches.libraries import REWRITES
+from fxport import export
+from fxport.exporter.capture.patches.libraries import REWRITES
 
 MASKS = torch.rand(4, 1, 6, 6, generator=torch.Generator().manual_seed(0))
 BOXES = torch.tensor([[2.0, 3, 9, 8], [-3, -2, 4.5, 30], [10, 10, 10.2, 10.1], [0, 0, 19, 14]])

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import rules
-from exporter import ExportError, export
+from fxport import ExportError, export
+from fxport.diagnostics import rules
 from tests.capture import OLDEST, numbers_of
 from tests.running import assert_same, run_exported
 
@@ -231,7 +231,7 @@ def test_parts_that_are_counted_are_refused() -> None:
 
 
 class Counting(nn.Module):
-    """A loop that is no scan: it stops by what it has counted."""
+    """It stops by what it has counted."""
 
     def forward(self, x: Tensor) -> Tensor:
         h = x[0]
@@ -242,7 +242,23 @@ class Counting(nn.Module):
         return h
 
 
+def test_loop_that_stops_by_its_number() -> None:
+    calls = [(X[:2],), (torch.cat([X, X, X]),), (X,)]
+    for (x,), result in zip(calls, run_exported(Counting(), calls, dynamic_shapes={"x": {0: "t"}}), strict=True):
+        assert_same(result, (Counting()(x),))
+
+
+class Growing(nn.Module):
+    """A loop that is no scan: what it carries grows."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = x[0]
+        for t in range(x.shape[0]):
+            h = torch.cat([h, x[t]])
+        return h
+
+
 def test_loop_that_is_no_scan() -> None:
     with pytest.raises(ExportError) as caught:
-        export(Counting(), (X,), dynamic_shapes={"x": {0: "t"}})
+        export(Growing(), (X,), dynamic_shapes={"x": {0: "t"}})
     assert [f.rule for f in caught.value.log.findings] == [rules.DIMENSION_SPECIALIZED]

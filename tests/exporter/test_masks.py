@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from exporter import export
+from fxport import export
 from tests.running import assert_same, run_session, session_of
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
-from exporter import Options, export
+from fxport import Options, export
 from tests.running import assert_same, run_session, session_of
 
 AUTO = Dim.AUTO

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-import ort_runner
-from diagnostics import Level, Log
-from exporter import ExportError, Options, export, reference
+from fxport import ExportError, Options, export, ort_runner
+from fxport.diagnostics import Level, Log
+from fxport.exporter.validation import reference
 from tests.cases import models, newer_models, pictures_in_texts, texts_with_more
 from tests.cases import pictures_and_sounds as pictures_and_sounds_
 from tests.cases.models import Example, ModelCase

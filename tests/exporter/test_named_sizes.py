@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._sympy.functions import FloorToInt, ToFloat
 
-from diagnostics import Log, rules
-from exporter import export
-from fx_passes.sizes import NamedSize, rebuilt, unfolded
+from fxport import export
+from fxport.diagnostics import Log, rules
+from fxport.fx_passes.sizes import NamedSize, rebuilt, unfolded
 from tests.running import assert_same, run_session, session_of
 
 SIZES = ((96, 128), (90, 131), (131, 90), (40, 200))

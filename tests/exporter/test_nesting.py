@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from exporter import export
-from ort_runner import flattened, restored
-from ort_runner.structure import NoStructure, OtherStructure
+from fxport import export
+from fxport.ort_runner import flattened, restored
+from fxport.ort_runner.structure import NoStructure, OtherStructure
 from tests.running import session_of
 
 Pair = namedtuple("Pair", ["left", "right"])

@@ -16,10 +16,10 @@ import pytest
 import torch
 from torch import nn
 
-from diagnostics import Finding, Log, text
-from diagnostics.sarif import About, as_text, to_sarif
-from exporter import ExportError, Options, export
-from exporter.ways import Way
+from fxport import ExportError, Options, export
+from fxport.diagnostics import Finding, Log, text
+from fxport.diagnostics.sarif import About, as_text, to_sarif
+from fxport.exporter.provenance.ways import Way
 from tests.cases.failures import CASES, FailureCase
 from tests.diagnostics.sarif_checks import breaches, strict, validator
 

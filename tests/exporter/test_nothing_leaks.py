@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import Log
-from exporter import ExportError, export
-from exporter.capture.snapshot import CAPTURED
+from fxport import ExportError, export
+from fxport.diagnostics import Log
+from fxport.exporter.capture.snapshot import CAPTURED
 from tests.exporter.test_capture import line_of
 from tests.running import assert_same, run_exported
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import Log
-from exporter import ExportError, OnnxProgram, export
+from fxport import ExportError, OnnxProgram, export
+from fxport.diagnostics import Log
 from tests.running import run_session, session_of, within_conditions
 
 HEAD = """\
@@ -224,7 +224,7 @@ REFUSED = {
     ("float", "min(n, 2) + 1"): "its dtype depends on whether a number is float or int, as data has it",
     ("float", "[min(n, 3), 4][0] * 2"): "its dtype depends on whether a number is float or int",
     ("truth", "max(n, 1)"): "its dtype depends on whether a number is bool or int, as data has it",
-    ("int", "2 ** n"): "depends on the value of a tensor",
+    ("int", "2 ** n"): "its dtype depends on whether a number is float or int, as data has it",
     ("int", "hash(n)"): "depends on the value of a tensor",
     ("float", "math.fmod(n, 3)"): "depends on the value of a tensor",
 }

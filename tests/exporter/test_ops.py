@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from exporter import ExportError, Options
-from exporter.options import DEFAULT_OPSET
+from fxport import ExportError, Options
+from fxport.exporter.options import DEFAULT_OPSET
 from tests.called import Called
 from tests.cases import ops
 from tests.cases.ops import Draw, OpCase

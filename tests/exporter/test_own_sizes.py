@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import Level, Log
+from fxport.diagnostics import Level, Log
 from tests.running import assert_same, run_exported
 
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-import ort_runner
-from diagnostics import Level, Log
-from exporter import export, reference
+from fxport import export, ort_runner
+from fxport.diagnostics import Level, Log
+from fxport.exporter.validation import reference
 from tests.exporter.test_recurrent import CLASSES, check, made
 from tests.running import session_of
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from diagnostics import Log, Rule, Stop, rule_pages, rules
-from diagnostics.suppressions import by_comments
-from exporter import ExportError, export
-from exporter.capture.sizes.shapes import ShapesError
-from exporter.cli.source import Source, import_file
-from exporter.cli.validation import validation_of
+from fxport import ExportError, export
+from fxport.diagnostics import Log, Rule, Stop, rule_pages, rules
+from fxport.diagnostics.suppressions import by_comments
+from fxport.exporter.capture.sizes.shapes import ShapesError
+from fxport.exporter.sources.source import Source, import_file
+from fxport.exporter.validation.against_eager import validation_of
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OWN_TEST = {

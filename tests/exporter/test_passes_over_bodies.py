@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from exporter import OnnxProgram, export
-from exporter.ir_passes import pipeline
+from fxport import OnnxProgram, export
+from fxport.exporter.ir_passes import pipeline
 from tests.running import assert_same, run_session, session_of
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from exporter import export
-from exporter.kernels import kernels_of
-from exporter.placement import predicted, providers
-from ort_runner.kernels import documented, main
+from fxport import export
+from fxport.exporter.kernels import kernels_of
+from fxport.exporter.kernels.placement import predicted, providers
+from fxport.ort_runner.kernels import documented, main
 
 PAGE = """## Operators implemented by CPUExecutionProvider
 

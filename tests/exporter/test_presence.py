@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import Level, Log, rules
-from exporter import ExportError, export
-from exporter.capture.failures import PRESUMED
+from fxport import ExportError, export
+from fxport.diagnostics import Level, Log, rules
+from fxport.exporter.capture.failures import PRESUMED
 from tests.exporter.test_capture import line_of
 from tests.running import assert_same, run_exported, run_session, session_of
 

@@ -20,10 +20,10 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from exporter import export
-from exporter.cli import main
-from exporter.pretrained import PretrainedError, load
-from exporter.weights import CheckpointError
+from fxport import export
+from fxport.exporter.cli import main
+from fxport.exporter.language_models.pretrained import PretrainedError, load
+from fxport.exporter.weights import CheckpointError
 
 SIZES: dict[str, Any] = {
     "hidden_size": 32,
@@ -84,6 +84,44 @@ def test_examples_of_two_inputs_and_of_a_model_without_a_head(tmp_path: Path) ->
     found = load(tmp_path / "bert")
     assert isinstance(found.model, BertModel)
     assert found.dynamic == {"input_ids": {0: "batch", 1: "sequence"}}
+
+
+ODD = [
+    {"architectures": [["LlamaForCausalLM"]]},
+    {"architectures": "LlamaForCausalLM"},
+    {"architectures": [{}]},
+    {"architectures": 5},
+    {"architectures": ["pipeline"]},
+    {"architectures": ["LlamaConfig"]},
+    {"architectures": ["__path__"]},
+    {"hidden_size": -1},
+    {"hidden_size": "wide"},
+    {"hidden_size": None},
+    {"num_attention_heads": 0},
+    {"num_hidden_layers": 10**9},
+    {"model_type": ["llama"]},
+    {"model_type": {}},
+    {"auto_map": {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}, "model_type": "evil"},
+    {"rope_scaling": [1]},
+]
+
+
+@pytest.mark.parametrize("change", ODD, ids=str)
+def test_odd_configurations_are_told_and_run_no_code(change: dict[str, object], tmp_path: Path) -> None:
+    llama().save_pretrained(tmp_path)
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Config: pass\nclass Model: pass\n")
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | change))
+    with pytest.raises((PretrainedError, CheckpointError), match=r"config\.json"):
+        load(tmp_path)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_configuration_of_great_depth(tmp_path: Path) -> None:
+    llama().save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text("[" * 100_000)
+    with pytest.raises(PretrainedError, match=r"config\.json"):
+        load(tmp_path)
 
 
 @pytest.mark.parametrize(

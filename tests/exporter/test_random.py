@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from diagnostics import Log, rules
-from exporter import Options, export
+from fxport import Options, export
+from fxport.diagnostics import Log, rules
 from tests.running import run_exported
 
 COUNT = 20_000

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
-from exporter.capture.holders import MISSING
-from exporter.capture.snapshot import Snapshot, same
+from fxport.exporter.capture.holders import MISSING
+from fxport.exporter.capture.snapshot import Snapshot, same
 
 CALLS = 0
 SEEN: list[Any] = []

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import Level, Log
-from exporter import ExportError, export
+from fxport import ExportError, export
+from fxport.diagnostics import Level, Log
 from tests.running import assert_same, run_exported, run_session, session_of
 
 Forward = Callable[["Model", Tensor], tuple[Tensor, ...]]

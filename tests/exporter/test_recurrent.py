@@ -12,8 +12,8 @@ from torch.export import Dim
 from torch.export._trace import _export
 from torch.utils import _pytree as pytree
 
-from exporter import export
-from exporter.capture.patches.whole_ops import whole_ops
+from fxport import export
+from fxport.exporter.capture.patches.whole_ops import whole_ops
 from tests.running import assert_same, run_exported
 
 AUTO = Dim.AUTO

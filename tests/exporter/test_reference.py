@@ -7,12 +7,13 @@ import psutil
 import pytest
 import torch
 
-from diagnostics import Level, Log, rules
-from exporter import export, reference
-from exporter.arrays import as_array, as_value
-from exporter.capture.float64 import NotWide, wide_types, widened
-from exporter.intermediates import Intermediates
-from exporter.reference import cases
+from fxport import export
+from fxport.diagnostics import Level, Log, rules
+from fxport.exporter.capture.float64 import NotWide, wide_types, widened
+from fxport.exporter.validation import reference, runs
+from fxport.exporter.validation.intermediates import Intermediates
+from fxport.exporter.validation.reference import cases
+from fxport.exporter.weights.arrays import as_array, as_value
 from tests.cases.faults import build
 
 WEIGHTS = 8 * 4096 * 4096 * 4
@@ -23,8 +24,8 @@ def test_wide_operands_give_what_a_copy_in_float64_gives(name: str) -> None:
     example = build(name)
     program = export(example.model, example.args).program
     call = widened((example.args, {}))
-    lean = reference._run_widened(example.model, call, program)
-    copied = reference._run_doubled(example.model, call, program)
+    lean = runs.run_widened(example.model, call, program)
+    copied = runs.run_doubled(example.model, call, program)
     assert {array.dtype for array in lean.values()} == {np.dtype(np.float64)}
     for output, array in copied.items():
         np.testing.assert_array_equal(lean[output], array)
@@ -115,8 +116,8 @@ def test_a_missing_yardstick_is_told_once() -> None:
 
 
 def test_a_lost_sign_of_zero_is_found_only_on_hard_values() -> None:
-    from exporter.cli.source import Source
-    from exporter.cli.validation import samples_of
+    from fxport.exporter.sources.source import Source
+    from fxport.exporter.validation.against_eager import samples_of
 
     x, ids = torch.randn(3, 2), torch.tensor([0, 2])
     program = export(Inverse(), (x, ids))

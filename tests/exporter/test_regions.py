@@ -14,7 +14,7 @@ from torch._higher_order_ops.out_dtype import out_dtype
 from torch._higher_order_ops.strict_mode import strict_mode
 from torch.utils import _pytree as pytree
 
-from exporter import ExportError, Options, export
+from fxport import ExportError, Options, export
 from tests.running import assert_same, run_exported
 
 hop: Any = torch.ops.higher_order

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.nn import functional
 
-from exporter import OnnxProgram, Options, export
-from exporter.ir_passes.outline_regions import DOMAIN
-from exporter.lower.places import PlaceTable
+from fxport import OnnxProgram, Options, export
+from fxport.exporter.ir_passes.outline_regions import DOMAIN
+from fxport.exporter.lower.places import PlaceTable
 from tests.running import assert_same, run_session, session_of
 
 AUTO = Dim.AUTO

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from diagnostics import Log, rules
-from exporter import ExportError, export, reference
-from exporter.capture.sizes.resizing import at_hard_sizes
+from fxport import ExportError, export
+from fxport.diagnostics import Log, rules
+from fxport.exporter.capture.sizes.resizing import at_hard_sizes
+from fxport.exporter.validation import reference
 
 
 class Nothing(nn.Module):

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import Log
-from exporter import ExportError, export
+from fxport import ExportError, export
+from fxport.diagnostics import Log
 
 SHARED = [1.0, 2.0]
 

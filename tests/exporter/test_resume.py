@@ -10,9 +10,9 @@ import torch
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict
 
-from exporter import ExportError
-from exporter.training import export_training_step, load_into
-from ort_runner.train import TrainingSession
+from fxport import ExportError
+from fxport.exporter.training import export_training_step, load_into
+from fxport.ort_runner.train import TrainingSession
 from tests.exporter.checkpoints import to_dcp_of
 
 X, Y = torch.rand(16, 4, generator=torch.Generator().manual_seed(0)), torch.ones(16, 2)

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from exporter import export
-from fx_passes.scans import scans_of
+from fxport import export
+from fxport.fx_passes.scans import scans_of
 from tests.cases.scans import branch, loop, numbers_of
 from tests.running import assert_same, run_session, session_of
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
-from diagnostics import Level, Log
+from fxport.diagnostics import Level, Log
 from tests.running import assert_same, run_exported
 
 

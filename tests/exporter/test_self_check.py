@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import Level, Log, rules
-from exporter import ExportError, Options, export
-from exporter.capture.control_flow import branches
-from exporter.capture.fake import without_memory
-from exporter.capture.self_check import checking
+from fxport import ExportError, Options, export
+from fxport.diagnostics import Level, Log, rules
+from fxport.exporter.capture.control_flow import branches
+from fxport.exporter.capture.fake import without_memory
+from fxport.exporter.capture.self_check import checking
 from tests.running import assert_same, run_session, session_of, within_conditions
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)

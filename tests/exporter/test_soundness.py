@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from diagnostics import Level, Log
-from exporter import ExportError, OnnxProgram, export
+from fxport import ExportError, OnnxProgram, export
+from fxport.diagnostics import Level, Log
 from tests.cases.soundness import CASES, Row
 from tests.running import assert_same, run_session, session_of, within_conditions
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from diagnostics import Log
-from exporter import ExportError, export, reference
-from exporter.lower.walk import STATE
+from fxport import ExportError, export
+from fxport.diagnostics import Log
+from fxport.exporter.lower.walk import STATE
+from fxport.exporter.validation import reference
 from tests.running import assert_same, run_session, session_of
 
 

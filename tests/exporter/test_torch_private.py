@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 import torch
 
-from exporter.capture.private import CAPTURE
-from exporter.private import DISTRIBUTED, TRAINING, WEIGHTS, WRAPPERS
-from exporter.training.optimizers import OptimizerError, initial_state
-from fx_passes.private import (
+from fxport.exporter.capture.private import CAPTURE
+from fxport.exporter.private import DISTRIBUTED, TRAINING, WEIGHTS, WRAPPERS
+from fxport.exporter.training.optimizers import OptimizerError, initial_state
+from fxport.fx_passes.private import (
     FX_PASSES,
     SHARED,
     Kind,
@@ -149,8 +149,8 @@ except ImportError as error:
 @pytest.mark.parametrize(
     ("package", "module", "name"),
     [
-        ("exporter.capture", "torch._functorch.eager_transforms", "_jvp_with_argnums"),
-        ("exporter.capture", "torch._prims_common", "_is_non_overlapping_and_dense_or_false"),
+        ("fxport.exporter.capture", "torch._functorch.eager_transforms", "_jvp_with_argnums"),
+        ("fxport.exporter.capture", "torch._prims_common", "_is_non_overlapping_and_dense_or_false"),
         ("fx_passes", "torch._library.utils", "lookup_op"),
     ],
 )
@@ -174,7 +174,7 @@ def test_an_optimizer_without_init_group_is_refused() -> None:
 
 @pytest.mark.parametrize(("state", "groups"), [("a", ["a"]), (None, [])])
 def test_the_one_group_of_a_state_without_groups_is_taken(state: str | None, groups: list[str]) -> None:
-    from exporter.distributed.skeleton import groups_of
+    from fxport.exporter.distributed.skeleton import groups_of
 
     assert groups_of(SimpleNamespace(_fsdp_param_group=state)) == groups
 

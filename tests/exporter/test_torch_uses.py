@@ -13,14 +13,15 @@ import pytest
 import sympy
 import torch
 
-from exporter.capture.patches.sized_calls import CHECKS
-from exporter.capture.patches.symbolic_calls import CURVES
-from exporter.capture.private import CAPTURE
-from exporter.capture.sizes.shortening import METHODS
-from fx_passes.private import FX_PASSES, found_by
-from fx_passes.python_numbers import FLOAT_OPERATIONS, INT_OPERATIONS
+from fxport.diagnostics.own import PACKAGES
+from fxport.exporter.capture.patches.sized_calls import CHECKS
+from fxport.exporter.capture.patches.symbolic_calls import CURVES
+from fxport.exporter.capture.private import CAPTURE
+from fxport.exporter.capture.sizes.shortening import METHODS
+from fxport.fx_passes.private import FX_PASSES, found_by
+from fxport.fx_passes.python_numbers import FLOAT_OPERATIONS, INT_OPERATIONS
 from tests.exporter.test_torch_private import ROWS, TABLES, members_of
-from tests.torch_uses import OURS, Use, defined_in, is_hidden, is_private, uses
+from tests.torch_uses import Use, defined_in, is_hidden, is_private, uses
 
 ROOT = Path(__file__).parents[2]
 
@@ -127,7 +128,7 @@ def private_members() -> frozenset[str]:
 
 def own_members() -> Iterator[str]:
     """Names that classes of ours give to their attributes."""
-    for file in (file for room in OURS for file in (ROOT / room).rglob("*.py")):
+    for file in (file for room in PACKAGES for file in (ROOT / room).rglob("*.py")):
         for kind in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(kind, ast.ClassDef):
                 yield from (each for each in defined_in(kind) if not is_hidden(each))

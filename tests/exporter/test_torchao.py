@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from exporter import export
-from exporter.validated import export_and_validate
+from fxport import export
+from fxport.exporter.validation.validated import export_and_validate
 
 ao = pytest.importorskip("torchao.quantization", reason="torchao is not installed")
 

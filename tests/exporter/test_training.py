@@ -14,11 +14,11 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from diagnostics import rules
-from exporter import ExportError
-from exporter.training import TrainingError, export_training_step, load_into, state_from
-from exporter.training.generator import at_least, uniform
-from ort_runner.train import TrainingSession
+from fxport import ExportError
+from fxport.diagnostics import rules
+from fxport.exporter.training import TrainingError, export_training_step, load_into, state_from
+from fxport.exporter.training.generator import at_least, uniform
+from fxport.ort_runner.train import TrainingSession
 from tests.training import OPTIMIZERS, assert_teacher_forced, batches, classify, fed, opened
 
 optim = torch.optim

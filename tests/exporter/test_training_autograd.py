@@ -17,8 +17,8 @@ from torch import nn, optim
 from torch.autograd import graph
 from torch.utils.checkpoint import checkpoint
 
-from exporter import ExportError
-from exporter.training import export_training_step
+from fxport import ExportError
+from fxport.exporter.training import export_training_step
 from tests.training import assert_teacher_forced, fed, opened
 
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn, optim
 from torch._higher_order_ops import map as mapped
 from torch._higher_order_ops import scan
 
-from exporter import ExportError
-from exporter.training import export_training_step
-from exporter.training.seeded import SeededRandom
+from fxport import ExportError
+from fxport.exporter.training import export_training_step
+from fxport.exporter.training.seeded import SeededRandom
 from tests.training import assert_teacher_forced, fed, opened
 
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import rules
-from exporter import ExportError
-from exporter.validated import export_and_validate
+from fxport import ExportError
+from fxport.diagnostics import rules
+from fxport.exporter.validation.validated import export_and_validate
 
 X = torch.randn(3, 4)
 
@@ -35,7 +35,9 @@ def test_a_sound_model_is_compared_at_two_sizes(tmp_path: Path) -> None:
     assert checked.program.model.opset_imports == {"": 18}
     assert checked.validation is not None
     assert checked.validation.passed
-    assert [sample.label for sample in checked.validation.samples] == ["sample", "resized"]
+    labels = [sample.label for sample in checked.validation.samples]
+    assert labels[:2] == ["sample", "resized"]
+    assert {*labels[2:]} <= {"uneven", "batch=1", "smallest", "batch=65"}  # as many as the time of the export pays for
 
 
 def test_a_wrong_model_raises_and_is_kept(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import Log
-from exporter import export
-from exporter.reference import Case, cases
+from fxport import export
+from fxport.diagnostics import Log
+from fxport.exporter.validation.reference import Case, cases
 
 
 class Selected(nn.Module):

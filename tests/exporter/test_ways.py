@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from diagnostics import Finding, Log, Step, rules
-from exporter import ExportError, export
-from exporter.capture import frames
-from exporter.lower.places import PlaceTable
-from exporter.options import Options
+from fxport import ExportError, export
+from fxport.diagnostics import Finding, Log, Step, rules
+from fxport.exporter.capture import frames
+from fxport.exporter.lower.places import PlaceTable
+from fxport.exporter.options import Options
 from tests.diagnostics.sarif_checks import breaches, strict
 
 
@@ -122,7 +122,7 @@ def test_a_place_read_from_the_model_gets_its_way_and_its_stack() -> None:
 
 
 def test_the_log_with_flows_is_valid(tmp_path: Path) -> None:
-    from diagnostics.sarif import as_text, to_sarif
+    from fxport.diagnostics.sarif import as_text, to_sarif
 
     log = Log()
     exported(Branching(), log, tmp_path)

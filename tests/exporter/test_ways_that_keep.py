@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics import rules
-from exporter import export
+from fxport import export
+from fxport.diagnostics import rules
 from tests.running import assert_same, run_session, session_of
 
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import nn
 
-from diagnostics import Level
-from exporter import ExportError, OnnxProgram, Options, export
-from exporter.capture.fake import without_memory
-from exporter.weights import CheckpointError, open_checkpoint
-from exporter.weights.names import AmbiguousPrefix, Renaming, names_of
+from fxport import ExportError, OnnxProgram, Options, export
+from fxport.diagnostics import Level
+from fxport.exporter.capture.fake import without_memory
+from fxport.exporter.weights import CheckpointError, open_checkpoint
+from fxport.exporter.weights.names import AmbiguousPrefix, Renaming, names_of
 from tests.exporter import checkpoints
 from tests.exporter.checkpoints import (
     IDS,
@@ -72,7 +72,7 @@ def test_the_bytes_are_those_of_the_model_itself(save: Callable[[nn.Module, Path
 def test_large_tensors_of_a_distributed_checkpoint_are_found_in_their_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exporter.weights.dcp_folders.COPIED", 0)
+    monkeypatch.setattr("fxport.exporter.weights.dcp_folders.COPIED", 0)
     path = to_dcp(small(), tmp_path)
     assert all(stored.region is not None for stored in open_checkpoint(path).tensors.values())
     assert weights(export(fake(), (IDS,), weights=path)) == weights(export(small(), (IDS,)))
@@ -224,7 +224,7 @@ ASKED = Options(weights_in_place=True)
 def test_weights_stay_in_the_files_of_the_checkpoint(
     save: Callable[[nn.Module, Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exporter.save.EXTERNAL_THRESHOLD", 100)
+    monkeypatch.setattr("fxport.exporter.save.EXTERNAL_THRESHOLD", 100)
     path = save(small(), tmp_path)
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     program = export(fake(), (IDS,), weights=path, options=ASKED)
@@ -248,14 +248,14 @@ def session(path: Path) -> onnxruntime.InferenceSession:
 
 
 def test_weights_of_another_type_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exporter.save.EXTERNAL_THRESHOLD", 100)
+    monkeypatch.setattr("fxport.exporter.save.EXTERNAL_THRESHOLD", 100)
     path = to_safetensors(small().bfloat16(), tmp_path)
     files = export(fake(), (IDS,), weights=path, options=ASKED).save(tmp_path / "m.onnx")
     assert files == [tmp_path / "m.onnx"]
 
 
 def test_weights_outside_of_the_models_folder_cannot_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exporter.save.EXTERNAL_THRESHOLD", 100)
+    monkeypatch.setattr("fxport.exporter.save.EXTERNAL_THRESHOLD", 100)
     (tmp_path / "out").mkdir()
     linked = tmp_path / "out" / "linked.safetensors"
     linked.symlink_to(to_safetensors(small(), tmp_path))

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 
-from exporter import export
-from exporter.distributed import wrapped_by
+from fxport import export
+from fxport.exporter.distributed import wrapped_by
 from tests.running import assert_same, run_session, session_of
 
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from diagnostics import Level, Log
-from exporter import ExportError, export
+from fxport import ExportError, export
+from fxport.diagnostics import Level, Log
 from tests.running import assert_same, run_session, session_of
 
 

@@ -10,7 +10,7 @@ from hypothesis import assume, event
 from hypothesis import strategies as st
 from torch.utils import _pytree as pytree
 
-from exporter import ExportError
+from fxport import ExportError
 from tests.running import assert_same, run_exported
 
 NOT_OURS = frozenset({"FXP1001", "FXP1002"})

@@ -14,8 +14,8 @@ from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 
-from exporter import export
-from exporter.capture.float64 import wide_types
+from fxport import export
+from fxport.exporter.capture.float64 import wide_types
 from tests.conftest import LONG, QUIET
 from tests.running import assert_same, run_session, session_of
 

@@ -15,7 +15,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from exporter import export
+from fxport import export
 from tests.conftest import LONG, QUIET
 from tests.fuzz.test_control_flow import inputs
 from tests.running import assert_same, run_session, session_of

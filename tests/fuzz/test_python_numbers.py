@@ -14,8 +14,8 @@ from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from diagnostics import Log
-from exporter import ExportError, OnnxProgram, export
+from fxport import ExportError, OnnxProgram, export
+from fxport.diagnostics import Log
 from tests.conftest import LONG, QUIET
 from tests.running import run_session, session_of
 

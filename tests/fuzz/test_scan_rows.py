@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from exporter import export
+from fxport import export
 from tests.cases.scans import branch, loop, numbers_of
 from tests.conftest import QUIET
 from tests.running import assert_same, run_session, session_of

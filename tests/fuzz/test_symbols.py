@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.utils._sympy import functions as sf
 
-from exporter.lower.builder import Op
-from exporter.lower.symbols import FUNCTIONS
-from fx_passes import float_functions
-from fx_passes.sizes import plain
+from fxport.exporter.lower.builder import Op
+from fxport.exporter.lower.symbols import FUNCTIONS
+from fxport.fx_passes import float_functions
+from fxport.fx_passes.sizes import plain
 
 A, B = (sympy.Symbol(name, integer=True, positive=True) for name in "ab")
 

@@ -10,13 +10,13 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from diagnostics import Log
-from exporter import Options
-from exporter.capture import capture
-from fx_passes import run_passes
-from fx_passes.passes.functionalize import functionalize, unsupported
-from fx_passes.pipeline import PREPARE
-from fx_passes.program import OutputKind
+from fxport import Options
+from fxport.diagnostics import Log
+from fxport.exporter.capture import capture
+from fxport.fx_passes import run_passes
+from fxport.fx_passes.passes.functionalize import functionalize, unsupported
+from fxport.fx_passes.pipeline import PREPARE
+from fxport.fx_passes.program import OutputKind
 
 Step = Callable[[torch.Tensor], torch.Tensor]
 

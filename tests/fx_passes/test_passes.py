@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from diagnostics import Log
-from exporter import Options
-from exporter.capture import capture
-from fx_passes import Program, run_passes
-from fx_passes.program import OutputKind
+from fxport import Options
+from fxport.diagnostics import Log
+from fxport.exporter.capture import capture
+from fxport.fx_passes import Program, run_passes
+from fxport.fx_passes.program import OutputKind
 from tests.cases.passes import CASES, PassCase
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ort_runner.providers import PROVIDERS, why_not
+from fxport.ort_runner.providers import PROVIDERS, why_not
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

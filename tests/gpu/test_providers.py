@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import torch
 
-import ort_runner
-from diagnostics import Level, Log, rules
-from exporter import ExportError, export, reference
-from ort_runner.providers import PROVIDERS
+from fxport import ExportError, export, ort_runner
+from fxport.diagnostics import Level, Log, rules
+from fxport.exporter.validation import reference
+from fxport.ort_runner.providers import PROVIDERS
 from tests.called import Called
 from tests.cases.faults import FAULTS, MODELS, build
 from tests.cases.models import Example

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import parser
 
-from ort_runner import Samples
+from fxport.ort_runner import Samples
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "my" : 1]>'
 

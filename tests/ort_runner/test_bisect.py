@@ -10,12 +10,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
-from diagnostics import rules
-from ort_runner import Samples
-from ort_runner.bisect import MOST_SESSIONS, Divergence, Reference, bisect
-from ort_runner.cuts import VALUE_KEY, Cuts, Mark
-from ort_runner.parts import Part, kernel_is_wrong
-from ort_runner.trials import Runtime
+from fxport.diagnostics import rules
+from fxport.ort_runner import Samples
+from fxport.ort_runner.bisect import MOST_SESSIONS, Divergence, Reference, bisect
+from fxport.ort_runner.cuts import VALUE_KEY, Cuts, Mark
+from fxport.ort_runner.parts import Part, kernel_is_wrong
+from fxport.ort_runner.trials import Runtime
 from tests.ort_runner.models import HEADER, RELU, floats, save
 
 HERE = Runtime("cpu", isolate=False)
@@ -51,7 +51,7 @@ def chain(x: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def of_chain(tmp_path: Path, values: dict[str, np.ndarray], x: np.ndarray, **options: int) -> Divergence:
-    rows = {name: ["/user/net.py", 10 + i, "net", name] for i, name in enumerate("abcd")}
+    rows = {name: ["net.py", 10 + i, "net", name] for i, name in enumerate("abcd")}
     model = marked(save(tmp_path, CHAIN, places=rows), {name: name for name in "abcd"})
     return bisect(model, Samples("sample", {"x": x}, {"d": values["d"]}), stored(values), HERE, **options)
 

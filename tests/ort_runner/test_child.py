@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diagnostics import Log, rules
-from ort_runner import Samples, validate
-from ort_runner.child import WORKER, ChildSession, how_it_ended
-from ort_runner.dtypes import BY_NAME
-from ort_runner.failures import Failure
+from fxport.diagnostics import Log, rules
+from fxport.ort_runner import Samples, validate
+from fxport.ort_runner.child import WORKER, ChildSession, how_it_ended
+from fxport.ort_runner.dtypes import BY_NAME
+from fxport.ort_runner.failures import Failure
 from tests.ort_runner.models import RELU, SOFTMAX, floats, relu_samples, save, softmax_samples
 
 # A worker that serves `open` as ever and then does something else on `run`.
 DOUBLE = """
 import os, signal, sys, time
-from ort_runner import session, worker
+from fxport.ort_runner import session, worker
 def run(self, inputs):
     {action}
 session.LocalSession.run = run

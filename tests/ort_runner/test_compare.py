@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ort_runner.compare import compare, disagreements
-from ort_runner.providers import PROVIDERS
+from fxport.ort_runner.compare import compare, disagreements
+from fxport.ort_runner.providers import PROVIDERS
 from tests.ort_runner.models import floats, softmax
 
 F32, F64, I64 = np.float32, np.float64, np.int64

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from diagnostics import rules
-from exporter import export
-from ort_runner import DeviceSession
-from ort_runner.failures import Failure
+from fxport import export
+from fxport.diagnostics import rules
+from fxport.ort_runner import DeviceSession
+from fxport.ort_runner.failures import Failure
 
 
 class Smoothed(torch.nn.Module):
@@ -53,7 +53,7 @@ def test_tensors_go_in_and_out_by_dlpack(model: Path) -> None:
 
 def test_nothing_is_copied() -> None:
     """What ONNX Runtime is given begins where the tensor does."""
-    from ort_runner import device
+    from fxport.ort_runner import device
 
     x = torch.randn(3, 4, dtype=torch.bfloat16)
     assert device._ort_value(x).data_ptr() == x.data_ptr()

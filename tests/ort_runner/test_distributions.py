@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ort_runner.distributions import CONSTANT, compare_distributions
+from fxport.ort_runner.distributions import CONSTANT, compare_distributions
 
 RUNS = 16
 Draw = Callable[[np.random.Generator], np.ndarray]

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ort_runner.model_file import missing_external_data, read_model_file, read_shapes
-from ort_runner.session import LocalSession
-from ort_runner.sums import allowance
+from fxport.ort_runner.model_file import missing_external_data, read_model_file, read_shapes
+from fxport.ort_runner.session import LocalSession
+from fxport.ort_runner.sums import allowance
 from tests.ort_runner.models import RELU, external, save
 
 LAYERS = """g (float[N] x) => (float[N] y) { [first] a = my.Layer (x) [second] y = my.Layer (a) }
@@ -22,9 +22,9 @@ LAYERS = """g (float[N] x) => (float[N] y) { [first] a = my.Layer (x) [second] y
 
 
 def test_a_node_is_at_the_users_line(tmp_path: Path) -> None:
-    path = save(tmp_path, RELU, places={"relu": ["/user/net.py", 12, "encoder.0", "relu_1"]})
+    path = save(tmp_path, RELU, places={"relu": ["net.py", 12, "encoder.0", "relu_1"]})
     place = read_model_file(path).place_of_node("relu")
-    assert (place.path, place.line, place.module, place.node) == ("/user/net.py", 12, "encoder.0", "relu_1")
+    assert (place.path, place.line, place.module, place.node) == ("net.py", 12, "encoder.0", "relu_1")
     assert place.onnx_node == "relu"
     assert read_model_file(path).place_of_value("y").line == 12
 

@@ -11,13 +11,13 @@ import onnx
 import onnxruntime
 import pytest
 
-from diagnostics import Level, Log, rules
-from ort_runner import PROVIDERS, DeviceSession, Samples, latency, placement, resolve, validate
-from ort_runner.distributed import RankSession
-from ort_runner.model_file import read_model_file
-from ort_runner.placement import Placed, copies
-from ort_runner.providers import PROBE, Provider, captured_output, choose, why_not
-from ort_runner.train import TrainingSession
+from fxport.diagnostics import Level, Log, rules
+from fxport.ort_runner import PROVIDERS, DeviceSession, Samples, latency, placement, resolve, validate
+from fxport.ort_runner.distributed import RankSession
+from fxport.ort_runner.model_file import read_model_file
+from fxport.ort_runner.placement import Placed, copies
+from fxport.ort_runner.providers import PROBE, Provider, captured_output, choose, why_not
+from fxport.ort_runner.train import TrainingSession
 from tests.ort_runner.models import RELU, floats, relu_samples, save
 
 GPU_WORKS = why_not(PROVIDERS["cuda"]) is None

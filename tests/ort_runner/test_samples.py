@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ort_runner import Samples, load_all, save_all
-from ort_runner.dtypes import ELEMENTS, Element, pack, unpack
+from fxport.ort_runner import Samples, load_all, save_all
+from fxport.ort_runner.dtypes import ELEMENTS, Element, pack, unpack
 from tests.ort_runner.models import relu_samples
 
 

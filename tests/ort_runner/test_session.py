@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diagnostics import Rule, rules
-from ort_runner.dtypes import BY_NAME, ELEMENTS, Element
-from ort_runner.failures import RUN, Failure, failure_of, tidy
-from ort_runner.session import LocalSession, from_ort, to_ort
+from fxport.diagnostics import Rule, rules
+from fxport.ort_runner.dtypes import BY_NAME, ELEMENTS, Element
+from fxport.ort_runner.failures import RUN, Failure, failure_of, tidy
+from fxport.ort_runner.session import LocalSession, from_ort, to_ort
 from tests.ort_runner.models import RELU, floats, save
 
 

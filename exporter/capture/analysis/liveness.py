@@ -11,7 +11,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from exporter.capture.analysis.names import SCOPES, captured, declared, own_bindings, read
+from fxport.exporter.capture.analysis.names import SCOPES, captured, declared, own_bindings, read
 
 
 @dataclass(eq=False, slots=True)

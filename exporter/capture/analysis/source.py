@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 
-from exporter.capture.analysis.names import bound
+from fxport.exporter.capture.analysis.names import bound
 
 ANONYMOUS = "_"
 """A class of this name, which does not mangle private names, stands around functions that no class holds."""

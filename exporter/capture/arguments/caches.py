@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from fxport.diagnostics.errors import FxportError
+
 MODULE = "transformers.cache_utils"
 LAYERED = ("DynamicCache", "StaticCache")
 """Caches that are a list of layers."""
@@ -27,7 +29,7 @@ LENGTH, COUNTED = "cumulative_length", "cumulative_length_int"
 """Attributes that count tokens. A Python number among them would be a constant of the graph."""
 
 
-class CountedCacheError(TypeError):
+class CountedCacheError(FxportError, TypeError):
     """A cache counts its tokens in Python: a graph of it would hold for one length only. The text says which."""
 
 

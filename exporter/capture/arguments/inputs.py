@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Any
 
 import torch
 from torch.export.dynamic_shapes import _combine_args
 from torch.utils import _pytree as pytree
 
-from exporter.capture.arguments.padded import as_padded
-from exporter.capture.arguments.structures import register_dataclasses
+from fxport.exporter.capture.arguments.padded import as_padded
+from fxport.exporter.capture.arguments.structures import register_dataclasses
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ def arguments_of(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     """
     register_dataclasses((args, dict(kwargs)))
     args, kwargs = as_padded((args, dict(kwargs)))
+    require_known(model, kwargs)
     found = dict(_combine_args(model, args, dict(kwargs)))
     for parameter in inspect.signature(getattr(model, "forward", model)).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
@@ -45,9 +48,32 @@ def arguments_of(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     return found
 
 
+def require_known(model: Any, kwargs: Mapping[str, Any]) -> None:
+    """Raise TypeError for a keyword that forward does not have, naming the nearest that it has."""
+    parameters = inspect.signature(getattr(model, "forward", model)).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return
+    for name in kwargs:
+        if name not in parameters:
+            near = difflib.get_close_matches(name, parameters, n=1)
+            known = f"did you mean '{near[0]}'?" if near else f"its arguments are {', '.join(parameters)}"
+            raise TypeError(f"forward got an unexpected keyword argument '{name}'; {known}")
+
+
 def leaves_of(arguments: Mapping[str, Any]) -> list[Leaf]:
-    """Return the flattened arguments in torch.export's order."""
-    return [leaf for name, value in arguments.items() for leaf in _leaves(value, name, f"L[{name!r}]")]
+    """Return the flattened arguments in torch.export's order, each with a path of its own."""
+    leaves = [leaf for name, value in arguments.items() for leaf in _leaves(value, name, f"L[{name!r}]")]
+    paths = different(leaf.path for leaf in leaves)
+    return [replace(leaf, path=path) for leaf, path in zip(leaves, paths, strict=True)]
+
+
+def different(names: Iterable[str], taken: Iterable[str] = ()) -> Iterator[str]:
+    """Yield the names; one that is taken, as by the path of another value, gets a number: "a.b_1"."""
+    used = set(taken)
+    for name in names:
+        free = next(each for each in chain((name,), (f"{name}_{i}" for i in count(1))) if each not in used)
+        used.add(free)
+        yield free
 
 
 def form_of(value: Any) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from exporter.capture.forward import replaced_forward
+from fxport.exporter.capture.forward import replaced_forward
 
 
 def in_order(model: Any, kwargs: Mapping[str, Any] | None) -> dict[str, Any]:

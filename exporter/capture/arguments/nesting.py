@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from exporter.capture.arguments.inputs import children, key_name
-from exporter.capture.arguments.padded import Padded
-from fx_passes.program import Output, OutputKind
+from fxport.exporter.capture.arguments.inputs import children, key_name
+from fxport.exporter.capture.arguments.padded import Padded
+from fxport.fx_passes.program import Output, OutputKind
 
 PLAIN = (bool, int, float, str, type(None))
 

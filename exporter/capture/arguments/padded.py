@@ -12,7 +12,7 @@ from torch.nn.utils import rnn
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 
-from exporter.capture.forward import forward_by
+from fxport.exporter.capture.forward import forward_by
 
 
 @dataclass(frozen=True)

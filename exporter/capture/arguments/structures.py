@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from exporter.capture.forward import forward_by
+from fxport.exporter.capture.forward import forward_by
 
 
 def register_dataclasses(value: Any) -> None:

@@ -11,15 +11,15 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from exporter.capture.control_flow.carried import Carried
-from exporter.capture.control_flow.effects import Changes, Effects
-from exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by
-from exporter.capture.control_flow.merged import told_apart, watch_merged
-from exporter.capture.control_flow.merging import LoopError, form_of, opaque
-from exporter.capture.control_flow.truth import depends_on_data, is_open, predicate
-from exporter.capture.faults import is_our_fault
-from exporter.capture.guards.caught import require_uncaught
-from exporter.capture.rewritten import note_rewritten
+from fxport.exporter.capture.control_flow.carried import Carried
+from fxport.exporter.capture.control_flow.effects import Changes, Effects
+from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by, require_end
+from fxport.exporter.capture.control_flow.merged import told_apart, watch_merged
+from fxport.exporter.capture.control_flow.merging import LoopError, form_of, opaque
+from fxport.exporter.capture.control_flow.truth import depends_on_data, is_open, predicate
+from fxport.exporter.capture.faults import is_our_fault
+from fxport.exporter.capture.guards.caught import require_uncaught
+from fxport.exporter.capture.rewritten import note_rewritten
 
 UNKNOWN = (GuardOnDataDependentSymNode, DataDependentOutputException)
 """The errors that PyTorch raises where a capture would have to know a value."""
@@ -27,11 +27,20 @@ UNKNOWN = (GuardOnDataDependentSymNode, DataDependentOutputException)
 Branch = Callable[[], Any]
 
 
-def refused(test: Any) -> Any:
-    """Return the test of an `if` that raises: a graph raises nothing, and is for inputs that the model accepts."""
+def refused(test: Any, kind: Callable[[], Any] = lambda: Exception) -> Any:
+    """Return the test of an `if` that raises: a graph raises nothing, and is for inputs that the model accepts.
+
+    Args:
+        test: The test's value.
+        kind: Gives the type of the error.
+
+    Raises:
+        RefusedError: The test depends on data, and the model would catch the error.
+    """
     if not depends_on_data(test):
         return test
-    require_uncaught(Exception)
+    raised = kind()
+    require_uncaught(raised if isinstance(raised, type) else Exception)
     return False
 
 
@@ -64,13 +73,14 @@ def chosen(test: Any, then: Branch, other: Branch, *, dead: Sequence[str] = ()) 
 
 
 def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str]) -> Any:
+    require_end()
     decides = predicate(test)  # first: what is around reads it, whatever the branches read
     ways = (then, other)
     effects = Effects.of(ways, dead)
     found, outside = read_by([partial(effects.observe, way) for way in ways], (), effects.numbers)
     ways_taken = [changes for _, changes in found]
-    effects.require_added_by_all(*ways_taken)
     effects.set_aside_undecided(*ways_taken)
+    effects.require_added_by_all(*ways_taken)
 
     def ends(result: Any, changes: Changes) -> Any:
         return result, effects.ends(changes), effects.appended(changes)
@@ -79,6 +89,9 @@ def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str]) -> Any:
     form = form_of(*every)
     if is_rehearsal():
         return _left(effects, form.value(told_apart(form.tensors(every[0]), map(form.leaves_of, every))))
+
+    if not outside.written and not form.leaves_of(every[0]):
+        return _left(effects, form.value(()))  # the ways do the same, or nothing
 
     def lifted_way(way: Branch) -> Branch:
         return lifted(lambda: form.tensors(ends(*effects.run(way, {}))), (), outside)

@@ -6,8 +6,8 @@ import ast
 import copy
 from collections.abc import Mapping
 
-from exporter.capture.analysis.names import SCOPES, own_nodes
-from exporter.capture.control_flow.syntax import call, is_at, placed
+from fxport.exporter.capture.analysis.names import SCOPES, own_nodes
+from fxport.exporter.capture.control_flow.syntax import call, is_at, placed
 
 NAMES = frozenset(
     (

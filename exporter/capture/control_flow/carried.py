@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from exporter.capture.control_flow.effects import Changes, Effects, Place
-from exporter.capture.control_flow.lifting import read_by
-from exporter.capture.control_flow.merging import UNSET, LoopError, form_of, opaque
-from exporter.capture.control_flow.views import storage_of
+from fxport.exporter.capture.control_flow.effects import Changes, Effects, Place
+from fxport.exporter.capture.control_flow.lifting import read_by
+from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, form_of, opaque
+from fxport.exporter.capture.control_flow.views import storage_of
 
 ROUNDS = 8
 """Each round may show one more place that changes, or another kind of number that one takes."""
@@ -45,9 +45,9 @@ class Carried:
         self.numbers = numbers
         changes, known = self._observed(inputs, {}), None
         for _ in range(ROUNDS):
-            if not is_run:
-                effects.require_added_by_all(Changes({}, {}, ()))
-            effects.set_aside_undecided(changes)
+            none = [] if is_run else [Changes({}, {}, ())]
+            effects.set_aside_undecided(changes, *none)
+            effects.require_added_by_all(*none)
             self.form = form_of(self.starts, effects.ends(changes), changing=True)
             found = ([*effects.before], [*effects.grown.items()], self.form.kinds)
             if found == known:

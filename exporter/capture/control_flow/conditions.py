@@ -9,7 +9,7 @@ import ast
 import copy
 from collections.abc import Sequence
 
-from exporter.capture.control_flow.syntax import call, deferred, is_at, placed
+from fxport.exporter.capture.control_flow.syntax import call, deferred, is_at, placed
 
 BOUND = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 """What may not move into a function of its own."""
@@ -55,7 +55,14 @@ class _Choices(ast.NodeTransformer):
         self.found = True
         fails = ast.UnaryOp(ast.Not(), node.test)
         error = ast.Call(ast.Name("AssertionError", ast.Load()), [] if node.msg is None else [node.msg], [])
-        return placed(ast.If(call("refused", test_of(fails)), [ast.Raise(error)], []), node)
+        return placed(
+            ast.If(
+                call("refused", test_of(fails), deferred(ast.Name("AssertionError", ast.Load()))),
+                [ast.Raise(error)],
+                [],
+            ),
+            node,
+        )
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         self.generic_visit(node)
@@ -65,6 +72,15 @@ class _Choices(ast.NodeTransformer):
         self.found = True
         ways = [deferred(arm) for arm in arms]
         return placed(call("chosen", test_of(node.test), *ways), node.test)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """`values[index]`, where the index may be one that Python asks for."""
+        self.generic_visit(node)
+        plain = isinstance(node.slice, (ast.Slice, ast.Tuple, ast.Constant))
+        if plain or not isinstance(node.ctx, ast.Load) or not is_at(node, self.lines):
+            return node
+        self.found = True
+        return placed(call("element", node.value, node.slice), node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         return self.valued(node, node.values[1:])

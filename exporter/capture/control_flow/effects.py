@@ -19,11 +19,13 @@ from torch import SymBool, SymFloat, SymInt, Tensor, nn
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
-from exporter.capture import holders
-from exporter.capture.control_flow.lists import MaybeItem, ScanList, StackedItems
-from exporter.capture.control_flow.merging import UNSET, LoopError, form_of
-from exporter.capture.holders import MISSING, Holder
-from exporter.capture.snapshot import MERGED_STATE, Snapshot
+from fxport.exporter.capture import holders
+from fxport.exporter.capture.control_flow.lists import MaybeItem, ScanList, StackedItems
+from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, form_of
+from fxport.exporter.capture.control_flow.truth import predicate
+from fxport.exporter.capture.control_flow.undecided import can_be_undecided, is_undecided, note_undecided
+from fxport.exporter.capture.holders import MISSING, Holder
+from fxport.exporter.capture.snapshot import MERGED_STATE, Snapshot
 
 NUMBERS = (SymInt, SymFloat, SymBool)
 
@@ -116,6 +118,8 @@ class Effects:
     def _run(self, part: Callable[..., Any], *inputs: Any) -> tuple[Any, Changes]:
         for holder in self.grown if self.is_loop else ():
             list.append(holder.owner, Unread())
+        for place in self.undecided if self.is_loop else ():  # of which another turn may have set it
+            _take_away(place)
         with _plain_attributes():
             try:
                 result = part(*inputs)
@@ -177,7 +181,7 @@ class Effects:
             for item, on in items:
                 _append(holder, item, on)
         for place in self.undecided:
-            put(place, Undecided(place[0].name_of(place[1])))
+            _take_away(place)
         for holder, _ in self.snapshot.held:
             if id(holder.owner) in self.dead:
                 put((holder, 0), UNSET)
@@ -190,10 +194,15 @@ class Effects:
                 raise LoopError(f"it adds '{holder.name_of(key)}' on one of its ways only")
 
     def set_aside_undecided(self, *ways: Changes) -> None:
-        """Take out the attributes that were None and are a tensor on one of the ways: no operator gives either."""
+        """Take out what no operator gives: None, or nothing, before it, and something else behind some of the ways."""
         for place, value in [*self.before.items()]:
             first, *others = (way.values.get(place, value) for way in ways)
-            if value is None and not all(_fits(first, other) for other in others or [value]):
+            if value is MISSING:
+                is_bound_later = place[0].kind is holders.CELL and not is_undecided(*place)
+                is_open = not is_bound_later and not all(place in way.values for way in ways)
+            else:
+                is_open = value is None and not all(_fits(first, other) for other in others or [value])
+            if is_open and can_be_undecided(*place):
                 del self.before[place]
                 self.undecided.append(place)
 
@@ -239,12 +248,19 @@ def cells_of(part: Callable[..., Any], names: Sequence[str]) -> Iterator[Any]:
 
 
 def put(place: Place, value: Any) -> None:
-    """Give a place a value; UNSET unbinds a variable."""
+    """Give a place a value; UNSET unbinds a variable, and removes an attribute or an item."""
     holder, key = place
     assert holder.kind.write is not None  # as of all kinds in CARRIED
     keys, values = holder.kind.read(holder.owner)
     contents = holders.paired((keys, values)) | {key: MISSING if value is UNSET else value}
+    if value is UNSET and holder.kind is not holders.CELL:
+        del contents[key]
     holder.kind.write(holder.owner, (None if keys is None else [*contents], [*contents.values()]))
+
+
+def _take_away(place: Place) -> None:
+    put(place, UNSET)
+    note_undecided(*place)
 
 
 def _assign(place: Place, value: Any) -> None:
@@ -265,42 +281,12 @@ def _item(value: Any) -> Item:
 
 
 def _append(holder: Holder, item: Any, on: Any) -> None:
-    from exporter.capture.control_flow.truth import as_tensor, predicate
-
     if on is True:
         list.append(holder.owner, item)
     elif on is not False:
         if not isinstance(holder.owner, ScanList):
             raise LoopError(f"it appends to '{holder.name}', a list made elsewhere, on one of its ways only")
-        list.append(holder.owner, MaybeItem(as_tensor(item), predicate(on)))
-
-
-class UndecidedError(LoopError, AttributeError):
-    """Somebody asks for the value of such a place, or for an attribute of it."""
-
-
-class Undecided:
-    """A place that was None and is something else on one of the ways: whoever asks for its value is refused."""
-
-    def __init__(self, name: str) -> None:
-        object.__setattr__(self, "_reason", f"'{name}' is None on one of the ways and something else on another")
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        for each in tree_leaves((args, kwargs)):
-            if isinstance(each, Undecided):
-                each._refuse()
-
-    def _refuse(self, *_: Any) -> Any:
-        raise UndecidedError(object.__getattribute__(self, "_reason"))
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("_refuse", "__class__", "__torch_function__"):
-            return object.__getattribute__(self, name)
-        return self._refuse()
-
-    __bool__ = __iter__ = __len__ = __eq__ = __call__ = _refuse
-    __hash__ = object.__hash__
+        list.append(holder.owner, MaybeItem(item, predicate(on)))
 
 
 @contextmanager

@@ -23,10 +23,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exporter.capture.analysis.names import own_nodes
-from exporter.capture.control_flow.lists import SymbolicList, unwrap
-from exporter.capture.control_flow.syntax import expression
-from exporter.capture.knowledge import known, note
+from fxport.exporter.capture.analysis.names import own_nodes
+from fxport.exporter.capture.control_flow.lists import SymbolicList, unwrap
+from fxport.exporter.capture.control_flow.syntax import expression
+from fxport.exporter.capture.knowledge import known, note
 
 SOURCES = frozenset({"nonzero", "tolist", "squeeze", "flatten"})
 """Methods that a loop over places may call in its head."""

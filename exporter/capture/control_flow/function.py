@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 from types import CodeType
 
-from exporter.capture.analysis.liveness import liveness
-from exporter.capture.analysis.names import arguments
-from exporter.capture.analysis.source import FunctionSource, Unknown
-from exporter.capture.control_flow.calls import calls_kept, comprehensions_as_loops, lists_symbolic
-from exporter.capture.control_flow.conditions import choices_kept
-from exporter.capture.control_flow.found_places import places_as_turns
-from exporter.capture.control_flow.jumps import jumps_removed, returns_last
-from exporter.capture.control_flow.plain_forms import made_plain
-from exporter.capture.control_flow.statements import Statements, wanted_statements, with_shared_names
-from exporter.capture.control_flow.syntax import placed
+from fxport.exporter.capture.analysis.liveness import liveness
+from fxport.exporter.capture.analysis.names import arguments
+from fxport.exporter.capture.analysis.source import FunctionSource, Unknown
+from fxport.exporter.capture.control_flow.calls import calls_kept, comprehensions_as_loops, lists_symbolic
+from fxport.exporter.capture.control_flow.conditions import choices_kept
+from fxport.exporter.capture.control_flow.found_places import places_as_turns
+from fxport.exporter.capture.control_flow.jumps import jumps_removed, returns_last
+from fxport.exporter.capture.control_flow.plain_forms import made_plain
+from fxport.exporter.capture.control_flow.statements import Statements, wanted_statements, with_shared_names
+from fxport.exporter.capture.control_flow.syntax import placed
 
 
 def rewritten(code: CodeType, lines: set[int], calls: bool, reasons: dict[int, str]) -> CodeType | None:

@@ -10,9 +10,9 @@ import torch
 from torch import SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
-from exporter.capture.control_flow.lists import Ragged, ScanList, SymbolicList, unwrap
-from exporter.capture.control_flow.merging import LoopError
-from exporter.capture.sizes.progressions import Progression
+from fxport.exporter.capture.control_flow.lists import Ragged, ScanList, SymbolicList, unwrap
+from fxport.exporter.capture.control_flow.merging import LoopError
+from fxport.exporter.capture.sizes.progressions import Progression
 
 
 @dataclass(frozen=True, slots=True)

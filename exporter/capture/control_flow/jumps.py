@@ -18,8 +18,8 @@ import ast
 import copy
 from collections.abc import Iterator, Sequence
 
-from exporter.capture.analysis.names import own_nodes
-from exporter.capture.control_flow.syntax import STEPS, is_at, placed, statements
+from fxport.exporter.capture.analysis.names import own_nodes
+from fxport.exporter.capture.control_flow.syntax import STEPS, is_at, placed, statements
 
 JUMPS = (ast.Continue, ast.Break, ast.Return)
 LOOPS = (ast.For, ast.While)
@@ -39,11 +39,20 @@ def jumps_removed(function: ast.FunctionDef, lines: set[int]) -> None:
         if isinstance(top, (*LOOPS, ast.If)) and _is_asked_for(top, lines)
         for node in own_nodes(top)
     }
-    for parent in reversed(list(own_nodes(function))):
+    for block in _blocks(function):
+        ends = [node for node in block if node in asked and isinstance(node, ast.If) and any(jumps_of([node]))]
+        if ends:  # what follows a branch that returns becomes a part of the other one
+            asked |= {each for node in block[block.index(ends[0]) :] for each in _own([node])}
+    for block in reversed([*_blocks(function)]):
+        block[:] = [new for node in block for new in (_without(node) if node in asked else [node])]
+
+
+def _blocks(function: ast.FunctionDef) -> Iterator[list[ast.stmt]]:
+    for parent in own_nodes(function):
         for field in ("body", "orelse", "finalbody"):
             block = getattr(parent, field, None)
             if isinstance(block, list):
-                block[:] = [new for node in block for new in (_without(node) if node in asked else [node])]
+                yield block
 
 
 def _without(node: ast.stmt) -> list[ast.stmt]:
@@ -119,6 +128,8 @@ def _is_over(block: Sequence[ast.stmt]) -> bool:
 
 def _is_asked_for(node: ast.For | ast.While | ast.If, lines: set[int]) -> bool:
     """Return whether a jump of a loop, or the test of a loop or an `if`, stands at one of these lines."""
+    if isinstance(node, ast.For) and any(node.lineno <= line <= (node.iter.end_lineno or 0) for line in lines):
+        return True
     tests = [] if isinstance(node, ast.For) else [node.test]
     if isinstance(node, LOOPS):
         tests += [each.test for each in _own(node.body) if isinstance(each, ast.If) and any(jumps_of([each]))]
@@ -158,8 +169,9 @@ def _lowered(block: Sequence[ast.stmt], names: _Names) -> list[ast.stmt]:
         then, other = (_lowered([*arm, *copy.deepcopy(rest)], names) for arm in (node.body, node.orelse))
         if sum(1 for each in (*then, *other) for _ in ast.walk(each)) > MOST:
             raise _NotAConditionError
-        if not then and not other:
-            return out
+        if not then and not other:  # the test may do something
+            idle = ast.If(node.test, [ast.copy_location(ast.Pass(), node)], [])
+            return [*out, _wanted(ast.copy_location(idle, node))]
         test = node.test if then else placed(ast.UnaryOp(ast.Not(), node.test), node.test)
         new = ast.copy_location(ast.If(test, then or other, other if then else []), node)
         new.wanted = getattr(node, "wanted", False)  # type: ignore[attr-defined]  # as set by _wanted

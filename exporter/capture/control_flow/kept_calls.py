@@ -17,15 +17,17 @@ import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from exporter.capture.control_flow.branches import chosen
-from exporter.capture.control_flow.items import enumerated, turned, zipped
-from exporter.capture.control_flow.lists import Ragged, ScanList, StackedItems, SymbolicList, unwrap
-from exporter.capture.control_flow.merging import LoopError, merged_truth
-from exporter.capture.control_flow.operators import and_, or_
-from exporter.capture.control_flow.truth import depends_on_data, predicate
-from exporter.capture.patches.numbers import real_of
-from exporter.capture.patches.symbolic_calls import CURVES
-from exporter.capture.sizes.progressions import Progression, progression
+from fxport.exporter.capture.control_flow.branches import chosen
+from fxport.exporter.capture.control_flow.entries import total_of
+from fxport.exporter.capture.control_flow.items import enumerated, turned, zipped
+from fxport.exporter.capture.control_flow.lists import Ragged, ScanList, StackedItems, SymbolicList, unwrap
+from fxport.exporter.capture.control_flow.merged import watch_copies
+from fxport.exporter.capture.control_flow.merging import LoopError, merged_truth
+from fxport.exporter.capture.control_flow.operators import and_, or_
+from fxport.exporter.capture.control_flow.truth import as_tensor, depends_on_data, predicate
+from fxport.exporter.capture.patches.numbers import real_of
+from fxport.exporter.capture.patches.symbolic_calls import CURVES
+from fxport.exporter.capture.sizes.progressions import Progression, progression
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
 
@@ -76,6 +78,8 @@ def _sum(values: Any, start: Any = 0) -> Any:
     """Add up a list, also one that a loop over a dynamic size filled and that has an element."""
     if not isinstance(values, ScanList) or not values.is_dynamic:
         return sum(values, start)
+    if values.is_bounded:
+        return total_of([*values.entries()], start)
     rows = values.joined()
     if not statically_known_true(rows.shape[0] > 0):
         raise LoopError("a sum of what may be nothing")
@@ -98,13 +102,18 @@ def _truths(plain: Callable[..., Any], of_rows: Callable[[Tensor], Tensor], step
     return made
 
 
-def _sorted(values: Any, **kwargs: Any) -> Any:
-    """Sort a list, also one of tensors of one element each, where the order of equal ones shows in nothing."""
+def _sorted(values: Any, *, key: Callable[[Any], Any] | None = None, reverse: Any = False) -> Any:
+    """Sort a list of tensors, also by values of the data; equal ones keep their order."""
     listed = [*values]
-    plain = kwargs.get("key") is not None or not listed
-    if plain or not all(isinstance(each, Tensor) and each.numel() == 1 for each in listed):
-        return sorted(listed, **kwargs)
-    return [*torch.stack(listed, -1).sort(descending=kwargs.get("reverse", False)).values.unbind(-1)]
+    keys = listed if key is None else [key(each) for each in listed]
+    plain = type(reverse) is not bool or not all(map(depends_on_data, keys))
+    if plain or not all(isinstance(each, Tensor) for each in listed):
+        return sorted(listed, key=key, reverse=reverse)
+    order = torch.stack([as_tensor(each).reshape(()) for each in keys]).argsort(stable=True, descending=reverse)
+    found = [*torch.stack(listed)[order].unbind(0)]
+    for each in found:
+        watch_copies(each, listed)
+    return found
 
 
 def _extreme(name: str, is_better: Callable[[Any, Any], Any]) -> Callable[..., Any]:

@@ -26,8 +26,8 @@ from torch.fx.experimental.sym_node import SymNode
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
 
-from exporter.capture.control_flow.merging import LoopError, opaque
-from exporter.capture.control_flow.views import Step, again, are_repeatable, origin_of, storage_of
+from fxport.exporter.capture.control_flow.merging import LoopError, opaque
+from fxport.exporter.capture.control_flow.views import Step, again, are_repeatable, origin_of, storage_of
 
 Body = Callable[..., Sequence[Tensor]]
 """From tensors to tensors."""
@@ -43,6 +43,16 @@ class HasLeaves(Protocol):
 
 
 _rehearsals = 0
+
+
+DEEPEST = 32
+"""Branches and loops within each other; a function that calls itself as often as data tell has no end of them."""
+
+
+def require_end() -> None:
+    """Raise LoopError within too many rehearsals."""
+    if _rehearsals > DEEPEST:
+        raise LoopError(f"branches within branches, more than {DEEPEST} deep")
 
 
 def is_rehearsal() -> bool:

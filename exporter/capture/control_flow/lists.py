@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from exporter.capture.control_flow.merging import LoopError
+from fxport.exporter.capture.control_flow.merging import LoopError
+from fxport.exporter.capture.control_flow.truth import as_tensor
 
 
 class StackedItems:
@@ -40,15 +41,15 @@ class StackedItems:
 
 
 class MaybeItem(StackedItems):
-    """An element that a branch appended: it is in the list where `on` is true."""
+    """An element that a branch appended, a tensor or a number: it is in the list where `on` is true."""
 
-    def __init__(self, item: Tensor, on: Tensor) -> None:
+    def __init__(self, item: Any, on: Tensor) -> None:
         self.item, self.on, self._rows = item, on, None
 
     @property
     def stacked(self) -> Any:  # type: ignore[override]  # computed where it is first needed
         if self._rows is None:
-            self._rows = self.item.unsqueeze(0)[self.on.reshape(1)]
+            self._rows = as_tensor(self.item).unsqueeze(0)[self.on.reshape(1)]
         return self._rows
 
     @stacked.setter
@@ -65,6 +66,11 @@ class ScanList(list[Any]):
     @property
     def is_dynamic(self) -> bool:
         return any(isinstance(each, StackedItems) for each in self.entries())
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it has a plain number of entries, of which data tells which are in it."""
+        return all(isinstance(each, MaybeItem) for each in self.entries() if isinstance(each, StackedItems))
 
     def entries(self) -> Iterator[Any]:
         """Yield what is in the list, stacked items as they are."""
@@ -104,6 +110,10 @@ class ScanList(list[Any]):
             return list.__getitem__(self, key)
         if isinstance(key, slice) and (key.start, key.stop, key.step) == (None, None, -1):
             return self.turned()
+        if type(key) is int and self.is_bounded:
+            from fxport.exporter.capture.control_flow.entries import entry_at
+
+            return entry_at([*self.entries()], key)
         if type(key) is int and key in (0, -1):
             found = list.__getitem__(self, key)
             if not isinstance(found, StackedItems):
@@ -137,6 +147,16 @@ def _guarded(name: str) -> Any:
 for _name in ("__iter__", "__len__", "__reversed__", "__contains__", "__eq__", "__add__", "__mul__", "__setitem__",
               "__delitem__", "insert", "pop", "remove", "index", "count", "copy", "sort"):  # fmt: skip
     setattr(ScanList, _name, _guarded(_name))
+
+
+def _added_to(self: ScanList, other: list[Any]) -> Any:
+    """Return `other + self`, of which Python would copy the entries as they are."""
+    if self.is_dynamic:
+        raise _refusal()
+    return list.__add__(other, self)
+
+
+ScanList.__radd__ = _added_to  # type: ignore[attr-defined]  # which a list has not
 
 
 class SymbolicList(list[StackedItems]):

@@ -22,10 +22,10 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from exporter.capture.control_flow.lifting import Outside, is_rehearsal, rehearsed, standing_for
-from exporter.capture.control_flow.merging import MERGED_TRUTH, MIXED, LoopError
-from exporter.capture.control_flow.views import Step, ViewsNoted, again, are_repeatable, origin_of, storage_of
-from exporter.capture.knowledge import version
+from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, rehearsed, standing_for
+from fxport.exporter.capture.control_flow.merging import MERGED_TRUTH, MIXED, LoopError
+from fxport.exporter.capture.control_flow.views import Step, ViewsNoted, again, are_repeatable, origin_of, storage_of
+from fxport.exporter.capture.knowledge import version
 
 WRITTEN = "it writes to a tensor that a branch or a loop has made another name of"
 
@@ -34,7 +34,7 @@ COPIES = "_fxport_copies"
 """The attribute of a result that was rehearsed: what it would be another name of, were it no copy."""
 
 Test = tuple[Tensor, bool]
-"""What decides on a branch, and with which truth value."""
+"""The test of a branch, and the truth value for which the branch is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class _Side:
 
     @property
     def place(self) -> int | None:
-        """What tells its memory from others; None once nobody has it any more."""
+        """The id of its memory; None if the tensor was freed."""
         tensor = self.tensor()
         return None if tensor is None else storage_of(tensor)
 
@@ -72,6 +72,11 @@ class Pair:
     @property
     def is_alive(self) -> bool:
         return self.part.place is not None and self.whole.place is not None
+
+    def is_within(self, other: Pair) -> bool:
+        """Return whether another pair says the same of the same tensors, or refuses what this one follows."""
+        same_sides = self.part.is_same(other.part) and self.whole.is_same(other.whole)
+        return same_sides and (other.when is None or (other.when is self.when and other.steps == self.steps))
 
     def follow(self, written: set[int]) -> None:
         """Write to one of them what was written to the other.
@@ -192,8 +197,8 @@ def told_apart(tensors: Sequence[Tensor], ways: Iterable[Sequence[Any]]) -> Sequ
 
 
 def _copied(tensor: Any) -> Iterator[Tensor]:
-    """Yield what a result that was rehearsed would be another name of, also what that would be."""
-    for each in getattr(tensor, COPIES, ()):
+    """Yield what a result that was rehearsed, or what a view of it, would be another name of."""
+    for each in getattr(origin_of(tensor)[0], COPIES, ()) if isinstance(tensor, Tensor) else ():
         yield each
         yield from _copied(each)
 
@@ -231,6 +236,13 @@ def watch_merged(
                         _note(merged[i], merged[j], [], test if leaves[i] is leaves[j] else None)
 
 
+def watch_copies(copy: Tensor, originals: Iterable[Tensor]) -> None:
+    """Note that a tensor would be one of several others, were it no copy: a write to any of them is refused."""
+    told_apart([copy], [[each] for each in originals])
+    for each in originals:
+        _note(copy, *origin_of(each), None)
+
+
 def _note(new: Tensor, old: Tensor, steps: Sequence[Step], test: Test | None) -> None:
     """Note that a new tensor may be a view of another one, and of all that the other one may be."""
     pairs = _pairs.get()
@@ -238,4 +250,4 @@ def _note(new: Tensor, old: Tensor, steps: Sequence[Step], test: Test | None) ->
         return
     found = Pair(_Side(weakref.ref(new)), _Side(weakref.ref(old)), tuple(steps), None if test is None else (test,))
     further = (pair.beside(found) for pair in pairs if pair.is_alive and not pair.part.is_same(found.part))
-    pairs += [found, *filter(None, further)]
+    pairs += [each for each in (found, *filter(None, further)) if not any(map(each.is_within, pairs))]

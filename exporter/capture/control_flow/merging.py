@@ -12,8 +12,8 @@ from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
-from exporter.capture.arguments.structures import register_dataclasses
-from exporter.capture.snapshot import same
+from fxport.exporter.capture.arguments.structures import register_dataclasses
+from fxport.exporter.capture.snapshot import same
 
 
 class LoopError(Exception):

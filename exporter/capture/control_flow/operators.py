@@ -7,18 +7,21 @@ changes something, or may fail, both become branches of a cond.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
 import torch
-from torch import SymBool, Tensor
+from torch import SymBool, SymInt, Tensor
 
-from exporter.capture.control_flow.branches import chosen
-from exporter.capture.control_flow.effects import Effects
-from exporter.capture.control_flow.lifting import read_by
-from exporter.capture.control_flow.truth import depends_on_data, predicate
-from exporter.capture.patches.watched_calls import IndexesNoted
+from fxport.exporter.capture.control_flow.branches import chosen
+from fxport.exporter.capture.control_flow.effects import Effects
+from fxport.exporter.capture.control_flow.lifting import read_by
+from fxport.exporter.capture.control_flow.merging import LoopError
+from fxport.exporter.capture.control_flow.truth import depends_on_data, predicate
+from fxport.exporter.capture.guards.caught import require_uncaught
+from fxport.exporter.capture.patches.numbers import number
+from fxport.exporter.capture.patches.watched_calls import IndexesNoted
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     **{name: getattr(operator, name.lower()) for name in ("Eq", "Lt", "Gt")},
@@ -89,6 +92,39 @@ def among(value: Any, many: Any) -> Any:
     if not depends_on_data(value == value):
         return value in many
     return reduce(lambda one, each: or_(one, lambda: value == each), many, False)
+
+
+def element(values: Any, index: Any) -> Any:
+    """Return `values[index]`, of a plain list or tuple also where data tells the index.
+
+    Raises:
+        LoopError: There are too many elements to choose from.
+        RefusedError: The model would catch that there is no such element.
+    """
+    if type(values) not in (list, tuple) or not values or not _is_index_of_data(index):
+        return values[index]
+    require_uncaught(IndexError)
+    if len(values) > MOST_CHOICES:
+        raise LoopError(f"data tells which of {len(values)} elements it takes, which are more than {MOST_CHOICES}")
+    return _chosen_of(values, number(index), 0)
+
+
+MOST_CHOICES = 16
+"""Elements among which data may choose: each is a branch within another."""
+
+
+def _is_index_of_data(index: Any) -> bool:
+    if isinstance(index, Tensor):
+        return index.numel() == 1 and not index.dtype.is_floating_point and index.dtype is not torch.bool
+    return isinstance(index, (SymInt, SymBool)) and depends_on_data(index)
+
+
+def _chosen_of(values: Sequence[Any], index: Any, position: int) -> Any:
+    """Return the element, one of those from a position on: there is one, as Python raises an error else."""
+    if position == len(values) - 1:
+        return values[position]
+    here = or_(index == position, lambda: index == position - len(values))
+    return chosen(here, lambda: values[position], lambda: _chosen_of(values, index, position + 1))
 
 
 def _is_truth(value: Any) -> bool:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from exporter.capture.control_flow.merging import LoopError
+from fxport.exporter.capture.control_flow.merging import LoopError
 
 
 def known_sizes(x: Any) -> frozenset[Any]:

@@ -20,9 +20,9 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from exporter.capture.analysis.names import SCOPES, own_nodes
-from exporter.capture.control_flow.jumps import jumps_of
-from exporter.capture.control_flow.syntax import placed
+from fxport.exporter.capture.analysis.names import SCOPES, own_nodes
+from fxport.exporter.capture.control_flow.jumps import jumps_of
+from fxport.exporter.capture.control_flow.syntax import placed
 
 Forms = list[ast.stmt]
 
@@ -174,6 +174,20 @@ def _expr(node: ast.Expr, lists: set[str]) -> Forms:
     return _appends(call.func.value, call.args[0], node, lists) or [node]
 
 
+def _choice(node: Any, lists: set[str]) -> Forms:
+    """`y = (z := a) if test else b` as an `if`: what binds names is no part of an expression that can be moved."""
+    choice = node.value
+    arms = [choice.body, choice.orelse] if isinstance(choice, ast.IfExp) else []
+    if not any(isinstance(each, ast.NamedExpr) for arm in arms for each in ast.walk(arm)):
+        return [node]
+    ways: list[Forms] = []
+    for arm in arms:
+        way = copy.copy(node)
+        way.value = arm
+        ways.append([copy.deepcopy(way)])
+    return [ast.copy_location(ast.If(choice.test, *ways), node)]
+
+
 def _augmented(node: ast.AugAssign, lists: set[str]) -> Forms:
     """`found += [a, b]` as what appends each."""
     return (isinstance(node.op, ast.Add) and _appends(node.target, node.value, node, lists)) or [node]
@@ -204,6 +218,8 @@ FORMS: Mapping[type[ast.stmt], Callable[[Any, set[str]], Forms]] = {
     ast.While: _while,
     ast.For: _loop,
     ast.If: _if,
+    ast.Assign: _choice,
+    ast.Return: _choice,
     ast.Expr: _expr,
     ast.AugAssign: _augmented,
 }

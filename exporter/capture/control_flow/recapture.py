@@ -22,17 +22,18 @@ import torch
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from diagnostics import Place
-from diagnostics.source import HIDDEN, kind_of
-from exporter.capture.control_flow.function import rewritten
-from exporter.capture.control_flow.merged import merged_values_watched
-from exporter.capture.control_flow.merging import LoopError
-from exporter.capture.control_flow.scans import slices_unasked
-from exporter.capture.failures import NotRewritten
-from exporter.capture.faults import is_our_fault
-from exporter.capture.guards.answers import WentOn
-from exporter.capture.guards.askers import Line
-from exporter.capture.rewritten import Rewritten, rewritten_noted
+from fxport.diagnostics import Place
+from fxport.diagnostics.source import HIDDEN, kind_of
+from fxport.exporter.capture.control_flow.function import rewritten
+from fxport.exporter.capture.control_flow.merged import merged_values_watched
+from fxport.exporter.capture.control_flow.merging import LoopError
+from fxport.exporter.capture.control_flow.scans import slices_unasked
+from fxport.exporter.capture.control_flow.undecided import asked_for, undecided_refused
+from fxport.exporter.capture.failures import NotRewritten
+from fxport.exporter.capture.faults import RefusedError, is_our_fault
+from fxport.exporter.capture.guards.answers import WentOn
+from fxport.exporter.capture.guards.askers import Line
+from fxport.exporter.capture.rewritten import Rewritten, rewritten_noted
 
 T = TypeVar("T")
 
@@ -81,7 +82,7 @@ def keeping_loops(attempt: Attempt[T], overcome: list[Exception], rewritten: lis
             break
         tried = {(code.co_filename, line) for code, kept in lines.items() for line in kept}
         noted: list[Rewritten] = []
-        with _swapped(new), slices_unasked(), merged_values_watched(), rewritten_noted(noted):
+        with _swapped(new), slices_unasked(), merged_values_watched(), undecided_refused(), rewritten_noted(noted):
             better, sites = _noted(attempt, None if result.error is None else tried)
         found = set(_sites(sites, new))
         if better.error is None:
@@ -113,14 +114,33 @@ def _barring(errors: Sequence[Exception]) -> Exception:
 
 
 def _explained(error: Exception, errors: Sequence[Exception], reasons: Reasons) -> Exception:
-    """Return the error with the reason why what stands at its line is no part of the graph, where one is known."""
+    """Return the error with the reason why what stands at its line is no part of the graph, where one is known.
+
+    Where a line that Python asked nothing at ended the last attempt, the error is one of that line.
+    """
+    for cause in (cause for each in reversed(errors) for cause in _causes(each)):
+        if isinstance(cause, RefusedError):
+            return cause
     line = _innermost(error)
     found = [cause for each in errors for cause in _causes(each) if isinstance(cause, LoopError)]
     there = [str(cause) for cause in reversed(found) if line in {*map(_line, _frames_of(cause))}]
     reason = reasons.get(line) if line is not None else None
-    elsewhere = [f"{found[-1]} (line {place[1]})" for place in [_innermost(found[-1])] if place] if found else []
-    reason = reason or next(iter([*there, *elsewhere]), None)
-    return error if reason is None else NotRewritten(reason, error)
+    reason = reason or next(iter(there), None)
+    if reason is not None:
+        return NotRewritten(reason, error)
+    for each in reversed(errors):
+        if (asked := _innermost(each)) in reasons and kind_of(asked[0]) != HIDDEN:
+            return NotRewritten(reasons[asked], each)
+    if not found:
+        return error
+    last, elsewhere = str(found[-1]), _innermost_line(found[-1])
+    return NotRewritten(last, found[-1], asks=False) if elsewhere else NotRewritten(last, error)
+
+
+def _innermost_line(error: BaseException) -> int | None:
+    """Return the line of the model that raised an error; None where that was before the first line of a function."""
+    frames = [*_frames_of(error)]
+    return next((line for frame, line in frames[-1:] if line != frame.f_code.co_firstlineno), None)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -191,7 +211,7 @@ def _noted(attempt: Attempt[object], halts: Collection[Line] | None) -> tuple[_O
         except Exception as error:  # raised again above, unless another attempt did better
             if is_our_fault(error):
                 raise
-            errors = causes = (error,)
+            errors = causes = (asked_for(error),)
     sites = (site for each in causes for site in _asking(each, GuardOnDataDependentSymNode, LoopError))
     return _Outcome(errors=errors), found.union(sites)
 

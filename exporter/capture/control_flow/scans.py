@@ -12,16 +12,24 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from exporter.capture.control_flow.carried import Carried
-from exporter.capture.control_flow.effects import Changes, Effects, cells_of, symbolic
-from exporter.capture.control_flow.items import Items, items_of
-from exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by
-from exporter.capture.control_flow.lists import Ragged, ScanList, StackedItems
-from exporter.capture.control_flow.merged import told_apart, watch_merged
-from exporter.capture.control_flow.merging import DTYPES, LoopError, opaque
-from exporter.capture.control_flow.own_sizes import count_of, filled, joined, known_sizes, longest_of, own_axis, some
-from exporter.capture.control_flow.truth import as_tensor, predicate
-from exporter.capture.rewritten import note_rewritten
+from fxport.exporter.capture.control_flow.carried import Carried
+from fxport.exporter.capture.control_flow.effects import Changes, Effects, cells_of, symbolic
+from fxport.exporter.capture.control_flow.items import Items, items_of
+from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by
+from fxport.exporter.capture.control_flow.lists import Ragged, ScanList, StackedItems
+from fxport.exporter.capture.control_flow.merged import told_apart, watch_merged
+from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError, opaque
+from fxport.exporter.capture.control_flow.own_sizes import (
+    count_of,
+    filled,
+    joined,
+    known_sizes,
+    longest_of,
+    own_axis,
+    some,
+)
+from fxport.exporter.capture.control_flow.truth import as_tensor, predicate
+from fxport.exporter.capture.rewritten import note_rewritten
 
 scan_module: Any = importlib.import_module("torch._higher_order_ops.scan")  # a function of the same name hides it
 

@@ -17,12 +17,12 @@ import ast
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 
-from exporter.capture.analysis.liveness import Live
-from exporter.capture.analysis.names import bound, declared, own_nodes
-from exporter.capture.control_flow.calls import calls_kept_in
-from exporter.capture.control_flow.conditions import test_of
-from exporter.capture.control_flow.jumps import jumps_of
-from exporter.capture.control_flow.syntax import (
+from fxport.exporter.capture.analysis.liveness import Live
+from fxport.exporter.capture.analysis.names import bound, declared, own_nodes
+from fxport.exporter.capture.control_flow.calls import calls_kept_in
+from fxport.exporter.capture.control_flow.conditions import test_of
+from fxport.exporter.capture.control_flow.jumps import jumps_of
+from fxport.exporter.capture.control_flow.syntax import (
     call,
     deferred,
     expression,
@@ -118,7 +118,8 @@ class Statements:
 
     def choice(self, node: ast.If, names: set[str], rest: Block) -> tuple[Block, Block]:
         if not node.orelse and isinstance(node.body[-1], ast.Raise):
-            return [ast.copy_location(ast.If(call("refused", test_of(node.test)), node.body, []), node)], rest
+            test = call("refused", test_of(node.test), *_raised(node.body[-1]))
+            return [ast.copy_location(ast.If(test, node.body, []), node)], rest
         returns = isinstance(node.body[-1], ast.Return)
         other = node.orelse or (rest if returns else [])
         if returns and not (other and isinstance(other[-1], ast.Return)):
@@ -177,6 +178,12 @@ class Statements:
         return made
 
 
+def _raised(error: ast.Raise) -> list[ast.expr]:
+    """Return a function of the type that is raised, where the statement names one."""
+    kind = error.exc.func if isinstance(error.exc, ast.Call) else error.exc
+    return [deferred(copy.deepcopy(kind))] if isinstance(kind, (ast.Name, ast.Attribute)) else []
+
+
 class _Unfit(Exception):
     """The statement does something that no part of a function can do for it."""
 
@@ -221,7 +228,7 @@ def with_shared_names(function: ast.FunctionDef, names: set[str]) -> None:
     Python takes a name for one of the function only if a statement of the function itself binds it.
     """
     own = sorted(names - declared(function, ast.Nonlocal))
-    text = "from exporter.capture.control_flow import steps as _steps\n"
+    text = "from fxport.exporter.capture.control_flow import steps as _steps\n"
     if own:
         text += f"if False:\n    {' = '.join(own)} = None\n"
     function.body[:0] = [placed(each, function.body[0]) for each in copy.deepcopy(statements(text))]

@@ -8,7 +8,7 @@ import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
-from exporter.capture.control_flow.merging import DTYPES
+from fxport.exporter.capture.control_flow.merging import DTYPES
 
 NUMBERS = (SymBool, SymInt, SymFloat)
 

@@ -14,8 +14,8 @@ from unittest import mock
 import sympy
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
-from exporter.capture.faults import is_our_fault
-from exporter.capture.guards.askers import (
+from fxport.exporter.capture.faults import is_our_fault
+from fxport.exporter.capture.guards.askers import (
     Line,
     is_a_kept_branch,
     is_about_layout,
@@ -26,8 +26,8 @@ from exporter.capture.guards.askers import (
     place_of_asker,
     with_stack,
 )
-from exporter.capture.guards.guard import Guard, guard_of, guards_noted
-from exporter.capture.guards.presence import Presumed, Scope, answer_of_some
+from fxport.exporter.capture.guards.guard import Guard, guard_of, guards_noted
+from fxport.exporter.capture.guards.presence import Presumed, Scope, answer_of_some
 
 Refusal = GuardOnDataDependentSymNode
 

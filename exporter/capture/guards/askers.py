@@ -17,10 +17,10 @@ from torch.fx import experimental
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.nn import functional
 
-from diagnostics import Place
-from diagnostics.source import HIDDEN, USER, kind_of, place_of_stack, place_of_trace
-from exporter.capture.private import LAYOUT
-from fx_passes.private import codes
+from fxport.diagnostics import Place
+from fxport.diagnostics.source import HIDDEN, USER, kind_of, place_of_stack, place_of_trace
+from fxport.exporter.capture.private import LAYOUT
+from fxport.fx_passes.private import codes
 
 E = TypeVar("E", bound=BaseException)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from exporter.capture.faults import RefusedError
-from exporter.capture.guards.askers import frames_of_model
-from exporter.capture.guards.handlers import is_caught
+from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.guards.askers import frames_of_model
+from fxport.exporter.capture.guards.handlers import is_caught
 
 CAUGHT = "it may raise an error for some values, which the model catches; a graph raises none"
 CURE = "Decide by a test of the values or sizes, for instance with `torch.linalg.cholesky_ex`; or leave `try` out."

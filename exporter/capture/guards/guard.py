@@ -11,9 +11,9 @@ from unittest import mock
 import sympy
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from diagnostics import Place
-from exporter.capture.guards.askers import is_about_layout, place_of_asker, way_of_asking
-from fx_passes.sizes import NamedSize, rebuilt, unfolded
+from fxport.diagnostics import Place
+from fxport.exporter.capture.guards.askers import is_about_layout, place_of_asker, way_of_asking
+from fxport.fx_passes.sizes import NamedSize, rebuilt, unfolded
 
 
 @dataclass(frozen=True, slots=True)

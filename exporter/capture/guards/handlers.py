@@ -10,10 +10,10 @@ from functools import lru_cache
 from types import FrameType
 from typing import Any
 
-from diagnostics.source import USER, kind_of, lines_of
+from fxport.diagnostics.source import USER, kind_of, lines_of
 
 ANY = (BaseException,)
-"""What a clause catches that names nothing, or something that cannot be told."""
+"""The types that a clause is taken to catch if it names none, or something that cannot be evaluated."""
 
 
 def is_caught(kind: type[BaseException], frames: Iterable[tuple[FrameType, int]]) -> bool:
@@ -54,7 +54,7 @@ def _value(node: ast.expr | None, names: dict[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Try:
-    """A `try` statement: the lines of its body, without those of functions in it, and what its clauses name."""
+    """A statement that catches errors: the lines of its body without inner functions, and what its clauses name."""
 
     lines: frozenset[int]
     handlers: tuple[ast.expr | None, ...]
@@ -62,13 +62,23 @@ class _Try:
 
 @lru_cache(maxsize=256)
 def _tries(path: str) -> tuple[_Try, ...]:
-    """Return the `try` statements of a file that have an `except` clause; none where it cannot be read."""
+    """Return the statements of a file that catch errors; none where it cannot be read."""
     try:
         tree = ast.parse("".join(lines_of(path)))
     except SyntaxError:
         return ()
-    found = (node for node in ast.walk(tree) if isinstance(node, (ast.Try, ast.TryStar)) and node.handlers)
-    return tuple(_Try(_lines(node.body), tuple(each.type for each in node.handlers)) for node in found)
+    caught = ((node, _handlers(node)) for node in ast.walk(tree))
+    return tuple(_Try(_lines(node.body), handlers) for node, handlers in caught if handlers)  # type: ignore[attr-defined]  # statements have one
+
+
+def _handlers(node: ast.AST) -> tuple[ast.expr | None, ...]:
+    """Return what a statement names as caught: `try` with `except`, and `with contextlib.suppress(...)`."""
+    if isinstance(node, (ast.Try, ast.TryStar)):
+        return tuple(each.type for each in node.handlers)
+    if not isinstance(node, (ast.With, ast.AsyncWith)):
+        return ()
+    calls = [item.context_expr for item in node.items if isinstance(item.context_expr, ast.Call)]
+    return tuple(kind for each in calls if ast.unparse(each.func).endswith("suppress") for kind in each.args)
 
 
 def _lines(body: Sequence[ast.stmt]) -> frozenset[int]:

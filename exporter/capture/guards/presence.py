@@ -21,9 +21,9 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbol
 from torch.overrides import TorchFunctionMode
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
-from diagnostics import Place
-from exporter.capture.guards.askers import is_a_kept_branch, place_of_asker
-from exporter.capture.knowledge import known, note
+from fxport.diagnostics import Place
+from fxport.exporter.capture.guards.askers import is_a_kept_branch, place_of_asker
+from fxport.exporter.capture.knowledge import known, note
 
 TRUTHS: Mapping[Any, bool] = {torch.any: True, Tensor.any: True, torch.all: False, Tensor.all: False}
 """What tells whether a mask has some effect, and its answer where it has."""

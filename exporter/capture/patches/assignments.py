@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from diagnostics import Place
-from diagnostics.calls import last_assignment
-from diagnostics.source import lines_of
-from exporter.capture.places import place_of_module
+from fxport.diagnostics import Place
+from fxport.diagnostics.calls import last_assignment
+from fxport.diagnostics.source import lines_of
+from fxport.exporter.capture.places import place_of_module
 
 ASSIGNED = re.compile(r"The tensor attributes? (.+?) (?:was|were) assigned during export")
 """How PyTorch warns of them; the names begin with `self.`, which is the model."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from exporter.capture.forward import forward_by
+from fxport.exporter.capture.forward import forward_by
 
 DEVICES = ("cpu", "cuda")
 """Devices that have a setting of their own."""

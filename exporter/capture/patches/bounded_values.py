@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from exporter.capture.knowledge import known, note
+from fxport.exporter.capture.knowledge import known, note
 
 BOUND = "below"
 """The fact of a tensor of natural numbers that says what all of them are below."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fx_passes.decompositions.synonyms import narrow
+from fxport.fx_passes.decompositions.synonyms import narrow
 
 
 def _allclose(first: Tensor, second: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:

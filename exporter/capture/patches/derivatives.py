@@ -13,8 +13,8 @@ from torch._functorch import eager_transforms
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from exporter.capture.forward import replaced_forward
-from fx_passes.graph import bodies
+from fxport.exporter.capture.forward import replaced_forward
+from fxport.fx_passes.graph import bodies
 
 _FUNCTORCH = ("torch._functorch", "torch._C._functorch")
 

@@ -16,8 +16,8 @@ from types import BuiltinFunctionType
 from typing import Any
 from unittest import mock
 
-from diagnostics import Place
-from diagnostics.source import USER, kind_of, place_of_stack
+from fxport.diagnostics import Place
+from fxport.diagnostics.source import USER, kind_of, place_of_stack
 
 CLOCKS = (
     *("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns"),

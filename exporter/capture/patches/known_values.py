@@ -26,12 +26,12 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from diagnostics import Place
-from diagnostics.source import place_of_stack
-from exporter.capture.arguments.inputs import arguments_of, leaves_of
-from exporter.capture.arguments.padded import as_padded
-from exporter.capture.forward import forward_by
-from exporter.capture.knowledge import version
+from fxport.diagnostics import Place
+from fxport.diagnostics.source import place_of_stack
+from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
+from fxport.exporter.capture.arguments.padded import as_padded
+from fxport.exporter.capture.forward import forward_by
+from fxport.exporter.capture.knowledge import version
 
 LARGEST = 2**16
 """Tensors of more elements than this are not followed: no model loops over so many."""

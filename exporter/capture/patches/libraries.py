@@ -15,7 +15,7 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-import fx_passes.boxes  # noqa: F401  # registers the op
+import fxport.fx_passes.boxes  # noqa: F401  # registers the op
 
 
 @contextmanager

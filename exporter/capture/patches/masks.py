@@ -16,7 +16,7 @@ from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from exporter.capture.knowledge import known, note, version
+from fxport.exporter.capture.knowledge import known, note, version
 
 MODULE = "transformers.masking_utils"
 MODELS = "transformers.modeling_utils"

@@ -15,7 +15,7 @@ from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 
-from exporter.capture.faults import RefusedError
+from fxport.exporter.capture.faults import RefusedError
 
 KINDS = "_fxport_kinds"
 """The attribute of a symbolic number of which the kind is not known."""

@@ -11,8 +11,6 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import reduce
 from types import FunctionType
 from typing import Any
@@ -24,11 +22,10 @@ from torch._export import non_strict_utils
 from torch._export.verifier import Verifier
 from torch.export import _trace
 from torch.fx.experimental.symbolic_shapes import statically_known_true
-from torch.utils.weak import TensorWeakRef
 
-from exporter.capture.faults import RefusedError
-from exporter.capture.knowledge import Versions, version
-from exporter.capture.patches.mixed_kinds import kinds_of, marked, propagated
+from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.patches.extremes import eithers, one_of
+from fxport.exporter.capture.patches.mixed_kinds import kinds_of, marked, propagated
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
 
@@ -66,6 +63,10 @@ def is_fraction(value: Any) -> bool:
 def _power(a: Any, b: Any) -> Any:
     if is_fraction(a) or is_fraction(b):
         return power_of_floats(a, b)
+    if type(a) is int and a and not abs(a) & (abs(a) - 1) and is_symbolic(b) and not b.node.has_hint():
+        known = statically_known_true(b >= 0) or statically_known_true(b < 0)
+        if not known:  # exact as a float, if only data tells the sign of the exponent
+            return marked(power_of_floats(a, b), frozenset({int, float}))
     if b >= 0:  # of a size, a guard: Python's answer is a float for a negative exponent
         return a.__pow_by_natural__(b) if isinstance(a, SymInt) else b.__rpow_by_natural__(a)
     return power_of_floats(a, b)
@@ -294,40 +295,14 @@ def _extreme(
         if len(args) == 1 and isinstance(args[0], (tuple, Iterator)):
             args = ([*args[0]],)
         values = args[0] if len(args) == 1 and isinstance(args[0], list) else args
-        if len(values) > 1 and not kwargs and all(isinstance(each, Tensor) for each in values):
-            return reduce(lambda one, other: _either(is_better(other, one), one, other), values)
+        if len(values) > 1 and not kwargs and any(isinstance(each, Tensor) for each in values):
+            found = one_of(values, is_better)
+            return real(*args) if found is None else found
         if kwargs or not all(map(is_number, values)) or not any(map(is_symbolic, values)):
             return non_strict_utils._tensor_min_max(*args, real_callable=real, tensor_callable=of_tensors, **kwargs)
         return reduce(pair, values)
 
     return standing_for(real, run)
-
-
-@dataclass(frozen=True, slots=True)
-class Either:
-    """A tensor that is one of two in Python, and a third one in the graph."""
-
-    result: TensorWeakRef
-    version: int | None
-    others: Versions | None
-
-    @property
-    def is_written(self) -> bool:
-        """Whether somebody still has it, and it or one of the two was written to."""
-        result = self.result()
-        return result is not None and (version(result) != self.version or not (self.others and self.others.are_current))
-
-
-def _either(is_other: Tensor, one: Tensor, other: Tensor) -> Tensor:
-    """Return one tensor or the other, by a test, and note it."""
-    result = torch.where(is_other, other, one)
-    if (found := eithers.get()) is not None and version(result) is not None:
-        found.append(Either(TensorWeakRef(result), version(result), Versions.of(one, other)))
-    return result
-
-
-eithers: ContextVar[list[Either] | None] = ContextVar("eithers", default=None)
-"""What `min` and `max` have chosen in the trace that runs."""
 
 
 def standing_for(real: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,18 +15,18 @@ from typing import Any
 
 import torch
 
-from diagnostics import Level, Log, Place, Rule, rules
-from diagnostics.calls import last_change, scope_of
-from diagnostics.source import USER, kind_of, lines_of
-from exporter.capture.forward import forward_by
-from exporter.capture.holders import DEQUE, DICT, LIST, MEMBERS, MISSING, SET, Holder, Namespace
-from exporter.capture.patches.environment import environment_watched
-from exporter.capture.patches.generators import SHARED
-from exporter.capture.patches.process import restore_process
-from exporter.capture.patches.restoration import restore_state
-from exporter.capture.places import place_of_function, place_of_module
-from exporter.capture.reachable import SCALARS
-from exporter.capture.snapshot import MERGED_STATE, Change, Snapshot, same
+from fxport.diagnostics import Level, Log, Place, Rule, rules
+from fxport.diagnostics.calls import last_change, scope_of
+from fxport.diagnostics.source import USER, kind_of, lines_of
+from fxport.exporter.capture.forward import forward_by
+from fxport.exporter.capture.holders import DEQUE, DICT, LIST, MEMBERS, MISSING, SET, Holder, Namespace
+from fxport.exporter.capture.patches.environment import environment_watched
+from fxport.exporter.capture.patches.generators import SHARED
+from fxport.exporter.capture.patches.process import restore_process
+from fxport.exporter.capture.patches.restoration import restore_state
+from fxport.exporter.capture.places import place_of_function, place_of_module
+from fxport.exporter.capture.reachable import SCALARS
+from fxport.exporter.capture.snapshot import MERGED_STATE, Change, Snapshot, same
 
 _ITEM = re.compile(r"\[.*$")
 """What stands behind the name of a container."""

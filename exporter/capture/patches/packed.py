@@ -13,8 +13,8 @@ from torch.nn.modules import rnn as modules
 from torch.nn.utils import rnn
 from torch.overrides import TorchFunctionMode
 
-import fx_passes.packed_sequences  # noqa: F401  # registers the ops
-from exporter.capture.knowledge import known, note
+import fxport.fx_passes.packed_sequences  # registers the ops
+from fxport.exporter.capture.knowledge import known, note
 
 fxport = torch.ops.fxport
 

@@ -27,9 +27,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils.weak import TensorWeakRef
 
-from exporter.capture.faults import RefusedError
-from exporter.capture.forward import forward_by
-from exporter.capture.knowledge import version
+from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.forward import forward_by
+from fxport.exporter.capture.knowledge import version
 
 SET_DATA, GET_DATA = Tensor.data.__set__, Tensor.data.__get__  # type: ignore[attr-defined]  # a descriptor
 

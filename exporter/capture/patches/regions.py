@@ -13,8 +13,8 @@ from unittest import mock
 from torch.fx import Node
 from torch.fx.proxy import TracerBase
 
-from diagnostics.source import HIDDEN, kind_of
-from fx_passes.regions import REGION, Call
+from fxport.diagnostics.source import HIDDEN, kind_of
+from fxport.fx_passes.regions import REGION, Call
 
 # By its path: `torch._higher_order_ops.invoke_subgraph` as an attribute is the operator of that name.
 MODULE = "torch._higher_order_ops.invoke_subgraph"

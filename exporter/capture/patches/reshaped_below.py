@@ -13,11 +13,11 @@ import torch
 from torch import SymInt, Tensor
 from torch.overrides import TorchFunctionMode
 
-from diagnostics import Place
-from diagnostics.source import place_of_stack
-from exporter.capture.faults import RefusedError
-from exporter.capture.knowledge import Versions
-from exporter.capture.sizes.memory_conditions import CLONE
+from fxport.diagnostics import Place
+from fxport.diagnostics.source import place_of_stack
+from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.knowledge import Versions
+from fxport.exporter.capture.sizes.memory_conditions import CLONE
 
 BY_SIZE = frozenset(
     {

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import torch
 
-from exporter.capture.holders import MEMBERS
-from exporter.capture.snapshot import Snapshot
+from fxport.exporter.capture.holders import MEMBERS
+from fxport.exporter.capture.snapshot import Snapshot
 
 
 @contextmanager

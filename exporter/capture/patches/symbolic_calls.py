@@ -12,11 +12,11 @@ from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from exporter.capture.control_flow.found_places import FINDING
-from exporter.capture.patches import data_calls, sized_calls
-from exporter.capture.patches.indexed_writes import read_at, write_at
-from exporter.capture.sizes.held import HELD
-from exporter.capture.sizes.progressions import Progression
+from fxport.exporter.capture.control_flow.found_places import FINDING
+from fxport.exporter.capture.patches import data_calls, sized_calls
+from fxport.exporter.capture.patches.indexed_writes import read_at, write_at
+from fxport.exporter.capture.sizes.held import HELD
+from fxport.exporter.capture.sizes.progressions import Progression
 
 CURVES: Mapping[Any, Callable[[Any], Any]] = {
     getattr(math, name): getattr(torch, f"_sym_{name}")

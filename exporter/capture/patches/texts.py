@@ -11,9 +11,9 @@ from unittest import mock
 import torch
 from torch._subclasses import FakeTensor
 
-from diagnostics import Place
-from diagnostics.calls import only_tells
-from diagnostics.source import USER, kind_of, lines_of, place_of_stack
+from fxport.diagnostics import Place
+from fxport.diagnostics.calls import only_tells
+from fxport.diagnostics.source import USER, kind_of, lines_of, place_of_stack
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool, FakeTensor)
 

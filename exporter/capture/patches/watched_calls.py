@@ -24,13 +24,13 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from diagnostics.source import USER, kind_of
-from exporter.capture.faults import RefusedError
-from exporter.capture.guards.askers import line_that_asks, place_of_asker
-from exporter.capture.guards.caught import SIZED, require_uncaught
-from exporter.capture.guards.guard import Guard
-from exporter.capture.patches.numbers import Either, eithers
-from fx_passes.sizes import size_of, unfolded
+from fxport.diagnostics.source import USER, kind_of
+from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.guards.askers import line_that_asks, place_of_asker
+from fxport.exporter.capture.guards.caught import SIZED, require_uncaught
+from fxport.exporter.capture.guards.guard import Guard
+from fxport.exporter.capture.patches.extremes import Either, eithers
+from fxport.fx_passes.sizes import size_of, unfolded
 
 LinAlgError: Any = linalg.LinAlgError  # type: ignore[attr-defined]  # of C++
 
@@ -58,7 +58,7 @@ BY_INDEX = (
 
 
 ERRORS = (RuntimeError, IndexError, ValueError, TypeError)
-"""What PyTorch raises for sizes that do not fit, among others."""
+"""The types of the errors that PyTorch raises for sizes that do not fit."""
 
 OPEN = (GuardOnDataDependentSymNode, DataDependentOutputException)
 """Errors of the capture, which asks for values that nobody knows."""

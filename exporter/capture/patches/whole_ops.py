@@ -15,7 +15,7 @@ from torch._ops import OpOverload
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from fx_passes.decompositions import covariance
+from fxport.fx_passes.decompositions import covariance
 
 aten = torch.ops.aten
 

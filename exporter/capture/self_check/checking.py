@@ -15,28 +15,33 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
-from diagnostics import Finding, Level, Log, Place, rules
-from exporter.capture.arguments.inputs import arguments_of, leaves_of
-from exporter.capture.eager import called, copied, restored
-from exporter.capture.fake import drawn_weights, has_no_values
-from exporter.capture.patches.outside import effect_of
-from exporter.capture.places import place_of_module
-from exporter.capture.self_check.inputs import LEAST, Call, at_sizes, drawn
-from exporter.capture.self_check.running import Body, Recorder, bodies_of
-from exporter.capture.sizes.rehearsal import alike
-from exporter.capture.sizes.resizing import known_sizes, promised, takes
-from exporter.capture.sizes.shapes import Request
-from exporter.capture.snapshot import Snapshot
-from fx_passes import run_passes
-from fx_passes.graph import place_of
-from fx_passes.pipeline import PREPARE
-from fx_passes.program import Condition, InputKind, OutputKind, Program
+from fxport.diagnostics import Finding, Level, Log, Place, rules
+from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
+from fxport.exporter.capture.eager import called, copied, restored
+from fxport.exporter.capture.fake import drawn_weights, has_no_values
+from fxport.exporter.capture.faults import is_our_fault
+from fxport.exporter.capture.patches.outside import effect_of
+from fxport.exporter.capture.patches.process import restore_process
+from fxport.exporter.capture.places import place_of_module
+from fxport.exporter.capture.self_check.inputs import LEAST, Call, at_sizes, drawn
+from fxport.exporter.capture.self_check.running import Body, Recorder, bodies_of
+from fxport.exporter.capture.sizes.rehearsal import alike
+from fxport.exporter.capture.sizes.resizing import known_sizes, promised, takes
+from fxport.exporter.capture.sizes.shapes import Request
+from fxport.exporter.capture.snapshot import Snapshot
+from fxport.fx_passes import run_passes
+from fxport.fx_passes.graph import place_of
+from fxport.fx_passes.pipeline import PREPARE
+from fxport.fx_passes.program import Condition, InputKind, OutputKind, Program
 
 SECONDS = 5.0
 """After which no further values are drawn."""
 
 MOST_VALUES = 1 << 26
 """Weights without values that are drawn for a check, at most: 256 MB of float32."""
+
+PART = 1e-4
+"""Of the largest value of a result that it may be off: both run nearly the same kernels."""
 
 SHOWN = 6
 """Elements of a result that a message shows."""
@@ -72,9 +77,13 @@ class CannotCompareError(Exception):
     """A capture cannot be checked; the text says why, in a clause that begins with "it" or "its"."""
 
 
+STATE = (rules.STATE_LOST, rules.PYTHON_STATE_BAKED, rules.LAYER_MADE)
+"""The rules that say that the graph does not follow some state."""
+
+
 def told_in(found: Sequence[Finding]) -> frozenset[str]:
-    """Return the names that findings are about."""
-    return frozenset(str(each.facts["name"]) for each in found if "name" in each.facts)
+    """Return the names of the state that findings say is not followed."""
+    return frozenset(str(each.facts["name"]) for each in found if each.rule in STATE)
 
 
 def check(subject: Subject, log: Log) -> Sequence[Condition]:
@@ -87,7 +96,7 @@ def check(subject: Subject, log: Log) -> Sequence[Condition]:
         Conditions on sizes that come on top of the program's: those of FXP2002.
     """
     try:
-        with torch.random.fork_rng(devices=()), _runnable(subject):
+        with restore_process(), torch.random.fork_rng(devices=_gpus()), _runnable(subject):
             return _Check(subject, log).run()
     except CannotCompareError as reason:
         place = next((each for each in subject.at if each is not None), None) or place_of_module(subject.module)
@@ -98,6 +107,9 @@ def check(subject: Subject, log: Log) -> Sequence[Condition]:
 @contextmanager
 def _runnable(subject: Subject) -> Iterator[None]:
     """Give weights without values small random ones for a while; raise CannotCompareError where that cannot be."""
+    ranks = torch.distributed
+    if ranks.is_available() and ranks.is_initialized() and ranks.get_world_size() > 1:
+        raise CannotCompareError("it runs on several ranks, which would have to call it together")
     if any(isinstance(each, Tensor) and has_no_values(each) for each in pytree.tree_leaves(subject.call)):
         raise CannotCompareError("its example inputs have no values")
     held = [*subject.module.parameters(), *subject.module.buffers()]
@@ -105,6 +117,18 @@ def _runnable(subject: Subject) -> Iterator[None]:
         raise CannotCompareError("its weights have no values, and are too many to draw")
     with drawn_weights(subject.module):
         yield
+
+
+def _gpus() -> Sequence[int]:
+    """Return the GPUs whose generators are in use."""
+    return range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+
+
+def _seed(seed: int) -> None:
+    """Seed the generators that are in use; `torch.manual_seed` would also seed those that are started later."""
+    torch.default_generator.manual_seed(seed)
+    if _gpus():
+        torch.cuda.manual_seed_all(seed)
 
 
 class _Check:
@@ -134,7 +158,9 @@ class _Check:
         """Raise CannotCompareError for a model that does not run, or that gives something else each time."""
         try:
             results = [self.in_eager(self.subject.call, seed) for seed in (0, 1)]
-        except Exception:  # noqa: BLE001  # the model's own; what fails for it is told where it is run to explain that
+        except Exception as error:  # the model's own; what fails for it is told where it is run to explain that
+            if is_our_fault(error):
+                raise
             raise CannotCompareError("it does not run in PyTorch on the example") from None
         if _difference(*results) is not None:
             raise CannotCompareError("it gives other results each time that it runs")
@@ -142,6 +168,8 @@ class _Check:
     def calls(self) -> Iterator[tuple[str, Call]]:
         """Yield the example, other sizes, and drawn values until all bodies of control flow have run."""
         begun, call = time.monotonic(), self.subject.call
+        if not self.allows(call):
+            raise CannotCompareError("its conditions on sizes leave the example out")
         yield "the example", call
         if self.subject.is_presumed:  # others may be those that the presumption leaves out
             return
@@ -158,16 +186,19 @@ class _Check:
 
     def agrees(self, words: str, call: Call) -> bool:
         """Compare both at a call, and report the first difference; a call for which the model raises says nothing."""
-        program = replace(self.subject.program, conditions=(*self.subject.program.conditions, *self.conditions))
+        if not self.allows(call):
+            return True
         try:
-            if not (takes(self.module, call, program) and promised(self.module, call, program)):
-                return True
             want = self.in_eager(call)
-        except Exception:  # noqa: BLE001  # the model's own: it is not for this call
+        except Exception as error:  # the model's own: it is not for this call
+            if is_our_fault(error):
+                raise
             return True
         reached: set[GraphModule] = set()
         try:
             got = self.in_graph(call, reached)
+        except CannotCompareError:
+            raise
         except Exception as error:  # noqa: BLE001  # any is one that the model does not raise
             different = ("the captured program", f"{type(error).__name__}: {error}".splitlines()[0], "results")
         else:
@@ -184,6 +215,11 @@ class _Check:
         self.log.report(rules.CAPTURE_DIFFERS, at=self.to_blame(name, reached), **facts)
         return False
 
+    def allows(self, call: Call) -> bool:
+        """Return whether the program is one for the sizes of a call."""
+        program = replace(self.subject.program, conditions=(*self.subject.program.conditions, *self.conditions))
+        return takes(self.module, call, program) and promised(self.module, call, program)
+
     def small_dims(self, call: Call) -> dict[sympy.Symbol, Request]:
         """Return the dynamic dimensions that have the size 1 in a call and not in the example."""
         known, example = (known_sizes(self.module, each, self.subject.program) for each in (call, self.subject.call))
@@ -198,7 +234,7 @@ class _Check:
 
     def in_eager(self, call: Call, seed: int = 0) -> Results:
         """Return what the model gives: outputs, and what buffers, the call's tensors and attributes are afterwards."""
-        torch.manual_seed(seed)
+        _seed(seed)
         with restored(self.module, self.kept, self.state):
             results, own = called(self.module, call)
             leaves = pytree.tree_leaves(results)
@@ -213,7 +249,7 @@ class _Check:
 
     def in_graph(self, call: Call, reached: set[GraphModule]) -> Results:
         """Return what the captured program gives, by the same names."""
-        torch.manual_seed(0)
+        _seed(0)
         arguments = self.arguments(copied(call))
         values = [
             arguments[entry.path or entry.name] if entry.kind is InputKind.USER else self.weight(entry.target or "")
@@ -309,7 +345,7 @@ def _afterwards(name: str) -> str:
 def _difference(got: Results, want: Results) -> tuple[str, str, str] | None:
     """Return the first result that differs: its name, and both values in words."""
     for name in {**want, **got}:
-        if name not in got or name not in want or not alike(got[name], want[name]):
+        if name not in got or name not in want or not alike(got[name], want[name], PART):
             return str(name), *_shown(got.get(name, "nothing"), want.get(name, "nothing"))
     return None
 

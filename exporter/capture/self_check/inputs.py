@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from exporter.capture.eager import copied
-from exporter.capture.sizes.resizing import at_hard_sizes, resized
-from fx_passes.program import Program
+from fxport.exporter.capture.eager import copied
+from fxport.exporter.capture.sizes.resizing import at_hard_sizes, resized
+from fxport.fx_passes.program import Program
 
 Call = tuple[Any, Any]
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils import _pytree as pytree
 
-from fx_passes.graph import bodies
-from fx_passes.scans import SCAN
+from fxport.fx_passes.graph import bodies
+from fxport.fx_passes.scans import SCAN
 
 COPYING = (torch.ops.aten.clone.default, torch.ops.aten.alias.default, torch.ops.aten.detach.default)
 """What gives back what it is given."""

@@ -11,7 +11,7 @@ import sympy
 from torch.utils._sympy.functions import CeilToInt, FloorToInt, RoundToInt, TruncToInt
 from torch.utils._sympy.printers import PythonPrinter
 
-from fx_passes.sizes import rebuilt
+from fxport.fx_passes.sizes import rebuilt
 
 ROUNDINGS = (CeilToInt, FloorToInt, RoundToInt, TruncToInt)
 """What makes a whole number of a fraction, in the expressions of sizes."""

@@ -10,15 +10,15 @@ from typing import Any
 import sympy
 import torch
 
-from diagnostics import Level, Log, Place, Rule, rules
-from exporter.capture.guards.guard import Guard
-from exporter.capture.sizes.conditions import grid, sizes_to_try, test_of, text_of, words_for
-from exporter.capture.sizes.relied import SMALLEST, Relied, Symbol, sorted_conditions
-from exporter.capture.sizes.shapes import Derived, Request
-from exporter.capture.sizes.zero_one_specialization import is_small
-from exporter.options import Options
-from fx_passes.program import Condition, Program
-from fx_passes.sizes import Size, size_of, sizes_of
+from fxport.diagnostics import Level, Log, Place, Rule, rules
+from fxport.exporter.capture.guards.guard import Guard
+from fxport.exporter.capture.sizes.conditions import grid, sizes_to_try, test_of, text_of, words_for
+from fxport.exporter.capture.sizes.relied import SMALLEST, Relied, Symbol, sorted_conditions
+from fxport.exporter.capture.sizes.shapes import Derived, Request
+from fxport.exporter.capture.sizes.zero_one_specialization import is_small
+from fxport.exporter.options import Options
+from fxport.fx_passes.program import Condition, Program
+from fxport.fx_passes.sizes import Size, size_of, sizes_of
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from exporter.capture.sizes.conditions import text_of
-from fx_passes.passes.functionalize import shares_storage, written_by
-from fx_passes.passes.writes import RESHAPING, written
-from fx_passes.sizes import size_of, unfolded
+from fxport.exporter.capture.sizes.conditions import text_of
+from fxport.fx_passes.passes.functionalize import shares_storage, written_by
+from fxport.fx_passes.passes.writes import RESHAPING, written
+from fxport.fx_passes.sizes import size_of, unfolded
 
 aten = torch.ops.aten
 

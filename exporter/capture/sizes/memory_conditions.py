@@ -18,15 +18,15 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
-from diagnostics import Place
-from exporter.capture.faults import RefusedError
-from exporter.capture.guards.guard import Guard
-from exporter.capture.sizes.conditions import few_sizes, grid, sizes_to_try, test_of
-from exporter.capture.sizes.memory import Eager, Event, Memory, Point, memory_of, symbols_of
-from exporter.capture.sizes.relied import SMALLEST, stated
-from fx_passes.aliases import expand_aliases
-from fx_passes.graph import bodies, place_of
-from fx_passes.sizes import size_of, unfolded
+from fxport.diagnostics import Place
+from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.guards.guard import Guard
+from fxport.exporter.capture.sizes.conditions import few_sizes, grid, sizes_to_try, test_of
+from fxport.exporter.capture.sizes.memory import Eager, Event, Memory, Point, memory_of, symbols_of
+from fxport.exporter.capture.sizes.relied import SMALLEST, stated
+from fxport.fx_passes.aliases import expand_aliases
+from fxport.fx_passes.graph import bodies, place_of
+from fxport.fx_passes.sizes import size_of, unfolded
 
 HINT = 3
 """What a size is taken for that depends on data."""

@@ -17,8 +17,8 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv, ValueRangesSLoc, fre
 from torch.utils._sympy.functions import IntTrueDiv
 from torch.utils._sympy.value_ranges import bound_sympy
 
-from exporter.capture.sizes.floor_linear import TO_INT
-from fx_passes.sizes import NamedSize
+from fxport.exporter.capture.sizes.floor_linear import TO_INT
+from fxport.fx_passes.sizes import NamedSize
 
 
 def named(node: SymNode, expr: Any, names: dict[Any, NamedSize]) -> Any:

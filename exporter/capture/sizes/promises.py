@@ -13,10 +13,10 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv, ValueRangesSLoc
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from exporter.capture.sizes.relied import SMALLEST
-from exporter.capture.sizes.shapes import Derived, Request
-from fx_passes.program import InputKind, Program
-from fx_passes.sizes import size_of
+from fxport.exporter.capture.sizes.relied import SMALLEST
+from fxport.exporter.capture.sizes.shapes import Derived, Request
+from fxport.fx_passes.program import InputKind, Program
+from fxport.fx_passes.sizes import size_of
 
 UNLIMITED = 2**48
 """No tensor has so many elements along an axis; PyTorch's own bounds are fractions of the largest whole number."""

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from diagnostics import Place
-from exporter.capture.sizes.relied import SQUEEZES, aten
-from fx_passes.graph import place_of
-from fx_passes.program import Program
-from fx_passes.sizes import sizes_of
+from fxport.diagnostics import Place
+from fxport.exporter.capture.sizes.relied import SQUEEZES, aten
+from fxport.fx_passes.graph import bodies, place_of
+from fxport.fx_passes.program import Program
+from fxport.fx_passes.sizes import sizes_of
 
 
 def keep_axes_of_data(program: Program) -> Iterator[Place | None]:
     """Let squeezes keep the axes whose size depends on data, as PyTorch took them to do, and yield their lines."""
-    for node in program.graph_module.graph.nodes:
+    yield from _kept(program.graph_module)
+
+
+def _kept(gm: GraphModule) -> Iterator[Place | None]:
+    for _, body in bodies(gm):
+        yield from _kept(body)
+    for node in gm.graph.nodes:
         if node.op == "call_function" and node.target in SQUEEZES and any(_sizes_of_data(node)):
             sizes = sizes_of(node.args[0].meta["val"])
             node.target, node.args = aten.squeeze.dims, (node.args[0], [i for i in _axes(node) if sizes[i] == 1])

@@ -11,13 +11,13 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
-from diagnostics import Log
-from exporter.capture.arguments.inputs import arguments_of, leaves_of
-from exporter.capture.arguments.padded import call_padded
-from fx_passes import run_passes
-from fx_passes.passes.functionalize import functionalize
-from fx_passes.pipeline import PREPARE
-from fx_passes.program import InputKind, OutputKind, Program
+from fxport.diagnostics import Log
+from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
+from fxport.exporter.capture.arguments.padded import call_padded
+from fxport.fx_passes import run_passes
+from fxport.fx_passes.passes.functionalize import functionalize
+from fxport.fx_passes.pipeline import PREPARE
+from fxport.fx_passes.program import InputKind, OutputKind, Program
 
 WRITES_AS_VALUES = PREPARE[: PREPARE.index(functionalize) + 1]
 """The passes after which a graph writes to nothing."""
@@ -25,8 +25,8 @@ WRITES_AS_VALUES = PREPARE[: PREPARE.index(functionalize) + 1]
 TOLERANCE = 1e-3
 """Of the largest value of an output: what treats a size apart takes a short cut to the same result, or another way."""
 
-FEW_STEPS = 8
-"""Steps of a dtype that a result may be off, as part of the largest value: in half precision they are more."""
+FEW_STEPS = 2
+"""Steps of a dtype that a result may be off, as part of the largest value: in bfloat16 one is more than TOLERANCE."""
 
 
 def same_results(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> bool:
@@ -55,25 +55,25 @@ def _own(value: Any) -> Any:
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
-def alike(value: Any, wanted: Any) -> bool:
-    """Return whether a result is the wanted one: of its dtype and shape, and as near as TOLERANCE allows."""
+def alike(value: Any, wanted: Any, part: float = TOLERANCE) -> bool:
+    """Return whether a result is the wanted one: of its dtype and shape, and off by a part of its largest value."""
     if not isinstance(wanted, torch.Tensor) or not isinstance(value, torch.Tensor):
-        return _same_number(value, wanted)
+        return _same_number(value, wanted, part)
     if value.shape != wanted.shape or value.dtype != wanted.dtype:
         return False
     if not (wanted.is_floating_point() or wanted.is_complex()):
         return torch.equal(value, wanted)
     sizes = wanted.abs()[wanted.isfinite()].to(torch.float64)
-    part = max(TOLERANCE, FEW_STEPS * torch.finfo(wanted.dtype).eps)
+    part = max(part, FEW_STEPS * torch.finfo(wanted.dtype).eps)
     scale = float(sizes.max()) if sizes.numel() else 0.0
     return torch.allclose(value, wanted, rtol=0, atol=scale * part, equal_nan=True)
 
 
-def _same_number(value: Any, wanted: Any) -> bool:
+def _same_number(value: Any, wanted: Any, part: float) -> bool:
     """Return whether two results are equal of which one is no tensor: a number of Python's, a string, None."""
     value, wanted = _number(value), _number(wanted)
     if isinstance(value, float) and isinstance(wanted, float):
-        return math.isclose(value, wanted, rel_tol=TOLERANCE) or (math.isnan(value) and math.isnan(wanted))
+        return math.isclose(value, wanted, rel_tol=part) or (math.isnan(value) and math.isnan(wanted))
     return type(value) is type(wanted) and bool(value == wanted)
 
 

@@ -10,13 +10,13 @@ import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from diagnostics import Place
-from exporter.capture.guards.guard import Guard
-from exporter.capture.sizes.conditions import few_sizes, grid, test_of
-from exporter.capture.sizes.shapes import Request
-from fx_passes.graph import place_of
-from fx_passes.program import Program
-from fx_passes.sizes import rebuilt, sizes_of
+from fxport.diagnostics import Place
+from fxport.exporter.capture.guards.guard import Guard
+from fxport.exporter.capture.sizes.conditions import few_sizes, grid, test_of
+from fxport.exporter.capture.sizes.shapes import Request
+from fxport.fx_passes.graph import place_of
+from fxport.fx_passes.program import Program
+from fxport.fx_passes.sizes import rebuilt, sizes_of
 
 aten = torch.ops.aten
 Symbol = sympy.Symbol

@@ -10,11 +10,11 @@ import sympy
 import torch
 from torch.utils import _pytree as pytree
 
-from exporter.capture.arguments.inputs import arguments_of, leaves_of
-from exporter.capture.arguments.padded import refitted
-from exporter.capture.sizes.shapes import Request
-from fx_passes.program import Program
-from fx_passes.sizes import Size, size_of, sizes_of
+from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
+from fxport.exporter.capture.arguments.padded import refitted
+from fxport.exporter.capture.sizes.shapes import Request
+from fxport.fx_passes.program import Program
+from fxport.fx_passes.sizes import Size, size_of, sizes_of
 
 MOST_TRIES = 4096
 """How many combinations of sizes are looked at for one that the captured graph allows."""
@@ -70,6 +70,12 @@ def away(module: torch.nn.Module, call: tuple[Any, Any], program: Program, lost:
     """Return the call at sizes that the graph may not hold for: dimensions that became constants differ as well."""
     fed = _fed(module, call, program, {(request.input, request.axis): request for request in lost})
     return _at(module, call, fed, {symbol: other_size(size, 0, None) for symbol, size in _known(fed).items()})
+
+
+def at_chosen(module: torch.nn.Module, call: tuple[Any, Any], program: Program, chosen: Known) -> tuple[Any, Any]:
+    """Return the call at these sizes of its dynamic dimensions, whether the captured graph allows them or not."""
+    fed = _fed(module, call, program, {})
+    return _at(module, call, fed, _known(fed) | chosen)
 
 
 def takes(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> bool:

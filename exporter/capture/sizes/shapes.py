@@ -12,7 +12,8 @@ import torch
 from torch.export import Dim
 from torch.export.dynamic_shapes import _DerivedDim, _DimHint, _DimHintType, _tree_map_with_path
 
-from exporter.capture.arguments.inputs import Leaf, arguments_of, children, key_name, leaves_of
+from fxport.diagnostics.errors import FxportError
+from fxport.exporter.capture.arguments.inputs import Leaf, arguments_of, children, key_name, leaves_of
 
 AUTO = "auto"
 """In the place of a request: whatever can be dynamic, is."""
@@ -21,7 +22,7 @@ Axes = dict[str, dict[int | None, Any]]
 """Path of an input → axis → what was asked for it: a name, a Dim, a hint. The axis of a number is None."""
 
 
-class ShapesError(ValueError):
+class ShapesError(FxportError, ValueError):
     """A request for dynamic sizes that does not fit the model's inputs. The text says which, and what would fit."""
 
 

@@ -12,9 +12,9 @@ from unittest import mock
 
 from torch.fx.experimental.sym_node import SymNode
 
-from exporter.capture.sizes.floor_linear import shortened
-from exporter.capture.sizes.naming import named, names_unasked
-from fx_passes.sizes import NamedSize
+from fxport.exporter.capture.sizes.floor_linear import shortened
+from fxport.exporter.capture.sizes.naming import named, names_unasked
+from fxport.fx_passes.sizes import NamedSize
 
 METHODS = ("_add", "_sub", "_int_floordiv", "_mod", "_sym_max", "_sym_min", "_ceil", "_floor", "_trunc")
 """What rounds or compares symbolic numbers, and what joins roundings; products of short forms are short."""

@@ -16,10 +16,10 @@ from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
-from exporter.capture.arguments.inputs import arguments_of, leaves_of
-from exporter.capture.arguments.padded import refitted
-from exporter.capture.sizes.resizing import shrunk
-from fx_passes.program import Program
+from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
+from fxport.exporter.capture.arguments.padded import refitted
+from fxport.exporter.capture.sizes.resizing import shrunk
+from fxport.fx_passes.program import Program
 
 SEED = 0
 DRAWS = 32

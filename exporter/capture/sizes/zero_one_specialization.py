@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from exporter.capture.sizes.shapes import Request
+from fxport.exporter.capture.sizes.shapes import Request
 
 SYMBOL = re.compile(r"\bs\d+\b")
 """A size, as PyTorch names it in what it raises."""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from exporter.cli.reporting import Reporting, reports
+from fxport.exporter.cli.reporting import Reporting, reports
 
 
 class Executor(StrEnum):
@@ -52,7 +52,7 @@ def command(
 
     Exit codes: 0 clean, 1 findings at or above --fail-on, 2 usage, 3 a fault of fxport's, 130 interrupted.
     """
-    from exporter.cli.check.run import Request, check, written_manifest
+    from fxport.exporter.cli.check.run import Request, check, written_manifest
 
     if init:
         print(written_manifest(Path.cwd()))

@@ -6,8 +6,8 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from exporter.cli.check.pool import Stage
-from exporter.cli.check.rows import Row
+from fxport.exporter.checks.pool import Stage
+from fxport.exporter.checks.rows import Row
 
 if TYPE_CHECKING:
     import rich.progress

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from diagnostics import sarif
-from exporter.cli.check.faces import REPORTS
-from exporter.cli.check.merge import log_of, merged
-from exporter.cli.check.rows import Row
-from exporter.cli.check.table import print_table
-from exporter.cli.edge import Report
-from exporter.cli.faces import FACES, Format, write_reports
+from fxport.diagnostics import sarif
+from fxport.diagnostics.faces import FACES, Format, write_reports
+from fxport.diagnostics.report import Report
+from fxport.exporter.checks.faces import REPORTS
+from fxport.exporter.checks.merge import log_of, merged
+from fxport.exporter.checks.rows import Row
+from fxport.exporter.checks.table import print_table
 
 PRINTED_BY_ROW = (Format.MARKDOWN, Format.JUNIT, Format.HTML)
 MOST_RUNS = 20

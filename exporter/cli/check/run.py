@@ -9,23 +9,24 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from diagnostics import rules
-from diagnostics.paths import write_whole
-from exporter.cli.check import Executor, init, lock
-from exporter.cli.check.cache import Cache, environment
-from exporter.cli.check.cluster import Cluster
-from exporter.cli.check.items import Task, tasks_of
-from exporter.cli.check.manifest import find, load
-from exporter.cli.check.pool import Outcome, Pool, Stage
-from exporter.cli.check.progress import Progress
-from exporter.cli.check.report import print_rows, write_files
-from exporter.cli.check.rows import Row, Verdict, row_of
-from exporter.cli.edge import FailOn
-from exporter.cli.exit_codes import CLEAN, FAULT, FINDINGS, INTERRUPTED
-from exporter.cli.output import require_folder
-from exporter.cli.reporting import Reporting
-from exporter.cli.summary import plural
-from exporter.cli.usage import UsageError
+from fxport.diagnostics import rules
+from fxport.diagnostics.amounts import plural
+from fxport.diagnostics.paths import write_whole
+from fxport.diagnostics.report import FailOn
+from fxport.exporter.checks import init, lock
+from fxport.exporter.checks.cache import Cache, environment
+from fxport.exporter.checks.cluster import Cluster
+from fxport.exporter.checks.items import Task, tasks_of
+from fxport.exporter.checks.manifest import find, load
+from fxport.exporter.checks.pool import Outcome, Pool, Stage
+from fxport.exporter.checks.rows import Row, Verdict, row_of
+from fxport.exporter.cli.check import Executor
+from fxport.exporter.cli.check.progress import Progress
+from fxport.exporter.cli.check.report import print_rows, write_files
+from fxport.exporter.cli.exit_codes import CLEAN, FAULT, FINDINGS, INTERRUPTED
+from fxport.exporter.cli.output import require_folder
+from fxport.exporter.cli.reporting import Reporting
+from fxport.exporter.sources.usage import UsageError
 
 OUTPUT = ".fxport"
 
@@ -87,6 +88,7 @@ def check(request: Request) -> int:
         if request.update:
             known = [task.item.id for task in tasks_of(models)]
             lock.write(baseline, lock.updated(held, ordered, known))
+            print(f"{baseline.name} written: {plural(len(ordered), 'check')}", file=sys.stderr)
     except OSError as error:
         raise UsageError(f"'{error.filename}' cannot be written: {error.strerror}; name another place.") from error
     return exit_code(told) if code is None else code

@@ -165,7 +165,7 @@ class NoMemory(nn.Module):
 
 
 def _refusing(op: Any, x: Any, *, approximate: str = "none") -> Any:
-    from exporter import Unsupported
+    from fxport import Unsupported
 
     raise Unsupported("only on Sundays")
 
@@ -183,7 +183,7 @@ def _custom(op: Any, x: Any) -> Any:
 
 
 def _late() -> dict[Any, Any]:
-    from exporter.lower.registry import Lowering
+    from fxport.exporter.lower.registry import Lowering
 
     gelu = torch.ops.aten.gelu.default
     return {gelu: Lowering((gelu,), lambda op, x, *, approximate="none": op.Identity(x), since=24)}

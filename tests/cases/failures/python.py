@@ -26,11 +26,6 @@ class NumpyFunction(nn.Module):
         return y * 2
 
 
-class NumpyArgument(nn.Module):
-    def forward(self, x: Any) -> Any:
-        return x * 2
-
-
 class Seeded(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         generator = torch.Generator().manual_seed(0)
@@ -150,14 +145,6 @@ CASES = (
         "leaves torch for numpy", "numpy", "FXP1004", "torch.from_numpy(«x.detach().numpy()».cumsum(0))", Numpy, (X,)
     ),
     FailureCase("a numpy function", "numpy", "FXP1004", "y = «np.tanh(x)»", NumpyFunction, (X,)),
-    FailureCase(
-        "a numpy array among the inputs",
-        "own type",
-        "FXP1011",
-        "«def forward(self, x: Any) -> Any:»",
-        NumpyArgument,
-        (X.numpy(),),
-    ),
     FailureCase(
         "a generator of random numbers",
         "generator",

@@ -59,12 +59,10 @@ class SizeToInt(nn.Module):
 
 class SizeLoop(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        total = x[0]
+        found = x[0]
         for row in range(1, x.shape[0]):
-            if row > 5:
-                break
-            total = total * 0.5 + x[row]
-        return total
+            found = torch.cat((found * 0.5, x[row]))
+        return found
 
 
 class Unbound(nn.Module):

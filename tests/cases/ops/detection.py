@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import torch
 
-import fx_passes.boxes  # noqa: F401  # registers the op
+import fxport.fx_passes.boxes  # noqa: F401  # registers the op
 from tests.cases.ops import OpCase, f, v
 
 BOXES = v([[0, 0, 4, 4], [1, 0, 4, 4], [0, 1, 5, 4], [6, 6, 9, 9], [6, 6, 9, 8.5], [2, 2, 2, 2], [0, 0, 4, 4]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fx_passes import fourier  # noqa: F401  # registers the ops
+from fxport.fx_passes import fourier  # noqa: F401  # registers the ops
 from tests.cases.ops import OpCase, f
 
 fxport = torch.ops.fxport

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-import fx_passes.packed_sequences  # noqa: F401  # registers the ops
+import fxport.fx_passes.packed_sequences  # registers the ops
 from tests.cases.ops import OpCase, f, v
 from tests.cases.ops.recurrent import FEATURES, FLOATS, GATES, HIDDEN, TOL, WHY, small
 

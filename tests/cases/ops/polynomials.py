@@ -2,7 +2,7 @@
 
 import torch
 
-from exporter.lowerings.polynomials import FAMILIES, SHIFTED
+from fxport.exporter.lowerings.polynomials import FAMILIES, SHIFTED
 from tests.cases.ops import OpCase, f, i, v
 
 DOUBLE = (torch.float32, torch.float64)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.cases.soundness import branches, calls, functions, loops, names, numbers, tensors, writes
+from tests.cases.soundness import branches, calls, choices, functions, loops, names, numbers, tensors, writes
 from tests.cases.soundness.case import Row as Row
 
-FAMILIES = (loops, branches, writes, names, numbers, tensors, functions, calls)
+FAMILIES = (loops, branches, writes, names, numbers, tensors, functions, calls, choices)
 
 CASES = tuple(row for family in FAMILIES for row in family.CASES)

@@ -301,7 +301,7 @@ CASES = (
     *of(
         "effects in what a branch calls",
         Row("a buffer that is assigned", BufferAssigned, SIZES, ROWS),
-        Row("a list of numbers", ListOfNumbers, FLAT, known_gap=REFUSED),
+        Row("a list of numbers", ListOfNumbers, FLAT),
         Row("an object of the call", LocalObject, FLAT),
         Row("nonlocal", Nonlocal, FLAT),
         Row("nonlocal number in a loop", NonlocalNumber, SIZES, ROWS),

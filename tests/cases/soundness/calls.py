@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
+import torch
 from torch import Tensor, nn
 
 from tests.cases.soundness.case import FIXED, FLAT, ROWS, SIZES, Row, of
@@ -111,6 +113,77 @@ class AddedByOne(nn.Module):
         return x + len(held)
 
 
+class Suppressed(nn.Module):
+    """Whether it raises depends on the values."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with contextlib.suppress(RuntimeError):
+            x = torch.linalg.cholesky(x)  # raises for some values
+        return x + 1
+
+
+class OtherErrorCaught(nn.Module):
+    """The clause does not catch the error of the check."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            if x.sum() > 1e6:
+                raise ValueError("too large")
+            return x * 2
+        except KeyError:
+            return x * 3
+
+
+class CheckCaught(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            if x.sum() > 0:  # is caught
+                raise ValueError("too large")
+            return x * 2
+        except ValueError:
+            return x * 3
+
+
+class LargestOfTensorAndNumber(nn.Module):
+    """A tensor without axes, and a number."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * max(x.sum(), 0.5) + min(x.mean(), 1) + max(0, x.amax())
+
+
+class LargestOfTwoDtypes(nn.Module):
+    """The dtype of the result hangs on the data."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * max(x.sum(), (x > 0).sum())
+
+
+class ViewOfAMergedName(nn.Module):
+    """A view of what a branch in a branch gives, which is another name of one of two."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, z = x + 1, x * 2
+        if x.sum() > 0:  # a write to one of two
+            if x.mean() > 0.5:
+                chosen = y
+            else:
+                chosen = z
+            part = chosen[:2]
+        else:
+            part = y[1:3]
+        part.add_(10)  # a write to one of two
+        return y + z
+
+
+class SqueezedInABranch(nn.Module):
+    """How many rows are selected decides on the rank, in a branch."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 0:  # a rank of the data
+            return x[x[:, 0] > 0].squeeze(0).sum(0)
+        return x.sum(0)
+
+
 CASES = (
     *of(
         "builtins",
@@ -119,6 +192,8 @@ CASES = (
         Row("max of NaN", LargestOfNaN, FLAT),
         Row("a truth as a key", KeyOfData, FIXED, None, "# is a key"),
         Row("a float as a truth", FloatOrNumber, FLAT),
+        Row("max of a tensor and a number", LargestOfTensorAndNumber, FLAT),
+        Row("max of two dtypes", LargestOfTwoDtypes, FLAT),
     ),
     *of(
         "functions and errors",
@@ -127,6 +202,11 @@ CASES = (
         Row("an error by the size", TriedBySize, SIZES, ROWS, "# raises for some sizes"),
         Row("added by all branches", AddedByAll, FLAT),
         Row("added by one branch", AddedByOne, FLAT, None, "# adds an item"),
+        Row("suppressed", Suppressed, ((torch.eye(3),), (-torch.eye(3),)), None, "# raises for some values"),
+        Row("another error is caught", OtherErrorCaught, FLAT),
+        Row("a check is caught", CheckCaught, FLAT, None, "# is caught"),
+        Row("a view of a merged name", ViewOfAMergedName, FLAT, None, "# a write to one of two"),
+        Row("a rank of the data in a branch", SqueezedInABranch, SIZES, ROWS, "# a rank of the data", or_right=True),
     ),
 )
 """What stands around calls."""

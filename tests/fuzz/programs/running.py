@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from diagnostics import Finding, Level, Log, rules
-from exporter import ExportError, OnnxProgram, Options, export
-from exporter.capture.float64 import wide_types
-from exporter.capture.self_check.running import Recorder
-from fx_passes.program import InputKind, OutputKind
+from fxport import ExportError, OnnxProgram, Options, export
+from fxport.diagnostics import Finding, Level, Log, rules
+from fxport.exporter.capture.float64 import wide_types
+from fxport.exporter.capture.self_check.running import Recorder
+from fxport.fx_passes.program import InputKind, OutputKind
 from tests.fuzz.programs.grammar import Program
 from tests.running import run_session, session_of, within_conditions
 

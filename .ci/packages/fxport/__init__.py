@@ -1,0 +1,1 @@
+../../../exporter/fxport/__init__.py

@@ -1,0 +1,1 @@
+../../../exporter/fxport/__main__.py

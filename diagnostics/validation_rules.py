@@ -1,0 +1,78 @@
+"""Rules of stage 5, validation; `fxport.diagnostics.rules` has them all, and says what a message must be like."""
+
+from __future__ import annotations
+
+from fxport.diagnostics.model import Level, Rule
+
+ERROR, WARNING, NOTE = Level.ERROR, Level.WARNING, Level.NOTE
+
+VALIDATION_SKIPPED = Rule("FXP5001", "ValidationSkipped", WARNING, "The model was not validated. Reason: '{reason}'.")
+OUTPUT_DRIFT = Rule(
+    "FXP5002",
+    "OutputDrift",
+    ERROR,
+    "Output '{output}' differs from PyTorch on '{provider}'. Its error is {ratio:.3g} times its budget. "
+    "The worst difference is {worst:.3g}. Seen with the inputs '{sample}'. Cause: {cause}.",
+)
+NON_FINITE_OUTPUT = Rule(
+    "FXP5003",
+    "NonFiniteOutput",
+    ERROR,
+    "Output '{output}' is NaN or infinite at other elements than in PyTorch on '{provider}'. "
+    "That is so for {count} elements. Seen with the inputs '{sample}'. Cause: {cause}.",
+)
+OUTPUT_SHAPE_MISMATCH = Rule(
+    "FXP5004",
+    "OutputShapeMismatch",
+    ERROR,
+    "Output '{output}' has another shape than in PyTorch. ONNX Runtime: '{shape}'; PyTorch: '{expected}'. "
+    "Seen with the inputs '{sample}'. Cause: {cause}.",
+)
+OUTPUT_TYPE_MISMATCH = Rule(
+    "FXP5005",
+    "OutputTypeMismatch",
+    ERROR,
+    "Output '{output}' has another type than in PyTorch. ONNX Runtime: '{type}'; PyTorch: '{expected}'. "
+    "Seen with the inputs '{sample}'. Cause: {cause}.",
+)
+DISTRIBUTION_DRIFT = Rule(
+    "FXP5006",
+    "DistributionDrift",
+    ERROR,
+    "Random output '{output}' is drawn from another distribution than in PyTorch on '{provider}'. "
+    "Over {runs} runs its {statistic} is {got:.4g}; in PyTorch it is {want:.4g}.",
+)
+YARDSTICK_MISSING = Rule(
+    "FXP5007",
+    "YardstickMissing",
+    NOTE,
+    "How exact PyTorch itself is, is not known: there is no run in float64. Reason: '{reason}'.",
+)
+BRANCH_NOT_TAKEN = Rule(
+    "FXP5008",
+    "BranchNotTaken",
+    NOTE,
+    "No sample took the way of this branch for '{truth}', which is not validated. Samples: {count}.",
+)
+NOT_REPEATABLE = Rule(
+    "FXP5009",
+    "NotRepeatable",
+    WARNING,
+    "A second call of the model in PyTorch gives another '{output}' for the same inputs. {detail} "
+    "So it is not validated. Seen with the inputs '{sample}'.",
+)
+NOTHING_SHOWN = Rule(
+    "FXP5010",
+    "NothingShown",
+    WARNING,
+    "Output '{output}' is not validated: a wrong model would mostly give the same. "
+    "In PyTorch it is {detail}. Samples: {count}.",
+)
+NOT_COMPARABLE = Rule(
+    "FXP5011",
+    "NotComparable",
+    WARNING,
+    "Output '{output}' cannot be compared: PyTorch itself is too inexact there. "
+    "The error is {error:.2g} of the values, that of PyTorch {own:.2g}; up to {ceiling:.2g} can be told from a fault. "
+    "Seen with the inputs '{sample}'.",
+)

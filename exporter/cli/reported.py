@@ -1,0 +1,49 @@
+"""The report of a run: findings and summary on standard output, and the files that were asked for."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from functools import partial
+
+from fxport.diagnostics import Level, Log, text
+from fxport.diagnostics.escape import terminal
+from fxport.diagnostics.faces import FACES, Format, write_reports
+from fxport.diagnostics.report import Report
+from fxport.exporter.sources.definition import definition_of
+from fxport.exporter.sources.usage import UsageError
+
+
+def print_report(log: Log, report: Report, summary: str) -> None:
+    """Findings and summary to standard output; of what programs read the log alone, so that it can be parsed."""
+    face, quiet = FACES[report.format], report.quiet and report.format is Format.TEXT
+    found = text.render(log, color=sys.stdout.isatty(), least=Level.WARNING) if quiet else face.render(log)
+    for said in (found, terminal(summary) if face.has_summary and not quiet else ""):
+        if said.strip():
+            print(said.rstrip("\n"))
+
+
+def write_files(log: Log, report: Report, started: datetime | None, failure: str | None) -> None:
+    """The SARIF file and the folder of reports, as far as they were asked for. Raises UsageError.
+
+    `failure` is why fxport itself did not come to its end; None where it did.
+    """
+    if report.sarif is None and report.folder is None:
+        return
+    from fxport.diagnostics import sarif
+
+    about = sarif.About(
+        model=report.source,
+        run=report.run,
+        command=sys.argv,
+        failure=failure,
+        started=started,
+        ended=datetime.now(UTC),
+    )
+    place = definition_of(report.source)
+    document = sarif.as_text(sarif.to_sarif(log, profile=report.profile, default_place=place, about=about))
+    faces = {form: partial(face.render, log) for form, face in FACES.items() if face.file}
+    try:
+        write_reports(document, faces, report.sarif, report.folder)
+    except OSError as error:
+        raise UsageError(f"'{error.filename}' cannot be written: {error.strerror}; name another place.") from error

@@ -1,0 +1,140 @@
+"""fxport: PyTorch models to ONNX, validated in ONNX Runtime.
+
+Names are imported on use: `import fxport` waits for nothing, and `fxport explain` must not wait for PyTorch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fxport import onnx
+    from fxport.diagnostics import Finding, Level, Log, Stop
+    from fxport.diagnostics.errors import FxportError
+    from fxport.diagnostics.sarif.objects import SarifError
+    from fxport.exporter.calls import CallError
+    from fxport.exporter.capture.program import NamesError
+    from fxport.exporter.capture.sizes.shapes import ShapesError
+    from fxport.exporter.language_models.decode import Example, NoCacheError, decode_step, encode, prefill
+    from fxport.exporter.language_models.pretrained import PretrainedError
+    from fxport.exporter.lower.builder import Op
+    from fxport.exporter.lower.registry import LoweringError, Unsupported, lowering
+    from fxport.exporter.lower.weights import WeightlessError
+    from fxport.exporter.onnx_program import OnnxProgram
+    from fxport.exporter.options import Options
+    from fxport.exporter.pipeline import ExportError, export
+    from fxport.exporter.sources.usage import UsageError
+    from fxport.exporter.training import (
+        OptimizerError,
+        TrainingError,
+        TrainingProgram,
+        UnseededError,
+        export_training_step,
+        load_into,
+    )
+    from fxport.exporter.validation.validated import export_and_validate
+    from fxport.exporter.weights.stored import CheckpointError
+    from fxport.fx_passes.private import OtherTorch
+    from fxport.fx_passes.spec import SpecError
+    from fxport.ort_runner.failures import Failure
+    from fxport.ort_runner.structure import NoStructure, OtherStructure
+    from fxport.ort_runner.train import NotATrainingStep
+
+__all__ = [
+    "CallError",
+    "CheckpointError",
+    "Example",
+    "ExportError",
+    "Failure",
+    "Finding",
+    "FxportError",
+    "Level",
+    "Log",
+    "LoweringError",
+    "NamesError",
+    "NoCacheError",
+    "NoStructure",
+    "NotATrainingStep",
+    "OnnxProgram",
+    "Op",
+    "OptimizerError",
+    "Options",
+    "OtherStructure",
+    "OtherTorch",
+    "PretrainedError",
+    "SarifError",
+    "ShapesError",
+    "SpecError",
+    "Stop",
+    "TrainingError",
+    "TrainingProgram",
+    "UnseededError",
+    "Unsupported",
+    "UsageError",
+    "WeightlessError",
+    "decode_step",
+    "encode",
+    "export",
+    "export_and_validate",
+    "export_training_step",
+    "load_into",
+    "lowering",
+    "onnx",
+    "prefill",
+]
+
+_HOMES = {
+    "CallError": "fxport.exporter.calls",
+    "CheckpointError": "fxport.exporter.weights.stored",
+    "Example": "fxport.exporter.language_models.decode",
+    "ExportError": "fxport.exporter.pipeline",
+    "Failure": "fxport.ort_runner.failures",
+    "Finding": "fxport.diagnostics",
+    "FxportError": "fxport.diagnostics.errors",
+    "Level": "fxport.diagnostics",
+    "Log": "fxport.diagnostics",
+    "LoweringError": "fxport.exporter.lower.registry",
+    "NamesError": "fxport.exporter.capture.program",
+    "NoCacheError": "fxport.exporter.language_models.decode",
+    "NoStructure": "fxport.ort_runner.structure",
+    "NotATrainingStep": "fxport.ort_runner.train",
+    "OnnxProgram": "fxport.exporter.onnx_program",
+    "Op": "fxport.exporter.lower.builder",
+    "OptimizerError": "fxport.exporter.training",
+    "Options": "fxport.exporter.options",
+    "OtherStructure": "fxport.ort_runner.structure",
+    "OtherTorch": "fxport.fx_passes.private",
+    "PretrainedError": "fxport.exporter.language_models.pretrained",
+    "SarifError": "fxport.diagnostics.sarif.objects",
+    "ShapesError": "fxport.exporter.capture.sizes.shapes",
+    "SpecError": "fxport.fx_passes.spec",
+    "Stop": "fxport.diagnostics",
+    "TrainingError": "fxport.exporter.training",
+    "TrainingProgram": "fxport.exporter.training",
+    "UnseededError": "fxport.exporter.training",
+    "Unsupported": "fxport.exporter.lower.registry",
+    "UsageError": "fxport.exporter.sources.usage",
+    "WeightlessError": "fxport.exporter.lower.weights",
+    "decode_step": "fxport.exporter.language_models.decode",
+    "encode": "fxport.exporter.language_models.decode",
+    "export": "fxport.exporter.pipeline",
+    "export_and_validate": "fxport.exporter.validation.validated",
+    "export_training_step": "fxport.exporter.training",
+    "load_into": "fxport.exporter.training",
+    "lowering": "fxport.exporter.lower.registry",
+    "onnx": "fxport",
+    "prefill": "fxport.exporter.language_models.decode",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fxport' has no attribute '{name}'", name=name)
+    if _HOMES[name] == "fxport":
+        return import_module(f"fxport.{name}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,154 @@
+"""A folder as transformers saves models: `config.json` says which one, the weights are beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fxport.diagnostics.errors import FxportError
+from fxport.diagnostics.messages import error_text
+from fxport.exporter.capture.fake import without_memory
+from fxport.exporter.weights import open_checkpoint
+from fxport.exporter.weights.assign import names_in, owner_of
+
+CONFIG = "config.json"
+LONGEST_SHOWN = 60  # characters of a value that is not what it should be
+MOST_LAYERS = 10_000
+SAMPLES = 16_000
+"""Of an example of sound: one second at the usual rate."""
+
+
+class PretrainedError(FxportError, ValueError):
+    """A folder whose model cannot be made. The text names the folder, says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pretrained:
+    """A model in eval mode with an example call. `weights` is the checkpoint whose values it is still without."""
+
+    model: torch.nn.Module
+    inputs: Mapping[str, torch.Tensor]
+    dynamic: Mapping[str, Mapping[int, str]]
+    weights: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An input by its name in transformers: how it is made from a configuration, and which of its dims may vary."""
+
+    make: Callable[[Any], torch.Tensor]
+    dims: Mapping[int, str] = field(default_factory=lambda: {0: "batch"})
+
+
+def load(folder: Path, *, in_memory: bool = False) -> Pretrained:
+    """The model of a folder, from its files alone: made without memory, unless its weights are named otherwise there.
+
+    With `in_memory` it is loaded in any case. Its cache is off. Raises PretrainedError or CheckpointError for a folder
+    that has no such model.
+    """
+    transformers = _transformers(folder)
+    try:
+        # Without code of the folder's own: `auto_map` is refused, not asked about.
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # a configuration is anybody's JSON, and transformers raises what it likes
+        reason = error_text(error)
+        raise PretrainedError(f"'{folder / CONFIG}' names no model of transformers: {reason}.") from error
+    kind = _class_of(transformers, config, folder)
+    _require_finite(config, folder)
+    if getattr(config, "use_cache", False):
+        config.use_cache = False  # without a cache there is one graph; fxport.exporter.decode_step makes the other
+    try:
+        with without_memory():
+            model = kind._from_config(config).eval()
+    except Exception as error:  # sizes that do not fit each other, from a stranger's configuration
+        reason = error_text(error)
+        raise PretrainedError(f"'{folder / CONFIG}' makes no {kind.__name__}: {reason}.") from error
+    checkpoint = open_checkpoint(folder)
+    owner = owner_of(model)
+    names = names_in(owner, checkpoint)
+    inputs, dynamic = _example(model, config, folder)
+    if not in_memory and all(names.key_of(name, owner.others) for name, _ in model.named_parameters()):
+        return Pretrained(model, inputs, dynamic, folder)
+    loaded = kind.from_pretrained(folder, config=config, local_files_only=True, dtype=config.dtype)
+    return Pretrained(loaded.eval(), inputs, dynamic)
+
+
+def is_pretrained(folder: Path) -> bool:
+    """Whether a folder has a configuration of transformers."""
+    return (folder / CONFIG).is_file()
+
+
+def _transformers(folder: Path) -> Any:
+    try:
+        import transformers
+    except ImportError as error:
+        raise PretrainedError(
+            f"'{folder}' needs transformers, which is not installed: pip install transformers."
+        ) from error
+    return transformers
+
+
+def _class_of(transformers: Any, config: Any, folder: Path) -> Any:
+    """The class that the configuration names; the model without a head where it names none."""
+    names = config.architectures or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise PretrainedError(f"'{folder / CONFIG}': 'architectures' is {repr(names)[:LONGEST_SHOWN]}, no list.")
+    kind = getattr(transformers, names[0], None) if names else transformers.MODEL_MAPPING.get(type(config), None)
+    if not (isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)):
+        name = names[0][:LONGEST_SHOWN] if names else "of no model"
+        raise PretrainedError(
+            f"'{folder / CONFIG}' names the class {name}, which this transformers lacks; write a function "
+            "that makes the model, name it as FILE.py:NAME, and give --weights."
+        )
+    return kind
+
+
+def _require_finite(config: Any, folder: Path) -> None:
+    """Refuse a number of layers that no model has, which would be made one after the other without an end."""
+    for name, value in vars(config).items():
+        if isinstance(value, int) and value > MOST_LAYERS and ("layers" in name or "blocks" in name):
+            raise PretrainedError(f"'{folder / CONFIG}': '{name}' is {value}; models have up to {MOST_LAYERS}.")
+
+
+def _ids(config: Any) -> torch.Tensor:
+    text = config.get_text_config()
+    return torch.randint(0, text.vocab_size, (2, 8), generator=torch.Generator().manual_seed(0))
+
+
+def _pixels(config: Any) -> torch.Tensor:
+    size = config.image_size
+    height, width = size if isinstance(size, (list, tuple)) else (size, size)
+    return torch.rand(2, getattr(config, "num_channels", 3), height, width, generator=torch.Generator().manual_seed(0))
+
+
+def _sound(config: Any) -> torch.Tensor:
+    return torch.rand(2, SAMPLES, generator=torch.Generator().manual_seed(0))
+
+
+def _spectrum(config: Any) -> torch.Tensor:
+    frames = 2 * config.max_source_positions
+    return torch.rand(2, config.num_mel_bins, frames, generator=torch.Generator().manual_seed(0))
+
+
+TEXT: Mapping[int, str] = {0: "batch", 1: "sequence"}
+EXAMPLES: Mapping[str, Example] = {
+    "input_ids": Example(_ids, TEXT),
+    "pixel_values": Example(_pixels),
+    "input_values": Example(_sound, {0: "batch", 1: "samples"}),
+    "input_features": Example(_spectrum),
+    "decoder_input_ids": Example(_ids, {0: "batch", 1: "target"}),
+}
+
+
+def _example(model: Any, config: Any, folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, Mapping[int, str]]]:
+    names = [model.main_input_name, *(["decoder_input_ids"] if config.is_encoder_decoder else [])]
+    try:
+        inputs = {name: EXAMPLES[name].make(config) for name in names}
+    except (KeyError, AttributeError, TypeError):  # an input of its own, or a configuration of its own
+        return {}, {}
+    floats = {name: value.to(model.dtype) for name, value in inputs.items() if value.is_floating_point()}
+    return inputs | floats, {name: EXAMPLES[name].dims for name in names}

@@ -1,0 +1,35 @@
+"""What forward gives and the ONNX model gives in another form, or not at all: told, since the file cannot say it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch.fx import Node
+
+from fxport.diagnostics import Log, rules
+from fxport.fx_passes.graph import place_of
+from fxport.fx_passes.passes.complex_to_real import COMPLEX_RESULTS
+from fxport.fx_passes.program import OutputKind, Program
+
+
+def report_outputs(program: Program, results: Sequence[Any], log: Log) -> None:
+    """Report complex results, which are pairs of real numbers, results that are no tensors, and a model without any."""
+    end = program.graph_module.graph.output_node()
+    pairs = end.meta.get(COMPLEX_RESULTS, ())
+    nodes = end.args[0]
+    assert isinstance(nodes, (tuple, list))
+    given = 0
+    for number, (entry, result, node) in enumerate(zip(program.outputs, results, nodes, strict=True)):
+        constant = entry.kind is OutputKind.LITERAL
+        given += not constant and result is not None
+        if number in pairs:
+            at = place_of(node) if isinstance(node, Node) else None
+            detail = "It is complex: its last dim of size 2 holds real and imaginary parts"
+            log.report(rules.OUTPUT_ALTERED, at=at, output=entry.name, detail=detail)
+        elif constant and result is not None:
+            detail = f"It is {result!r}, no tensor, and the model leaves it out"
+            log.report(rules.OUTPUT_ALTERED, output=entry.name, detail=detail)
+    if not given:
+        what = ", ".join(repr(result) for result in results) or "None"
+        log.report(rules.NO_OUTPUT, detail=what)

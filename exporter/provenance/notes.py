@@ -1,0 +1,76 @@
+"""What an export that succeeded took for granted: state that became an output, sizes that only values decide."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import onnx_ir as ir
+import torch
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+from fxport.diagnostics import Log, Place, rules
+from fxport.fx_passes.graph import place_of
+from fxport.fx_passes.program import OutputKind, Program
+from fxport.fx_passes.sizes import size_of
+
+UNBACKED = re.compile(r"\bu\d+\b")
+"""PyTorch's names for sizes that depend on values."""
+
+
+def report_mutations(program: Program, log: Log) -> None:
+    """Buffers and inputs whose new values became outputs, each at the line that last wrote it."""
+    results = program.graph_module.graph.output_node().args[0]
+    assert isinstance(results, (tuple, list))
+    for output, result in zip(program.outputs, results, strict=True):
+        if output.kind is OutputKind.MUTATION:
+            at = place_of(result) if isinstance(result, Node) else None
+            log.report(rules.STATE_MUTATED, at=at, name=output.updates, output=output.name)
+            for other in _in_the_same_memory(program, output.updates):
+                log.report(rules.SHARED_MEMORY_WRITTEN, at=at, name=output.updates, other=other)
+
+
+def _in_the_same_memory(program: Program, name: str | None) -> Iterator[str]:
+    """Names of other tensors of the model that the graph reads, and that overlap with the one of this name."""
+    held = {each.name: program.tensors.get(each.target or "") for each in program.inputs}
+    written = _bytes_of(held.get(name or ""))
+    for each, node in zip(program.inputs, program.placeholders, strict=True):
+        read = _bytes_of(held.get(each.name)) if node.users and each.name != name else range(0)
+        if max(written.start, read.start) < min(written.stop, read.stop):
+            yield each.name
+
+
+def _bytes_of(tensor: torch.Tensor | None) -> range:
+    """Where a tensor lies in memory, from its first element to its last; nowhere for one without values."""
+    if tensor is None or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return range(0)
+    if tensor.layout is not torch.strided or tensor.is_meta:
+        return range(0)
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return range(tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size() * bool(tensor.numel()))
+
+
+def report_unknown_sizes(model: ir.Model, program: Program, log: Log) -> None:
+    """Sizes of outputs that no input determines: consumers must be ready for any, also for 0."""
+    for value in model.graph.outputs:
+        dims = [str(dim.value) for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)]
+        unknown = {name for dim in dims for name in UNBACKED.findall(dim)}
+        if unknown:
+            log.report(rules.DATA_DEPENDENT_SHAPE, at=_first_with(program.graph_module, unknown), output=value.name)
+
+
+def _first_with(gm: GraphModule, symbols: set[str]) -> Place | None:
+    """The line of the first node in which one of the sizes occurs."""
+    for node in gm.graph.nodes:
+        if any(symbols & set(UNBACKED.findall(size)) for size in _sizes(node)):
+            return place_of(node)
+    return None
+
+
+def _sizes(node: Node) -> Iterator[str]:
+    for value in pytree.tree_leaves(node.meta.get("val")):
+        if isinstance(value, torch.Tensor):
+            yield from (str(size_of(size)) for size in value.shape)
+        elif isinstance(value, torch.SymInt):
+            yield str(size_of(value))

@@ -1,0 +1,49 @@
+"""Where SOURCE is defined, by reading and not by running: the place of findings that have no better one."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from fxport.diagnostics import Place
+
+
+def definition_of(source: str) -> Place | None:
+    """The line of the class, function or assignment that SOURCE names; line 1 where it is not found in its file."""
+    if source.endswith(".pt2"):
+        return Place(source, 1)
+    where, _, name = source.rpartition(":")
+    path = where if where.endswith(".py") else getattr(sys.modules.get(where), "__file__", None)
+    if path is None:
+        return None
+    return Place(str(Path(path).resolve()), line_of(Path(path), name.partition(".")[0]))
+
+
+def line_of(path: Path, name: str) -> int:
+    """The line at which a top-level name gets its value; 1 where that cannot be read."""
+    try:
+        return lines_of(path.read_bytes()).get(name, 1)
+    except (OSError, SyntaxError, ValueError):  # ValueError: null bytes
+        return 1
+
+
+@lru_cache(maxsize=16)
+def lines_of(text: bytes) -> Mapping[str, int]:
+    """The first line of each top-level name. Kept, because `fxport check` asks for every model of a file."""
+    lines: dict[str, int] = {}
+    for statement in ast.parse(text).body:
+        for name in names_of(statement):
+            lines.setdefault(name, statement.lineno)
+    return lines
+
+
+def names_of(statement: ast.stmt) -> set[str]:
+    """The names that a statement binds."""
+    if isinstance(statement, ast.ClassDef | ast.FunctionDef):
+        return {statement.name}
+    if isinstance(statement, ast.Assign):
+        return {target.id for target in statement.targets if isinstance(target, ast.Name)}
+    return set()

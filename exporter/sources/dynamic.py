@@ -1,0 +1,114 @@
+"""`--dynamic NAME:0=batch,1=seq[2..64]` and `--dynamic auto` → the `dynamic_shapes` of export."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fxport.exporter.sources.inputs import unknown_input
+from fxport.exporter.sources.source import Source
+from fxport.exporter.sources.usage import UsageError
+
+INDEX = re.compile(r"-?\d+")
+DIM = re.compile(r"(?P<name>\w+)(?:\[(?P<low>\d*)\.\.(?P<high>\d*)\])?")
+AUTO = "auto"
+
+FORM = (
+    "write NAME:0=batch,1=seq (indices of dims, and their names), NAME:0=batch[1..64] for bounds, NAME:auto, "
+    "or auto for all that can be dynamic"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A dim as it was asked for: its name, and its smallest and largest size, both inclusive; None: any."""
+
+    name: str
+    low: int | None = None
+    high: int | None = None
+
+    def request(self) -> Any:  # Any: as torch.export types its requests
+        """What `dynamic_shapes` takes for it."""
+        if self.low is None and self.high is None:
+            return self.name
+        from torch.export import Dim
+
+        return Dim(self.name, min=self.low, max=self.high)
+
+
+def parse_dynamic(text: str) -> tuple[str, dict[int, Asked]]:
+    """One `--dynamic` → the path of the input, and what is asked of each dim by its index; none for "auto"."""
+    name, colon, pairs = text.rpartition(":")
+    if not colon or not name or not pairs:
+        raise UsageError(f"--dynamic '{text}' has no NAME:INDEX=DIM; {FORM}.")
+    dims: dict[int, Asked] = {}
+    if pairs == AUTO:
+        return name, dims
+    for pair in pairs.split(","):
+        index, equals, dim = pair.partition("=")
+        if not equals or not INDEX.fullmatch(index):
+            raise UsageError(f"--dynamic '{text}': '{pair}' is no INDEX=DIM; {FORM}.")
+        dims[int(index)] = parse_dim(dim, text)
+    return name, dims
+
+
+def parse_dim(dim: str, text: str) -> Asked:
+    """`batch`, `batch[1..64]`, `batch[2..]`, `batch[..64]`."""
+    match = DIM.fullmatch(dim)
+    if match is None or not match["name"].isidentifier():
+        raise UsageError(f"--dynamic '{text}': '{dim}' is no name of a dim; {FORM}.")
+    low, high = (int(match[each]) if match[each] else None for each in ("low", "high"))
+    if low is not None and high is not None and low >= high:
+        raise UsageError(f"--dynamic '{text}': from {low} to {high} there are not two sizes; {FORM}.")
+    return Asked(match["name"], low, high)
+
+
+def with_dynamic(source: Source, texts: Sequence[str]) -> Source:
+    """The source with the dims of the command line over its own, checked against the example inputs.
+
+    Dims that nobody asked for, which a folder of transformers brings, are replaced by those of the command line.
+    """
+    from torch.export import ExportedProgram
+
+    from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
+    from fxport.exporter.capture.sizes.shapes import ShapesError, axes_of
+
+    if not texts:
+        return source
+    if isinstance(source.model, ExportedProgram):
+        raise UsageError(f"'{source.name}' is already captured, its dims are decided; leave --dynamic out.")
+    call = (source.args or (), source.kwargs)
+    try:
+        own = axes_of(source.model, *call, source.dynamic_shapes)
+    except ShapesError as error:
+        raise UsageError(f"'{source.name}': {error}.") from error
+    values = {leaf.path: leaf.value for leaf in leaves_of(arguments_of(source.model, *call))}
+    shapes = axes_of(source.model, *call, AUTO if AUTO in texts else None)
+    named = [asked(text, values) for text in texts if text != AUTO]
+    for path, axes in own.items() if not (source.guessed and named) else ():
+        shapes[path] = shapes.get(path, {}) | axes
+    for name, wanted in named:
+        shapes[name] = shapes.get(name, {}) | wanted
+    return replace(source, dynamic_shapes=shapes)
+
+
+def asked(text: str, values: Mapping[str, object]) -> tuple[str, dict[int | None, Any]]:
+    """One `--dynamic` for an input there is: its path, and the request for each dim that there is."""
+    name, wanted = parse_dynamic(text)
+    if name not in values:
+        unknown_input(name, values)
+    rank = rank_of(values[name], name, text)
+    for index in wanted:
+        if not -rank <= index < rank:
+            raise UsageError(f"--dynamic '{text}': '{name}' has {rank} dims, so there is no dim {index}.")
+    return name, {index % rank: dim.request() for index, dim in wanted.items()} or dict.fromkeys(range(rank), AUTO)
+
+
+def rank_of(value: object, name: str, text: str) -> int:
+    from torch import Tensor
+
+    if not isinstance(value, Tensor):
+        raise UsageError(f"--dynamic '{text}': '{name}' is a {type(value).__name__}; only a tensor has dims.")
+    return value.ndim

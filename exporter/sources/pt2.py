@@ -1,0 +1,125 @@
+"""Whether a file of `torch.export.save` can be loaded without running code that is in it.
+
+`torch.export.load` unpickles the example inputs without restrictions, evaluates texts of sizes as Python, and loads
+shared objects that a package may hold. A file with tensors, sizes and operators alone needs none of that.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export.pt2_archive import PT2ArchiveReader
+
+# The records of an archive that hold data. All others, such as data/aotinductor with shared objects, are refused.
+KNOWN = re.compile(
+    r"models/\w+\.json|data/(?:weights|constants)/[\w.]+|data/sample_inputs/\w+\.pt|extra/.*|"
+    r"archive_format|archive_version|byteorder|version|\.data/(?:version|serialization_id)"
+)
+PICKLED = re.compile(r"data/sample_inputs/\w+\.pt")
+CONFIG = re.compile(r"(data/(?:weights|constants))/\w+_config\.json")
+TARGET = re.compile(r"torch\.ops\.[\w.]+|_?operator\.\w+|math\.\w+|torch\.sym_\w+|torch\._sym_\w+")
+
+FUNCTIONS = frozenset(
+    """Symbol Integer Float Rational Add Mul Pow Mod PythonMod Max Min Abs FloorDiv CleanDiv CeilDiv ModularIndexing
+    Where floor ceiling CeilToInt FloorToInt TruncToInt TruncToFloat RoundToInt RoundDecimal ToFloat IntTrueDiv
+    FloatTrueDiv PowByNatural FloatPow LShift RShift Identity Not And Or Eq Ne Equality Unequality StrictLessThan
+    LessThan StrictGreaterThan GreaterThan Lt Le Gt Ge Piecewise max min abs int float bool round""".split()  # noqa: SIM905
+)
+"""What texts of sizes may call: classes of expressions, of sympy and of PyTorch, and functions of numbers."""
+
+METHODS = frozenset(("size", "stride", "storage_offset", "floor", "ceil", "trunc", "sqrt", "pow", "fmod"))
+"""What guards may ask of inputs, and of the module math."""
+
+_PLAIN = (ast.Expression, ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Name, ast.keyword)
+_MARKS = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
+
+
+def code_in(path: Path) -> str | None:
+    """Return what in a file could run code when it is loaded; None where nothing could.
+
+    Raises what PyTorch raises for a file that is no archive, or a damaged one.
+    """
+    reader = PT2ArchiveReader(str(path))
+    names = reader.get_file_names()
+    if unknown := [name for name in names if not KNOWN.fullmatch(name)]:
+        return f"'{unknown[0]}' is no data"
+    for name in names:
+        if PICKLED.fullmatch(name) and not _is_plain(reader.read_bytes(name)):
+            return f"the pickle '{name}' holds more than tensors"
+        if config := CONFIG.fullmatch(name):
+            for entry in json.loads(reader.read_bytes(name))["config"].values():
+                stored = f"{config[1]}/{entry['path_name']}"
+                tensor = stored.rpartition("/")[2].startswith(("weight_", "tensor_"))
+                if not tensor or (entry["use_pickle"] and not _is_plain(reader.read_bytes(stored))):
+                    return f"'{stored}' holds more than a tensor"
+        if name.startswith("models/"):
+            for kind, text in _texts(json.loads(reader.read_bytes(name))):
+                fits, what = FORMS.get(kind, FORMS["size"])
+                if not fits(text):
+                    return f"'{text[:80]}' in '{name}' is no {what}"
+    return None
+
+
+def is_size(text: str) -> bool:
+    """Whether a text, evaluated as Python, can only be an expression of sizes."""
+    try:
+        nodes = list(ast.walk(ast.parse(text, mode="eval")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    return all(_is_harmless(node, id(node) in called) for node in nodes)
+
+
+FORMS: Mapping[str, tuple[Callable[[str], Any], str]] = {
+    "target": (TARGET.fullmatch, "operator"),
+    "size": (is_size, "expression of sizes"),
+}
+"""What the texts of a kind must be, and its name; other kinds are sizes."""
+
+
+def _is_harmless(node: ast.AST, called: bool) -> bool:
+    match node:
+        case ast.Name(id=name):
+            return name in FUNCTIONS if called else not name.startswith("__")
+        case ast.Attribute(attr=name):
+            return called and name in METHODS
+        case ast.Call(func=ast.Name() | ast.Attribute()):
+            return True
+        case ast.Subscript(slice=ast.Constant()):
+            return True
+    return isinstance(node, (*_PLAIN, *_MARKS))
+
+
+def _texts(held: Any) -> Iterator[tuple[str, str]]:
+    """The texts of a model that PyTorch evaluates or looks up, each with its kind."""
+    waiting = [held]
+    while waiting:
+        now = waiting.pop()
+        if isinstance(now, list):
+            waiting += now
+        if not isinstance(now, dict):
+            continue
+        for key, value in now.items():
+            if key in ("expr_str", "target") and isinstance(value, str):
+                yield key, value
+            elif key == "guards_code" and isinstance(value, list):
+                yield from (("guard", str(each)) for each in value)
+            elif key == "range_constraints" and isinstance(value, dict):
+                yield from (("range", str(each)) for each in value)
+            waiting.append(value)
+
+
+def _is_plain(pickled: bytes) -> bool:
+    """Whether a file of torch.save holds tensors and containers only, as PyTorch's own restricted reader sees it."""
+    try:
+        torch.load(io.BytesIO(pickled), weights_only=True, map_location="cpu")
+    except Exception:  # noqa: BLE001 - whatever it refuses, for whatever reason, is not loaded
+        return False
+    return True

@@ -1,0 +1,350 @@
+"""SOURCE → a model with its example inputs: `file.py:name`, `package.module:name` or a file of `torch.export.save`."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fxport.diagnostics.messages import error_line
+from fxport.diagnostics.source import place_of_exception
+from fxport.exporter.sources.files import described
+from fxport.exporter.sources.usage import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.export import ExportedProgram
+
+T = TypeVar("T")
+
+Call = tuple[tuple[object, ...], Mapping[str, object]]
+"""Positional and keyword arguments."""
+
+CONFIG = "config.json"
+"""What a folder of transformers has."""
+
+SEED = 0
+"""Of torch's generator before SOURCE is imported and called: untrained weights are the same in every run."""
+
+MODEL = "a model, or a function that returns a model or (model, args[, kwargs[, dynamic_shapes]])"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What SOURCE names. `args` is None where it brings no example inputs.
+
+    `label` is what findings call the example, `further` holds other calls to validate with, by their labels. `whole` is
+    the model in one process, where `model` runs it on several ranks.
+    """
+
+    name: str
+    model: nn.Module | ExportedProgram
+    args: tuple[object, ...] | None = None
+    kwargs: Mapping[str, object] = field(default_factory=dict)
+    dynamic_shapes: Any = None  # the nested specification of torch.export, which has no type
+    weights: Path | None = None  # a checkpoint that SOURCE brings, whose values the model is without
+    label: str = "sample"
+    further: Mapping[str, Call] = field(default_factory=dict)
+    whole: nn.Module | None = None
+    guessed: bool = False  # inputs and dims are ours, from a configuration: what the user says takes their place
+
+
+def load(text: str, init: Mapping[str, object] = MappingProxyType({})) -> Source:
+    """The model that SOURCE names, made with the arguments `init`.
+
+    A mistake in it, or an exception in the user's code, is a `UsageError`.
+    """
+    if init and (text.endswith(".pt2") or Path(text).is_dir()):
+        raise UsageError(f"--init gives arguments to a class or function; '{text}' is none; leave --init out.")
+    if text.endswith(".pt2"):
+        return load_program(Path(text))
+    if Path(text).is_dir():
+        return load_folder(Path(text), in_memory=True)
+    value, name = found(text, "NAME is a model, an nn.Module class or a function, or give a .pt2 file")
+    return made_from(value, name, text, init)
+
+
+def load_without_memory(text: str, init: Mapping[str, object] = MappingProxyType({})) -> Source:
+    """As `load`, with a model whose parameters have no memory. A .pt2 file has its weights in it, and is refused."""
+    if Path(text).is_dir():
+        return load_folder(Path(text), in_memory=False)
+    if text.endswith(".pt2"):
+        raise UsageError(f"--fake makes a model from code; '{text}' is a file that has its weights; leave --fake out.")
+    from fxport.exporter.capture.fake import without_memory
+
+    with without_memory():
+        return load(text, init)
+
+
+def found(text: str, expected: str) -> tuple[object, str]:
+    """What `file.py:name` or `package.module:name` names, and the name. `expected` says what NAME should be."""
+    where, colon, name = text.rpartition(":")
+    if not colon or not where or not name:
+        if told := described(text):
+            raise UsageError(told)
+        raise UsageError(
+            f"SOURCE '{text}' names no model; write FILE.py:NAME or package.module:NAME, where {expected}."
+        )
+    module = import_file(Path(where)) if where.endswith(".py") else import_dotted(where)
+    return named(module, name, where), name
+
+
+def load_program(path: Path) -> Source:
+    """A file of `torch.export.save`, with the example inputs it holds. One that could run code is refused."""
+    require_file(path)
+    import torch
+
+    from fxport.exporter.sources.pt2 import code_in
+
+    try:
+        if (code := code_in(path)) is not None:
+            raise UsageError(
+                f"'{path}' is not loaded, because that could run code in it: {code}; if you trust it, name a function "
+                f"that returns torch.export.load('{path.name}') as FILE.py:NAME."
+            )
+        program = torch.export.load(path)
+    except UsageError:
+        raise
+    except Exception as error:  # a foreign file makes the unzipper, json and torch raise what they like
+        raise UsageError(f"'{path}' cannot be loaded by torch.export.load: {error_line(error)}.") from error
+    args, kwargs = program.example_inputs or (None, {})
+    return Source(path.stem, program, None if args is None else tuple(args), kwargs)
+
+
+def load_folder(folder: Path, *, in_memory: bool) -> Source:
+    """A folder that transformers has saved, with example inputs where they can be told from its configuration."""
+    require_pretrained(folder)
+    from fxport.exporter.language_models.pretrained import PretrainedError, load
+    from fxport.exporter.weights import CheckpointError
+
+    try:
+        found = load(folder, in_memory=in_memory)
+    except (PretrainedError, CheckpointError) as error:
+        raise UsageError(str(error)) from error
+    args = () if found.inputs else None
+    dims = dict(found.dynamic) or None
+    return Source(folder.resolve().name, found.model, args, found.inputs, dims, found.weights, guessed=True)
+
+
+def require_pretrained(folder: Path) -> None:
+    """Refuse a folder that transformers has not saved."""
+    if not (folder / CONFIG).is_file():
+        raise UsageError(f"'{folder}' is a folder without '{CONFIG}'; name a model as FILE.py:NAME.")
+
+
+def require_file(path: Path) -> None:
+    """Refuse a path that is no file, naming near ones."""
+    if path.is_dir():
+        raise UsageError(f"'{path}' is a directory; name a file in it.")
+    if not path.is_file():
+        near = [entry.name for entry in path.parent.glob(f"*{path.suffix}")] if path.parent.is_dir() else []
+        raise UsageError(f"There is no file '{path}'. {did_you_mean(path.name, near)}".rstrip())
+
+
+def import_file(path: Path) -> ModuleType:
+    """Run a file as a module, with its folder first on `sys.path` as `python FILE` has it.
+
+    A file with relative imports is imported as the module of its package that it is.
+    """
+    require_file(path)
+    if dotted := in_package(path):
+        root, name = dotted
+        return import_dotted(name, root)
+    seed()
+    name = path.stem if path.stem not in sys.modules else f"fxport_source_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    loader = spec.loader if spec else None
+    if spec is None or loader is None:
+        raise UsageError(f"'{path}' cannot be imported as Python.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickle look a class's module up here
+    sys.path.insert(0, str(path.resolve().parent))
+    users_code(partial(loader.exec_module, module), f"Importing '{path}'")
+    return module
+
+
+def in_package(path: Path) -> tuple[Path, str] | None:
+    """The folder above the package of a file that has relative imports, and the dotted name of the file from there.
+
+    None for another file. Raises UsageError for relative imports in a folder that is no package.
+    """
+    if not has_relative_imports(path):
+        return None
+    file = path.resolve()
+    above = [folder for folder in file.parents if (folder / "__init__.py").is_file()]
+    parts = [file.stem]
+    folder = file.parent
+    while folder in above:
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    if len(parts) == 1:
+        raise UsageError(
+            f"'{path}' has relative imports, and '{path.parent}' has no __init__.py; add one, or name the module: "
+            f"{path.parent.resolve().name}.{path.stem}:NAME, from the folder above."
+        )
+    return folder, ".".join(parts[:-1] if file.stem == "__init__" else parts)
+
+
+def has_relative_imports(path: Path) -> bool:
+    """Whether a file says `from . import`, which needs a package around it."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return False
+    return any(isinstance(node, ast.ImportFrom) and node.level > 0 for node in ast.walk(tree))
+
+
+def import_dotted(name: str, root: Path | None = None) -> ModuleType:
+    """Import `package.module`, also from the current folder, or from the folder `root`."""
+    seed()
+    sys.path.insert(0, str(root or Path.cwd()))
+    parts = name.split(".")
+    for end in range(1, len(parts) + 1):
+        prefix = ".".join(parts[:end])
+        if not parts[end - 1].isidentifier() or not users_code(partial(is_there, prefix), f"Importing '{name}'"):
+            raise UsageError(
+                f"There is no module '{prefix}', neither installed nor in this folder; for a file write FILE.py:NAME."
+            )
+    return users_code(partial(importlib.import_module, name), f"Importing '{name}'")
+
+
+def is_there(module: str) -> bool:
+    """Whether a module can be imported; its parents are imported to find out."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        return False  # its parent is no package
+    except ValueError:
+        return module in sys.modules  # `__main__` and the like have no spec
+
+
+def named(module: ModuleType, dotted: str, where: str) -> object:
+    """The attribute that NAME says, inner ones with dots."""
+    value: object = module
+    for part in dotted.split("."):
+        if not hasattr(value, part):
+            known = [name for name in vars(value) if not name.startswith("_")] if hasattr(value, "__dict__") else []
+            raise UsageError(f"'{where}' has no '{dotted}'. {did_you_mean(part, known)}".rstrip())
+        value = getattr(value, part)
+    return value
+
+
+def made_from(value: object, name: str, text: str, init: Mapping[str, object] = MappingProxyType({})) -> Source:
+    """A model instance, a class, a function or a tuple → a `Source`.
+
+    A class is constructed with the arguments `init` and put in eval mode; a model that somebody else made keeps its
+    mode.
+    """
+    from torch import nn
+    from torch.export import ExportedProgram
+
+    short = name.rpartition(".")[2]
+    seed()
+    if isinstance(value, type) and issubclass(value, nn.Module):
+        require_arguments(value, text, "write a function that constructs it and name that", init)
+        model: nn.Module = users_code(partial(value, **init), f"Constructing '{text}'")
+        return Source(short, model.eval())
+    if callable(value) and not isinstance(value, nn.Module | type):
+        require_arguments(value, text, "write one without that calls it", init)
+        value = users_code(partial(value, **init), f"Calling '{text}'")
+    elif init:
+        raise UsageError(f"--init gives arguments to a class or function; '{text}' is made already; leave --init out.")
+    if isinstance(value, ExportedProgram):
+        args, kwargs = value.example_inputs or (None, {})
+        return Source(short, value, None if args is None else tuple(args), kwargs)
+    if isinstance(value, nn.Module):
+        return Source(short, value)
+    if isinstance(value, tuple) and 1 <= len(value) <= 4 and isinstance(value[0], nn.Module | ExportedProgram):
+        return Source(short, value[0], *inputs_of(value, text))
+    raise UsageError(f"'{text}' gives a value of type '{type(value).__name__}'; it should be {MODEL}.")
+
+
+def inputs_of(parts: tuple[object, ...], text: str) -> tuple[tuple[object, ...] | None, Mapping[str, object], object]:
+    """`(model, args, kwargs, dynamic_shapes)` → the last three, checked; a lone tensor stands for one argument."""
+    from torch import Tensor
+
+    args, kwargs, dynamic_shapes = (*parts[1:], *(None,) * (4 - len(parts)))
+    if isinstance(args, Tensor):
+        args = (args,)
+    if not isinstance(args, tuple | list | None):
+        raise UsageError(f"The second value of '{text}' is a {type(args).__name__}; it should be the tuple of args.")
+    if not isinstance(kwargs, Mapping | None):
+        raise UsageError(f"The third value of '{text}' is a {type(kwargs).__name__}; it should be the dict of kwargs.")
+    if args is None and kwargs is None:
+        return None, {}, dynamic_shapes
+    return tuple(args or ()), {str(key): value for key, value in (kwargs or {}).items()}, dynamic_shapes
+
+
+def require_arguments(
+    function: Callable[..., object], text: str, cure: str, init: Mapping[str, object] = MappingProxyType({})
+) -> None:
+    """Refuse a callable that cannot be called with the arguments `init`."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # written in C, without a signature: the call itself will tell
+    try:
+        signature.bind(**init)
+    except TypeError as error:
+        missing = [each.name for each in signature.parameters.values() if each.default is each.empty]
+        wanted = " ".join(f"--init {name}=…" for name in missing if name not in init)
+        how = f"with {', '.join(f'{name}={value!r}' for name, value in init.items())}" if init else "without arguments"
+        help = f"give {wanted}, or {cure}" if wanted else f"'{text}' takes {signature}"
+        raise UsageError(f"'{text}' cannot be called {how}: {error}; {help}.") from error
+
+
+def init_of(texts: Sequence[str]) -> dict[str, object]:
+    """All `--init NAME=VALUE` → arguments; a value that is no Python literal is text."""
+    values: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"--init '{text}' has no NAME=VALUE; write hidden=64 or act=relu.")
+        if name in values:
+            raise UsageError(f"--init gives '{name}' twice; give it once.")
+        try:
+            values[name] = ast.literal_eval(value)
+        except (SyntaxError, ValueError):
+            values[name] = value
+    return values
+
+
+def seed() -> None:
+    """Begin torch's random numbers anew. Imports torch, before the user's folder is where Python looks for modules."""
+    import torch
+
+    torch.manual_seed(SEED)
+
+
+def users_code(function: Callable[[], T], doing: str) -> T:
+    """Run code of the user's; what it raises is told with the line of the user's that raised it."""
+    try:
+        return function()
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{doing} raised {error_line(error)}{where_raised(error)}.") from error
+
+
+def where_raised(error: BaseException) -> str:
+    """` at file.py:12`, or nothing where no line of the user's took part."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" at {shown(error.filename)}:{error.lineno}"
+    place = place_of_exception(error)
+    return f" at {shown(place.path)}:{place.line}" if place else ""
+
+
+def shown(path: str) -> str:
+    """A path as the user would type it: relative where it is inside the current folder."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path

@@ -1,0 +1,334 @@
+"""Where a difference comes from: the stage of the export that brought it, and the operation at the user's line.
+
+From eager PyTorch on, stage by stage: the captured graph, each FX pass, the ONNX model as it was lowered, each ONNX
+pass, ONNX Runtime's graph optimizations. What was still right before a stage and is wrong after it names the stage; the
+operation is then found by bisecting the first model that is wrong.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fxport.diagnostics import Place, rules
+from fxport.diagnostics.messages import error_line
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx_ir as ir
+
+    from fxport.exporter.options import Options
+    from fxport.exporter.pipeline import OnnxProgram
+    from fxport.exporter.sources.source import Source
+    from fxport.fx_passes.program import Program
+    from fxport.ort_runner import Samples
+    from fxport.ort_runner.bisect import Divergence, Reference, Suspect
+    from fxport.ort_runner.trials import Runtime
+    from fxport.ort_runner.validate import Explain
+
+OPTIMIZATION = "graph optimization of ONNX Runtime"
+OTHER_WEIGHTS = "the file, whose weights are not the model's"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One stage that was looked at, and whether its result is still PyTorch's."""
+
+    stage: str
+    equal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """The origin of a difference. `stage` is None, and `reason` says why, where it cannot be told.
+
+    `divergence` is the bisection of the first model that is wrong; None if the graph is wrong before there is one.
+    `optimize` says whether ONNX Runtime's graph optimizations were on; `samples` is what shows the difference, under
+    the names of the file. `part` is that of a training step: forward, backward or optimizer.
+    """
+
+    stage: str | None
+    place: Place | None = None
+    related: tuple[Place, ...] = ()
+    divergence: Divergence | None = None
+    trail: tuple[Step, ...] = ()
+    reason: str = ""
+    optimize: bool = False
+    samples: Samples | None = None
+    part: str = ""
+
+    @property
+    def text(self) -> str:
+        """The origin in some words, for a message."""
+        if self.stage is None:
+            return f"cannot be told, because {self.reason}"
+        return f"{self.part}, {self._origin}" if self.part else self._origin
+
+    @property
+    def _origin(self) -> str:
+        cause = self.divergence.cause if self.divergence else None
+        if cause is None:
+            return f"{self.stage}{f', but {self.reason}' if self.reason else ''}"
+        module = f" in '{self.place.module}'" if self.place and self.place.module else ""
+        return f"{self.stage}{module}{_values(cause)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A file that is validated: what it was made from, and how it is run."""
+
+    path: Path
+    source: Source
+    program: OnnxProgram
+    options: Options
+    provider: str
+    isolate: bool = True
+
+
+def explainer(
+    subject: Subject,
+    cases: Sequence[Samples],
+    adapt: Callable[[Samples], Samples],
+    told: Callable[[Attribution], None],
+) -> Explain:
+    """Finds the origin of a difference, once for each output: that of the first sample for which it can be told.
+
+    `cases` have the names of the program, and `adapt` gives them those of the file.
+    """
+    from fxport.ort_runner.validate import Origin
+
+    found: dict[str, Origin] = {}
+
+    def explain(samples: Samples, outputs: Collection[str]) -> Mapping[str, Origin]:
+        wanted = [name for name in outputs if name not in found or found[name].place is None]
+        if wanted:
+            case = next(each for each in cases if each.label == samples.label)
+            adapted = adapt(case)
+            names = dict(zip(adapted.outputs, case.outputs, strict=True))
+            try:
+                attribution = attribute(subject, only(case, [names[name] for name in wanted]), only(adapted, wanted))
+                told(attribution)
+                origin = Origin(attribution.text, attribution.place, attribution.related)
+            except Exception as error:  # noqa: BLE001 - it runs the user's graph and parts of models; the finding tells
+                origin = Origin(f"cannot be told, because the search failed: {error_line(error)}")
+            found.update(dict.fromkeys(wanted, origin))
+        return {name: found[name] for name in outputs}
+
+    return explain
+
+
+def only(samples: Samples, outputs: Collection[str]) -> Samples:
+    """The samples with these of their outputs."""
+
+    def kept(arrays: Mapping[str, np.ndarray] | None) -> dict[str, np.ndarray] | None:
+        return None if arrays is None else {name: array for name, array in arrays.items() if name in outputs}
+
+    return replace(samples, outputs=kept(samples.outputs), exact=kept(samples.exact), draws=kept(samples.draws))
+
+
+def attribute(subject: Subject, case: Samples, samples: Samples) -> Attribution:
+    """Look at the stages in order, and bisect the first that is wrong.
+
+    `case` is the sample that differs under the names of the program, `samples` the same under those of the file.
+    """
+    if any(finding.rule is rules.RANDOMNESS_CAPTURED for finding in subject.program.log.findings):
+        return Attribution(None, reason="the model draws random numbers", samples=samples)
+    return _in_a_step(replace(_Stages(subject, case, samples).run(), samples=samples), subject.program.program)
+
+
+def _in_a_step(found: Attribution, program: Program) -> Attribution:
+    """With the part of the training step, if it is one, and the line that the part has for the node."""
+    from fxport.exporter.training.blame import blamed
+
+    cause = found.divergence.cause if found.divergence else None
+    name = cause.mark.fx_node if cause else found.place.node if found.place else None
+    blame = blamed(program, name) if name else None
+    if blame is None:
+        return found
+    return replace(found, part=blame.text, place=found.place or blame.place)
+
+
+class _Stages:
+    """One attribution while it runs: the stages that were looked at so far."""
+
+    def __init__(self, subject: Subject, case: Samples, samples: Samples) -> None:
+        from fxport.exporter.validation.intermediates import Intermediates
+        from fxport.ort_runner.trials import Runtime
+
+        self.subject, self.case, self.samples = subject, case, samples
+        self.trail: list[Step] = []
+        self.values = Intermediates(subject.program.program, case.inputs)
+        self.runtime = Runtime(subject.provider, optimize=False, isolate=subject.isolate)
+
+    def run(self) -> Attribution:
+        if self._note("captured graph and FX passes", self._graph_is_right()):
+            return replace(self._of_onnx(), trail=tuple(self.trail))
+        return replace(self._of_graph(), trail=tuple(self.trail))
+
+    def _graph_is_right(self) -> bool:
+        from fxport.exporter.validation.intermediates import NodeFailed
+
+        try:
+            return not self._differs(self.case.outputs, self.values.outputs())
+        except NodeFailed:
+            return False
+
+    # Before ONNX ----------------------------------------------------------------------------------------------------
+
+    def _of_graph(self) -> Attribution:
+        from torch.export import ExportedProgram
+
+        from fxport.exporter.validation.stages import Call, guilty_fx_stage
+
+        source = self.subject.source
+        if isinstance(source.model, ExportedProgram):
+            return Attribution("FX passes", reason="the captured graph is not there any more")
+        call = Call(source.model, source.args or (), source.kwargs, source.dynamic_shapes)
+        found = guilty_fx_stage(call, self.subject.options, self.case.inputs, dict(self.case.outputs), self._differs)
+        if found is None:
+            return Attribution(None, reason="the captured graph is right when it is captured again")
+        place, *related = found.places or (None,)
+        return Attribution(found.name, place, tuple(each for each in related if each is not None))
+
+    # ONNX -------------------------------------------------------------------------------------------------------------
+
+    def _of_onnx(self) -> Attribution:
+        from fxport.exporter.validation.stages import ir_passes_of
+
+        passes = ir_passes_of(self.subject.options)
+        if not self._note("lowerings", self._is_right(0)):
+            return self._of_lowering()
+        if not self._note("ONNX passes", self._is_right(len(passes))):
+            guilty = self._first_wrong(len(passes))
+            name = _snake(type(passes[guilty - 1]).__name__)
+            return self._bisected(f"ONNX pass {name}", self._model(guilty))
+        if not self._note("the file, without graph optimization", self._file_is_right(optimize=False)):
+            stage = OTHER_WEIGHTS if self._has_other_weights() else "the file, which is not what is exported now"
+            return self._bisected_file(stage, optimize=False)
+        if not self._note("the file, with graph optimization", self._file_is_right(optimize=True)):
+            return self._bisected_file(OPTIMIZATION, optimize=True)
+        return Attribution(None, reason="the difference does not come again")
+
+    def _of_lowering(self) -> Attribution:
+        """A lowering, or the runtime's kernel: the standard's own evaluator decides, where it can."""
+        from fxport.ort_runner.parts import kernel_is_wrong
+
+        found = self._bisected("lowering", self._model(0))
+        divergence = found.divergence
+        if divergence is None or divergence.cause is None or divergence.part is None:
+            return found
+        kernels = f"ONNX Runtime's kernel of {' or '.join(divergence.cause.onnx_types)}"
+        stage = kernels if kernel_is_wrong(divergence.part) else f"lowering of {divergence.cause.operator}"
+        return replace(found, stage=stage)
+
+    def _has_other_weights(self) -> bool:
+        """Whether a weight of the file has other values than the one of its name that is exported now."""
+        from fxport.exporter.validation.differences import difference
+        from fxport.exporter.validation.model_file import model_of
+
+        now, held = (each.graph.initializers for each in (self.subject.program.model, model_of(self.subject.path)))
+        return any(difference(held[name], now[name]) for name in now if name in held)
+
+    def _first_wrong(self, wrong: int) -> int:
+        """The smallest number of ONNX passes after which the model is wrong; it is right after none."""
+        right = 0
+        while wrong - right > 1:
+            middle = (right + wrong) // 2
+            if self._is_right(middle):
+                right = middle
+            else:
+                wrong = middle
+        return wrong
+
+    def _model(self, passes: int) -> ir.Model:
+        from fxport.exporter.validation.stages import lowered
+
+        return lowered(self.subject.program.program, self.subject.options, passes)
+
+    def _is_right(self, passes: int) -> bool:
+        from fxport.exporter.save import save
+
+        with tempfile.TemporaryDirectory(prefix="fxport.") as folder:
+            path = Path(folder) / "stage.onnx"
+            save(self._model(passes), path)
+            return self._runs_right(path, self.case, self.runtime)
+
+    def _file_is_right(self, *, optimize: bool) -> bool:
+        return self._runs_right(self.subject.path, self.samples, replace(self.runtime, optimize=optimize))
+
+    def _runs_right(self, path: Path, samples: Samples, runtime: Runtime) -> bool:
+        from fxport.ort_runner.trials import judged, run_file, sums_of
+
+        opened, outputs = run_file(path, samples.inputs, runtime)
+        return not judged(samples, outputs, opened, sums_of(path, opened, samples.inputs))
+
+    # The operation --------------------------------------------------------------------------------------------------
+
+    def _bisected(self, stage: str, model: ir.Model) -> Attribution:
+        from fxport.exporter.save import save
+
+        with tempfile.TemporaryDirectory(prefix="fxport.") as folder:
+            path = Path(folder) / "stage.onnx"
+            save(model, path)
+            return self._located(stage, path, self.case, self.runtime)
+
+    def _bisected_file(self, stage: str, *, optimize: bool) -> Attribution:
+        runtime = replace(self.runtime, optimize=optimize)
+        return replace(self._located(stage, self.subject.path, self.samples, runtime), optimize=optimize)
+
+    def _located(self, stage: str, path: Path, samples: Samples, runtime: Runtime) -> Attribution:
+        from fxport.ort_runner.bisect import bisect
+
+        divergence = bisect(path, samples, self._reference(), runtime)
+        cause = divergence.cause
+        shown: Suspect | None = cause or divergence.first
+        others = [place for each in divergence.causes[1:] for place in (each.place,)]
+        nearby = list(cause.nearby) if cause else []
+        related = tuple(dict.fromkeys(place for place in (*nearby, *others) if cause and place != cause.place))
+        in_source = shown is not None and shown.place.path != str(path)  # the model of a stage is no file to show
+        place = shown.place if shown and in_source else None
+        return Attribution(stage, place, related, divergence, reason=divergence.reason)
+
+    def _reference(self) -> Reference:
+        from fxport.ort_runner import Samples
+        from fxport.ort_runner.bisect import Reference
+
+        def values(keys: Collection[str], known: Collection[str] | None) -> Samples:
+            found = self.values.values(keys, known)
+            return Samples(self.case.label, {}, found.plain, found.exact)
+
+        return Reference(values, self.values.sizes(), self.values.operators())
+
+    # Both -------------------------------------------------------------------------------------------------------------
+
+    def _note(self, stage: str, equal: bool) -> bool:
+        self.trail.append(Step(stage, equal))
+        return equal
+
+    def _differs(
+        self,
+        want: Mapping[str, np.ndarray],
+        got: Mapping[str, np.ndarray],
+        exact: Mapping[str, np.ndarray] | None = None,
+    ) -> bool:
+        """Whether values of PyTorch's own are further apart than rounding explains."""
+        from fxport.ort_runner.trials import differs
+
+        truths = exact if exact is not None else self.case.exact or {}
+        return any(differs(want[name], got[name], truths.get(name)) for name in want if name in got)
+
+
+def _snake(name: str) -> str:
+    """FoldConstants → fold_constants, without the ending that the stock passes have."""
+    plain = name.removesuffix("Pass")
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in plain).removeprefix("_")
+
+
+def _values(cause: Suspect) -> str:
+    facts = cause.verdict.facts
+    if "got" not in facts:
+        return ""
+    return f": {facts['got']:.6g} in the place of {facts['want']:.6g}"

@@ -1,0 +1,155 @@
+"""Two ONNX files told apart, by interface, operators and weights."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fxport.diagnostics import Level, Rule, rules
+from fxport.exporter.validation.summary import typed
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Change = tuple[Rule, Mapping[str, Any]]  # Any: facts are what a rule's message takes
+Comparison = Callable[[Any, Any], Iterator[Change]]  # Any: ir.Model, which is imported on use
+
+MOST_NUMBERS = 8
+"""Of a constant that is shown as a whole."""
+
+
+def interface(old: ir.Model, new: ir.Model) -> Iterator[Change]:
+    """Names, types, shapes and order of inputs and outputs; opsets."""
+    sides = (("input", old.graph.inputs, new.graph.inputs), ("output", old.graph.outputs, new.graph.outputs))
+    for kind, before, after in sides:
+        one, other = contract_of(before), contract_of(after)
+        new_names = renamed(one, other)
+        for was, now in new_names.items():
+            yield rules.CONTRACT_CHANGED, {"name": f"name of {kind} {was}", "old": was, "new": now}
+        for name, was, now in differing({new_names.get(name, name): kept for name, kept in one.items()}, other):
+            yield rules.CONTRACT_CHANGED, {"name": f"{kind} {name}", "old": was, "new": now}
+    versions = [{domain: str(number) for domain, number in model.opset_imports.items()} for model in (old, new)]
+    for domain, was, now in differing(*versions):
+        yield rules.CONTRACT_CHANGED, {"name": f"opset {domain or 'ai.onnx'}", "old": was, "new": now}
+
+
+def renamed(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    """New names by old ones: of the same type at the same position, where each name is in one of the files alone."""
+    if len(old) != len(new):
+        return {}
+    pairs = zip(old.items(), new.items(), strict=True)
+    return {was: now for (was, kind), (now, other) in pairs if kind == other and was not in new and now not in old}
+
+
+def are_unrelated(old: ir.Model, new: ir.Model) -> bool:
+    """Whether two files have neither a name of an input or output nor a weight in common: different models."""
+    sides = [{entry.name for entry in (*model.graph.inputs, *model.graph.outputs)} for model in (old, new)]
+    weights = [{(name, said(value.const_value)) for name, value in _weights(model)} for model in (old, new)]
+    if not all(weights) or weights[0] & weights[1]:
+        return False
+    digests = [{digest_of(value) for _, value in _weights(model)} for model in (old, new)]
+    return not (sides[0] & sides[1]) and not (digests[0] & digests[1])
+
+
+def _weights(model: ir.Model) -> Iterator[tuple[str, Any]]:  # Any: ir.Value, which is imported on use
+    for name, value in model.graph.initializers.items():
+        if value.const_value is not None and not is_constant(value):
+            yield name, value
+
+
+def is_constant(value: ir.Value) -> bool:
+    """Whether an initializer is a few whole numbers, such as the shape of a Reshape: of the graph, and no weight."""
+    tensor = value.const_value
+    return tensor is not None and tensor.dtype.name == "INT64" and len(tensor.shape) < 2 and tensor.size <= MOST_NUMBERS
+
+
+def constant_said(value: ir.Value) -> str:
+    assert value.const_value is not None
+    return str(value.const_value.numpy().tolist())
+
+
+def operators(old: ir.Model, new: ir.Model) -> Iterator[Change]:
+    """The number of nodes of each operator."""
+    before, after = operators_of(old), operators_of(new)
+    for op in sorted({*before, *after}):
+        if before[op] != after[op]:
+            yield rules.OPERATORS_CHANGED, {"op": op, "old": before[op], "new": after[op]}
+
+
+def weights(old: ir.Model, new: ir.Model) -> Iterator[Change]:
+    """Initializers by name, then, of those that have no partner, by content: a new name alone is no change."""
+    before, after = old.graph.initializers, new.graph.initializers
+    lost = {name: digest_of(before[name]) for name in before if name not in after}
+    added = {name: digest_of(after[name]) for name in after if name not in before}
+    for name in before:
+        if name in after and is_constant(before[name]) and is_constant(after[name]):
+            was, now = constant_said(before[name]), constant_said(after[name])
+            if was != now:
+                detail = f"it is a constant of the graph, {was} before and {now} now"
+                yield rules.WEIGHTS_CHANGED, {"name": name, "detail": detail, "level": Level.NOTE}
+        elif name in after and (detail := difference(before[name], after[name])):
+            yield rules.WEIGHTS_CHANGED, {"name": name, "detail": detail}
+        elif name in lost and lost[name] not in added.values():
+            yield rules.WEIGHTS_CHANGED, {"name": name, "detail": "it is no longer there"}
+    for name, digest in added.items():
+        if digest not in lost.values():
+            yield rules.WEIGHTS_CHANGED, {"name": name, "detail": "it is new"}
+
+
+def difference(old: ir.Value, new: ir.Value) -> str:
+    """How two weights of one name differ; "" where they are equal."""
+    import numpy as np
+
+    one, other = old.const_value, new.const_value
+    if one is None or other is None:
+        return "" if one is other else "only one of the files has its values"
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return f"it was {said(one)}, it is {said(other)}"
+    if one.tobytes() == other.tobytes():
+        return ""
+    wide = [np.asarray(tensor.numpy()).astype(np.float64) for tensor in (one, other)]
+    gap = np.abs(wide[0] - wide[1])
+    worst = np.nanmax(gap, initial=0.0)
+    return f"the largest difference is {worst:.3g}, in {np.count_nonzero(gap)} of {gap.size} values"
+
+
+def said(tensor: ir.TensorProtocol) -> str:
+    return f"{tensor.dtype.name.lower()} [{', '.join(map(str, tensor.shape))}]"
+
+
+def digest_of(value: ir.Value) -> str:
+    """Type, shape and values in short; read one weight at a time."""
+    tensor = value.const_value
+    return hashlib.sha256(said(tensor).encode() + tensor.tobytes()).hexdigest() if tensor is not None else ""
+
+
+def contract_of(entries: Sequence[ir.Value]) -> dict[str, str]:
+    return {entry.name or "": typed(entry) for entry in entries}
+
+
+def operators_of(model: ir.Model) -> Counter[str]:
+    """Nodes by operator, with those of functions and subgraphs."""
+    import onnx_ir as ir
+
+    bodies = (model.graph, *model.functions.values())
+    nodes = (node for body in bodies for node in ir.traversal.RecursiveGraphIterator(body))
+    return Counter(f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in nodes)
+
+
+def differing(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Names with what they were and are; "absent" on the side that lacks one; the order, where only that differs."""
+    for name in dict.fromkeys((*old, *new)):
+        was, is_ = old.get(name, "absent"), new.get(name, "absent")
+        if was != is_:
+            yield name, was, is_
+    if old.keys() == new.keys() and list(old) != list(new):
+        yield "order", ", ".join(old), ", ".join(new)
+
+
+COMPARISONS: Mapping[str, Comparison] = {
+    "interface": interface,
+    "operators": operators,
+    "weights": weights,
+}

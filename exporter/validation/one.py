@@ -1,0 +1,64 @@
+"""One model once through the whole house: exported, saved, run in ONNX Runtime, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fxport.diagnostics import Log
+from fxport.exporter.sources.source import Source
+from fxport.exporter.validation import ranks
+from fxport.exporter.validation.against_eager import Tolerances, require_provider, validation_of
+from fxport.exporter.validation.request import exported, saved, with_weights_to_run
+
+if TYPE_CHECKING:
+    from fxport.exporter.options import Options
+    from fxport.exporter.pipeline import OnnxProgram
+    from fxport.ort_runner import Validation
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check made: the file, all files with those of weights, the exported model in memory, the comparison, and
+    the log of the run.
+
+    `validation` is None where there was nothing to compare with; the log says why. It also is on the ranks of a sharded
+    model that only take part, which write no files; their log has rank 0's findings.
+    """
+
+    path: Path
+    files: Sequence[Path]
+    program: OnnxProgram
+    validation: Validation | None
+    log: Log
+
+
+def check_one(
+    source: Source,
+    options: Options,
+    path: Path,
+    provider: str,
+    log: Log,
+    tolerances: Tolerances = Tolerances(),
+    *,
+    isolate: bool = True,
+    hard: bool = False,
+) -> Checked:
+    """What was made; on a rank that only takes part, no files, and the program that `export` returns there.
+
+    Raises Stop where there is no model, its findings in the log; UsageError for inputs that make no sense, OSError
+    where `path` cannot be written. `isolate` runs ONNX Runtime in a process of its own; `hard` also tries hard values.
+    """
+    require_provider(provider)
+    program = exported(source, options, log)
+    files = saved(program, path, log)
+    with ranks.to_validate(program, source, log) as subject:
+        if subject is None:
+            return Checked(path, files, program, None, log)
+        ready = with_weights_to_run(subject, program, log)
+        validation = ready and validation_of(
+            path, *ready, provider, log, tolerances=tolerances, isolate=isolate, options=options, hard=hard
+        )
+    return Checked(path, files, program, validation, log)

@@ -1,0 +1,353 @@
+"""What eager PyTorch gives, on the example inputs and on inputs of other sizes: what validation compares with."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from fxport.diagnostics import Level, Log, rules
+from fxport.diagnostics.messages import error_line
+from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
+from fxport.exporter.capture.arguments.keywords import in_order
+from fxport.exporter.capture.arguments.padded import as_padded
+from fxport.exporter.capture.eager import FailsOnRanks, called, restored
+from fxport.exporter.capture.fake import has_no_values
+from fxport.exporter.capture.float64 import widened
+from fxport.exporter.capture.places import place_of_module
+from fxport.exporter.capture.self_check.inputs import drawn
+from fxport.exporter.capture.sizes.resizing import at_hard_sizes, resized
+from fxport.exporter.capture.sizes.values import at_hard_values, at_other_values
+from fxport.exporter.capture.snapshot import Snapshot
+from fxport.exporter.capture.wrappers import unwrapped
+from fxport.exporter.pipeline import OnnxProgram
+from fxport.exporter.validation.adversarial import adversarial
+from fxport.exporter.validation.repeats import report, twice
+from fxport.exporter.validation.runs import changed_by, fed, outputs_of, run_doubled, run_widened, state_of
+from fxport.exporter.validation.sizes import Beyond, at_edges, beyond
+from fxport.exporter.validation.untouched import tensors_kept, undisturbed
+from fxport.exporter.weights.arrays import Arrays, as_array, as_value
+from fxport.fx_passes.program import Program
+from fxport.ort_runner.samples import Samples
+from fxport.ort_runner.shown import nothing_shown
+
+EXACT_LIMIT = 2048 * 1024 * 1024
+"""Bytes of weights up to which the model is also run in float64: that takes several times as long."""
+
+DRAWS = 16
+"""Runs of a model that draws random numbers: how much its outputs vary from run to run must be known."""
+
+LATER = "later"
+CALLS_BEFORE = 2
+"""Calls of a model with a state before the one that is compared: after the first it may still be all zeros."""
+
+NONE_FURTHER: Mapping[str, tuple[tuple[Any, ...], Mapping[str, Any]]] = MappingProxyType({})
+
+COPIED_LIMIT = 256 * 1024 * 1024
+"""Bytes of weights up to which a copy of the model in float64 is made, which holds them three times."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One recorded run: inputs and outputs under their ONNX names; `exact` holds the outputs computed in float64,
+    `draws` those that are drawn at random, over several runs, and `doubts` those that a second call gives otherwise."""
+
+    label: str
+    inputs: Arrays
+    outputs: Arrays
+    exact: Arrays | None
+    draws: Arrays | None = None
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    is_extra: bool = False
+
+    def samples(self) -> Samples:
+        """The same for ONNX Runtime's side."""
+        return Samples(self.label, self.inputs, self.outputs, self.exact, self.draws, self.doubts, self.is_extra)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A module that is run, and what was exported of it. `random` says that it draws random numbers, `whole` is what
+    computes in float64 if the module itself cannot, `log` gets why nothing does. `state` is what the module reaches."""
+
+    module: torch.nn.Module
+    program: Program
+    random: bool
+    whole: torch.nn.Module | None
+    log: Log
+    state: Snapshot
+
+    @classmethod
+    def of(
+        cls, model: Any, exported: OnnxProgram, log: Log, *, random: bool, whole: torch.nn.Module | None = None
+    ) -> _Subject:
+        """The subject of a model as it is now."""
+        module = model.module() if isinstance(model, torch.export.ExportedProgram) else unwrapped(model)
+        return cls(module, exported.program, random, whole, log, Snapshot.of({"": module}))
+
+    @contextmanager
+    def put_back(self) -> Iterator[None]:
+        """Put back, at the end, all that a run may have changed of the model."""
+        with restored(self.module, changed_by(self.program), self.state), tensors_kept(self.module):
+            yield
+
+
+class NoYardstickError(Exception):
+    """There is no run in float64; the text says why."""
+
+
+def cases(
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None,
+    exported: OnnxProgram,
+    log: Log,
+    *,
+    hard: bool = False,
+    seconds: float = 0.0,
+    label: str = "sample",
+    further: Mapping[str, tuple[tuple[Any, ...], Mapping[str, Any]]] = NONE_FURTHER,
+    whole: torch.nn.Module | None = None,
+) -> Iterator[Case]:
+    """Runs eager PyTorch on the example, which is called `label`; on the `further` calls, by their labels; where sizes
+    are dynamic, on another size of each ("resized"); where sizes depend on values, on other values ("other values");
+    and where the model has a state that it changes, on the example after some calls ("later").
+
+    Where these show nothing, as one number everywhere, values are drawn for the example's inputs ("drawn").
+    Sizes at the edge of what dynamic dimensions promise follow (see `at_edges`), as many as `seconds` pay for.
+
+    With `hard`, all of these, also at the smallest, the largest and a prime size, and on zeros, NaN and other values
+    that kernels get wrong, see `at_hard_sizes`, `at_hard_values` and `adversarial`. Inputs of ours that eager PyTorch
+    refuses are reported as ValidationSkipped, the user's as InputMismatch; further sizes that it refuses are nobody's
+    fault. The model's state is afterwards what it was. `whole` is what computes in float64 where `model` runs on
+    several ranks: the same model in one process.
+    """
+    random = any(finding.rule is rules.RANDOMNESS_CAPTURED for finding in exported.log.findings)
+    subject = _Subject.of(model, exported, log, random=random, whole=whole)
+    module = subject.module
+    call = as_padded((tuple(args), in_order(module, kwargs)))
+    start = time.perf_counter()
+    first = _record(label, subject, call)
+    cost = time.perf_counter() - start
+    yield first
+    told = [first]
+    for name, (others, named) in further.items():
+        try:
+            told.append(_record(name, subject, (tuple(others), in_order(module, named))))
+            yield told[-1]
+        except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is told
+            at = place_of_module(module)
+            log.report(rules.INPUT_MISMATCH, at=at, name=name, error=_raised(error), sample=name)
+    for name, how, tries in _of_ours(module, call, exported.program, hard=hard):
+        record, start = _record_later if name == LATER else _record, time.perf_counter()
+        try:
+            case = _first(tries, partial(record, name, subject))
+            cost = min(cost, time.perf_counter() - start) if case is not None else cost  # the first was a warm-up, too
+        except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is the reason
+            reason = f"eager PyTorch fails {how}: {_raised(error)}"
+            log.report(rules.VALIDATION_SKIPPED, at=place_of_module(module), level=Level.NOTE, name=name, reason=reason)
+            continue
+        if case is not None:
+            told.append(case)
+            yield case
+    if any(nothing_shown([case.samples() for case in told])):
+        yield from _at_drawn(subject, call)
+    yield from _at_edges(subject, call, cost, math.inf if hard else seconds)
+
+
+def _at_drawn(subject: _Subject, call: tuple[Any, Any]) -> Iterator[Case]:
+    """A run on drawn values, for an example of which the results tell nothing, such as ones everywhere."""
+    with suppress(Exception):  # the model's own code, on values of ours, which it may refuse
+        yield _record("drawn", subject, next(drawn([call]))[1])
+
+
+def _at_edges(subject: _Subject, call: tuple[Any, Any], cost: float, seconds: float) -> Iterator[Case]:
+    """The runs at sizes of `at_edges` that eager PyTorch takes, as long as another one of that cost can be paid for.
+
+    What the model refuses is its own matter, and so is a size at which an output is NaN everywhere.
+    """
+    if seconds < cost:
+        return
+    start = time.perf_counter()
+    for label, changed in at_edges(subject.module, call, subject.program, many=seconds == math.inf):
+        if time.perf_counter() - start + cost > seconds:
+            return
+        try:
+            case = replace(_record(label, subject, changed), is_extra=seconds < math.inf)
+        except Exception:  # noqa: BLE001  # the model's own code, at sizes of ours
+            continue
+        if not any(nothing_shown([case.samples()])):
+            yield case
+
+
+def cases_beyond(
+    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, exported: OnnxProgram
+) -> Iterator[tuple[Beyond, Sequence[Case]]]:
+    """The runs of eager PyTorch at sizes that a limit of a dimension excludes, as far as it takes them."""
+    subject = _Subject.of(model, exported, Log(), random=False)
+    module = subject.module
+    call = as_padded((tuple(args), in_order(module, kwargs)))
+    for limit in beyond(module, call, exported.program, exported.log.findings):
+        found = []
+        for label, changed in limit.calls:
+            try:
+                found.append(_record(label, subject, changed))
+            except Exception:  # noqa: BLE001  # the model's own code, at sizes of ours
+                continue
+        yield limit, found
+
+
+def _first(tries: Iterable[tuple[Any, Any]], record: Callable[..., Case]) -> Case | None:
+    """The run of the first call that the model takes; the error of the first call if it takes none."""
+    failures: list[Exception] = []
+    for call in tries:
+        try:
+            return record(call)
+        except Exception as error:  # noqa: BLE001  # the model's own code; raised below
+            failures.append(error)
+    if failures:
+        raise failures[0]
+    return None
+
+
+def _of_ours(
+    module: torch.nn.Module, call: tuple[Any, Any], program: Program, *, hard: bool
+) -> Iterator[tuple[str, str, Iterable[tuple[Any, Any]]]]:
+    """(label, what it is in words, calls) of what is tried besides the user's own calls.
+
+    The first of the calls that the model takes will do.
+    """
+    resizings = (resized(module, call, program, plain=plain) for plain in (False, True))
+    yield "resized", "at another size", (other for other in resizings if other is not None)
+    values = at_hard_values if hard else at_other_values
+    for label, changed in values(module, call, program):
+        yield label, f"on {label}", (changed,)
+    if hard:
+        for label, changed in at_hard_sizes(module, call, program):
+            yield label, f"at the {label} size", (changed,)
+        for label, changed in adversarial(call):
+            yield label, f"on {label}", (changed,)
+    if _state_inputs(program):
+        yield LATER, "after some calls", (call,)
+
+
+def _raised(error: BaseException) -> str:
+    """What the model raised, in one line: on rank 0, where it runs on several."""
+    if isinstance(error, FailsOnRanks) and error.__cause__ is not None:
+        return _raised(error.__cause__)
+    return error_line(error)
+
+
+def _record_later(label: str, subject: _Subject, call: tuple[Any, Any]) -> Case:
+    """The call once more, after `CALLS_BEFORE` calls of it: the state that they led to is fed as inputs."""
+    module, program = subject.module, subject.program
+    with subject.put_back():
+        with undisturbed():
+            for _ in range(CALLS_BEFORE):
+                called(module, call)
+        state = {
+            name: state_of(module, program, target).detach().clone() for name, target in _state_inputs(program).items()
+        }
+        case = _record(label, replace(subject, state=Snapshot.of({"": module})), call)
+    return replace(case, inputs=case.inputs | {name: as_array(value) for name, value in state.items()})
+
+
+def _state_inputs(program: Program) -> dict[str, str]:
+    """The inputs that stand for a state which the model changes, with where the model holds it."""
+    changed = changed_by(program)
+    return {
+        entry.name: entry.target for entry in program.inputs if entry.target is not None and entry.target in changed
+    }
+
+
+def _record(label: str, subject: _Subject, call: tuple[Any, Any]) -> Case:
+    module, program = subject.module, subject.program
+    inputs = {name: as_array(tensor) for name, tensor in fed(module, call, program).items()}
+    run = partial(outputs_of, module, call, program)
+    repeated = twice(run, subject.put_back, subject.state, keeps=not changed_by(program))
+    outputs = repeated.outputs
+    with undisturbed():
+        draws = _draws(subject, run, outputs) if subject.random else None
+        told = replace(repeated, doubts={name: k for name, k in repeated.doubts.items() if name not in (draws or {})})
+        report(told, label, place_of_module(module), subject.log)
+        exact = _yardstick(subject, call, outputs, {*(draws or {}), *told.doubts})
+    return Case(label, inputs, outputs, exact, draws, told.doubts)
+
+
+def _yardstick(subject: _Subject, call: tuple[Any, Any], outputs: Arrays, unsteady: Collection[str]) -> Arrays | None:
+    """The outputs in float64, without the unsteady ones, whose differences are no rounding errors; None with a finding
+    where they cannot be had."""
+    try:
+        exact = _run_exactly(subject, call)
+    except NoYardstickError as why:
+        subject.log.report(rules.YARDSTICK_MISSING, at=place_of_module(subject.module), reason=why)
+        return None
+    # other digits may decide otherwise how many there are of something
+    return {name: each for name, each in exact.items() if each.shape == outputs[name].shape and name not in unsteady}
+
+
+def _draws(subject: _Subject, run: Callable[[], Arrays], first: Arrays) -> Arrays:
+    """The outputs that are not the same in every run, of shape [runs, ...]."""
+    runs = [first]
+    for _ in range(DRAWS - 1):
+        with subject.put_back():
+            runs.append(run())
+    same = [name for name in first if len({run[name].shape for run in runs}) == 1]
+    stacked = {name: np.stack([run[name] for run in runs]) for name in same}
+    return {name: array for name, array in stacked.items() if not all(map(_equal, array, array[:1].repeat(DRAWS, 0)))}
+
+
+def _equal(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.tobytes() == other.tobytes()  # also where they are NaN
+
+
+def _run_exactly(subject: _Subject, call: tuple[Any, Any]) -> Arrays:
+    """The same in float64. Raises NoYardstickError where the model is too large for that or takes no float64.
+
+    An output that the model holds in another precision, such as a constant of its own, is no yardstick: left out.
+    """
+    if subject.whole is not None:
+        subject = replace(subject, module=subject.whole, state=Snapshot.of({"": subject.whole}))
+    module, program = subject.module, subject.program
+    if any(has_no_values(parameter) for parameter in module.parameters()):  # no mode of this process is seen elsewhere
+        raise NoYardstickError("other processes hold a part of the weights")
+    weights = sum(tensor.numel() * tensor.element_size() for tensor in program.tensors.values())
+    if weights > EXACT_LIMIT:
+        raise NoYardstickError(f"the weights are {weights} bytes, and it is run up to {EXACT_LIMIT}")
+    failures: list[Exception] = []
+    for run in (run_widened, run_doubled) if weights <= COPIED_LIMIT else (run_widened,):
+        try:
+            with subject.put_back():  # not under the mode of a run, which refuses narrow writes
+                outputs = run(module, widened(call), program)
+        except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is told
+            failures.append(error)
+            continue
+        return {
+            name: array for name, array in outputs.items() if array.dtype == np.float64 or array.dtype.kind in "biu"
+        }
+    raise NoYardstickError(f"in float64 it fails: {_raised(failures[0])}")
+
+
+def refed(
+    module: torch.nn.Module, call: tuple[Any, Any], program: Program, inputs: Mapping[str, np.ndarray]
+) -> tuple[Any, Any]:
+    """The call with other values, by the names of the captured graph's inputs."""
+    args, kwargs = call
+    args, kwargs = as_padded((args, kwargs))
+    arguments = arguments_of(module, args, kwargs)
+    names = {entry.path or entry.name: entry.name for entry in program.user_inputs}
+    paths = [leaf.path for leaf in leaves_of(arguments)]
+    leaves, spec = pytree.tree_flatten((args, {name: kwargs[name] for name in arguments if name in kwargs}))
+    fresh = [
+        as_value(inputs[names[path]], leaf) if path in names else leaf for path, leaf in zip(paths, leaves, strict=True)
+    ]
+    return pytree.tree_unflatten(fresh, spec)

@@ -1,0 +1,129 @@
+"""Whether eager PyTorch gives the same once more: what it does not repeat, no ONNX model can be held against.
+
+The second call finds what the first has left in Python, but PyTorch's random generators as they were: those numbers
+the ONNX model draws itself. Where the results differ, a third call, for which everything is put back, tells a state
+that the model keeps from what nothing can repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from fxport.diagnostics import Finding, Level, Log, Place, rules
+from fxport.exporter.capture.holders import MISSING
+from fxport.exporter.capture.snapshot import Change, Snapshot
+from fxport.exporter.validation.untouched import same_draws, undisturbed
+from fxport.exporter.weights.arrays import Arrays
+from fxport.ort_runner.dtypes import FLOAT, element_of
+from fxport.ort_runner.samples import STATEFUL, UNREPEATABLE
+from fxport.ort_runner.trials import differs
+
+STATE_RULES = (rules.PYTHON_STATE_BAKED, rules.PYTHON_RANDOM_BAKED, rules.ENVIRONMENT_BAKED)
+"""What an export says of the lines that make a second call give something else."""
+
+MOST_CHANGES = 3
+"""Changed values that one finding names."""
+
+DETAILS: Mapping[str, str] = {
+    STATEFUL: "The first call changed {changed}; the ONNX model always gives what the first call gives.",
+    UNREPEATABLE: "That is so even with the state before the first call{changed}.",
+}
+
+Run = Callable[[], Arrays]
+Around = Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The outputs of the first call. `doubts` has those that a second call gives otherwise, each with UNREPEATABLE or
+    STATEFUL; `changed` says in words what a call changes."""
+
+    outputs: Arrays
+    doubts: Mapping[str, str]
+    changed: str = ""
+
+
+def twice(run: Run, around: Around, state: Snapshot, *, keeps: bool) -> Repeated:
+    """Call `run` twice, and a third time if that gives something else.
+
+    Args:
+        run: one eager call, which puts nothing back.
+        around: puts back, at its end, everything that can be put back.
+        state: what the model reaches, before any call.
+        keeps: whether the second call finds what the first has left: not where the ONNX model has a state of its own.
+    """
+    if keeps:
+        with undisturbed(), around():
+            with same_draws():
+                first = run()
+            second = run()
+    else:
+        first, second = (_alone(run, around) for _ in range(2))
+    apart = _apart(first, second)
+    if not apart:
+        return Repeated(first, {})
+    with undisturbed(), around():
+        third = run()
+        changed = _words([*state.changes()])
+    never = _apart(first, third)
+    return Repeated(first, {name: UNREPEATABLE if name in never else STATEFUL for name in apart}, changed)
+
+
+def _alone(run: Run, around: Around) -> Arrays:
+    with undisturbed(), around():
+        return run()
+
+
+def _apart(first: Arrays, second: Arrays) -> Sequence[str]:
+    """The outputs that differ by more than two runs of one kernel may, which adds up in another order."""
+    return [name for name, want in first.items() if name not in second or _differ(want, second[name])]
+
+
+def _differ(one: np.ndarray, other: np.ndarray) -> bool:
+    same = one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    return not same and differs(one, other, _as_truth(one))
+
+
+def _as_truth(array: np.ndarray) -> np.ndarray:
+    """The first call as if it were exact, so that the second may differ from it by some rounding units only."""
+    return array.astype(np.float64) if element_of(array.dtype).kind == FLOAT else array
+
+
+def _words(changes: Sequence[Change]) -> str:
+    """ "'calls' from 0 to 1"."""
+    told = [f"'{each.name}' from {_shown(each.before)} to {_shown(each.after)}" for each in changes]
+    return ", ".join(told[:MOST_CHANGES])
+
+
+def _shown(value: object) -> str:
+    return "nothing" if value is MISSING else f"{value!r:.40}" if not isinstance(value, torch.Tensor) else "a tensor"
+
+
+def report(repeated: Repeated, sample: str, at: Place | None, log: Log) -> None:
+    """Report each output that is not repeated, at the line that the export blamed for a state; else at `at`.
+
+    What the export noted of a state is a warning from now on: the results depend on it.
+    """
+    if not repeated.doubts:
+        return
+    blamed = [finding.place for finding in log.findings if finding.rule in STATE_RULES and finding.place is not None]
+    for output, kind in repeated.doubts.items():
+        changed = repeated.changed or "a state of Python's"
+        told = changed if kind == STATEFUL else f"; a call changes {changed}" if repeated.changed else ""
+        detail = DETAILS[kind].format(changed=told)
+        log.report(rules.NOT_REPEATABLE, at=(blamed or [at])[0], output=output, detail=detail, sample=sample)
+    log.revise(_warned)
+
+
+def _warned(findings: Sequence[Finding]) -> Sequence[Finding]:
+    return [
+        replace(each, level=Level.WARNING)
+        if each.rule is rules.PYTHON_STATE_BAKED and each.level is Level.NOTE
+        else each
+        for each in findings
+    ]

@@ -1,0 +1,178 @@
+"""Sizes at which a model is compared besides the example's: at the edge of what it promises, and just beyond.
+
+Faults of sizes hide where two dimensions are equal, where one is 1 and is broadcast, and where all are even. A size
+that FXP2002 (a dimension that is limited) excludes is tried as well: the graph may hold there all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+from torch.utils import _pytree as pytree
+
+from fxport.diagnostics import Finding, Level, rules
+from fxport.exporter.capture.sizes.resizing import MOST_GROWTH, TRACED_FROM, at_chosen, known_sizes
+from fxport.fx_passes.program import Condition, Program
+
+Sizes = Mapping[sympy.Symbol, int]
+Call = tuple[Any, Any]
+
+MANY = 65
+"""One more than the sizes up to which kernels often have code of their own."""
+
+MOST_ELEMENTS = 1 << 20
+"""Numbers in the inputs of a call up to which a larger size is cheap."""
+
+NEAR = 4
+"""Sizes from 1 to this one that are tried where a limit excludes them."""
+
+MOST_TRIES = 512
+"""Combinations of candidates that are looked at for one that the graph allows."""
+
+PROBED = (*range(2, 67), 96, 97, 127, 128, 129, 255, 256, 1000, 1023, 1024, 4096, 4097)
+"""Sizes above 1 that stand for all: if the graph allows those above `NEAR`, it excludes none of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """Calls at sizes that a limit excludes. `dim` and `input` are those of the finding; `is_all` says that there are no
+    other sizes that it excludes; `calls` have their labels, such as "sequence=1"."""
+
+    dim: str
+    input: str
+    is_all: bool
+    calls: Sequence[tuple[str, Call]]
+
+    def is_about(self, finding: Finding) -> bool:
+        """Whether this is the limit that a finding tells of."""
+        facts = finding.facts
+        return finding.rule is rules.DIMENSION_RANGE_NARROWED and (facts["dim"], facts["input"]) == (
+            self.dim,
+            self.input,
+        )
+
+
+def at_edges(module: torch.nn.Module, call: Call, program: Program, *, many: bool = True) -> Iterator[tuple[str, Call]]:
+    """Yield (label, call) at sizes that the captured graph promises, those that show most first.
+
+    With `many`, also at MANY of each dimension: so many rows meet the ties of quantized activations, which kernels
+    round apart.
+    """
+    known = known_sizes(module, call, program)
+    seen = [known]
+    for label, wanted in _wanted(known, program, many):
+        chosen = _allowed(wanted, known, program.conditions)
+        if chosen is not None and chosen not in seen and _is_cheap(module, call, known, chosen):
+            seen.append(chosen)
+            yield label, at_chosen(module, call, program, chosen)
+
+
+def _wanted(known: Sizes, program: Program, many: bool) -> Iterator[tuple[str, dict[sympy.Symbol, Sequence[int]]]]:
+    """(label, candidates for each size, the best first)."""
+    bounds = {symbol: _bounds(symbol, program) for symbol in known}
+    uneven = _uneven(known, bounds)
+    yield "uneven", uneven
+    for symbol in known:
+        low, high = bounds[symbol]
+        name = program.dim_names.get(str(symbol), str(symbol))
+        yield f"{name}={low}", {**uneven, symbol: [low]}
+        if high is not None and high <= MOST_GROWTH * known[symbol]:
+            yield f"{name}={high}", {**uneven, symbol: [high]}
+    if known:
+        yield "smallest", {symbol: [bounds[symbol][0]] for symbol in known}
+    for symbol, size in known.items():
+        low, high = bounds[symbol]
+        name = program.dim_names.get(str(symbol), str(symbol))
+        if many and size < MANY and (high is None or high >= MANY):
+            yield f"{name}={MANY}", {**uneven, symbol: [MANY]}
+
+
+def _bounds(symbol: sympy.Symbol, program: Program) -> tuple[int, int | None]:
+    """The smallest size, at least 1, and the largest. PyTorch says 2 of every size that it knows nothing of."""
+    low, high = program.ranges.get(str(symbol), (TRACED_FROM, None))
+    return 1 if low == TRACED_FROM else max(low, 1), high
+
+
+def _uneven(known: Sizes, bounds: Mapping[sympy.Symbol, tuple[int, int | None]]) -> dict[sympy.Symbol, Sequence[int]]:
+    """For each size another number that no other dimension has: odd, if the bounds allow it."""
+    taken = set(known.values())
+    found: dict[sympy.Symbol, Sequence[int]] = {}
+    for symbol, size in known.items():
+        low, high = bounds[symbol]
+        start = max(size, low, 2) + 1
+        odd = [n for n in range(start | 1, start + 64, 2) if n not in taken and (high is None or n <= high)]
+        others = (2 * size, 3 * size, size + 8, *range(start, start + 9), size - 1, size)
+        fitting = [n for n in others if n >= low and (high is None or n <= high)]
+        found[symbol] = [*odd[:4], *dict.fromkeys(fitting)]
+        taken.add(found[symbol][0])
+    return found
+
+
+def _allowed(
+    wanted: Mapping[sympy.Symbol, Sequence[int]], known: Sizes, conditions: Sequence[Condition]
+) -> dict[sympy.Symbol, int] | None:
+    """The first combination of candidates that all conditions hold for; one dimension after the other is given up for
+    another candidate."""
+    chosen = {symbol: sizes[0] for symbol, sizes in wanted.items()}
+    for _ in range(MOST_TRIES):
+        broken = next((each for each in conditions if not each.allows(chosen)), None)
+        if broken is None:
+            return chosen
+        symbols = {symbol for test in broken.holds for symbol in test.free_symbols}
+        moved = next((s for s in chosen if s in symbols and _next(wanted[s], chosen[s]) is not None), None)
+        if moved is None:
+            return None
+        following = _next(wanted[moved], chosen[moved])
+        assert following is not None
+        chosen[moved] = following
+    return None
+
+
+def _next(sizes: Sequence[int], size: int) -> int | None:
+    place = sizes.index(size) + 1
+    return sizes[place] if place < len(sizes) else None
+
+
+def _is_cheap(module: torch.nn.Module, call: Call, known: Sizes, chosen: Sizes) -> bool:
+    """Whether the inputs stay small, if they grow at all."""
+    growth = 1.0
+    for symbol, size in chosen.items():
+        growth *= size / max(known[symbol], 1)
+    leaves = pytree.tree_leaves(call)
+    elements = sum(leaf.numel() for leaf in leaves if isinstance(leaf, torch.Tensor))
+    return growth <= MOST_GROWTH or elements * growth <= MOST_ELEMENTS
+
+
+def beyond(module: torch.nn.Module, call: Call, program: Program, findings: Sequence[Finding]) -> Iterator[Beyond]:
+    """Yield, for each warning of a limit, calls at small sizes that it excludes and the user's own bounds allow."""
+    limits = {
+        f"{finding.facts['dim']}: {finding.facts['range']}": finding
+        for finding in findings
+        if finding.rule is rules.DIMENSION_RANGE_NARROWED and finding.level is Level.WARNING
+    }
+    known = known_sizes(module, call, program) if limits else {}
+    limiting = [condition for condition in program.conditions if condition.words in limits]
+    others = [condition for condition in program.conditions if condition.words not in limits]
+    for condition in limiting:
+        symbols = {symbol for test in condition.holds for symbol in test.free_symbols}
+        if len(symbols) != 1 or not symbols <= known.keys():
+            continue
+        (symbol,) = symbols
+        assert isinstance(symbol, sympy.Symbol)
+        finding = limits[condition.words]
+        name = str(finding.facts["dim"])
+        allowed = _allows(condition, symbol)
+        asked = [n for n in (1, *PROBED) if all(each.allows({**known, symbol: n}) for each in others)]
+        excluded = [n for n in asked if not allowed(n)]
+        tried = [n for n in excluded if n <= NEAR]
+        calls = [(f"{name}={n}", at_chosen(module, call, program, {**known, symbol: n})) for n in tried]
+        if calls:
+            yield Beyond(name, str(finding.facts["input"]), tried == excluded, calls)
+
+
+def _allows(condition: Condition, symbol: sympy.Symbol) -> Callable[[int], bool]:
+    return lambda size: condition.allows({symbol: size})

@@ -1,0 +1,37 @@
+"""Outputs to which a comparison says nothing: a model that computes something else would mostly give them, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from fxport.ort_runner.dtypes import FLOAT, element_of
+from fxport.ort_runner.samples import Samples
+
+
+def nothing_shown(samples: Sequence[Samples]) -> Iterator[tuple[str, str]]:
+    """Yield (output, what it is in all samples) of those that show nothing.
+
+    These are outputs without elements, with no number in them, and with one number at more than one place. Of whole
+    numbers and truths the latter is common (ids, masks): those count only where no output shows anything.
+    """
+    names = dict.fromkeys(name for each in samples for name in each.outputs)
+    found = {name: _detail([each.outputs[name] for each in samples if name in each.outputs]) for name in names}
+    nothing = all(detail for detail, _ in found.values())
+    for name, (detail, is_sure) in found.items():
+        if detail and (is_sure or nothing):
+            yield name, detail
+
+
+def _detail(arrays: Sequence[np.ndarray]) -> tuple[str, bool]:
+    """What is the same in all arrays, "" if nothing is, and whether that alone is a reason for doubt."""
+    elements = np.concatenate([array.reshape(-1) for array in arrays])
+    if not elements.size:
+        return "without elements", True
+    is_float = element_of(elements.dtype).kind == FLOAT
+    if is_float and bool(np.isnan(elements).all()):
+        return "NaN everywhere", True
+    if max(array.size for array in arrays) > 1 and bool((elements == elements[0]).all()):
+        return f"{elements[0].item():.6g} everywhere" if is_float else f"{elements[0]} everywhere", is_float
+    return "", False

@@ -1,0 +1,252 @@
+"""What data choose: elements of lists, attributes and variables that one way alone sets, jumps out of loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tests.cases.soundness.case import FIXED, FLAT, ROWS, SIZES, Row, of
+
+
+class LastElement(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        parts = [x[0]]
+        before = list(parts)
+        if x.sum() > 0:
+            parts.extend([x[1], x[2]])
+        if x.mean() > 0.3:
+            parts.append(x[0] * 0.5)
+        return x * parts[-1] + sum(parts) + parts[0] * len(before) + len(parts)
+
+
+class ListBehindAnother(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        parts = [x[0]]
+        if x.sum() > 0:
+            parts.append(x[1])
+        return x * len([x[2]] + parts)  # noqa: RUF005  # counts both
+
+
+class ElementWritten(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        x = x * 1.0
+        parts = [x[0]]
+        if x.sum() > 0:
+            parts.append(x[1])
+        parts[-1].mul_(2)  # writes to a row of two
+        return x
+
+
+class ElementByData(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = x + 1, x * 0.5
+        positive = int((x > 0).sum())
+        c = (a, b)[int(x.mean().item() > 0.05)]
+        c *= 0.5
+        return a + b * 2 + c * [1, 2.5, 3, -1, 5][positive] + [0.5, 1, 2, 3, 4][-positive]
+
+
+class ElementCaught(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            return x * [1, 2, 3][(x > 0).sum()]  # may raise an error
+        except IndexError:
+            return x
+
+
+class SortedByKey(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        rows = sorted([x[0], x[1] * 0.5, x[2]], key=lambda y: float(y.sum()))
+        behind = sorted([x[0], x[1], x[2]], key=lambda y: bool(y.sum() > 0), reverse=True)
+        return x + rows[0] * 3 + rows[1] + behind[0] + behind[1] * 2
+
+
+class SortedAndWritten(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = x[0].sum(), x[1].sum()
+        sorted([a, b])[0].mul_(3)  # writes to one of two
+        return x + a + b * 2
+
+
+class PowerInAWhile(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        k = 0
+        while k < 3 and x.sum() < 10:
+            x = x * 2**-k + 0.5
+            k += 1
+        return x + k
+
+
+class WalrusOnBothWays(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.add(z := torch.relu(x), x) * 0.5 if x.sum() > 0 else (z := x) - 1
+        return y + z * 2
+
+
+class UsedOnItsWay(nn.Module):
+    """The attribute is read where it was set, and nowhere else."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 0:
+            self.kept = x * 2
+            x = x + self.kept
+        return x
+
+
+class Cached(nn.Module):
+    cache: Tensor | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = None
+
+    def filled(self, x: Tensor) -> None:
+        self.cache = None
+        if x.sum() > 0:  # leaves None on one way
+            self.cache = x * 2
+
+
+class CacheAsked(Cached):
+    def forward(self, x: Tensor) -> Tensor:
+        self.filled(x)
+        if self.cache is not None:  # asks for the cache
+            return x + 1
+        return x - 1
+
+
+def is_filled(model: Any) -> bool:
+    return model.cache is not None  # asks a model for its cache
+
+
+class CacheAskedElsewhere(Cached):
+    def forward(self, x: Tensor) -> Tensor:
+        self.filled(x)
+        return x + 1 if is_filled(self) else x - 1
+
+
+class VariableAsked(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = None
+        if x.sum() > 0:
+            y = x * 2
+        return x + 1 if y is not None else x  # asks for a variable
+
+
+class VariableOfTwoBranches(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = None
+        if x.sum() > 0:
+            y = x * 2
+        if x.mean() > 0.5:
+            y = x * 3
+        try:
+            return x + y  # type: ignore[operator]  # adds what may be None
+        except TypeError:
+            return x
+
+
+class ItemAsked(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        held = {"a": None}
+        if x.sum() > 0:  # sets an item that was None
+            held["a"] = x * 2  # type: ignore[assignment]  # that is the point
+        return x + 1 if held["a"] is not None else x
+
+
+class AttributeAsked(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 0:
+            self.kept = x * 2
+        return x + 1 if hasattr(self, "kept") else x  # asks whether it is there
+
+
+class AttributeOfTheClass(nn.Module):
+    kept: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 0:  # hides what the class has
+            self.kept = x * 2
+        return x + 1 if self.kept is None else x
+
+
+class RowBefore(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        last, total = None, torch.zeros(4)
+        for row in x:  # asks for the row before
+            if last is not None:
+                total = total + last
+            last = row
+        return total
+
+
+class ContinueInTurnsOfData(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        for i in range(int((x > 0).sum())):
+            x = torch.tanh(x + i * 0.25)
+            if x.sum() > 0.125:
+                continue
+            x = x - 0.5
+        return x
+
+
+class ReturnBehindAReturn(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 3:
+            return x * 2
+        for row in x.unbind(0):
+            if row.sum() > 0:
+                return x + row
+        return x - 1
+
+
+class JumpWhoseTestWrites(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
+
+    def noted(self, y: Tensor) -> Tensor:
+        self.count += 1
+        return y.sum()
+
+    def forward(self, x: Tensor) -> Tensor:
+        for row in x.unbind(0):
+            x = x + row
+            if self.noted(x) > 0:
+                continue
+        return x + self.count
+
+
+CASES = (
+    *of(
+        "elements that data choose",
+        Row("the last of a list", LastElement, FIXED),
+        Row("the first by a number", ElementByData, FLAT),
+        Row("sorted by a key", SortedByKey, FIXED),
+        Row("sorted, then written to", SortedAndWritten, FIXED, None, "# writes to one of two"),
+        Row("behind another list", ListBehindAnother, FIXED, None, "# counts both"),
+        Row("an element that is written to", ElementWritten, FIXED, None, "# writes to a row of two"),
+        Row("an error that is caught", ElementCaught, FLAT, None, "# may raise an error"),
+    ),
+    *of(
+        "None on one way",
+        Row("an attribute that is read on its way", UsedOnItsWay, FLAT),
+        Row("an attribute", CacheAsked, FLAT, None, "# asks for the cache"),
+        Row("an attribute, in a function", CacheAskedElsewhere, FLAT, None, "# asks a model for its cache"),
+        Row("a variable", VariableAsked, FLAT, None, "# asks for a variable"),
+        Row("a variable of two branches", VariableOfTwoBranches, FLAT, None, "# adds what may be None"),
+        Row("an item", ItemAsked, FLAT, None, "# sets an item that was None"),
+        Row("an attribute that is not there", AttributeAsked, FLAT, None, "# asks whether it is there"),
+        Row("an attribute of the class", AttributeOfTheClass, FLAT, None, "# hides what the class has"),
+        Row("the row before", RowBefore, SIZES, ROWS, "# asks for the row before"),
+    ),
+    *of(
+        "jumps and bindings",
+        Row("continue in turns of data", ContinueInTurnsOfData, FLAT),
+        Row("a return in a loop behind a return", ReturnBehindAReturn, FIXED),
+        Row("a jump whose test writes", JumpWhoseTestWrites, FIXED),
+        Row("walrus on both ways", WalrusOnBothWays, FLAT),
+        Row("a power of a sign that data tell", PowerInAWhile, FLAT),
+    ),
+)

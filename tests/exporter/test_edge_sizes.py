@@ -1,0 +1,150 @@
+"""Sizes at the edge of what a model promises, and those that a limit excludes (FXP2002)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from fxport import ExportError, export
+from fxport.diagnostics import Level, Log, rules
+from fxport.exporter.validation.reference import cases
+from fxport.exporter.validation.validated import export_and_validate
+
+X = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
+BOTH = {"x": {0: "rows", 1: "columns"}}
+
+
+class Scaled(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sin(x) * x.shape[0] + x.shape[1]
+
+
+def labels(dynamic_shapes: Any, x: Tensor = X) -> dict[str, tuple[int, ...]]:
+    """The shape of the input by the label of each case that a generous budget pays for."""
+    program = export(Scaled(), (x,), dynamic_shapes=dynamic_shapes)
+    found = cases(Scaled(), (x,), {}, program, Log(), seconds=1e6)
+    return {case.label: case.inputs["x"].shape for case in found}
+
+
+def test_equal_sizes_are_told_apart_and_each_is_one_once() -> None:
+    found = labels(BOTH)
+    assert found["sample"] == (4, 4)
+    rows, columns = found["uneven"]
+    assert rows % 2 == columns % 2 == 1
+    assert rows != columns
+    assert found["rows=1"] == (1, columns)
+    assert found["columns=1"] == (rows, 1)
+    assert found["smallest"] == (1, 1)
+    assert "rows=65" not in found  # of --adversarial
+
+
+def test_bounds_are_tried() -> None:
+    found = labels({"x": {0: Dim("rows", min=3, max=9)}})
+    assert found["rows=3"] == (3, 4)
+    assert found["rows=9"] == (9, 4)
+    assert all(3 <= rows <= 9 for rows, _ in found.values())
+
+
+def test_a_static_model_has_no_other_sizes() -> None:
+    assert [*labels(None)] == ["sample"]
+
+
+def test_without_time_there_are_the_example_and_one_other_size() -> None:
+    program = export(Scaled(), (X,), dynamic_shapes=BOTH)
+    assert [case.label for case in cases(Scaled(), (X,), {}, program, Log())] == ["sample", "resized"]
+
+
+class Limited(nn.Module):
+    """Python asks whether there is one row, and does the same in both cases."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sin(x) if x.shape[0] > 1 else torch.sin(x) * 1.0
+
+
+class Wrong(nn.Module):
+    """With one row it gives something else."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sin(x) if x.shape[0] > 1 else torch.cos(x)
+
+
+class Refusing(nn.Module):
+    """With one row it fails."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[0] < 2:
+            raise ValueError("two rows at least")
+        return torch.sin(x)
+
+
+ROWS = {"x": {0: "rows"}}
+
+
+def test_a_limit_that_does_not_hold_is_withdrawn(tmp_path: Path) -> None:
+    log = Log()
+    program = export(Limited(), (X,), dynamic_shapes=ROWS, log=log)
+    assert [finding.rule for finding in log.findings] == [rules.DIMENSION_RANGE_NARROWED]
+    assert program.model is not None
+    checked = export_and_validate(Limited(), X, dynamic_shapes=ROWS, path=tmp_path / "model.onnx", provider="cpu")
+    assert not checked.log.findings
+    assert checked.validation is not None
+    assert checked.validation.equal
+    assert "rows=1" in [sample.label for sample in checked.validation.samples]
+
+
+def test_a_size_at_which_the_file_is_wrong_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(
+        ExportError, match="At rows=1, which PyTorch takes, the ONNX model is wrong: Output 'output'"
+    ) as raised:
+        export_and_validate(Wrong(), X, dynamic_shapes=ROWS, path=tmp_path / "model.onnx", provider="cpu")
+    (finding,) = raised.value.log.findings
+    assert (finding.rule, finding.level) == (rules.DIMENSION_RANGE_NARROWED, Level.ERROR)
+
+
+def test_a_limit_of_the_model_itself_stays_a_warning(tmp_path: Path) -> None:
+    checked = export_and_validate(Refusing(), X, dynamic_shapes=ROWS, path=tmp_path / "model.onnx", provider="cpu")
+    (finding,) = checked.log.findings
+    assert (finding.rule, finding.level) == (rules.DIMENSION_RANGE_NARROWED, Level.WARNING)
+
+
+class Undefined(nn.Module):
+    """With one row there is no result: nothing but NaN."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sin(x) if x.shape[0] > 1 else torch.log(-x.abs() - 1)
+
+
+def test_a_size_without_a_result_is_none_that_the_model_takes(tmp_path: Path) -> None:
+    checked = export_and_validate(Undefined(), X, dynamic_shapes=ROWS, path=tmp_path / "model.onnx", provider="cpu")
+    (finding,) = checked.log.findings
+    assert (finding.rule, finding.level) == (rules.DIMENSION_RANGE_NARROWED, Level.WARNING)
+
+
+class Transposed(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.abs(x).sum(1)
+
+
+def wrong_axis(op: Any, x: Any, dim: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    return op.ReduceSum(x, np.array([0]), keepdims=0)
+
+
+def test_a_fault_that_equal_sizes_hide_in_shapes_is_found(tmp_path: Path) -> None:
+    symmetric = X + X.T
+    lowerings = {torch.ops.aten.sum.dim_IntList: wrong_axis}
+    with pytest.raises(ExportError, match="differs from PyTorch"):
+        export_and_validate(
+            Transposed(),
+            symmetric,
+            dynamic_shapes=BOTH,
+            path=tmp_path / "model.onnx",
+            provider="cpu",
+            lowerings=lowerings,
+        )
