@@ -18,6 +18,7 @@ from tests.cases.sized_models import (
     Chunks,
     Dataclasses,
     Doubled,
+    Entries,
     Expanded,
     Groups,
     Hashed,
@@ -80,7 +81,10 @@ CASES: Mapping[str, DimensionCase] = {
         SizeEquals, (t(4, 3),), ({0: "n"},), ((SPECIALIZED, "'n'", "== 4"),), ("x.1",)
     ),
     "a loop over a size": DimensionCase(
-        LoopOverSize, (t(4, 3),), ({0: "n"},), ((SPECIALIZED, "'n'", "range"),), ("x.1",)
+        LoopOverSize, (t(4, 3),), ({0: "n"},), ((NARROWED, "'at least 3'", "range"),), ("x.0", "x.1")
+    ),
+    "a dictionary of as many entries": DimensionCase(
+        Entries, (t(4, 3),), ({0: "n"},), ((SPECIALIZED, "'n'", "range"),), ("x.1",)
     ),
     "added to a table of one size": DimensionCase(
         Positions, (t(2, 7, 3),), ({0: "n", 1: "time"},), ((SPECIALIZED, "'time'", "x + "),), ("x.0",)
@@ -203,7 +207,7 @@ CASES: Mapping[str, DimensionCase] = {
         Times,
         (t(4, 3), 3),
         ({0: "n"}, "times"),
-        ((SPECIALIZED, "'times' of input 'times'", "range"),),
+        (),
         ("x.0", "x.1"),
         auto=("auto", "auto"),
     ),

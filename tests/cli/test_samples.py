@@ -35,7 +35,8 @@ def relu(op, x):
 
 LOWERINGS = {torch.ops.aten.relu.default: relu}
 """
-ABOVE, BELOW = numpy.ones((2, 3), numpy.float32), numpy.full((2, 3), -1, numpy.float32)
+ABOVE = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
+BELOW = -ABOVE
 
 
 @pytest.fixture

@@ -141,12 +141,12 @@ def test_a_size_of_one_can_be_lost() -> None:
 
 
 class FewRows(nn.Module):
-    """Two loops, of which the first is over few rows of a dynamic number."""
+    """Two dictionaries, of which the first has few entries of a dynamic number."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = torch.stack([x[:, i] for i in range(min(2, x.shape[1]))], 1)
+        x = torch.stack(list({i: x[:, i] for i in range(min(2, x.shape[1]))}.values()), 1)
         x = x.flatten(1).cumsum(1).view(x.shape)
-        return torch.stack([x[:, i] * (5, 7, 9)[i] for i in range(min(3, x.shape[1]))], 1)
+        return torch.stack(list({i: x[:, i] * (5, 7, 9)[i] for i in range(min(3, x.shape[1]))}.values()), 1)
 
 
 class Pairs(nn.Module):
