@@ -76,3 +76,10 @@ NOT_COMPARABLE = Rule(
     "The error is {error:.2g} of the values, that of PyTorch {own:.2g}; up to {ceiling:.2g} can be told from a fault. "
     "Seen with the inputs '{sample}'.",
 )
+TIES_LEFT_OUT = Rule(
+    "FXP5012",
+    "TiesLeftOut",
+    NOTE,
+    "Elements of output '{output}' that PyTorch's own rounding decides either way were not compared. "
+    "These are {count} of {elements}. Seen with the inputs '{sample}'.",
+)

@@ -67,6 +67,10 @@ class Condition:
     words: str
     holds: tuple[sympy.Basic, ...]
 
+    def symbols(self) -> set[sympy.Basic]:
+        """Return the symbols of the sizes that it is about."""
+        return {symbol for test in self.holds for symbol in test.free_symbols}
+
     def allows(self, sizes: Mapping[sympy.Symbol, int]) -> bool:
         """Whether it holds for sizes by their symbols; it does not where it cannot be computed, as `n % 0`."""
         numbers = {symbol: sympy.Integer(size) for symbol, size in sizes.items()}

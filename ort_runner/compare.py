@@ -13,6 +13,7 @@ from functools import partial
 import ml_dtypes
 import numpy as np
 
+from fxport.ort_runner import ties
 from fxport.ort_runner.budget import MEAN_RATIO, MEAN_SHARE, RATIO, Budget, budget_of
 from fxport.ort_runner.dtypes import FLOAT, element_of
 from fxport.ort_runner.providers import PROVIDERS, Provider
@@ -37,7 +38,8 @@ class Gap:
     ONNX Runtime's error against the truth and `yardstick` eager's, None where the truth is not known. For integers
     and booleans, `cosine` is the share of equal elements. `top` is the share of rows along the last axis whose largest
     element is the same one: of logits, those that decide alike. `share` and `own` are ONNX Runtime's and eager's error
-    in parts of the values, `ceiling` the largest `share` that is told from a fault.
+    in parts of the values, `ceiling` the largest `share` that is told from a fault. `ties` elements were left out, as
+    PyTorch's own rounding decides them either way.
     """
 
     ratio: float
@@ -55,6 +57,7 @@ class Gap:
     share: float = 0.0
     own: float = 0.0
     ceiling: float = math.inf
+    ties: int = 0
 
     @property
     def comparable(self) -> bool:
@@ -76,10 +79,12 @@ def compare(
     atol: float | None = None,
     rtol: float | None = None,
     sums: float = 0.0,
+    roundings: np.ndarray | None = None,
 ) -> Gap:
     """The gap between two arrays. Elements that are not finite in either are left out: see `disagreements`.
 
-    `sums` widens the budget by the rounding units that long sums may cost (see `sums.allowance`).
+    `sums` widens the budget by the rounding units that long sums may cost (see `sums.allowance`). `roundings`, of shape
+    [runs, ...], is eager with other roundings; it tells elements at a tie, which are left out (see `ties`).
     With `atol` or `rtol` the verdict is |got - want| <= atol + rtol * |want| instead of the error budget; integers
     and booleans must then be as near as that too. Raises ValueError if types or shapes differ.
     """
@@ -90,8 +95,10 @@ def compare(
     if atol is not None or rtol is not None:
         return _by_tolerance(want, got, atol or 0.0, rtol or 0.0)
     if element_of(want.dtype).kind != FLOAT:
-        return _by_count(want, got, exact)
-    return _by_budget(want, got, exact, budget_of(want.dtype, provider, has_exact=exact is not None, sums=sums))
+        return _by_count(want, got, exact, roundings)
+    return _by_budget(
+        want, got, exact, budget_of(want.dtype, provider, has_exact=exact is not None, sums=sums), roundings
+    )
 
 
 def disagreements(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None = None) -> np.ndarray:
@@ -126,7 +133,7 @@ def _by_tolerance(want: np.ndarray, got: np.ndarray, atol: float, rtol: float) -
     return _gap(want, got, at, float(ratios[at]), _rms(error, int(np.count_nonzero(finite))), None, finite)
 
 
-def _by_count(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None) -> Gap:
+def _by_count(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, roundings: np.ndarray | None) -> Gap:
     """Integers and booleans are right or wrong. Elements on which eager and the truth differ (a tie that rounding
     decides) are granted to either; RATIO times as many may differ, as far as that is not more than a quarter of all."""
     wrong = want != got
@@ -135,21 +142,38 @@ def _by_count(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None) -> Ga
         wrong &= got != exact.astype(want.dtype)
         own = int(np.count_nonzero(want != exact.astype(want.dtype)))
         granted = max(granted, own, min(RATIO * own, want.size / 4))
+    at_tie = ties.of_numbers(want, got, roundings) & wrong
+    wrong &= ~at_tie
     at = _argmax(wrong)
     count = int(np.count_nonzero(wrong))
     mine, theirs = int(got[at]), int(want[at])
     worst = float(abs(mine - theirs))
     relative = worst / abs(theirs) if theirs else worst
     same = 1.0 - count / want.size
-    return Gap(
+    gap = Gap(
         float(count / granted), worst, relative, worst, at, float(mine), float(theirs), 0.0, None, same, want.size
     )
+    return replace(gap, ties=int(np.count_nonzero(at_tie)))
 
 
-def _by_budget(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget: Budget) -> Gap:
+def _by_budget(
+    want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget: Budget, roundings: np.ndarray | None
+) -> Gap:
+    """The gap of floating-point numbers; without the elements at a tie, if only these are outside the budget."""
+    everything = np.ones(want.shape, np.bool_)
+    gap = _within(want, got, exact, budget, everything)
+    if gap.too_big:
+        at_tie = ties.of_reals(want, got, exact, budget, roundings)
+        rest = _within(want, got, exact, budget, ~at_tie) if at_tie.any() else gap
+        if not rest.too_big:
+            return replace(rest, ties=int(np.count_nonzero(at_tie)))
+    return gap
+
+
+def _within(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget: Budget, considered: np.ndarray) -> Gap:
     w, g = want.astype(np.float64), got.astype(np.float64)
     x = w if exact is None else exact.astype(np.float64)
-    judged = np.isfinite(w) & np.isfinite(g) & np.isfinite(x)
+    judged = considered & np.isfinite(w) & np.isfinite(g) & np.isfinite(x)
     error, own, scale = _distance(g, x, judged), _distance(w, x, judged), _distance(x, 0.0, judged)
     judged &= ~_mask_values(error, own, scale)
     if not judged.any():

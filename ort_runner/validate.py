@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -244,7 +244,10 @@ class _Work:
         run = run_of(samples, outputs, opened, atol=atol, rtol=rtol, draws=draws)
         if any(gap.too_big for gap in run.gaps.values()):  # only now, because it reads the shapes of the whole model
             sums = allowance(self._file, opened.inputs, samples.inputs)
-            run = run_of(samples, outputs, opened, atol=atol, rtol=rtol, sums=sums, draws=draws) if sums else run
+            again = partial(run_of, samples, outputs, opened, atol=atol, rtol=rtol, sums=sums, draws=draws)
+            run = again() if sums else run
+            if samples.roundings and any(gap.too_big for gap in run.gaps.values()):
+                run = again(roundings=samples.roundings())
         reports = [report for check in VALIDATIONS for report in check(run)]
         lost = dict.fromkeys(str(facts["output"]) for rule, facts in reports if rule in LOCATABLE)
         origins = self._explain(samples, lost) if lost and self._explain else {}

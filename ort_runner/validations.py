@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from fxport.diagnostics import Rule, rules
 from fxport.ort_runner.compare import Gap, compare, disagreements
 from fxport.ort_runner.distributions import Difference, compare_distributions
 from fxport.ort_runner.providers import Provider
-from fxport.ort_runner.samples import UNREPEATABLE, Samples
+from fxport.ort_runner.samples import UNREPEATABLE, Arrays, Samples
 from fxport.ort_runner.session import Dim, Opened, Port
 
 Facts = Mapping[str, Any]  # Any: they are the keywords of Log.report, which has typed ones too
@@ -60,16 +61,19 @@ def run_of(
     rtol: float | None = None,
     sums: float = 0.0,
     draws: Mapping[str, np.ndarray] | None = None,
+    roundings: Arrays | None = None,
 ) -> Run:
     """The run with the gap of each output that can be compared; the keywords are those of `compare`.
 
-    `draws` are ONNX Runtime's random outputs over several runs, as `samples.draws` are PyTorch's.
+    `draws` are ONNX Runtime's random outputs over several runs, as `samples.draws` are PyTorch's; `roundings` are what
+    `samples.roundings` gives.
     """
     provider = opened.choice.provider
     pairs = ((name, want, outputs[name]) for name, want in samples.outputs.items() if name in outputs)
-    drawn = samples.draws or {}
+    drawn, rounded = samples.draws or {}, roundings or {}
+    judge = partial(compare, provider=provider, atol=atol, rtol=rtol, sums=sums)
     gaps = {
-        name: compare(want, got, exact_of(samples, name), provider=provider, atol=atol, rtol=rtol, sums=sums)
+        name: judge(want, got, exact_of(samples, name), roundings=rounded.get(name))
         for name, want, got in _comparable(pairs)
         if name not in drawn and samples.doubts.get(name) != UNREPEATABLE
     }
@@ -191,6 +195,14 @@ def values_are_near(run: Run) -> Iterator[Report]:
 
 
 @validation
+def ties_are_few(run: Run) -> Iterator[Report]:
+    """The elements that PyTorch's own rounding decides either way were left out of the comparison, and are told."""
+    for name, gap in run.gaps.items():
+        if gap.ties:
+            yield rules.TIES_LEFT_OUT, {"output": name, "count": gap.ties, "elements": gap.elements}
+
+
+@validation
 def values_are_comparable(run: Run) -> Iterator[Report]:
     """No output is within its budget only because eager PyTorch is as far from the truth as a fault would be."""
     for name, gap in run.gaps.items():
@@ -217,6 +229,7 @@ VALIDATIONS: tuple[Check, ...] = (
     declared_shapes_hold,
     non_finites_are_equal,  # before the values, which are compared where both are finite
     values_are_near,
+    ties_are_few,
     values_are_comparable,
     distributions_are_equal,
 )

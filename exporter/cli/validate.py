@@ -141,8 +141,9 @@ def renamed(samples: Samples, model: ir.Model, against: str) -> Samples:
     def moved(arrays: Mapping[str, np.ndarray] | None) -> dict[str, np.ndarray] | None:
         return None if arrays is None else {new[name]: array for name, array in arrays.items()}
 
-    exact, draws = moved(samples.exact), moved(samples.draws)
-    return replace(samples, inputs=inputs, outputs=outputs, exact=exact, draws=draws)
+    exact, draws, again = moved(samples.exact), moved(samples.draws), samples.roundings
+    roundings = None if again is None else lambda: moved(again()) or {}
+    return replace(samples, inputs=inputs, outputs=outputs, exact=exact, draws=draws, roundings=roundings)
 
 
 def matched(arrays: Mapping[str, np.ndarray], entries: Sequence[ir.Value], what: str) -> dict[str, np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from fxport.exporter.capture.arguments.keywords import in_order
 from fxport.exporter.capture.arguments.padded import as_padded
 from fxport.exporter.capture.eager import FailsOnRanks, called, restored
 from fxport.exporter.capture.fake import has_no_values
+from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.float64 import widened
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.self_check.inputs import drawn
@@ -32,6 +33,7 @@ from fxport.exporter.capture.wrappers import unwrapped
 from fxport.exporter.pipeline import OnnxProgram
 from fxport.exporter.validation.adversarial import adversarial
 from fxport.exporter.validation.repeats import report, twice
+from fxport.exporter.validation.roundings import rounded_otherwise
 from fxport.exporter.validation.runs import changed_by, fed, outputs_of, run_doubled, run_widened, state_of
 from fxport.exporter.validation.sizes import Beyond, at_edges, beyond
 from fxport.exporter.validation.untouched import tensors_kept, undisturbed
@@ -50,6 +52,8 @@ LATER = "later"
 CALLS_BEFORE = 2
 """Calls of a model with a state before the one that is compared: after the first it may still be all zeros."""
 
+Call = tuple[Any, Any]
+
 NONE_FURTHER: Mapping[str, tuple[tuple[Any, ...], Mapping[str, Any]]] = MappingProxyType({})
 
 COPIED_LIMIT = 256 * 1024 * 1024
@@ -59,7 +63,8 @@ COPIED_LIMIT = 256 * 1024 * 1024
 @dataclass(frozen=True)
 class Case:
     """One recorded run: inputs and outputs under their ONNX names; `exact` holds the outputs computed in float64,
-    `draws` those that are drawn at random, over several runs, and `doubts` those that a second call gives otherwise."""
+    `draws` those that are drawn at random, over several runs, and `doubts` those that a second call gives otherwise.
+    `roundings` calls the model again, see `rounded_otherwise`."""
 
     label: str
     inputs: Arrays
@@ -68,10 +73,20 @@ class Case:
     draws: Arrays | None = None
     doubts: Mapping[str, str] = field(default_factory=dict)
     is_extra: bool = False
+    roundings: Callable[[], Arrays] | None = None
 
     def samples(self) -> Samples:
         """The same for ONNX Runtime's side."""
-        return Samples(self.label, self.inputs, self.outputs, self.exact, self.draws, self.doubts, self.is_extra)
+        return Samples(
+            self.label,
+            self.inputs,
+            self.outputs,
+            self.exact,
+            self.draws,
+            self.doubts,
+            self.is_extra,
+            self.roundings,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +113,12 @@ class _Subject:
     def put_back(self) -> Iterator[None]:
         """Put back, at the end, all that a run may have changed of the model."""
         with restored(self.module, changed_by(self.program), self.state), tensors_kept(self.module):
+            yield
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Run once more, beside all that has been compared meanwhile."""
+        with self.put_back(), undisturbed():
             yield
 
 
@@ -141,24 +162,25 @@ def cases(
     yield first
     told = [first]
     for name, (others, named) in further.items():
-        try:
-            told.append(_record(name, subject, (tuple(others), in_order(module, named))))
-            yield told[-1]
-        except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is told
+        case = _tried(name, subject, (tuple(others), in_order(module, named)))
+        if isinstance(case, Exception):
             at = place_of_module(module)
-            log.report(rules.INPUT_MISMATCH, at=at, name=name, error=_raised(error), sample=name)
+            log.report(rules.INPUT_MISMATCH, at=at, name=name, error=_raised(case), sample=name)
+            continue
+        told.append(case)
+        yield case
     for name, how, tries in _of_ours(module, call, exported.program, hard=hard):
         record, start = _record_later if name == LATER else _record, time.perf_counter()
-        try:
-            case = _first(tries, partial(record, name, subject))
-            cost = min(cost, time.perf_counter() - start) if case is not None else cost  # the first was a warm-up, too
-        except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is the reason
-            reason = f"eager PyTorch fails {how}: {_raised(error)}"
+        case = _first(name, subject, tries, record)
+        if case is None:
+            continue
+        if isinstance(case, Exception):
+            reason = f"eager PyTorch fails {how}: {_raised(case)}"
             log.report(rules.VALIDATION_SKIPPED, at=place_of_module(module), level=Level.NOTE, name=name, reason=reason)
             continue
-        if case is not None:
-            told.append(case)
-            yield case
+        cost = min(cost, time.perf_counter() - start)  # the first was a warm-up, too
+        told.append(case)
+        yield case
     if any(nothing_shown([case.samples() for case in told])):
         yield from _at_drawn(subject, call)
     yield from _at_edges(subject, call, cost, math.inf if hard else seconds)
@@ -166,8 +188,9 @@ def cases(
 
 def _at_drawn(subject: _Subject, call: tuple[Any, Any]) -> Iterator[Case]:
     """A run on drawn values, for an example of which the results tell nothing, such as ones everywhere."""
-    with suppress(Exception):  # the model's own code, on values of ours, which it may refuse
-        yield _record("drawn", subject, next(drawn([call]))[1])
+    case = _tried("drawn", subject, next(drawn([call]))[1])
+    if isinstance(case, Case):  # the model may refuse values of ours
+        yield case
 
 
 def _at_edges(subject: _Subject, call: tuple[Any, Any], cost: float, seconds: float) -> Iterator[Case]:
@@ -178,15 +201,12 @@ def _at_edges(subject: _Subject, call: tuple[Any, Any], cost: float, seconds: fl
     if seconds < cost:
         return
     start = time.perf_counter()
-    for label, changed in at_edges(subject.module, call, subject.program, many=seconds == math.inf):
+    for label, changed in at_edges(subject.module, call, subject.program):
         if time.perf_counter() - start + cost > seconds:
             return
-        try:
-            case = replace(_record(label, subject, changed), is_extra=seconds < math.inf)
-        except Exception:  # noqa: BLE001  # the model's own code, at sizes of ours
-            continue
-        if not any(nothing_shown([case.samples()])):
-            yield case
+        case = _tried(label, subject, changed)
+        if isinstance(case, Case) and not any(nothing_shown([case.samples()])):
+            yield replace(case, is_extra=seconds < math.inf)
 
 
 def cases_beyond(
@@ -197,26 +217,8 @@ def cases_beyond(
     module = subject.module
     call = as_padded((tuple(args), in_order(module, kwargs)))
     for limit in beyond(module, call, exported.program, exported.log.findings):
-        found = []
-        for label, changed in limit.calls:
-            try:
-                found.append(_record(label, subject, changed))
-            except Exception:  # noqa: BLE001  # the model's own code, at sizes of ours
-                continue
-        yield limit, found
-
-
-def _first(tries: Iterable[tuple[Any, Any]], record: Callable[..., Case]) -> Case | None:
-    """The run of the first call that the model takes; the error of the first call if it takes none."""
-    failures: list[Exception] = []
-    for call in tries:
-        try:
-            return record(call)
-        except Exception as error:  # noqa: BLE001  # the model's own code; raised below
-            failures.append(error)
-    if failures:
-        raise failures[0]
-    return None
+        cases = [_tried(label, subject, changed) for label, changed in limit.calls]
+        yield limit, [case for case in cases if isinstance(case, Case)]
 
 
 def _of_ours(
@@ -258,7 +260,8 @@ def _record_later(label: str, subject: _Subject, call: tuple[Any, Any]) -> Case:
             name: state_of(module, program, target).detach().clone() for name, target in _state_inputs(program).items()
         }
         case = _record(label, replace(subject, state=Snapshot.of({"": module})), call)
-    return replace(case, inputs=case.inputs | {name: as_array(value) for name, value in state.items()})
+    # what is called again finds the state before these calls, so nothing is
+    return replace(case, roundings=None, inputs=case.inputs | {name: as_array(value) for name, value in state.items()})
 
 
 def _state_inputs(program: Program) -> dict[str, str]:
@@ -280,7 +283,32 @@ def _record(label: str, subject: _Subject, call: tuple[Any, Any]) -> Case:
         told = replace(repeated, doubts={name: k for name, k in repeated.doubts.items() if name not in (draws or {})})
         report(told, label, place_of_module(module), subject.log)
         exact = _yardstick(subject, call, outputs, {*(draws or {}), *told.doubts})
-    return Case(label, inputs, outputs, exact, draws, told.doubts)
+    again = None if subject.whole is not None else partial(rounded_otherwise, run, outputs, subject.again)
+    return Case(label, inputs, outputs, exact, draws, told.doubts, roundings=again)
+
+
+Record = Callable[[str, _Subject, Call], Case]
+
+
+def _tried(name: str, subject: _Subject, call: Call, record: Record = _record) -> Case | Exception:
+    """The run of a call, or what the model raised for it. A mistake of fxport's own flies on."""
+    try:
+        return record(name, subject, call)
+    except Exception as error:
+        if is_our_fault(error):
+            raise
+        return error
+
+
+def _first(name: str, subject: _Subject, calls: Iterable[Call], record: Record) -> Case | Exception | None:
+    """The run of the first call that the model takes; what it raised for the first one if it takes none."""
+    failure = None
+    for call in calls:
+        case = _tried(name, subject, call, record)
+        if isinstance(case, Case):
+            return case
+        failure = failure or case
+    return failure
 
 
 def _yardstick(subject: _Subject, call: tuple[Any, Any], outputs: Arrays, unsteady: Collection[str]) -> Arrays | None:

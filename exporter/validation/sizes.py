@@ -6,7 +6,7 @@ that FXP2002 (a dimension that is limited) excludes is tried as well: the graph 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,14 +33,11 @@ NEAR = 4
 MOST_TRIES = 512
 """Combinations of candidates that are looked at for one that the graph allows."""
 
-PROBED = (*range(2, 67), 96, 97, 127, 128, 129, 255, 256, 1000, 1023, 1024, 4096, 4097)
-"""Sizes above 1 that stand for all: if the graph allows those above `NEAR`, it excludes none of them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """Calls at sizes that a limit excludes. `dim` and `input` are those of the finding; `is_all` says that there are no
-    other sizes that it excludes; `calls` have their labels, such as "sequence=1"."""
+    """Calls at sizes that a limit excludes. `dim` and `input` are those of the finding; `is_all` says that it excludes
+    no other size of that dimension; `calls` have their labels, such as "sequence=1"."""
 
     dim: str
     input: str
@@ -56,22 +53,18 @@ class Beyond:
         )
 
 
-def at_edges(module: torch.nn.Module, call: Call, program: Program, *, many: bool = True) -> Iterator[tuple[str, Call]]:
-    """Yield (label, call) at sizes that the captured graph promises, those that show most first.
-
-    With `many`, also at MANY of each dimension: so many rows meet the ties of quantized activations, which kernels
-    round apart.
-    """
+def at_edges(module: torch.nn.Module, call: Call, program: Program) -> Iterator[tuple[str, Call]]:
+    """Yield (label, call) at sizes that the captured graph promises, those that show most first."""
     known = known_sizes(module, call, program)
     seen = [known]
-    for label, wanted in _wanted(known, program, many):
+    for label, wanted in _wanted(known, program):
         chosen = _allowed(wanted, known, program.conditions)
         if chosen is not None and chosen not in seen and _is_cheap(module, call, known, chosen):
             seen.append(chosen)
             yield label, at_chosen(module, call, program, chosen)
 
 
-def _wanted(known: Sizes, program: Program, many: bool) -> Iterator[tuple[str, dict[sympy.Symbol, Sequence[int]]]]:
+def _wanted(known: Sizes, program: Program) -> Iterator[tuple[str, dict[sympy.Symbol, Sequence[int]]]]:
     """(label, candidates for each size, the best first)."""
     bounds = {symbol: _bounds(symbol, program) for symbol in known}
     uneven = _uneven(known, bounds)
@@ -87,7 +80,7 @@ def _wanted(known: Sizes, program: Program, many: bool) -> Iterator[tuple[str, d
     for symbol, size in known.items():
         low, high = bounds[symbol]
         name = program.dim_names.get(str(symbol), str(symbol))
-        if many and size < MANY and (high is None or high >= MANY):
+        if size < MANY and (high is None or high >= MANY):
             yield f"{name}={MANY}", {**uneven, symbol: [MANY]}
 
 
@@ -122,7 +115,7 @@ def _allowed(
         broken = next((each for each in conditions if not each.allows(chosen)), None)
         if broken is None:
             return chosen
-        symbols = {symbol for test in broken.holds for symbol in test.free_symbols}
+        symbols = broken.symbols()
         moved = next((s for s in chosen if s in symbols and _next(wanted[s], chosen[s]) is not None), None)
         if moved is None:
             return None
@@ -155,24 +148,39 @@ def beyond(module: torch.nn.Module, call: Call, program: Program, findings: Sequ
         if finding.rule is rules.DIMENSION_RANGE_NARROWED and finding.level is Level.WARNING
     }
     known = known_sizes(module, call, program) if limits else {}
-    limiting = [condition for condition in program.conditions if condition.words in limits]
     others = [condition for condition in program.conditions if condition.words not in limits]
-    for condition in limiting:
-        symbols = {symbol for test in condition.holds for symbol in test.free_symbols}
-        if len(symbols) != 1 or not symbols <= known.keys():
+    for condition in program.conditions:
+        symbols = condition.symbols()
+        if condition.words not in limits or len(symbols) != 1 or not symbols <= known.keys():
             continue
         (symbol,) = symbols
         assert isinstance(symbol, sympy.Symbol)
         finding = limits[condition.words]
         name = str(finding.facts["dim"])
-        allowed = _allows(condition, symbol)
-        asked = [n for n in (1, *PROBED) if all(each.allows({**known, symbol: n}) for each in others)]
-        excluded = [n for n in asked if not allowed(n)]
-        tried = [n for n in excluded if n <= NEAR]
-        calls = [(f"{name}={n}", at_chosen(module, call, program, {**known, symbol: n})) for n in tried]
+        own = [each for each in others if each.symbols() == symbols]
+        excluded = [n for n in range(1, NEAR + 1) if not condition.allows({symbol: n})]
+        asked = [n for n in excluded if all(each.allows({symbol: n}) for each in own)]
+        tried = {n: list(_beside(f"{name}={n}", {symbol: n}, known, program, others)) for n in asked}
+        calls = [(label, at_chosen(module, call, program, sizes)) for n in asked for label, sizes in tried[n]]
         if calls:
-            yield Beyond(name, str(finding.facts["input"]), tried == excluded, calls)
+            is_all = all(tried.values()) and _allows_all_from(condition, symbol, NEAR + 1)
+            yield Beyond(name, str(finding.facts["input"]), is_all, calls)
 
 
-def _allows(condition: Condition, symbol: sympy.Symbol) -> Callable[[int], bool]:
-    return lambda size: condition.allows({symbol: size})
+def _beside(
+    label: str, fixed: Sizes, known: Sizes, program: Program, conditions: Sequence[Condition]
+) -> Iterator[tuple[str, Sizes]]:
+    """Yield (label, sizes) with the fixed sizes: all others as in the example, and uneven, as the conditions allow."""
+    as_known = {**known, **fixed}
+    if all(each.allows(as_known) for each in conditions):
+        yield label, as_known
+    uneven = _uneven(known, {symbol: _bounds(symbol, program) for symbol in known})
+    chosen = _allowed({**uneven, **{symbol: [n] for symbol, n in fixed.items()}}, known, conditions)
+    if chosen is not None and len(known) > len(fixed):
+        yield f"{label}, uneven", chosen
+
+
+def _allows_all_from(condition: Condition, symbol: sympy.Symbol, least: int) -> bool:
+    """Whether a condition is proven to hold for every size from `least` on."""
+    further = sympy.Dummy("further", integer=True, nonnegative=True)
+    return all(test.xreplace({symbol: further + least}) is sympy.true for test in condition.holds)

@@ -1,0 +1,75 @@
+"""Runs of eager PyTorch in which every inexact operation rounds otherwise, as another library's kernels may.
+
+The method is Monte Carlo arithmetic (Parker 1997): what such runs change is what no digit of the result decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch._ops import HigherOrderOperator
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fxport.exporter.weights.arrays import Arrays
+
+RUNS = 8
+
+UNITS = 2
+"""The most units in the last place by which a result is moved. Kernels of erf, tanh and long sums differ by so much."""
+
+PRODUCTS = "mm addmm bmm baddbmm addmv mv dot matmul linear convolution _convolution einsum addbmm _addmm_activation"
+SUMS = "sum mean var std var_mean std_mean prod cumsum cumprod norm linalg_vector_norm dist logsumexp logcumsumexp"
+FUNCTIONS = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sigmoid erf"
+    " erfc erfinv gelu silu mish softplus elu celu selu log_sigmoid log_sigmoid_forward pow rsqrt lgamma digamma logit"
+    " sinc xlogy"
+)
+NORMS = (
+    "_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit"
+    " _native_batch_norm_legit_no_training _batch_norm_with_update cudnn_batch_norm _fused_rms_norm"
+    " _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math scaled_dot_product_attention"
+)
+SAMPLED = (
+    "upsample_bilinear2d upsample_bicubic2d upsample_linear1d upsample_trilinear3d grid_sampler_2d grid_sampler_3d"
+)
+INEXACT = frozenset(
+    f"{PRODUCTS} {SUMS} {FUNCTIONS} {NORMS} {SAMPLED} avg_pool2d avg_pool3d lstm gru mkldnn_rnn_layer".split()
+)
+"""Names of ATen operators of which no standard fixes the last digits. IEEE 754 fixes those of +, -, *, / and sqrt."""
+
+
+class OtherRoundings(TorchDispatchMode):
+    """Moves each result of an inexact operator by a few units in its last place, drawn anew for each element."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if (
+            not isinstance(func, HigherOrderOperator)
+            and func._schema.name.removeprefix("aten::").rstrip("_") in INEXACT
+        ):
+            pytree.tree_map_only(torch.Tensor, self._move, result)
+        return result
+
+    def _move(self, result: torch.Tensor) -> None:
+        if result.is_floating_point() and result.device.type == "cpu":
+            steps = torch.randint(-UNITS, UNITS + 1, result.shape, generator=self._generator)
+            result.mul_(1 + steps.to(torch.float64) * torch.finfo(result.dtype).eps / 2)
+
+
+def rounded_otherwise(run: Callable[[], Arrays], first: Arrays, each: Callable[[], Any]) -> Arrays:
+    """The outputs of RUNS runs, of shape [runs, ...], as far as their shapes are those of the `first` run. `each` gives
+    the context that a run is made in."""
+    runs = []
+    for seed in range(RUNS):
+        with each(), OtherRoundings(seed):
+            runs.append(run())
+    same = [name for name, array in first.items() if all(other[name].shape == array.shape for other in runs)]
+    return {name: np.stack([other[name] for other in runs]) for name in same}

@@ -1,0 +1,105 @@
+"""Models that decide by a last digit: what PyTorch's own rounding decides is told and left out, a fault is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fxport import export
+from fxport.diagnostics import Log, rules
+from fxport.exporter.validation import reference
+from fxport.exporter.validation.roundings import RUNS, OtherRoundings
+from fxport.ort_runner import validate
+
+X = torch.linspace(-3, 3, 200_000)
+
+
+class Coded(nn.Module):
+    """Codes of what an inexact function gives."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.round(F.gelu(x) * 64)
+
+
+class Halves(nn.Module):
+    """Codes of the inputs themselves, of which one in a hundred is half of an odd number."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.round(x) + torch.exp(x) * 1e-9
+
+
+def validated(model: nn.Module, x: Tensor, path: Path, **lowerings: Any) -> list[str]:
+    """The ids of the findings of a validation of a file on one example."""
+    program = export(model, (x,), **lowerings)
+    program.save(path)
+    log = Log()
+    samples = [each.samples() for each in reference.cases(model, (x,), {}, program, log)]
+    validate(path, samples, "cpu", log)
+    return [finding.rule.id for finding in log.findings]
+
+
+def test_codes_at_ties_are_told_and_the_rest_is_compared(tmp_path: Path) -> None:
+    found = validated(Coded(), X, tmp_path / "m.onnx")
+    assert found == [rules.TIES_LEFT_OUT.id]
+
+
+def test_a_step_of_all_codes_is_found(tmp_path: Path) -> None:
+    class Off(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.round(F.gelu(x, approximate="tanh") * 64)
+
+    program = export(Off(), (X,))
+    program.save(tmp_path / "m.onnx")
+    log = Log()
+    wanted = export(Coded(), (X,))
+    samples = [each.samples() for each in reference.cases(Coded(), (X,), {}, wanted, log)]
+    validate(tmp_path / "m.onnx", samples, "cpu", log)
+    assert rules.OUTPUT_DRIFT.id in [finding.rule.id for finding in log.findings]
+
+
+def test_a_fault_at_exact_halves_is_found(tmp_path: Path) -> None:
+    """No rounding moves what no inexact operation made."""
+
+    class Away(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.sign(x) * torch.floor(x.abs() + 0.5) + torch.exp(x) * 1e-9
+
+    x = torch.randn(1000, generator=torch.Generator().manual_seed(0))
+    x[::100] = torch.tensor([0.5, 1.5, 2.5, -0.5, -2.5, 4.5, -4.5, 0.5, 2.5, -2.5])
+    program = export(Away(), (x,))
+    program.save(tmp_path / "m.onnx")
+    log = Log()
+    samples = [each.samples() for each in reference.cases(Halves(), (x,), {}, export(Halves(), (x,)), log)]
+    validate(tmp_path / "m.onnx", samples, "cpu", log)
+    assert rules.OUTPUT_DRIFT.id in [finding.rule.id for finding in log.findings]
+
+
+def test_a_run_with_other_roundings_is_drawn_from_its_seed_and_leaves_exact_results() -> None:
+    x = torch.randn(1000)
+    results = []
+    for seed in (0, 0, 1):
+        with OtherRoundings(seed):
+            results.append((torch.exp(x), x + 1, x.clone().exp_()))
+    one, same, other = results
+    assert torch.equal(one[0], same[0])
+    assert not torch.equal(one[0], other[0])
+    assert not torch.equal(one[2], x.exp())
+    assert torch.equal(one[1], x + 1)
+    assert torch.allclose(one[0], x.exp(), rtol=4e-7, atol=0)
+
+
+def test_the_model_and_the_generators_are_left_as_they_were() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    x = torch.randn(8, 4)
+    program = export(model, (x,))
+    kept = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.get_rng_state()
+    (case, *_) = reference.cases(model, (x,), {}, program, Log())
+    assert case.roundings is not None
+    assert all(len(array) == RUNS for array in case.roundings().values())
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())

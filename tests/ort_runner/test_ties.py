@@ -1,0 +1,79 @@
+"""Elements at a tie are left out of a comparison; whatever PyTorch's own rounding does not move is judged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fxport.ort_runner.compare import compare
+
+RUNS, SIZE = 8, 1600
+GENERATOR = np.random.default_rng(0)
+EXACT = GENERATOR.standard_normal(SIZE)
+WANT = EXACT.astype(np.float32)
+
+
+def rounded(ties: int, step: float = 0.5) -> np.ndarray:
+    """Runs in which the first elements go one step up or not, and all others move by their last place."""
+    runs = np.repeat(WANT[None], RUNS, 0) * (1 + GENERATOR.integers(-1, 2, (RUNS, SIZE)) * 2.0**-24)
+    runs[1::2, :ties] += step
+    return runs.astype(np.float32)
+
+
+def with_error(count: int, error: float, start: int = 0) -> np.ndarray:
+    got = WANT.copy()
+    got[start : start + count] += error
+    return got
+
+
+@pytest.mark.parametrize("exact", [EXACT, None])
+def test_a_step_that_pytorch_takes_as_well_is_a_tie(exact: np.ndarray | None) -> None:
+    got = with_error(3, 0.5)
+    assert compare(WANT, got, exact).too_big
+    gap = compare(WANT, got, exact, roundings=rounded(5))
+    assert not gap.too_big
+    assert gap.ties == 5
+    assert gap.elements == SIZE
+
+
+def test_what_is_within_its_budget_has_no_ties() -> None:
+    assert compare(WANT, WANT, EXACT, roundings=rounded(5)).ties == 0
+
+
+@pytest.mark.parametrize(
+    ("got", "ties"),
+    [
+        (with_error(1, 0.5, start=5), 5),  # a step at an element that is none
+        (with_error(3, 1.5), 5),  # a larger step than PyTorch's
+        (with_error(3, -1.5), 5),
+        (with_error(SIZE, 1e-4), 5),  # a small error everywhere
+        (with_error(SIZE // 8, 0.5), SIZE // 8),  # too many
+    ],
+)
+def test_what_no_rounding_explains_is_outside_the_budget(got: np.ndarray, ties: int) -> None:
+    gap = compare(WANT, got, EXACT, roundings=rounded(ties))
+    assert gap.too_big
+    assert gap.ties == 0
+
+
+def test_an_index_that_pytorch_gives_as_well_is_a_tie() -> None:
+    want = np.arange(100, dtype=np.int64)
+    runs = np.repeat(want[None], RUNS, 0)
+    runs[3, :4] = 50
+    got = want.copy()
+    got[:4] = 50
+    assert compare(want, got).too_big
+    gap = compare(want, got, roundings=runs)
+    assert not gap.too_big
+    assert gap.ties == 4
+    got[0] = 51  # which no run gave
+    got[1] = 51
+    assert compare(want, got, roundings=runs).too_big
+
+
+def test_tolerances_of_the_user_know_no_ties() -> None:
+    assert compare(WANT, with_error(3, 0.5), EXACT, atol=0.1, roundings=rounded(5)).too_big
+
+
+def test_roundings_of_another_shape_tell_nothing() -> None:
+    assert compare(WANT, with_error(3, 0.5), EXACT, roundings=rounded(5)[:, :-1]).too_big
