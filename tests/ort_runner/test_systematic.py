@@ -107,8 +107,8 @@ FAULTS: dict[str, Function] = {
 )
 @pytest.mark.parametrize("place", [0, -1], ids=["first", "last"])
 def test_a_fault_of_one_sign_is_found(kind: str, fault: str, steps: list[str], place: int) -> None:
-    if steps[place] in ("sigmoid", "norm") and (place == 0 or fault == "a lost sign"):
-        pytest.skip("the steps after it undo it")
+    if steps[place] == "sigmoid" and fault == "a lost sign":
+        pytest.skip("a sigmoid has no sign to lose")
     dtype = TYPES[kind]
     x = drawn(64, 64, 0.0, 0, dtype)
     at = place % len(steps)
