@@ -9,6 +9,11 @@ def plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
+def allowed(ratio: float) -> str:
+    """An error in parts of what its budget allows: "13% of the allowed error", "4.2 times the allowed error"."""
+    return f"{100 * ratio:.2g}% of the allowed error" if ratio <= 1 else f"{ratio:.3g} times the allowed error"
+
+
 def size(amount: float) -> str:
     """Bytes in the unit that gives at most three digits before the point."""
     for unit in UNITS[:-1]:

@@ -23,7 +23,7 @@ DATA_DEPENDENT_CONTROL_FLOW = Rule(
     "FXP1002",
     "DataDependentControlFlow",
     ERROR,
-    "The path through the program depends on the value of a tensor. Detail: '{detail}'.",
+    "Control flow depends on the value of a tensor here. Detail: '{detail}'.",
 )
 UNSUPPORTED_PYTHON_CONSTRUCT = Rule(
     "FXP1003", "UnsupportedPythonConstruct", ERROR, "This Python construct cannot be captured. Reason: '{detail}'."
@@ -77,13 +77,13 @@ PYTHON_STATE_BAKED = Rule(
     "FXP1018",
     "PythonStateBaked",
     NOTE,
-    "forward changes '{name}', which is no tensor, so the graph has its value of one call. It was '{value}' before.",
+    "forward changes the Python value '{name}', which is frozen in the graph. It was '{value}' before the call.",
 )
 PYTHON_RANDOM_BAKED = Rule(
     "FXP1019",
     "PythonRandomBaked",
     WARNING,
-    "forward draws numbers from '{name}', and those of the capture became constants.",
+    "forward draws numbers from '{name}', and those drawn during the export became constants.",
 )
 RANKS_DISAGREE = Rule(
     "FXP1020",
@@ -106,7 +106,7 @@ VALUE_MADE_TEXT = Rule(
     "FXP1024",
     "ValueMadeText",
     WARNING,
-    "A value that only a run knows is made text here, so the model keeps the name of a symbol.",
+    "A value that is known only at run time is formatted as text here, so the text has a symbol's name.",
 )
 
 VALUES_SPECIALIZED = Rule(
@@ -135,13 +135,16 @@ ATTENTION_SPREAD = Rule(
     "Context parallelism spreads attention over the ranks, so '{name}' cannot be captured in one process.",
 )
 ENVIRONMENT_BAKED = Rule(
-    "FXP1029", "EnvironmentBaked", WARNING, "forward reads '{name}', and the graph has what that gave in the capture."
+    "FXP1029",
+    "EnvironmentBaked",
+    WARNING,
+    "forward reads '{name}', and the value read during the export became a constant.",
 )
 OTHER_CAPTURE_FAILED = Rule(
     "FXP1030",
     "OtherCaptureFailed",
     NOTE,
-    "Another capture, '{strategy}', might have kept more sizes dynamic, and failed. Error: '{error}'.",
+    "The capture '{strategy}', which might have kept more sizes dynamic, failed. Error: '{error}'.",
 )
 SHARED_MEMORY_WRITTEN = Rule(
     "FXP1031",
@@ -177,7 +180,7 @@ DIMENSION_RANGE_NARROWED = Rule(
     "FXP2002",
     "DimensionRangeNarrowed",
     WARNING,
-    "Dimension '{dim}' of input '{input}' may no longer have any size. The model needs '{range}'.",
+    "Dimension '{dim}' of input '{input}' is limited. The sizes that the model accepts: '{range}'.",
 )
 DIMENSIONS_TIED = Rule(
     "FXP2003",
@@ -274,14 +277,12 @@ CONTRACT_BROKEN = Rule(
     "FXP7004",
     "ContractBroken",
     ERROR,
-    "The model does not keep what was asked for '{name}'. Reason: '{detail}'. Seen with the inputs '{sample}'.",
+    "The interface of the file does not match at '{name}'. {detail}. Seen with the inputs '{sample}'.",
 )
 BUDGET_EXCEEDED = Rule(
     "FXP7005", "BudgetExceeded", ERROR, "'{name}' is over the budget. It is {value}; the budget is {limit}."
 )
-CONTRACT_CHANGED = Rule(
-    "FXP7006", "ContractChanged", ERROR, "'{name}' is not what it was. It was '{old}'; it is '{new}'."
-)
+CONTRACT_CHANGED = Rule("FXP7006", "ContractChanged", ERROR, "'{name}' has changed. It was '{old}'; it is '{new}'.")
 GREW_SINCE_BASELINE = Rule(
     "FXP7007", "GrewSinceBaseline", WARNING, "'{name}' is more than in the baseline. It was {old}; it is {new}."
 )
@@ -324,7 +325,7 @@ NUMERICS_CHANGED = Rule(
     "FXP7016",
     "NumericsChanged",
     WARNING,
-    "Output '{output}' is not what it was on the same inputs. Difference: {detail}. Seen with the inputs '{sample}'.",
+    "Output '{output}' has changed on the same inputs. Difference: {detail}. Seen with the inputs '{sample}'.",
 )
 
 # 9: fxport itself

@@ -11,7 +11,7 @@ OUTPUT_DRIFT = Rule(
     "FXP5002",
     "OutputDrift",
     ERROR,
-    "Output '{output}' differs from PyTorch on '{provider}'. Its error is {ratio:.3g} times its budget. "
+    "Output '{output}' differs from PyTorch on '{provider}'. Its error is {ratio:.3g} times the allowed error. "
     "The worst difference is {worst:.3g}. Seen with the inputs '{sample}'. Cause: {cause}.",
 )
 NON_FINITE_OUTPUT = Rule(
@@ -46,13 +46,13 @@ YARDSTICK_MISSING = Rule(
     "FXP5007",
     "YardstickMissing",
     NOTE,
-    "How exact PyTorch itself is, is not known: there is no run in float64. Reason: '{reason}'.",
+    "There is no reference in float64, so looser tolerances are used. Reason: '{reason}'.",
 )
 BRANCH_NOT_TAKEN = Rule(
     "FXP5008",
     "BranchNotTaken",
     NOTE,
-    "No sample took the way of this branch for '{truth}', which is not validated. Samples: {count}.",
+    "The branch for '{truth}' was never run, so it is not validated. Samples: {count}.",
 )
 NOT_REPEATABLE = Rule(
     "FXP5009",

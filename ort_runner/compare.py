@@ -37,7 +37,7 @@ class Gap:
     exceeds its budget most; `relative` and `ulp` are the same in units of |want| and of want's last place. `rms` is
     ONNX Runtime's error against the truth and `yardstick` eager's, None where the truth is not known. For integers
     and booleans, `cosine` is the share of equal elements. `top` is the share of rows along the last axis whose largest
-    element is the same one: of logits, those that decide alike. `share` and `own` are ONNX Runtime's and eager's error
+    element is the same one: of logits, those with equal argmax. `share` and `own` are ONNX Runtime's and eager's error
     in parts of the values, `ceiling` the largest `share` that is told from a fault. `ties` elements were left out, as
     PyTorch's own rounding decides them either way.
     """

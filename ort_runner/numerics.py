@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fxport.diagnostics.amounts import allowed
 from fxport.ort_runner.child import ChildSession
 from fxport.ort_runner.compare import Gap, compare, disagreements
 from fxport.ort_runner.dtypes import BOOL, BY_NAME, FLOAT
@@ -40,7 +41,7 @@ class Change:
         if self.gap is None or not self.gap.too_big:
             return self.detail
         at = f" at {list(self.gap.index)}" if self.gap.index else ""
-        return f"{self.gap.worst:.3g}{at}, {ulp(self.gap)}{self.gap.ratio:.3g} times its budget"
+        return f"{self.gap.worst:.3g}{at}, {ulp(self.gap)}{allowed(self.gap.ratio)}"
 
 
 def ulp(gap: Gap) -> str:

@@ -204,7 +204,7 @@ def _with_more_sizes(
         if len(found.compared.lost) >= len(result.compared.lost):
             continue
         if not right_at_example(found, request):
-            error = "it does not hold for the example, or is not seen to give the same there"
+            error = "it could not be shown to be equal to the model on your example"
             log.report(rules.OTHER_CAPTURE_FAILED, at=place_of_module(request.model), strategy=name, error=error)
         else:
             size, guard = lost[0]

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from xml.etree import ElementTree
 
 from fxport.diagnostics import gitlab, html, json_log, markdown
+from fxport.diagnostics.amounts import allowed
 from fxport.diagnostics.escape import markdown as escaped
 from fxport.diagnostics.escape import one_line, visible
 from fxport.diagnostics.faces import Format
@@ -120,7 +121,7 @@ def bars_of(row: Row) -> list[html.Bar]:
     if row.facts is None:
         return []
     bars = [
-        html.Bar(f"error, {each.label}", each.ratio, f"{each.ratio:.2g} of its budget (largest: {each.error:.2g})")
+        html.Bar(f"error, {each.label}", each.ratio, f"{allowed(each.ratio)} (largest: {each.error:.2g})")
         for each in row.facts.samples
     ]
     if (slowdown := row.facts.slowdown) is not None:

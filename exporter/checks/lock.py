@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fxport.diagnostics import BaselineState, Finding, Log, Rule, rules
-from fxport.diagnostics.amounts import size
+from fxport.diagnostics.amounts import allowed, size
 from fxport.diagnostics.paths import write_whole
 from fxport.diagnostics.report import FailOn
 from fxport.exporter.checks.facts import Facts
@@ -159,5 +159,5 @@ def changes(
     for label, ratio in errors_of(now).items():
         was = before.error.get(label, ratio)
         if label not in failed and ratio > UNSEEN and ratio > WORSE * was:
-            told = {"old": f"{was:g} of its budget", "new": f"{ratio:g}"}
+            told = {"old": allowed(was), "new": allowed(ratio)}
             yield rules.GREW_SINCE_BASELINE, {"name": f"error of {name}, {label}", **told}

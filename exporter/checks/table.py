@@ -39,7 +39,7 @@ COLUMNS: Mapping[str, Callable[[Row], str]] = {
     "size": lambda row: size(row.facts.bytes) if row.facts else "",
     "error": error_text,
     "latency": latency_text,
-    "time": lambda row: "unchanged" if row.cached else f"{row.seconds:.1f} s",
+    "time": lambda row: "from cache" if row.cached else f"{row.seconds:.1f} s",
 }
 NUMBERS = frozenset(("opset", "nodes", "size", "error", "latency", "time"))
 
@@ -67,8 +67,8 @@ def print_table(rows: Sequence[Row]) -> None:
 
 
 def counted(rows: Sequence[Row]) -> str:
-    """7 passed, 1 failed; 6 unchanged."""
+    """7 passed, 1 failed (6 from the cache)."""
     counts = Counter(row.verdict for row in rows)
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]) or "nothing checked"
-    unchanged = sum(row.cached for row in rows)
-    return f"{said}; {unchanged} unchanged" if unchanged else said
+    cached = sum(row.cached for row in rows)
+    return f"{said} ({cached} from the cache)" if cached else said

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fxport.diagnostics import Log
-from fxport.diagnostics.amounts import plural
+from fxport.diagnostics.amounts import allowed, plural
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.output import require_folder
@@ -60,7 +60,7 @@ def story(found: Attribution) -> Iterator[str]:
         yield f"  {plural(divergence.compared, 'value')} of the model compared in {sessions}"
         first = divergence.first
         if first is not None:
-            yield f"  first difference: '{first.mark.key}', {first.verdict.ratio:.3g} of its budget"
+            yield f"  first difference: '{first.mark.key}', {allowed(first.verdict.ratio)}"
         for cause in divergence.causes:
             at = f"{shown(cause.place.path)}:{cause.place.line}"
             yield f"  different by itself: '{cause.mark.key}' ({cause.operator}) at {at}"

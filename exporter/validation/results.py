@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fxport.diagnostics import Level, Log, Place, rules
-from fxport.diagnostics.amounts import plural
+from fxport.diagnostics.amounts import allowed, plural
 from fxport.exporter.sources.inputs import stored_inputs
 from fxport.exporter.sources.usage import UsageError
 
@@ -71,7 +71,4 @@ def worst_of(label: str, found: Sequence[Change]) -> str:
         return f"  {label}  nothing compared"
     ratio, worst = max(gaps, key=lambda entry: entry[0])
     assert worst.gap is not None
-    return (
-        f"  {label}  worst difference {worst.gap.worst:.2g} in {worst.output}, {ulp(worst.gap)}"
-        f"{ratio:.2g} of its budget"
-    )
+    return f"  {label}  worst difference {worst.gap.worst:.2g} in {worst.output}, {ulp(worst.gap)}{allowed(ratio)}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fxport.diagnostics import Log, Part
-from fxport.diagnostics.amounts import plural, size
+from fxport.diagnostics.amounts import allowed, plural, size
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -101,10 +101,10 @@ def _told(sample: SampleResult) -> Iterable[str]:
     """What was compared of one sample, in some words."""
     name, gap = max(sample.gaps.items(), key=lambda entry: entry[1].ratio, default=("", None))
     if gap:
-        yield f"worst error {gap.worst:.2g} in {name}, {gap.ratio:.2g} of its budget"
+        yield f"worst error {gap.worst:.2g} in {name}, {allowed(gap.ratio)}"
     for name, gap in sample.gaps.items():
         if DECIDES.search(name) and gap.elements > 1:
-            yield f"{name} decide alike in {gap.top:.4g} of the rows"
+            yield f"argmax of {name} agrees in {100 * gap.top:.4g}% of the rows"
     if sample.differences:
         yield f"the distribution of {', '.join(sample.differences)} compared"
 

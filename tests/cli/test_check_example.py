@@ -62,7 +62,7 @@ def test_verdicts_then_one_changed_line(sample: Path) -> None:
     assert [(finding["rule"], Path(finding["place"]["path"]).name) for finding in new] == [("FXP5002", "custom.py")]
     line = (sample / "models" / "custom.py").read_text().splitlines()[new[0]["place"]["line"] - 1]
     assert "leaky(self.linear(x), 0.125)" in line
-    assert "8 unchanged" in said
+    assert "8 from the cache" in said
 
 
 def test_the_readme_names_each_model() -> None:

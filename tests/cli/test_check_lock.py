@@ -115,19 +115,20 @@ def test_nothing_is_told_of_the_same_and_of_what_is_better() -> None:
         ({"weights": 4000}, "'weights of net' is more than in the baseline. It was 2 kB; it is 4 kB."),
         (
             {"samples": (Sample("sample", True, "y", 0.0, 0.7),)},
-            "'error of net, sample' is more than in the baseline. It was 0.25 of its budget; it is 0.7.",
+            "'error of net, sample' is more than in the baseline. It was 25% of the allowed error; "
+            "it is 70% of the allowed error.",
         ),
         (
             {"outputs": {"y": "float32 [rows, 5]"}},
-            "'output y of net' is not what it was. It was 'float32 [rows, 4]'; it is 'float32 [rows, 5]'.",
+            "'output y of net' has changed. It was 'float32 [rows, 4]'; it is 'float32 [rows, 5]'.",
         ),
         (
             {"inputs": {"x": "float32 [rows, 3]"}},
-            "'input mask of net' is not what it was. It was 'bool [rows]'; it is 'absent'.",
+            "'input mask of net' has changed. It was 'bool [rows]'; it is 'absent'.",
         ),
         (
             {"inputs": dict(reversed([*FACTS.inputs.items()]))},
-            "'input order of net' is not what it was. It was 'x, mask'; it is 'mask, x'.",
+            "'input order of net' has changed. It was 'x, mask'; it is 'mask, x'.",
         ),
     ],
 )

@@ -111,10 +111,10 @@ def check(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def verdicts(said: str) -> dict[str, tuple[str, bool]]:
-    """Row → verdict and whether it is told as unchanged, from the lines of the progress."""
+    """Row → verdict and whether it is told as from the cache, from the lines of the progress."""
     lines = [line.split("] ")[1] for line in said.splitlines() if line.startswith("[")]
     rows = [line.split(": ", 1) for line in lines]
-    return {name: (rest.split(",")[0], rest.endswith("unchanged")) for name, rest in rows}
+    return {name: (rest.split(",")[0], rest.endswith("from cache")) for name, rest in rows}
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +176,7 @@ def test_what_has_not_changed_is_not_run_again(project: Path, first: subprocess.
         "other-opset23": ("passed", True),
     }
     assert again.returncode == 1
-    assert "4 passed, 1 failed; 5 unchanged" in again.stdout
+    assert "4 passed, 1 failed (5 from the cache)" in again.stdout
 
 
 def test_only_what_has_changed_is_run_again(project: Path, first: subprocess.CompletedProcess[str]) -> None:
@@ -209,7 +209,7 @@ def test_ctrl_c_ends_all_and_shows_what_is_known(project: Path, first: subproces
     assert process.returncode == 130, err
     assert "fxport: interrupted" in err
     assert "1 passed" in out, err
-    assert "unchanged" not in out
+    assert "from cache" not in out
     time.sleep(0.2)
     stat = Path(f"/proc/{(project / 'child.pid').read_text() or os.getpid()}/stat")
     assert not stat.exists() or stat.read_text().split()[2] == "Z"

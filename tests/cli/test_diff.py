@@ -51,10 +51,10 @@ def test_another_interface_is_an_error(tmp_path: Path, capsys: Output) -> None:
     other = saved(tmp_path / "b.onnx", net(), dynamic=True, output_names=["logits"])
     assert main(["diff", one, other, "--format", "json", "--sarif", str(tmp_path / "d.sarif")]) == 1
     assert findings(capsys) == {
-        "'input input' is not what it was. It was 'float32 [2, 3]'; it is 'float32 [rows, 3]'.": "error",
-        "'output output' is not what it was. It was 'float32 [2, 4]'; it is 'absent'.": "error",
-        "'output logits' is not what it was. It was 'absent'; it is 'float32 [rows, 4]'.": "error",
-        "'opset ai.onnx' is not what it was. It was '20'; it is '23'.": "error",
+        "'input input' has changed. It was 'float32 [2, 3]'; it is 'float32 [rows, 3]'.": "error",
+        "'output output' has changed. It was 'float32 [2, 4]'; it is 'absent'.": "error",
+        "'output logits' has changed. It was 'absent'; it is 'float32 [rows, 4]'.": "error",
+        "'opset ai.onnx' has changed. It was '20'; it is '23'.": "error",
     }
     results = json.loads((tmp_path / "d.sarif").read_text())["runs"][0]["results"]
     assert [result["ruleId"] for result in results] == ["FXP7006"] * 4
@@ -69,7 +69,7 @@ def test_operators_are_notes_and_weights_are_warnings(tmp_path: Path, capsys: Ou
     assert found.pop("The number of 'Tanh' nodes has changed. It was 0; it is 2.") == "note"
     (weights, weights_level), (results, results_level) = found.items()
     assert (weights_level, "in 12 of 12 values" in weights) == ("warning", True)
-    assert (results_level, "'output' is not what it was on the same inputs" in results) == ("warning", True)
+    assert (results_level, "'output' has changed on the same inputs" in results) == ("warning", True)
     assert main(["diff", one, other, "--fail-on", "warning"]) == 1
     said = capsys.readouterr().out
     assert said.count(rules.OPERATORS_CHANGED.id) == 2
@@ -179,7 +179,7 @@ def test_a_new_name_of_an_input_is_one_finding(tmp_path: Path, capsys: Output) -
     other = saved(tmp_path / "b.onnx", net(), dynamic=True, input_names=["features"])
     assert main(["diff", one, other, "--format", "json", "--no-run"]) == 1
     assert findings(capsys) == {
-        "'name of input input' is not what it was. It was 'input'; it is 'features'.": "error",
+        "'name of input input' has changed. It was 'input'; it is 'features'.": "error",
     }
 
 

@@ -51,7 +51,7 @@ class Progress:
         """A check has ended."""
         self._count += 1
         if self._bars is None:
-            took = "unchanged" if row.cached else f"{row.seconds:.1f} s"
+            took = "from cache" if row.cached else f"{row.seconds:.1f} s"
             print(f"[{self._count}/{self._total}] {row.id}: {row.verdict}, {took}", file=sys.stderr, flush=True)
             return
         self._bars.advance(self._all)
