@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from fxport.exporter.capture.program import NamesError
     from fxport.exporter.capture.sizes.shapes import ShapesError
     from fxport.exporter.language_models.decode import Example, NoCacheError, decode_step, encode, prefill
-    from fxport.exporter.language_models.pretrained import PretrainedError
+    from fxport.exporter.language_models.generation import NotGenerativeError, generation_step
     from fxport.exporter.lower.builder import Op
     from fxport.exporter.lower.registry import LoweringError, Unsupported, lowering
     from fxport.exporter.lower.weights import WeightlessError
     from fxport.exporter.onnx_program import OnnxProgram
     from fxport.exporter.options import Options
     from fxport.exporter.pipeline import ExportError, export
+    from fxport.exporter.sources.pretrained import PretrainedError
     from fxport.exporter.sources.usage import UsageError
     from fxport.exporter.training import (
         OptimizerError,
@@ -56,6 +57,7 @@ __all__ = [
     "NoCacheError",
     "NoStructure",
     "NotATrainingStep",
+    "NotGenerativeError",
     "OnnxProgram",
     "Op",
     "OptimizerError",
@@ -78,6 +80,7 @@ __all__ = [
     "export",
     "export_and_validate",
     "export_training_step",
+    "generation_step",
     "load_into",
     "lowering",
     "onnx",
@@ -99,13 +102,14 @@ _HOMES = {
     "NoCacheError": "fxport.exporter.language_models.decode",
     "NoStructure": "fxport.ort_runner.structure",
     "NotATrainingStep": "fxport.ort_runner.train",
+    "NotGenerativeError": "fxport.exporter.language_models.generation",
     "OnnxProgram": "fxport.exporter.onnx_program",
     "Op": "fxport.exporter.lower.builder",
     "OptimizerError": "fxport.exporter.training",
     "Options": "fxport.exporter.options",
     "OtherStructure": "fxport.ort_runner.structure",
     "OtherTorch": "fxport.fx_passes.private",
-    "PretrainedError": "fxport.exporter.language_models.pretrained",
+    "PretrainedError": "fxport.exporter.sources.pretrained",
     "SarifError": "fxport.diagnostics.sarif.objects",
     "ShapesError": "fxport.exporter.capture.sizes.shapes",
     "SpecError": "fxport.fx_passes.spec",
@@ -121,6 +125,7 @@ _HOMES = {
     "export": "fxport.exporter.pipeline",
     "export_and_validate": "fxport.exporter.validation.validated",
     "export_training_step": "fxport.exporter.training",
+    "generation_step": "fxport.exporter.language_models.generation",
     "load_into": "fxport.exporter.training",
     "lowering": "fxport.exporter.lower.registry",
     "onnx": "fxport",

@@ -1,1 +1,1 @@
-"""Language models of transformers: folders as SOURCE, and the calls of prompt and decoding steps."""
+"""Language models: calls of prompt and steps, and packages that generate text."""

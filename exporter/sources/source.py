@@ -122,7 +122,7 @@ def load_program(path: Path) -> Source:
 def load_folder(folder: Path, *, in_memory: bool) -> Source:
     """A folder that transformers has saved, with example inputs where they can be told from its configuration."""
     require_pretrained(folder)
-    from fxport.exporter.language_models.pretrained import PretrainedError, load
+    from fxport.exporter.sources.pretrained import PretrainedError, load
     from fxport.exporter.weights import CheckpointError
 
     try:

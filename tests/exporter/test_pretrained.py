@@ -22,7 +22,7 @@ from transformers import (
 
 from fxport import export
 from fxport.exporter.cli import main
-from fxport.exporter.language_models.pretrained import PretrainedError, load
+from fxport.exporter.sources.pretrained import PretrainedError, load
 from fxport.exporter.weights import CheckpointError
 
 SIZES: dict[str, Any] = {

@@ -5,7 +5,7 @@ PyTorch asks `ShapeEnv.evaluate_expr` wherever Python wants the number or the tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +19,7 @@ from fxport.exporter.capture.guards.askers import (
     Line,
     is_a_kept_branch,
     is_about_layout,
+    is_about_masked_attention,
     is_about_shapes,
     is_pythons,
     is_users,
@@ -103,6 +104,24 @@ def few_by_layout(question: Question, inquiry: Inquiry) -> Any:
     return answer if answer is True or answer is sympy.true else DEFER
 
 
+def several_queries(question: Question, inquiry: Inquiry) -> Any:
+    """Answer that attention under a mask has several queries, as the example has, and rely on nothing.
+
+    transformers repeats the keys for several, and arranges a single query otherwise, for the same sums.
+    """
+    if not isinstance(question.asked, tuple(SEVERAL)) or not is_about_masked_attention():
+        return DEFER
+    try:
+        with question.env.suppress_guards():
+            answer = question.pytorch()
+    except Refusal:
+        return DEFER
+    return answer if bool(answer) is SEVERAL[type(question.asked)] else DEFER
+
+
+SEVERAL: Mapping[type, bool] = {sympy.Eq: False, sympy.StrictGreaterThan: True, sympy.StrictLessThan: True}
+"""Whether such a condition holds for several: `n == 1`, `n > 1`, `1 < n`."""
+
 FEW = (sympy.StrictLessThan, sympy.Eq)
 """Conditions that hold where a size is 0 or 1: `numel < 2`, `n == 1`."""
 
@@ -174,6 +193,7 @@ def record_unanswered(question: Question, inquiry: Inquiry) -> Any:
 
 ANSWERS: tuple[Answer, ...] = (
     few_by_layout,  # first: PyTorch would make a guard of it
+    several_queries,  # the same
     known_to_pytorch,  # then: what is certain needs no presumption
     known_to_shapes,  # before what tells the user: the graph is the same for any answer
     true_of_some,

@@ -48,6 +48,9 @@ _ASKING = (
 _KEPT = str(_HERE.parent / "control_flow" / "branches.py")
 """Who asks there has tried to keep both branches."""
 
+_OF, _ATTENTION = "transformers.integrations.sdpa_attention", "sdpa_attention_forward"
+"""The attention of transformers on top of `scaled_dot_product_attention`."""
+
 _ABOUT_LAYOUT = codes(LAYOUT)
 """Who asks only how a tensor lies in memory: whether it has to be copied, and never what is computed."""
 
@@ -56,6 +59,17 @@ def is_about_layout() -> bool:
     """Return whether the question is how a tensor lies in memory."""
     frame, _ = _asker()
     return frame is not None and frame.f_code in _ABOUT_LAYOUT
+
+
+def is_about_masked_attention() -> bool:
+    """Return whether the attention of transformers asks for the number of queries, where it has a mask.
+
+    If the function or its argument were named otherwise, its question would be one like others, with a finding.
+    """
+    frame, _ = _asker()
+    if frame is None or frame.f_code.co_name != _ATTENTION or not frame.f_globals.get("__name__", "").startswith(_OF):
+        return False
+    return isinstance(frame.f_locals.get("attention_mask"), torch.Tensor)
 
 
 def way_of_asking() -> tuple[bool, bool]:

@@ -1,0 +1,91 @@
+"""Small language models of transformers with random weights, by family: what packages are made of in tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+TOKENS = {"vocab_size": 100, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 99}
+SMALL = {**TOKENS, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+FED = {**SMALL, "intermediate_size": 64, "max_position_embeddings": 64}
+GROUPED = {**FED, "num_key_value_heads": 2}
+WINDOW = 4
+"""Tokens that a sliding window shows: fewer than any prompt of the tests has."""
+
+GPT2 = {**TOKENS, "n_layer": 2, "n_embd": 32, "n_head": 4, "n_positions": 64}
+
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "Llama": ("LlamaForCausalLM", GROUPED),
+    "Llama, tied": ("LlamaForCausalLM", {**GROUPED, "tie_word_embeddings": True}),
+    "Mistral, windows": ("MistralForCausalLM", {**GROUPED, "sliding_window": WINDOW}),
+    "Qwen2": ("Qwen2ForCausalLM", GROUPED),
+    "Qwen2, windows": (
+        "Qwen2ForCausalLM",
+        {**GROUPED, "use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1},
+    ),
+    "Qwen3": ("Qwen3ForCausalLM", {**GROUPED, "head_dim": 8}),
+    "Gemma": ("GemmaForCausalLM", {**GROUPED, "head_dim": 8}),
+    "Gemma2": ("Gemma2ForCausalLM", {**GROUPED, "head_dim": 8, "sliding_window": WINDOW}),
+    "Gemma3": ("Gemma3ForCausalLM", {**GROUPED, "head_dim": 8, "sliding_window": WINDOW}),
+    "Phi": ("PhiForCausalLM", FED),
+    "Phi3": ("Phi3ForCausalLM", {**GROUPED, "sliding_window": WINDOW}),
+    "GPT-2": ("GPT2LMHeadModel", GPT2),
+    "GPT-NeoX": ("GPTNeoXForCausalLM", FED),
+    "GPT-Neo": (
+        "GPTNeoForCausalLM",
+        {
+            **TOKENS,
+            "hidden_size": 32,
+            "num_layers": 2,
+            "num_heads": 4,
+            "attention_types": [[["global", "local"], 1]],
+            "window_size": WINDOW,
+            "max_position_embeddings": 64,
+        },
+    ),
+    "GPT-J": ("GPTJForCausalLM", {**GPT2, "rotary_dim": 4}),
+    "OPT": ("OPTForCausalLM", {**SMALL, "ffn_dim": 64, "word_embed_proj_dim": 32, "max_position_embeddings": 64}),
+    "BLOOM": ("BloomForCausalLM", {**TOKENS, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
+    "Falcon": ("FalconForCausalLM", FED),
+    "OLMo": ("OlmoForCausalLM", GROUPED),
+    "OLMo2": ("Olmo2ForCausalLM", GROUPED),
+    "Granite": ("GraniteForCausalLM", GROUPED),
+    "SmolLM3": ("SmolLM3ForCausalLM", GROUPED),
+    "StableLM": ("StableLmForCausalLM", GROUPED),
+    "StarCoder2": ("Starcoder2ForCausalLM", {**GROUPED, "sliding_window": WINDOW}),
+    "Cohere": ("CohereForCausalLM", GROUPED),
+    "GLM": ("GlmForCausalLM", {**GROUPED, "head_dim": 8}),
+    "Nemotron": ("NemotronForCausalLM", GROUPED),
+    "EXAONE4": ("Exaone4ForCausalLM", {**GROUPED, "sliding_window": WINDOW}),
+    "ERNIE4.5": ("Ernie4_5ForCausalLM", {**GROUPED, "head_dim": 8}),
+    "Helium": ("HeliumForCausalLM", {**GROUPED, "head_dim": 8}),
+    "Seed-OSS": ("SeedOssForCausalLM", {**GROUPED, "head_dim": 8}),
+    "Hunyuan": ("HunYuanDenseV1ForCausalLM", {**GROUPED, "head_dim": 8}),
+    "Apertus": ("ApertusForCausalLM", GROUPED),
+    "Arcee": ("ArceeForCausalLM", GROUPED),
+    "Mixtral": ("MixtralForCausalLM", {**GROUPED, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    "Qwen3-MoE": (
+        "Qwen3MoeForCausalLM",
+        {**GROUPED, "head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
+    ),
+}
+"""Model class and config, by family."""
+
+QUICK = ("Llama, tied", "Mistral, windows")
+"""Those that every run of the tests takes."""
+
+
+def made(name: str) -> Any:
+    """A model with weights that are large enough for texts of more than one token; no token ends a text."""
+    import transformers
+
+    kind, settings = MODELS[name]
+    cls = getattr(transformers, kind)
+    torch.manual_seed(0)
+    model = cls(cls.config_class(**settings)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3 if parameter.dim() > 1 else 1)
+    model.generation_config.eos_token_id = None
+    return model
