@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sized
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from fxport.diagnostics.errors import FxportError
-from fxport.diagnostics.paths import written_whole
+from fxport.ort_runner.failures import RUN, failure_of
 from fxport.ort_runner.providers import AUTO
-from fxport.ort_runner.session import from_ort, session_on, to_ort
+from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
+from fxport.ort_runner.train_checkpoint import RunState, read_checkpoint, write_checkpoint
+from fxport.ort_runner.train_inputs import Rates, RefusedInput, arrays_for, as_seed, named_batch, require_names
+from fxport.ort_runner.train_log import reporters, rows_of
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -22,41 +26,59 @@ METADATA = "fxport.training"
 """Key of the model's metadata: which outputs are the new values of which inputs, and the learning rates."""
 
 STATE_SUFFIX = ".state.safetensors"
+BATCH = "batch/"
 SEED = "seed"
-LOSS = "loss"
-STEPS = "steps"
-"""Key of a checkpoint's metadata: how many steps its state has behind it."""
+LOSS, GRADIENT_NORM = "loss", "grad_norm"
+OnNan = Literal["raise", "skip", "keep"]
 
 
 class NotATrainingStep(FxportError, ValueError):
     """A model that does not say how its state goes round. The text names the model."""
 
 
+class NonFiniteLoss(FxportError, ArithmeticError):
+    """A step gave a loss or a norm of gradients that is NaN or infinite. The session is at the state before it."""
+
+
 class TrainingSession:
     """A training step with the state that it has come to.
 
-    Two buffers a state go round: the step reads one and writes the other, so that nothing is copied and nothing leaves
-    the device. `rates` may be changed between steps; `steps` counts them.
+    There are two buffers for the state: the step reads one and writes the other, so that nothing is copied and nothing
+    leaves the device. A step that fails has written only to the buffer that the next step overwrites, so the session
+    goes on from where it was. `steps` counts the steps; `rates` and `seed` may be changed between them.
     """
 
     def __init__(
         self,
         model: str | os.PathLike[str],
-        state: Mapping[str, np.ndarray] | None = None,
+        state: Mapping[str, Any] | None = None,
         *,
         provider: str = AUTO,
-        seed: int = 0,
+        seed: int | None = None,
         threads: int = 0,
+        on_nan: OnNan = "raise",
     ) -> None:
-        """Opens the model, with `state` or with what stands beside it in `<name>.state.safetensors`.
+        """Open the model, with `state` or with what stands beside it in `<name>.state.safetensors`.
 
-        `seed` is where the random numbers of the first step begin; `threads` of 0 leaves their number to ONNX Runtime.
-        Raises NotATrainingStep, OSError, KeyError for state that is missing, ValueError for a provider that is unknown
-        or does not work here, and fxport.ort_runner.failures.Failure.
+        Args:
+            model: The file that `TrainingProgram.save` wrote.
+            state: Values by the names of the model's inputs.
+            provider: Where to run: "auto", "cpu", "cuda", …
+            seed: Where the random numbers of the first step begin; that of the state's file, else 0, by default.
+            threads: How many threads a kernel may use; 0 leaves that to ONNX Runtime.
+            on_nan: What follows a loss (or `grad_norm`) that is NaN or infinite. "raise": NonFiniteLoss, and the
+                session stays at the step before. "skip": the update is dropped and the step is counted. "keep": the
+                update is made, as in PyTorch.
+
+        Raises:
+            NotATrainingStep, RefusedInput (a state or a seed that does not fit), OSError, ValueError (a provider that
+            is unknown or does not work here), fxport.ort_runner.failures.Failure.
         """
         path = Path(model)
+        if on_nan not in get_args(OnNan):
+            raise RefusedInput(f"on_nan is {on_nan!r}; it takes: {', '.join(get_args(OnNan))}")
         self._session, used = session_on(provider, path, threads=threads)
-        self._device = used.device
+        self._device, self._provider = used.device, used.name
         written = self._session.get_modelmeta().custom_metadata_map.get(METADATA)
         if written is None:
             raise NotATrainingStep(f"'{path.name}' is no training step: its metadata has no '{METADATA}'")
@@ -64,29 +86,58 @@ class TrainingSession:
         self._pairs: dict[str, str] = description["state"]
         self._constant: list[str] = description["constant"]
         self._stride: int = description["steps"]
-        self.rates: dict[str, float] = dict(description["rates"])
-        self.seed = seed
+        self._rates = Rates(description["rates"])
+        self._seed = 0
+        self.on_nan: OnNan = on_nan
         self.steps = 0
+        ports = ports_of(self._session.get_inputs())
         held = {*self._pairs, *self._constant}
-        self._fed_names = [each.name for each in self._session.get_inputs() if each.name not in held]
+        self._state_ports = [port for port in ports if port.name in held]
+        self._state_names = [port.name for port in self._state_ports]
+        self._batch_ports = [port for port in ports if port.name not in {*held, *self._rates, SEED}]
+        self._has_seed = any(port.name == SEED for port in ports)
         new = set(self._pairs.values())
         self._results = [each.name for each in self._session.get_outputs() if each.name not in new]
         if state is None:
             self.resume(path.with_suffix(STATE_SUFFIX))
         else:
             self.load(state)
+        if seed is not None:
+            self.seed = seed
 
     # State -----------------------------------------------------------------------------------------------------------
 
-    def load(self, state: Mapping[str, np.ndarray], steps: int = 0) -> None:
-        """Takes over a state. Raises KeyError if a part of it is missing."""
-        missing = [name for name in (*self._pairs, *self._constant) if name not in state]
-        if missing:
-            raise KeyError(f"the state lacks '{missing[0]}'" + (f" and {len(missing) - 1} more" if missing[1:] else ""))
-        self._fixed = {name: self._placed(state[name]) for name in self._constant}
-        self._front = {name: self._placed(state[name]) for name in self._pairs}
-        self._back = {name: self._placed(np.zeros_like(state[name])) for name in self._pairs}
-        self._bindings = self._bound(self._front, self._back), self._bound(self._back, self._front)
+    @property
+    def rates(self) -> Rates:
+        """The learning rates of the next step, by the names of the model's inputs."""
+        return self._rates
+
+    @rates.setter
+    def rates(self, rates: Mapping[str, float]) -> None:
+        self._rates.replace(rates)
+
+    @property
+    def seed(self) -> int:
+        """Where the random numbers of the first step began; each step counts on from there."""
+        return self._seed
+
+    @seed.setter
+    def seed(self, seed: int) -> None:
+        self._seed = as_seed(seed)
+
+    def load(self, state: Mapping[str, Any], steps: int = 0) -> None:
+        """Take over a state, with the number of steps that it has behind it.
+
+        Raises RefusedInput for names, shapes and dtypes that are not those of the model; the session is then as before.
+        """
+        require_names(state, self._state_names, "the state")
+        arrays = arrays_for(self._state_ports, state, may_be_empty=True)
+        steps = as_seed(steps)
+        fixed = {name: self._placed(arrays[name]) for name in self._constant}
+        front = {name: self._placed(arrays[name]) for name in self._pairs}
+        back = {name: self._placed(np.zeros_like(arrays[name])) for name in self._pairs}
+        self._fixed, self._front, self._back = fixed, front, back
+        self._bindings = self._bound(front, back), self._bound(back, front)
         self.steps = steps
 
     def _bound(
@@ -105,19 +156,23 @@ class TrainingSession:
         return {name: np.array(from_ort(name, value)) for name, value in {**self._front, **self._fixed}.items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a checkpoint, whole or not at all."""
-        from safetensors.numpy import save_file
-
-        with written_whole(Path(path)) as draft:
-            save_file(self.state(), draft, metadata={STEPS: str(self.steps)})
+        """Write a checkpoint, whole or not at all: the state, the count of steps, the seed and the learning rates."""
+        write_checkpoint(path, RunState(self.state(), self.steps, self._seed, self._rates))
 
     def resume(self, path: str | os.PathLike[str]) -> None:
-        """Goes on from a checkpoint: the steps that follow give the same numbers as if there had been no break."""
-        from safetensors import safe_open
+        """Go on from a checkpoint: the steps that follow give the same numbers as if there had been no break.
 
-        with safe_open(path, "numpy") as file:
-            steps = int((file.metadata() or {}).get(STEPS, 0))
-            self.load({name: file.get_tensor(name) for name in file.keys()}, steps)  # noqa: SIM118  # no mapping
+        Seed and learning rates are those of the checkpoint, where it has them. Raises OSError, and RefusedInput for a
+        file that is no checkpoint of this step; the session is then as before.
+        """
+        run = read_checkpoint(path)
+        require_names(run.tensors, self._state_names, f"'{path}'")
+        rates = None if run.rates is None else Rates(run.rates)
+        if rates is not None:
+            require_names(rates, self._rates, f"'{path}'")
+        self.load(run.tensors, run.steps)
+        self._seed = self._seed if run.seed is None else run.seed
+        self._rates = self._rates if rates is None else rates
 
     def _placed(self, array: np.ndarray) -> onnxruntime.OrtValue:
         if self._device == "cpu":
@@ -128,57 +183,105 @@ class TrainingSession:
 
     # Steps -----------------------------------------------------------------------------------------------------------
 
-    def step(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Runs the model once; returns the loss and every other output that is no state.
+    def step(self, batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Run the model once; return the loss and every other output that is no state.
 
         That is one step, or as many as the model was exported with: then the batch and what comes back have an axis
         for them in front.
 
-        `batch` has the model's `batch/...` inputs, with or without that first part of their names. Raises KeyError for
-        an input that is missing.
+        Args:
+            batch: The model's `batch/...` inputs, with or without that first part of their names: arrays, lists or
+                numbers. Floating-point values are rounded to the model's dtype, integers must fit into it.
+
+        Raises:
+            RefusedInput: A name, shape or dtype that is not the model's, or a tensor without elements.
+            NonFiniteLoss: With `on_nan="raise"`.
+            fxport.ort_runner.failures.Failure: A kernel failed.
+
+        After any of them the session is as it was before.
         """
+        fed = self._fed(batch)  # owns the memory that is bound
         binding, other = self._bindings
-        for name, value in self._fed(batch).items():
+        for name, value in fed.items():
             binding.bind_ortvalue_input(name, value)
         for name in self._results:
             binding.bind_output(name, "cpu")
-        self._session.run_with_iobinding(binding)
-        self._front, self._back = self._back, self._front
-        self._bindings = other, binding
-        self.steps += self._stride
+        try:
+            self._session.run_with_iobinding(binding)
+        except Exception as error:
+            raise failure_of(error, RUN, self._provider) from error
         values = binding.get_outputs()[len(self._pairs) :]  # in the order in which they were bound
-        return {name: np.array(from_ort(name, value)) for name, value in zip(self._results, values, strict=True)}
+        results = {name: np.array(from_ort(name, value)) for name, value in zip(self._results, values, strict=True)}
+        if not self._is_refused(results):
+            self._front, self._back = self._back, self._front
+            self._bindings = other, binding
+        self.steps += self._stride
+        return results
 
-    def _fed(self, batch: Mapping[str, np.ndarray]) -> dict[str, onnxruntime.OrtValue]:
-        given = {name if "/" in name else f"batch/{name}": np.asarray(array) for name, array in batch.items()}
-        given |= {name: np.asarray(rate, np.float32) for name, rate in self.rates.items()}
-        if SEED in self._fed_names:
-            given[SEED] = np.asarray(self.seed + self.steps, np.int64)
-        missing = [name for name in self._fed_names if name not in given]
-        if missing:
-            raise KeyError(f"the batch lacks '{missing[0]}'")
+    def _is_refused(self, results: Mapping[str, np.ndarray]) -> bool:
+        """Whether the update of a step is dropped. Raises NonFiniteLoss."""
+        if self.on_nan == "keep":
+            return False
+        bad = next((name for name in (LOSS, GRADIENT_NORM) if not _is_finite(results.get(name))), None)
+        if bad is not None and self.on_nan == "raise":
+            raise NonFiniteLoss(
+                f"'{bad}' of step {self.steps + 1} is {results[bad].tolist()}; the session is at the state before it. "
+                "Lower the learning rate, leave this batch out, or open the session with on_nan='skip' or 'keep'."
+            )
+        return bad is not None
+
+    def _fed(self, batch: Mapping[str, Any]) -> dict[str, onnxruntime.OrtValue]:
+        given = arrays_for(self._batch_ports, named_batch(batch, self._batch_ports, BATCH), may_be_empty=False)
+        given |= {name: np.asarray(rate, np.float32) for name, rate in self._rates.items()}
+        if self._has_seed:
+            given[SEED] = np.asarray(as_seed(self._seed + self.steps), np.int64)
         return {name: to_ort(array) for name, array in given.items()}
 
     def fit(
         self,
-        batches: Iterable[Mapping[str, np.ndarray]],
+        batches: Iterable[Mapping[str, Any]],
         *,
         checkpoint: str | os.PathLike[str] | None = None,
         every: int = 100,
         on_step: Callable[[int, float], None] | None = None,
+        log: str | os.PathLike[str] | None = None,
+        progress: bool = False,
     ) -> list[float]:
-        """Runs a step for each batch and returns the losses.
+        """Run a step for each batch and return the losses.
 
-        Writes `checkpoint` after every `every` steps and at the end. `on_step` is called with the number of the step,
-        from 1 on, and its loss: for progress, and for changing `rates`.
+        Args:
+            batches: As `step` takes them.
+            checkpoint: Where to save after every `every` steps and at the end.
+            every: Steps from one checkpoint to the next, at least 1.
+            on_step: Called with the number of the step, from 1 on, and its loss; it may change `rates`.
+            log: A CSV file with a row for each step: its number, the loss and every other output that is one number,
+                the learning rates and the seconds. Where it exists, rows of steps that this session has behind it
+                stay, and later ones are replaced.
+            progress: Show a line with the step and its numbers (needs rich).
+
+        Raises:
+            What `step` and `save` raise, and RefusedInput for a log that is of something else.
         """
+        if not every >= 1:
+            raise RefusedInput(f"every is {every}; it must be at least 1")
         losses: list[float] = []
-        for batch in batches:
-            losses.extend(self.step(batch)[LOSS].reshape(-1).tolist())
-            if on_step is not None:
-                on_step(self.steps, losses[-1])
-            if checkpoint is not None and self.steps % every < self._stride:
-                self.save(checkpoint)
+        total = self.steps + len(batches) * self._stride if isinstance(batches, Sized) else None
+        with reporters(log, self.steps, progress=progress, total=total) as report:
+            for batch in batches:
+                begun, rates = time.perf_counter(), dict(self._rates)
+                results = self.step(batch)
+                rows = rows_of(results, self._stride, time.perf_counter() - begun)
+                for number, row in enumerate(rows, start=self.steps - self._stride + 1):
+                    report(number, {**row, **rates})
+                losses.extend(results[LOSS].reshape(-1).tolist())
+                if on_step is not None:
+                    on_step(self.steps, losses[-1])
+                if checkpoint is not None and self.steps % every < self._stride:
+                    self.save(checkpoint)
         if checkpoint is not None and losses:
             self.save(checkpoint)
         return losses
+
+
+def _is_finite(value: np.ndarray | None) -> bool:
+    return value is None or bool(np.isfinite(value).all())

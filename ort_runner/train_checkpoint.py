@@ -1,0 +1,101 @@
+"""Checkpoints of a training session: a safetensors file with the state, and in its metadata what resuming needs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fxport.diagnostics.paths import written_whole
+from fxport.ort_runner.dtypes import BY_NAME
+from fxport.ort_runner.train_inputs import RefusedInput, as_seed
+
+STEPS, SEED, RATES = "steps", "seed", "rates"
+"""Keys of the metadata: the steps that the state has behind it, the seed of the run, the learning rates as JSON."""
+
+DTYPES: Mapping[str, str] = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U64": "uint64",
+    "U32": "uint32",
+    "U16": "uint16",
+    "U8": "uint8",
+    "BOOL": "bool",
+}
+"""Names of dtypes in the file, and in `fxport.ort_runner.dtypes`."""
+
+LENGTH_BYTES = 8
+"""Length of the header, in front of it."""
+
+
+@dataclass(frozen=True)
+class RunState:
+    """Everything that a run goes on from. A file that is no session's own may have the tensors alone."""
+
+    tensors: Mapping[str, np.ndarray]
+    steps: int = 0
+    seed: int | None = None
+    rates: Mapping[str, float] | None = field(default=None)
+
+
+def write_checkpoint(path: str | os.PathLike[str], run: RunState) -> None:
+    """Write a checkpoint, whole or not at all. Raises OSError."""
+    from safetensors.numpy import save_file
+
+    metadata = {STEPS: str(run.steps)}
+    if run.seed is not None:
+        metadata[SEED] = str(run.seed)
+    if run.rates is not None:
+        metadata[RATES] = json.dumps(dict(run.rates))
+    with written_whole(Path(path)) as draft:
+        save_file(dict(run.tensors), draft, metadata=metadata)
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> RunState:
+    """Open a checkpoint; its tensors are read where they are copied. Raises OSError, and RefusedInput if it is none."""
+    header, start = _header(Path(path))
+    metadata = header.pop("__metadata__", {})
+    values = np.memmap(path, np.uint8, "r", offset=0) if header else np.empty(0, np.uint8)
+    tensors = {name: _tensor(values[start:], name, entry, path) for name, entry in header.items()}
+    try:
+        steps = int(metadata.get(STEPS, 0))
+        seed = as_seed(int(metadata[SEED])) if SEED in metadata else None
+        rates = json.loads(metadata[RATES]) if RATES in metadata else None
+    except (ValueError, TypeError) as error:
+        raise RefusedInput(f"'{path}' is no checkpoint of a training session: {error}") from error
+    return RunState(tensors, steps, seed, rates)
+
+
+def _header(path: Path) -> tuple[dict[str, Any], int]:
+    """The header, which the library has found to agree with the file, and the byte at which the values begin."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "numpy"):
+            pass
+    except SafetensorError as error:
+        raise RefusedInput(f"'{path}' is damaged, or no safetensors file: {error}") from error
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+        return json.loads(file.read(length)), LENGTH_BYTES + length
+
+
+def _tensor(values: np.ndarray, name: str, entry: Mapping[str, Any], path: str | os.PathLike[str]) -> np.ndarray:
+    kind = DTYPES.get(entry["dtype"])
+    if kind is None:
+        raise RefusedInput(f"'{path}' has '{name}' in the type {entry['dtype']}, which no training step has")
+    begin, end = entry["data_offsets"]
+    return values[begin:end].view(BY_NAME[kind].dtype).reshape(entry["shape"])
