@@ -21,6 +21,7 @@ from fxport.exporter.capture.guards.answers import going_on, refusals_kept
 from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.guards.presence import Scope, some_presumed
 from fxport.exporter.capture.knowledge import WritesCounted
+from fxport.exporter.capture.patches.assigned_buffers import assignments_written
 from fxport.exporter.capture.patches.autocast_in_bodies import autocast_followed
 from fxport.exporter.capture.patches.bounded_values import BoundsKnown
 from fxport.exporter.capture.patches.conversions import needless_conversions_skipped
@@ -87,6 +88,7 @@ def _contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractC
     yield WritesCounted()
     yield CallsKept()
     yield rebinding_followed(request.model)
+    yield assignments_written(request.model, observed.lost)
     yield BoundsKnown()
     yield KindsHeeded()
     yield operators_as_python()

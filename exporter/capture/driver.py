@@ -153,7 +153,7 @@ def _capture_once(
     except CaptureError:
         repeat(told, log)  # what it has left behind
         raise
-    for path in sorted(set(assigned)):  # PyTorch names them in no order
+    for path in sorted({*assigned, *observed.lost}):  # PyTorch names them in no order
         if not is_made_anew(model, path):
             told.report(rules.STATE_LOST, at=place_of_assignment(model, path), name=path)
     for place in observed.texts:

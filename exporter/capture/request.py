@@ -61,6 +61,7 @@ class Observed:
         overcome: The errors that would have ended a capture, had branches and loops not become part of the graph.
         rewritten: The statements that became operators of the graph.
         asked: The lines that asked for values of the example, where these are known.
+        lost: Paths of buffers registered as None that `forward` assigns tensors to.
     """
 
     effects: Effects = field(default_factory=lambda: Effects(Snapshot(())))
@@ -69,3 +70,4 @@ class Observed:
     overcome: list[Exception] = field(default_factory=list)
     rewritten: list[Rewritten] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
