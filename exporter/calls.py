@@ -12,11 +12,9 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import torch
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
-from torch.export import ExportedProgram
 
 from fxport.diagnostics import Log
 from fxport.diagnostics.errors import FxportError
-from fxport.exporter.lower.registry import Lowering
 from fxport.exporter.options import Options
 
 P = ParamSpec("P")
@@ -83,6 +81,8 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 def checked_model(model: Any) -> Any:
     """The model. Raises TypeError for what torch.export cannot take."""
+    from torch.export import ExportedProgram
+
     if isinstance(model, torch.nn.Module | ExportedProgram):
         return model
     if isinstance(model, type):
@@ -177,6 +177,8 @@ def _require_names(what: str, names: object) -> None:
 
 
 def _require_lowerings(lowerings: object) -> None:
+    from fxport.exporter.lower.registry import Lowering
+
     example = "a lowering is a function of the builder: {torch.ops.aten.neg.default: lambda op, x: op.Neg(x)}"
     if not isinstance(lowerings, Mapping):
         raise CallError(f"lowerings is {shown(lowerings)}; give a dict; {example}")

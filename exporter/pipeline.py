@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import torch
-
-from fxport.diagnostics import Level, Log, Stop, rules
-from fxport.diagnostics.errors import FxportError
-from fxport.diagnostics.text import render
-from fxport.exporter.calls import checked_args, checked_kwargs, checked_model, require_choices, with_known_keywords
+from fxport.diagnostics import Log, Stop, rules
 from fxport.exporter.capture import capture
 from fxport.exporter.capture.arguments.caches import register_caches
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
@@ -26,9 +20,9 @@ from fxport.exporter.capture.places import place_of_call
 from fxport.exporter.capture.sizes.shapes import from_dynamic_axes
 from fxport.exporter.capture.wrappers import unwrapped
 from fxport.exporter.distributed import is_sharded
+from fxport.exporter.errors import ExportError
 from fxport.exporter.ir_passes import passes_of, run_ir_passes
 from fxport.exporter.lower import lower
-from fxport.exporter.lower.portable import PortableLog, portable_log
 from fxport.exporter.lower.registry import extend
 from fxport.exporter.lowerings import LOWERINGS
 from fxport.exporter.onnx_program import OnnxProgram
@@ -44,92 +38,22 @@ from fxport.fx_passes.private import verify
 from fxport.fx_passes.program import WeightSource
 
 
-class ExportError(FxportError):
-    """The model could not be exported. `log` has every finding, at its place in the user's source.
-
-    The text is that of the errors among them, as the command line prints them, under a headline; `reason` stands in
-    where there is none.
-    """
-
-    def __init__(self, log: Log, reason: str, headline: str = "the model cannot be exported") -> None:
-        errors = render(log, least=Level.ERROR).rstrip()
-        super().__init__(f"{headline}\n\n{errors}" if errors else reason)
-        self.log = log
-
-    def __reduce__(self) -> tuple[Callable[..., ExportError], tuple[str, PortableLog]]:
-        """For pickles, and so for the pools of multiprocessing: the text, and the log without its callbacks."""
-        return _restored_error, (str(self), portable_log(self.log))
-
-
-def _restored_error(text: str, log: PortableLog) -> ExportError:
-    error = ExportError(Log(), text)
-    error.log = log.restored()
-    return error
-
-
-@with_known_keywords
-def export(
+def run(
     model: Any,
-    args: Sequence[Any] | torch.Tensor = (),
-    kwargs: Mapping[str, Any] | None = None,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
     *,
-    dynamic_shapes: Any = None,
-    input_names: Sequence[str] | None = None,
-    output_names: Sequence[str] | None = None,
-    dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None = None,
-    opset_version: int | None = None,
-    lowerings: Mapping[Any, Callable[..., Any]] | None = None,
-    weights: str | os.PathLike[str] | None = None,
-    options: Options = Options(),  # noqa: B008  # frozen
-    log: Log | None = None,
+    dynamic_shapes: Any,
+    dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None,
+    options: Options,
+    log: Log,
 ) -> OnnxProgram:
-    """Exports a PyTorch model to ONNX; the file is written by `save` of the result.
-
-    A model that several ranks hold (FSDP, tensor parallelism) is exported by all of them together: each calls `export`
-    and `save`, rank 0 captures and writes; see docs/distributed.md.
-
-    Args:
-        model: An nn.Module, also one wrapped by DistributedDataParallel, or an ExportedProgram.
-        args: Positional arguments of one example call; a lone tensor stands for the only one.
-        kwargs: Keyword arguments of the example call.
-        dynamic_shapes: Dynamic dimensions in every form that torch.export takes, and plain strings as their names.
-        input_names: Names of the flattened inputs, in order; by default forward's own.
-        output_names: Names of the outputs, in order.
-        dynamic_axes: Dynamic dimensions as in torch.onnx.export, instead of `dynamic_shapes`.
-        opset_version: The ai.onnx version of the model, 18 to 26; 23 by default.
-        lowerings: A user's own lowerings by ATen overload, on top of fxport's.
-        weights: A checkpoint whose tensors take the place of the model's, which may then be without memory.
-        options: All other choices; names, opset, lowerings and weights may also be in it.
-        log: Where findings and times go; a new log by default.
-
-    Returns:
-        The ONNX model, with the captured program and the log.
-
-    Raises:
-        ExportError: Findings at error level stopped the export; they are in its `log`.
-        CheckpointError: The checkpoint cannot be read.
-        CallError: An argument of the wrong type (a TypeError).
-        ValueError: An argument that makes no sense.
-    """
-    require_choices(
-        input_names=input_names,
-        output_names=output_names,
-        opset_version=opset_version,
-        lowerings=lowerings,
-        weights=weights,
-        dynamic_shapes=dynamic_shapes,
-        dynamic_axes=dynamic_axes,
-        options=options,
-        log=log,
-    )
-    log = log or Log()
-    options = options.named(input_names, output_names, opset_version, lowerings, weights)
-    model = checked_model(model)
+    """Export a model by a call that was checked; what several ranks hold is put together first. Raises ExportError."""
     require_attention_alone(model, log)
     flow = partial(
         _exported,
-        args=checked_args(args),
-        kwargs=checked_kwargs(kwargs),
+        args=args,
+        kwargs=kwargs,
         dynamic_shapes=dynamic_shapes,
         dynamic_axes=dynamic_axes,
         options=options,
@@ -141,7 +65,7 @@ def export(
     from fxport.exporter.distributed.asked import asked_of
     from fxport.exporter.distributed.export import export_sharded
 
-    asked = asked_of(checked_args(args), checked_kwargs(kwargs), dynamic_shapes, options)
+    asked = asked_of(args, kwargs, dynamic_shapes, options)
     return export_sharded(model, flow, asked, options.rank_timeout, log)
 
 

@@ -35,6 +35,7 @@ from fxport.exporter.capture.patches.mixed_kinds import KindsHeeded
 from fxport.exporter.capture.patches.numbers import operators_as_python
 from fxport.exporter.capture.patches.outside import attributes_watched
 from fxport.exporter.capture.patches.packed import packed_sequences_kept
+from fxport.exporter.capture.patches.plain_weights import weights_unwatched
 from fxport.exporter.capture.patches.rebinding import rebinding_followed
 from fxport.exporter.capture.patches.regions import regions_noted
 from fxport.exporter.capture.patches.reshaped_below import reshaped_unwritten
@@ -75,6 +76,7 @@ def frozen(module: torch.nn.Module) -> Iterator[None]:
 def _contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractContextManager[object]]:
     """The contexts of a trace of plain Python, outermost first."""
     yield frozen(request.model)
+    yield weights_unwatched()
     yield declared_results(request.model)
     yield padded_calls(request.model)
     yield attributes_watched(request.model, observed.effects)

@@ -34,7 +34,12 @@ SIZES: Rows = (
     call(_SHAPE_ENV, "_generate_unique_id", "self source_name", "the number of a new symbol"),
     call(_SHAPE_ENV, "_get_sloc", "self", "where a range of a symbol comes from"),
     names(_PROXIES, "set_proxy_slot", "a tensor that another one's memory is given to"),
-    names("torch._subclasses.fake_tensor:FakeTensorMode", "from_tensor", "the fake of a tensor that is set by .data"),
+    call(
+        "torch._subclasses.fake_tensor:FakeTensorMode",
+        "from_tensor",
+        "self tensor static_shapes",
+        "the fake of a tensor that is set by .data; replaced: those of weights are made beneath function modes",
+    ),
     names(_SHAPE_ENV, "suppress_guards", "answers by the example where nothing is to be relied on"),
     names(_SHAPE_ENV, "ignore_fresh_unbacked_symbols", "lets a body read numbers from data that are no results of it"),
     fields(

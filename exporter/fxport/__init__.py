@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from fxport.exporter.calls import CallError
     from fxport.exporter.capture.program import NamesError
     from fxport.exporter.capture.sizes.shapes import ShapesError
+    from fxport.exporter.errors import ExportError
+    from fxport.exporter.exporting import export
     from fxport.exporter.language_models.decode import Example, NoCacheError, decode_step, encode, prefill
     from fxport.exporter.language_models.generation import NotGenerativeError, generation_step
     from fxport.exporter.lower.builder import Op
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from fxport.exporter.lower.weights import WeightlessError
     from fxport.exporter.onnx_program import OnnxProgram
     from fxport.exporter.options import Options
-    from fxport.exporter.pipeline import ExportError, export
     from fxport.exporter.sources.pretrained import PretrainedError
     from fxport.exporter.sources.usage import UsageError
     from fxport.exporter.training import (
@@ -91,7 +92,7 @@ _HOMES = {
     "CallError": "fxport.exporter.calls",
     "CheckpointError": "fxport.exporter.weights.stored",
     "Example": "fxport.exporter.language_models.decode",
-    "ExportError": "fxport.exporter.pipeline",
+    "ExportError": "fxport.exporter.errors",
     "Failure": "fxport.ort_runner.failures",
     "Finding": "fxport.diagnostics",
     "FxportError": "fxport.diagnostics.errors",
@@ -122,7 +123,7 @@ _HOMES = {
     "WeightlessError": "fxport.exporter.lower.weights",
     "decode_step": "fxport.exporter.language_models.decode",
     "encode": "fxport.exporter.language_models.decode",
-    "export": "fxport.exporter.pipeline",
+    "export": "fxport.exporter.exporting",
     "export_and_validate": "fxport.exporter.validation.validated",
     "export_training_step": "fxport.exporter.training",
     "generation_step": "fxport.exporter.language_models.generation",

@@ -16,8 +16,8 @@ from fxport.exporter.sources.usage import UsageError, did_you_mean
 from fxport.exporter.validation.attribution import Attribution, Subject, explainer
 
 if TYPE_CHECKING:
+    from fxport.exporter.onnx_program import OnnxProgram
     from fxport.exporter.options import Options
-    from fxport.exporter.pipeline import OnnxProgram
     from fxport.ort_runner import Samples, Validation
 
 

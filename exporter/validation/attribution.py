@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx_ir as ir
 
+    from fxport.exporter.onnx_program import OnnxProgram
     from fxport.exporter.options import Options
-    from fxport.exporter.pipeline import OnnxProgram
     from fxport.exporter.sources.source import Source
     from fxport.fx_passes.program import Program
     from fxport.ort_runner import Samples

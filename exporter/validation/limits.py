@@ -18,7 +18,7 @@ from fxport.exporter.validation import reference
 from fxport.exporter.validation.sizes import Beyond
 
 if TYPE_CHECKING:
-    from fxport.exporter.pipeline import OnnxProgram
+    from fxport.exporter.onnx_program import OnnxProgram
     from fxport.exporter.sources.source import Source
     from fxport.ort_runner import Samples, Validation
 

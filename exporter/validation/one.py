@@ -14,8 +14,8 @@ from fxport.exporter.validation.against_eager import Tolerances, require_provide
 from fxport.exporter.validation.request import exported, saved, with_weights_to_run
 
 if TYPE_CHECKING:
+    from fxport.exporter.onnx_program import OnnxProgram
     from fxport.exporter.options import Options
-    from fxport.exporter.pipeline import OnnxProgram
     from fxport.ort_runner import Validation
 
 

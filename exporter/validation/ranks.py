@@ -13,7 +13,7 @@ from fxport.diagnostics import Log, Stop
 from fxport.exporter.sources.source import Source
 
 if TYPE_CHECKING:
-    from fxport.exporter.pipeline import OnnxProgram
+    from fxport.exporter.onnx_program import OnnxProgram
 
 
 def follows() -> bool:
@@ -55,7 +55,7 @@ def to_validate(program: OnnxProgram, source: Source, log: Log) -> Iterator[Sour
 
     They take part until rank 0 leaves the block.
     """
-    from fxport.exporter.pipeline import ExportError
+    from fxport.exporter.errors import ExportError
 
     if not holds_a_part(source):
         yield source

@@ -30,7 +30,7 @@ from fxport.exporter.capture.sizes.resizing import at_hard_sizes, resized
 from fxport.exporter.capture.sizes.values import at_hard_values, at_other_values
 from fxport.exporter.capture.snapshot import Snapshot
 from fxport.exporter.capture.wrappers import unwrapped
-from fxport.exporter.pipeline import OnnxProgram
+from fxport.exporter.onnx_program import OnnxProgram
 from fxport.exporter.validation.adversarial import adversarial
 from fxport.exporter.validation.repeats import report, twice
 from fxport.exporter.validation.roundings import rounded_otherwise

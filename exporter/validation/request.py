@@ -18,8 +18,8 @@ from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation import ranks
 
 if TYPE_CHECKING:
+    from fxport.exporter.onnx_program import OnnxProgram
     from fxport.exporter.options import Options
-    from fxport.exporter.pipeline import OnnxProgram
 
 
 class ExternalData(StrEnum):
@@ -137,7 +137,7 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
 def saved(program: OnnxProgram, path: Path, log: Log, external_data: Any = "auto") -> Sequence[Path]:
     """Writes the model; returns its files. Raises UsageError for a checkpoint that cannot be read, Stop where a rank
     is lost, and OSError."""
-    from fxport.exporter.pipeline import ExportError
+    from fxport.exporter.errors import ExportError
     from fxport.exporter.weights import CheckpointError
 
     try:
@@ -225,7 +225,8 @@ def exported(source: Source, options: Options, log: Log) -> OnnxProgram:
     from fxport.exporter.calls import CallError
     from fxport.exporter.capture.program import NamesError
     from fxport.exporter.capture.sizes.shapes import ShapesError
-    from fxport.exporter.pipeline import ExportError, export
+    from fxport.exporter.errors import ExportError
+    from fxport.exporter.exporting import export
     from fxport.exporter.weights import CheckpointError
 
     args, kwargs, shapes = source.args or (), dict(source.kwargs), source.dynamic_shapes

@@ -11,8 +11,8 @@ import torch
 
 from fxport.diagnostics import Level, Log, Stop
 from fxport.exporter.calls import checked_args, checked_kwargs, checked_model
+from fxport.exporter.errors import ExportError
 from fxport.exporter.options import Options
-from fxport.exporter.pipeline import ExportError
 from fxport.exporter.sources.source import Source
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.against_eager import Tolerances

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
-from typing import TypeVar
+from typing import Any, TypeVar
 from unittest import mock
 
 import torch
@@ -237,15 +237,24 @@ def noted_sizes() -> Iterator[set[Site]]:
     found: set[Site] = set()
     whole, fraction, truth = SymNode.guard_int, SymNode.guard_float, SymNode.guard_bool
 
+    # A frame has a line by its code and its place in it: each is looked up once. Codes are compared by identity, since
+    # Python hashes the whole of one; the table holds them, so that no other one gets the identity meanwhile.
+    seen: dict[tuple[int, int, tuple[str, ...]], CodeType] = {}
+
     def note(beginning: tuple[str, ...] = ("",)) -> None:
-        for frame, number in traceback.walk_stack(sys._getframe(2)):
-            name = frame.f_code.co_filename
-            if name == __file__:  # who asked for the attempt is no part of the model
-                break
-            if name.startswith((_PYTORCH, _ROOM)):
-                continue
-            if linecache.getline(name, number).lstrip().startswith(beginning):
-                found.add(Site(frame.f_code, number))
+        frame: Any = sys._getframe(2)
+        while frame is not None:
+            code = frame.f_code
+            key = (id(code), frame.f_lasti, beginning)
+            if key not in seen:
+                name = code.co_filename
+                if name == __file__:  # who asked for the attempt is no part of the model
+                    break
+                seen[key] = code
+                line = frame.f_lineno
+                if not name.startswith((_PYTORCH, _ROOM)) and _starts_with(name, line, beginning):
+                    found.add(Site(code, line))
+            frame = frame.f_back
 
     def guard_int(self: SymNode, file: str, line: int) -> int:
         note()
@@ -268,6 +277,11 @@ def noted_sizes() -> Iterator[set[Site]]:
         mock.patch.object(SymNode, "guard_bool", guard_bool),
     ):
         yield found
+
+
+def _starts_with(path: str, line: int, beginning: tuple[str, ...]) -> bool:
+    """Return whether a line of a source begins with one of these texts, indentation aside."""
+    return linecache.getline(path, line).lstrip().startswith(beginning)
 
 
 def _rewritten_code(lines: dict[CodeType, set[int]], calls: bool, reasons: Reasons) -> dict[CodeType, CodeType]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 from unittest import mock
 
@@ -31,6 +32,7 @@ def named(node: SymNode, expr: Any, names: dict[Any, NamedSize]) -> Any:
     return names[env, expr]
 
 
+@lru_cache(maxsize=2**14)  # an operand is asked about in each operation; the answer is of the expression alone
 def _is_opaque(expr: Any) -> bool:
     """Return whether a size that several others determine rounds something else than a quotient of whole numbers."""
     if len(expr.free_symbols) < 2 or free_unbacked_symbols(expr):

@@ -19,10 +19,11 @@ from torch.onnx import OperatorExportTypes, TrainingMode
 
 from fxport.diagnostics import Level, Log, rules
 from fxport.exporter.calls import CallError, nearest, require_choices
+from fxport.exporter.errors import ExportError
+from fxport.exporter.exporting import export as export_onnx
 from fxport.exporter.onnx_program import OnnxProgram
 from fxport.exporter.options import Options
-from fxport.exporter.pipeline import ExportError, shapes_of_axes
-from fxport.exporter.pipeline import export as export_onnx
+from fxport.exporter.pipeline import shapes_of_axes
 from fxport.exporter.sources.source import Source
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.against_eager import require_provider, validation_of
