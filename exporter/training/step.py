@@ -26,10 +26,11 @@ from fxport.exporter.capture.places import Around
 from fxport.exporter.training.hooks import accumulated, stand_in
 from fxport.exporter.training.optimizers import State, initial_state, stepped
 from fxport.exporter.training.seeded import GivenRandom, SeededRandom
+from fxport.exporter.weights.session_files import BUFFER, OPTIMIZER, PARAMETER
 from fxport.fx_passes.graph import PART
 
-PARAMETER, BUFFER, OPTIMIZER, BATCH, RATE, GRADIENT, NEW = "param", "buffer", "opt", "batch", "lr", "grad", "new"
-"""First parts of names: `param/<fqn>`, `buffer/<fqn>`, `opt/<fqn>/<key>`, `batch/<argument>`, `lr/<group>`, …"""
+BATCH, RATE, GRADIENT, NEW = "batch", "lr", "grad", "new"
+"""First parts of names beside those of state: `batch/<argument>`, `lr/<group>`, `grad/<fqn>`, `new/<state>`."""
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "optimizer"
 """Parts of a step, which every node of its graph is of one of."""
