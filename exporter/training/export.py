@@ -33,6 +33,7 @@ from fxport.exporter.training.resume import resumed
 from fxport.exporter.training.seeded import RecordedRandom
 from fxport.exporter.training.step import Parts, Settings, TrainingError, TrainingStep, batch_names, state_of
 from fxport.exporter.weights import Checkpoint, open_checkpoint
+from fxport.fx_passes.randomness import report_randomness
 
 STATE_SUFFIX = ".state.safetensors"
 
@@ -133,6 +134,8 @@ def export_training_step(
     names = inputs.names(loss_fn)
     options = replace(options, input_names=names, strategy="post-dispatch", ir_passes=(SumRows(), *options.ir_passes))
     program = _exported(step, inputs.call, shapes, options, log)
+    if rng != "native":
+        _refuse_unseeded(program)
     _report_unused(step, settings, program)
     finished = _described(program, parts, inputs, steps)
     return TrainingProgram(finished, program.program, program.log, state, step, inputs.call, shapes, options)
@@ -249,6 +252,14 @@ def _report_unused(step: TrainingStep, settings: Settings, program: OnnxProgram)
         at = reads.get(f"{parts_of.PARAMETER}/{name}") or place_of_module(parts.model, owner)
         program.log.report(rules.GRADIENT_MISSING, at=at, name=name)
     raise ExportError(program.log, f"{len(step.unused)} parameters get no gradient, the first is '{step.unused[0]}'")
+
+
+def _refuse_unseeded(program: OnnxProgram) -> None:
+    """Raise ExportError where the step still draws random numbers of its own, as in branches and bodies of loops."""
+    before = len(program.log.findings)
+    report_randomness(program.program.graph_module, program.log, rules.UNSEEDED_RANDOM)
+    if len(program.log.findings) > before:
+        raise ExportError(program.log, "the step draws random numbers that do not follow its seed")
 
 
 def _masks_of(step: TrainingStep, call: tuple[Any, ...]) -> list[torch.Tensor]:

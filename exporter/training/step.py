@@ -109,11 +109,22 @@ class TrainingStep(Around):
 
         Random ops draw from the seed, or take the masks in turn, or draw as ever if there is neither.
         """
-        (parts,) = self.parts
         parameters = _of_kind(state, PARAMETER)
         buffers = {name: value.detach().clone() for name, value in _of_kind(state, BUFFER).items()}
         with GivenRandom(masks) if masks else SeededRandom(seed) if seed is not None else nullcontext():
-            loss, extras, gradients = self._gradients(parameters, buffers, batch)
+            return self._results(state, parameters, buffers, batch, learning_rates)
+
+    def _results(
+        self,
+        state: Mapping[str, torch.Tensor],
+        parameters: Mapping[str, torch.Tensor],
+        buffers: dict[str, torch.Tensor],
+        batch: Sequence[Any],
+        learning_rates: Mapping[str, torch.Tensor],
+    ) -> dict[str, torch.Tensor]:
+        """The outputs of a step; the optimizer and its hooks draw from where the model draws."""
+        (parts,) = self.parts
+        loss, extras, gradients = self._gradients(parameters, buffers, batch)
         results = {LOSS: loss, **extras}
         with torch.no_grad(), annotate({PART: UPDATE}):
             gradients = self._clipped(gradients, results)

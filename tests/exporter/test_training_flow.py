@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Literal
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn, optim
@@ -12,6 +15,7 @@ from torch._higher_order_ops import map as mapped
 from torch._higher_order_ops import scan
 
 from fxport import ExportError
+from fxport.diagnostics import rules
 from fxport.exporter.training import export_training_step
 from fxport.exporter.training.seeded import SeededRandom
 from tests.training import assert_teacher_forced, fed, opened
@@ -125,3 +129,104 @@ def test_a_random_op_without_a_seed_is_said() -> None:
     model = Net(drawn)
     with pytest.raises(ExportError, match="draws random numbers that no seed gives"):
         export_training_step(model, optim.SGD(model.parameters(), lr=0.1), loss_of, (torch.randn(5, 6),))
+
+
+def dropped_in_branch(layer: nn.Linear, x: Tensor) -> Tensor:
+    return torch.cond(x.sum() > 0, lambda y: torch.dropout(layer(y), 0.5, True), lambda y: layer(y), (x,))
+
+
+def dropped_in_body(layer: nn.Linear, x: Tensor) -> Tensor:
+    def turn(carried: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+        after = torch.dropout(layer(carried + row), 0.5, True)
+        return after, after * 2
+
+    return scan(turn, torch.zeros_like(x[0]), x)[1]
+
+
+@pytest.mark.parametrize("rng", ["seed", "mask"])
+@pytest.mark.parametrize("inside", [dropped_in_branch, dropped_in_body])
+def test_what_a_branch_or_a_body_draws_is_refused_at_its_line(
+    inside: Callable[[nn.Linear, Tensor], Tensor], rng: Literal["seed", "mask"]
+) -> None:
+    model = Net(inside)
+    with pytest.raises(ExportError) as raised:
+        export_training_step(model, optim.SGD(model.parameters(), lr=0.1), loss_of, (torch.rand(5, 6),), rng=rng)
+    (told,) = [each for each in raised.value.log.findings if each.rule is rules.UNSEEDED_RANDOM]
+    assert told.place is not None
+    lines, first = inspect.getsourcelines(inside)
+    assert (told.place.path, first <= told.place.line < first + len(lines)) == (__file__, True)
+
+
+def drawn_before_branch(layer: nn.Linear, x: Tensor) -> Tensor:
+    kept = (torch.rand_like(x) >= 0.5) / 0.5
+    return torch.cond(x.sum() > 0, lambda y, mask: layer(y) * mask, lambda y, mask: layer(y) + 0 * mask, (x, kept))
+
+
+def drawn_before_loop(layer: nn.Linear, x: Tensor) -> Tensor:
+    def turn(carried: Tensor, rows: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        after = layer(carried + rows[0]) * rows[1]
+        return after, after * 2
+
+    return scan(turn, torch.zeros_like(x[0]), (x, (torch.rand_like(x) >= 0.5) / 0.5))[1]
+
+
+def sloped_at_random(layer: nn.Linear, x: Tensor) -> Tensor:
+    return nn.functional.rrelu(
+        nn.functional.rrelu(layer(x), 0.2, 0.9, training=True) - 0.5, training=True, inplace=True
+    )
+
+
+@pytest.mark.parametrize("inside", [drawn_before_branch, drawn_before_loop, sloped_at_random])
+def test_the_gradient_knows_what_was_drawn(inside: Callable[[nn.Linear, Tensor], Tensor], tmp_path: Path) -> None:
+    """The first two are what FXP1036 says to write."""
+    model, x = Net(inside), torch.rand(5, 6)
+    assert_teacher_forced(model, optim.SGD(model.parameters(), lr=0.1), loss_of, [(x,), (-x,)], tmp_path, steps=4)
+
+
+def test_hooks_of_the_optimizer_draw_from_the_seed(tmp_path: Path) -> None:
+    def noise(optimizer: optim.Optimizer, *_: Any) -> None:
+        for parameter in optimizer.param_groups[0]["params"]:
+            parameter.grad += 0.1 * torch.randn_like(parameter)
+
+    model, x = nn.Sequential(nn.Linear(6, 6), nn.Dropout(0.5), nn.Linear(6, 1)), torch.randn(5, 6)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    optimizer.register_step_pre_hook(noise)
+
+    def loss(model: nn.Module, x: Tensor) -> Tensor:
+        return model(x).square().mean()
+
+    program = export_training_step(model, optimizer, loss, (x,))
+    assert not any(finding.rule is rules.RANDOMNESS_CAPTURED for finding in program.log.findings)
+    session, again = opened(program, tmp_path), opened(program, tmp_path)
+    for number in range(3):
+        session.step({"x": x.numpy()})
+        again.step({"x": x.numpy()})
+        optimizer.zero_grad()
+        with SeededRandom(torch.tensor(number)):
+            loss(model, x).backward()
+            optimizer.step()
+    for name, parameter in model.named_parameters():
+        np.testing.assert_array_equal(session.state()[f"param/{name}"], again.state()[f"param/{name}"])
+        torch.testing.assert_close(torch.from_numpy(session.state()[f"param/{name}"]), parameter.detach())
+
+
+def scaled_by_beta(layer: nn.Linear, x: Tensor) -> Tensor:
+    return layer(x) * torch.distributions.Beta(0.5, 0.5).sample()
+
+
+def test_numbers_that_no_seed_gives_come_with_the_batch_or_from_the_runtime(tmp_path: Path) -> None:
+    """As the error says."""
+    model, x = Net(scaled_by_beta), torch.randn(5, 6)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ExportError, match=r"_sample_dirichlet.* pass them in the batch, or export with rng='native'"):
+        export_training_step(model, optimizer, loss_of, (x,))
+    session = opened(export_training_step(model, optimizer, loss_of, (x,), rng="native"), tmp_path)
+    assert len({float(session.step({"x": x.numpy()})["loss"]) for _ in range(3)}) == 3
+    plain = Net(lambda layer, given: layer(given))
+
+    def scaled(model: nn.Module, x: Tensor, factor: Tensor) -> Tensor:
+        return model(x) * factor
+
+    data = [(x, torch.distributions.Beta(0.5, 0.5).sample()) for _ in range(2)]
+    (tmp_path / "batch").mkdir()
+    assert_teacher_forced(plain, optim.SGD(plain.parameters(), lr=0.1), scaled, data, tmp_path / "batch", steps=2)
