@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.func import functional_call
@@ -210,6 +211,7 @@ class _Differentiated(torch.nn.Module):
             dropout_between_layers_kept(),
             checkpoints_kept_whole(self.model) as run_again,
             self.context(),
+            _dense_gradients(self.model),
         ):
             with sdpa_kernel(SDPBackend.MATH), annotate({PART: FORWARD}):
                 loss, extras = _split(self.loss_fn(self.model, *batch))
@@ -218,6 +220,16 @@ class _Differentiated(torch.nn.Module):
                 found = torch.autograd.grad(scaled, list(wanted.values()), allow_unused=True)
                 run_again()
         return loss, extras, dict(zip(wanted, found, strict=True))
+
+
+@contextmanager
+def _dense_gradients(model: torch.nn.Module) -> Iterator[None]:
+    """During the block, embeddings that are to have sparse gradients have the same ones as dense tensors."""
+    with ExitStack() as stack:
+        for module in model.modules():
+            if isinstance(module, torch.nn.Embedding | torch.nn.EmbeddingBag) and module.sparse:
+                stack.enter_context(mock.patch.object(module, "sparse", False))
+        yield
 
 
 def _split(result: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:

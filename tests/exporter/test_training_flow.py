@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from fxport import ExportError
 from fxport.diagnostics import rules
 from fxport.exporter.training import export_training_step
 from fxport.exporter.training.seeded import SeededRandom
-from tests.training import assert_teacher_forced, fed, opened
+from tests.training import assert_teacher_forced, batches, classify, fed, opened
 
 
 class Net(nn.Module):
@@ -230,3 +231,66 @@ def test_numbers_that_no_seed_gives_come_with_the_batch_or_from_the_runtime(tmp_
     data = [(x, torch.distributions.Beta(0.5, 0.5).sample()) for _ in range(2)]
     (tmp_path / "batch").mkdir()
     assert_teacher_forced(plain, optim.SGD(plain.parameters(), lr=0.1), scaled, data, tmp_path / "batch", steps=2)
+
+
+class Halved(optim.Adam):
+    """Calls the step of the class above, as many optimizers of one's own do."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad.mul_(0.5)
+        return super().step(closure)
+
+
+@pytest.mark.parametrize("plain_first", [False, True])
+def test_an_optimizer_may_call_the_step_of_its_base(plain_first: bool, tmp_path: Path) -> None:
+    """Whose step PyTorch wraps as soon as there is a plain one."""
+    model = nn.Linear(6, 4)
+    step = optim.Adam.step
+    plain = getattr(step, "__wrapped__", step)
+    with mock.patch.object(optim.Adam, "step", plain):
+        if plain_first:
+            optim.Adam([torch.zeros(1)])
+        assert getattr(optim.Adam.step, "hooked", False) == plain_first
+        optimizer, calls = Halved(model.parameters(), lr=0.01), []
+        optimizer.register_step_pre_hook(lambda *_: calls.append(1))
+        data = batches(5, 5, shape=(6,))
+        assert_teacher_forced(model, optimizer, classify, data, tmp_path, steps=3)
+        one_step_of_eager = len(calls)
+        optimizer.step()
+        assert len(calls) - one_step_of_eager == 1 + plain_first
+
+
+def bag(mode: str, **how: Any) -> Callable[[], nn.Module]:
+    return lambda: nn.EmbeddingBag(10, 4, mode=mode, **how)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        bag("max"),
+        bag("max", padding_idx=3),
+        bag("sum", sparse=True),
+        lambda: nn.Embedding(10, 4, sparse=True),
+    ],
+    ids=["max", "max with padding", "sparse bags", "sparse rows"],
+)
+def test_tables_of_embeddings_are_trained(make: Callable[[], nn.Module], tmp_path: Path) -> None:
+    """With ties, empty bags, and rows that no batch asks for. SGD updates by a sparse gradient as by a dense one."""
+    model = make()
+    with torch.no_grad():
+        model.weight[2] = model.weight[5]  # type: ignore[index]
+    indices = [torch.tensor([2, 5, 7, 3, 3, 1, 9, 5]), torch.tensor([5, 2, 2, 0, 3, 8, 8, 8])]
+    offsets = torch.tensor([0, 3, 3, 5, 6])
+    bags = isinstance(model, nn.EmbeddingBag)
+
+    def loss(model: nn.Module, indices: Tensor, offsets: Tensor) -> Tensor:
+        rows = model(indices, offsets) if bags else model(indices)[offsets]
+        return (rows * torch.arange(1.0, 21.0).reshape(5, 4)).square().mean()
+
+    data = [(each, offsets) for each in indices]
+    assert_teacher_forced(model, optim.SGD(model.parameters(), lr=0.1), loss, data, tmp_path, steps=4)
+    assert isinstance(model, nn.EmbeddingBag | nn.Embedding)
+    assert model.sparse == make().sparse  # type: ignore[union-attr]
