@@ -171,7 +171,7 @@ def _unprofiled(kind: type[Optimizer]) -> Iterator[None]:
     with ExitStack() as stack:
         for base in kind.__mro__[1:]:
             step = vars(base).get("step")
-            if getattr(step, "hooked", False):
+            if step is not None and getattr(step, "hooked", False):
                 stack.enter_context(mock.patch.object(base, "step", _with_hooks(step.__wrapped__)))
         yield
 

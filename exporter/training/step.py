@@ -24,6 +24,7 @@ from fxport.exporter.capture.patches.autograd import (
     saved_tensor_hooks_kept,
 )
 from fxport.exporter.capture.places import Around
+from fxport.exporter.training.averages import cumulative_averages
 from fxport.exporter.training.hooks import accumulated, stand_in
 from fxport.exporter.training.optimizers import State, initial_state, stepped
 from fxport.exporter.training.seeded import GivenRandom, SeededRandom
@@ -212,6 +213,7 @@ class _Differentiated(torch.nn.Module):
             checkpoints_kept_whole(self.model) as run_again,
             self.context(),
             _dense_gradients(self.model),
+            cumulative_averages(self.model),
         ):
             with sdpa_kernel(SDPBackend.MATH), annotate({PART: FORWARD}):
                 loss, extras = _split(self.loss_fn(self.model, *batch))

@@ -294,3 +294,13 @@ def test_tables_of_embeddings_are_trained(make: Callable[[], nn.Module], tmp_pat
     assert_teacher_forced(model, optim.SGD(model.parameters(), lr=0.1), loss, data, tmp_path, steps=4)
     assert isinstance(model, nn.EmbeddingBag | nn.Embedding)
     assert model.sparse == make().sparse  # type: ignore[union-attr]
+
+
+def test_batch_norm_without_momentum_averages_over_all_batches(tmp_path: Path) -> None:
+    norm = nn.BatchNorm1d(8, momentum=None)
+    model = nn.Sequential(nn.Linear(6, 8), norm, nn.Linear(8, 4)).train()
+    data = batches(8, 8, 8, shape=(6,))
+    assert_teacher_forced(model, optim.SGD(model.parameters(), lr=0.1), classify, data, tmp_path, steps=5)
+    assert norm.momentum is None
+    assert not norm._forward_hooks
+    assert not norm._forward_pre_hooks
