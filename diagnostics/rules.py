@@ -167,6 +167,12 @@ BRANCH_UNCHECKED = Rule(
 CAPTURE_UNCHECKED = Rule(
     "FXP1035", "CaptureUnchecked", WARNING, "The rewritten model was not compared with PyTorch. Reason: '{reason}'."
 )
+UNSEEDED_RANDOM = Rule(
+    "FXP1036",
+    "UnseededRandom",
+    ERROR,
+    "'{op}' draws random numbers that do not follow the seed of the training step.",
+)
 
 # 2: shapes
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch.fx import GraphModule, Node
 
-from fxport.diagnostics import Log, rules
+from fxport.diagnostics import Log, Rule, rules
 from fxport.fx_passes.graph import ORIGIN, bodies, place_of
 
 aten = torch.ops.aten
@@ -29,8 +29,8 @@ OFF: Mapping[str, object] = {"train": False, "training": False, "dropout": 0.0, 
 """Arguments, by name, and the value with which an op draws nothing."""
 
 
-def report_randomness(gm: GraphModule, log: Log) -> None:
-    """Reports RandomnessCaptured for each kind of random op in the graph and its bodies, at the first of them.
+def report_randomness(gm: GraphModule, log: Log, rule: Rule = rules.RANDOMNESS_CAPTURED) -> None:
+    """Report the rule for each kind of random op in the graph and its bodies, at the first of them.
 
     The kind is the op that the user called, where decomposition made other ops of it.
     """
@@ -41,7 +41,7 @@ def report_randomness(gm: GraphModule, log: Log) -> None:
     for kind, nodes in drawn.items():
         first, *others = map(place_of, nodes)
         related = [place for place in others if place is not None]
-        log.report(rules.RANDOMNESS_CAPTURED, at=first, related=related, op=kind)
+        log.report(rule, at=first, related=related, op=kind)
 
 
 def is_random(node: Node) -> bool:

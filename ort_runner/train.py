@@ -18,6 +18,7 @@ from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
 from fxport.ort_runner.train_checkpoint import RunState, read_checkpoint, write_checkpoint
 from fxport.ort_runner.train_inputs import Rates, RefusedInput, arrays_for, as_seed, named_batch, require_names
 from fxport.ort_runner.train_log import reporters, rows_of
+from fxport.ort_runner.train_state_dict import state_dicts
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -82,7 +83,8 @@ class TrainingSession:
         written = self._session.get_modelmeta().custom_metadata_map.get(METADATA)
         if written is None:
             raise NotATrainingStep(f"'{path.name}' is no training step: its metadata has no '{METADATA}'")
-        description: dict[str, Any] = json.loads(written)
+        self._description: dict[str, Any] = json.loads(written)
+        description = self._description
         self._pairs: dict[str, str] = description["state"]
         self._constant: list[str] = description["constant"]
         self._stride: int = description["steps"]
@@ -154,6 +156,18 @@ class TrainingSession:
     def state(self) -> dict[str, np.ndarray]:
         """Copies of all state, by the names of the model's inputs."""
         return {name: np.array(from_ort(name, value)) for name, value in {**self._front, **self._fixed}.items()}
+
+    def state_dict(self, tensor: Callable[[np.ndarray], Any] = np.asarray) -> dict[str, dict[str, Any]]:
+        """The state as PyTorch names it: `{"model": model.state_dict(), "optimizer": optimizer.state_dict()}`.
+
+        Args:
+            tensor: Makes each value of an array: `fxport.exporter.training.as_tensor`, or `torch.from_numpy` where
+                there is no bfloat16.
+
+        Raises:
+            RefusedInput: The settings of the optimizer's groups are not in the model's metadata.
+        """
+        return state_dicts(self._description, self.state(), self._rates, tensor)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a checkpoint, whole or not at all: the state, the count of steps, the seed and the learning rates."""

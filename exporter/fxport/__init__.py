@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from fxport.fx_passes.spec import SpecError
     from fxport.ort_runner.failures import Failure
     from fxport.ort_runner.structure import NoStructure, OtherStructure
-    from fxport.ort_runner.train import NotATrainingStep
+    from fxport.ort_runner.train import NonFiniteLoss, NotATrainingStep
+    from fxport.ort_runner.train_inputs import RefusedInput
 
 __all__ = [
     "CallError",
@@ -57,6 +58,7 @@ __all__ = [
     "NamesError",
     "NoCacheError",
     "NoStructure",
+    "NonFiniteLoss",
     "NotATrainingStep",
     "NotGenerativeError",
     "OnnxProgram",
@@ -66,6 +68,7 @@ __all__ = [
     "OtherStructure",
     "OtherTorch",
     "PretrainedError",
+    "RefusedInput",
     "SarifError",
     "ShapesError",
     "SpecError",
@@ -102,6 +105,7 @@ _HOMES = {
     "NamesError": "fxport.exporter.capture.program",
     "NoCacheError": "fxport.exporter.language_models.decode",
     "NoStructure": "fxport.ort_runner.structure",
+    "NonFiniteLoss": "fxport.ort_runner.train",
     "NotATrainingStep": "fxport.ort_runner.train",
     "NotGenerativeError": "fxport.exporter.language_models.generation",
     "OnnxProgram": "fxport.exporter.onnx_program",
@@ -111,6 +115,7 @@ _HOMES = {
     "OtherStructure": "fxport.ort_runner.structure",
     "OtherTorch": "fxport.fx_passes.private",
     "PretrainedError": "fxport.exporter.sources.pretrained",
+    "RefusedInput": "fxport.ort_runner.train_inputs",
     "SarifError": "fxport.diagnostics.sarif.objects",
     "ShapesError": "fxport.exporter.capture.sizes.shapes",
     "SpecError": "fxport.fx_passes.spec",

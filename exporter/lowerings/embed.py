@@ -91,7 +91,8 @@ def embedding_bag(
     """_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)
 
     A scatter of the rows into their bags; rows of padding go into one bag more, which is left out. An empty bag is 0.
-    The other results serve the gradient alone, and are not made.
+    Of the other results, which serve the gradient alone, only the rows with the maxima are made, where they are asked
+    for: the first of equal ones, -1 for an empty bag.
     """  # noqa: E501  # the schema is one line
     (count,) = op.sizes(indices)
     bags, width = op.out.sizes
@@ -105,4 +106,21 @@ def embedding_bag(
     nothing = spread(op, 0, weight.dtype, [bags + 1, width])
     reduce = BAG_MODES[mode]
     reduced = scatter_reduced(op, nothing, rows(op, number, taken), reduce, include_self=reduce == "sum")
-    return sliced(op, reduced, 0, 0, bags), None, None, None
+    largest = (
+        _largest_rows(op, number, taken, op.typed(reduced, [bags + 1, width]), indices) if reduce == "amax" else None
+    )
+    return sliced(op, reduced, 0, 0, bags), None, None, sliced(op, largest, 0, 0, bags) if largest else None
+
+
+def _largest_rows(op: Op, number: Value, taken: Value, reduced: Value, indices: Value) -> Value:
+    """For each element of a bag's maximum, the row of the table that it is of; -1 where there is none."""
+    count, width = op.sizes(taken)
+    bags = op.sizes(reduced)[0]
+    is_largest = op.Equal(taken, op.Gather(reduced, number, axis=0))
+    behind = op.shape([count])
+    places = op.Unsqueeze(op.Range(op.const(0), op.reshape(behind, []), op.const(1)), [1])
+    found = op.typed(op.Where(is_largest, places, behind), [count, width])
+    none = op.typed(op.Expand(behind, op.shape([bags, width])), [bags, width])
+    first = scatter_reduced(op, none, rows(op, number, found), "amin", include_self=True)
+    known = op.Concat(op.cast(indices, INT64), op.const([-1]), axis=0)
+    return op.typed(op.Gather(known, first, axis=0), [bags, width])

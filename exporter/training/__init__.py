@@ -10,12 +10,14 @@ from fxport.exporter.training.optimizers import OptimizerError  # noqa: E402
 from fxport.exporter.training.restore import load_into, state_from  # noqa: E402
 from fxport.exporter.training.seeded import UnseededError  # noqa: E402
 from fxport.exporter.training.step import TrainingError  # noqa: E402
+from fxport.exporter.weights.arrays import as_tensor  # noqa: E402
 
 __all__ = [
     "OptimizerError",
     "TrainingError",
     "TrainingProgram",
     "UnseededError",
+    "as_tensor",
     "export_training_step",
     "load_into",
     "state_from",

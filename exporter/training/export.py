@@ -27,15 +27,14 @@ from fxport.exporter.onnx_program import ExternalData, OnnxProgram
 from fxport.exporter.options import Options
 from fxport.exporter.training import step as parts_of
 from fxport.exporter.training.blame import reads_of
+from fxport.exporter.training.description import METADATA, description_of, rates_of
 from fxport.exporter.training.loop import repeated
 from fxport.exporter.training.optimizers import OptimizerError
 from fxport.exporter.training.resume import resumed
 from fxport.exporter.training.seeded import RecordedRandom
 from fxport.exporter.training.step import Parts, Settings, TrainingError, TrainingStep, batch_names, state_of
 from fxport.exporter.weights import Checkpoint, open_checkpoint
-
-METADATA = "fxport.training"
-"""Key of the model's metadata: what `fxport.ort_runner.train` needs to run the step again and again."""
+from fxport.fx_passes.randomness import report_randomness
 
 STATE_SUFFIX = ".state.safetensors"
 
@@ -67,16 +66,16 @@ class TrainingProgram(OnnxProgram):
         """
         if not isinstance(destination, str | os.PathLike):
             raise TypeError("a training step is a model and a file with its state; give the path of the model")
-        written = OnnxProgram.save(
-            self,
-            destination,
-            external_data,
-            include_initializers=include_initializers,
-            keep_initializers_as_inputs=keep_initializers_as_inputs,
-        )
-        beside = written[0].with_suffix(STATE_SUFFIX)
-        with written_whole(beside) as draft:
-            safetensors.torch.save_file(dict(self.state), draft)
+        beside = Path(destination).with_suffix(STATE_SUFFIX)
+        with written_whole(beside) as draft:  # where either cannot be written, neither is
+            safetensors.torch.save_file({name: value.contiguous() for name, value in self.state.items()}, draft)
+            written = OnnxProgram.save(
+                self,
+                destination,
+                external_data,
+                include_initializers=include_initializers,
+                keep_initializers_as_inputs=keep_initializers_as_inputs,
+            )
         return [*written, beside]
 
 
@@ -136,8 +135,10 @@ def export_training_step(
     names = inputs.names(loss_fn)
     options = replace(options, input_names=names, strategy="post-dispatch", ir_passes=(SumRows(), *options.ir_passes))
     program = _exported(step, inputs.call, shapes, options, log)
+    if rng != "native":
+        _refuse_unseeded(program)
     _report_unused(step, settings, program)
-    finished = _described(program, inputs, steps)
+    finished = _described(program, parts, inputs, steps)
     return TrainingProgram(finished, program.program, program.log, state, step, inputs.call, shapes, options)
 
 
@@ -154,7 +155,7 @@ class _Inputs:
     @staticmethod
     def of(step: TrainingStep, state: Mapping[str, torch.Tensor], batch: Sequence[Any], lr: str, rng: str) -> _Inputs:
         """The example call. With masks the step is run once, to see which random numbers it draws."""
-        rates = _rates(step.parts[0].optimizer) if lr == "input" else {}
+        rates = rates_of(step.parts[0].optimizer) if lr == "input" else {}
         inputs = _Inputs(state, batch, rates, torch.tensor(0) if rng == "seed" else None)
         return replace(inputs, masks=_masks_of(step, inputs.call)) if rng == "mask" else inputs
 
@@ -206,18 +207,12 @@ def _exported(
         raise TrainingError(str(mistake)) from error
 
 
-def _described(program: OnnxProgram, inputs: _Inputs, steps: int) -> ir.Model:
+def _described(program: OnnxProgram, parts: Parts, inputs: _Inputs, steps: int) -> ir.Model:
     """The model of so many steps, with what is fed back into it, and what is given anew, in its metadata."""
     produced = [value.name for value in program.model.graph.outputs]
-    changed = {name: new for name in inputs.state if (new := f"{parts_of.NEW}/{name}") in produced}
-    description = {
-        "state": changed,
-        "steps": steps,
-        "constant": [name for name in inputs.state if name not in changed],
-        "rates": {f"{parts_of.RATE}/{group}": float(rate) for group, rate in inputs.rates.items()},
-    }
+    description = description_of(parts, list(inputs.state), produced, inputs.rates, steps)
     program.model.metadata_props[METADATA] = json.dumps(description)
-    return program.model if steps == 1 else repeated(program.model, changed, steps)
+    return program.model if steps == 1 else repeated(program.model, description["state"], steps)
 
 
 def _resumed(state: dict[str, torch.Tensor], parts: Parts, checkpoint: Checkpoint, log: Log) -> dict[str, torch.Tensor]:
@@ -260,16 +255,16 @@ def _report_unused(step: TrainingStep, settings: Settings, program: OnnxProgram)
     raise ExportError(program.log, f"{len(step.unused)} parameters get no gradient, the first is '{step.unused[0]}'")
 
 
+def _refuse_unseeded(program: OnnxProgram) -> None:
+    """Raise ExportError where the step still draws random numbers of its own, as in branches and bodies of loops."""
+    before = len(program.log.findings)
+    report_randomness(program.program.graph_module, program.log, rules.UNSEEDED_RANDOM)
+    if len(program.log.findings) > before:
+        raise ExportError(program.log, "the step draws random numbers that do not follow its seed")
+
+
 def _masks_of(step: TrainingStep, call: tuple[Any, ...]) -> list[torch.Tensor]:
     """Numbers for every random op of the step, in the order in which it runs them: it is run once to see them."""
     with RecordedRandom() as random:
         step(*call)
     return random.numbers
-
-
-def _rates(optimizer: Optimizer) -> dict[str, torch.Tensor]:
-    """The learning rate of every group, by its index."""
-    return {
-        str(index): torch.as_tensor(float(group["lr"]), dtype=torch.float32)
-        for index, group in enumerate(optimizer.param_groups)
-    }

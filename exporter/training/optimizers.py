@@ -148,7 +148,7 @@ def stepped(
     for name, parameter in parameters.items():
         if name in state:
             new.state[parameter] = {key: value.clone() for key, value in state[name].items() if key != UNTOUCHED}
-    with _exact_numbers():
+    with _exact_numbers(), _unprofiled(type(optimizer)):
         for hook in new._optimizer_step_pre_hooks.values():
             hook(new, (), {})
         _step_of(optimizer)(new)
@@ -160,6 +160,32 @@ def stepped(
         for name, parameter in parameters.items()
         if name in state
     }
+
+
+@contextmanager
+def _unprofiled(kind: type[Optimizer]) -> Iterator[None]:
+    """During the block, a step that calls `super().step()` finds it without the profiler's marks, but with its hooks.
+
+    PyTorch wraps the step of a class when its first instance is made.
+    """
+    with ExitStack() as stack:
+        for base in kind.__mro__[1:]:
+            step = vars(base).get("step")
+            if step is not None and getattr(step, "hooked", False):
+                stack.enter_context(mock.patch.object(base, "step", _with_hooks(step.__wrapped__)))
+        yield
+
+
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    def hooked(optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        for hook in optimizer._optimizer_step_pre_hooks.values():
+            hook(optimizer, args, kwargs)
+        result = step(optimizer, *args, **kwargs)
+        for hook in optimizer._optimizer_step_post_hooks.values():
+            hook(optimizer, args, kwargs)
+        return result
+
+    return hooked
 
 
 def _as_tensor_of(value: Any, old: torch.Tensor | None) -> torch.Tensor:

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from fxport.exporter.training.optimizers import UNTOUCHED
 from fxport.exporter.training.step import BUFFER, OPTIMIZER, PARAMETER, Parts, state_of
+from fxport.exporter.weights.arrays import as_array, as_tensor
 
 
 def state_from(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, np.ndarray]:
@@ -18,7 +19,9 @@ def state_from(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, np.nda
 
     So a checkpoint of PyTorch's goes on in ONNX Runtime: load it into both first. Raises OptimizerError as the export.
     """
-    return {name: value.numpy() for name, value in state_of(Parts(model, optimizer, torch.nn.Module.__call__)).items()}
+    return {
+        name: as_array(value) for name, value in state_of(Parts(model, optimizer, torch.nn.Module.__call__)).items()
+    }
 
 
 def load_into(model: torch.nn.Module, optimizer: Optimizer | None, state: Mapping[str, Any]) -> None:
@@ -29,9 +32,9 @@ def load_into(model: torch.nn.Module, optimizer: Optimizer | None, state: Mappin
     """
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.copy_(torch.as_tensor(state[f"{PARAMETER}/{name}"]))
+            parameter.copy_(_tensor(state[f"{PARAMETER}/{name}"]))
         for name, buffer in model.named_buffers():
-            buffer.copy_(torch.as_tensor(state[f"{BUFFER}/{name}"]))
+            buffer.copy_(_tensor(state[f"{BUFFER}/{name}"]))
     if optimizer is None:
         return
     named = dict(model.named_parameters())
@@ -44,8 +47,12 @@ def load_into(model: torch.nn.Module, optimizer: Optimizer | None, state: Mappin
             optimizer.state.pop(named[parameter], None)
         elif key != UNTOUCHED:
             held = optimizer.state[named[parameter]]
-            value = _as_held(key, torch.as_tensor(value), named[parameter])
+            value = _as_held(key, _tensor(value), named[parameter])
             held[key] = type(held[key])(value.item()) if isinstance(held.get(key), (int, float)) else value
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    return value if isinstance(value, torch.Tensor) else as_tensor(np.asarray(value))
 
 
 def _as_held(key: str, value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:

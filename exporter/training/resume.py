@@ -36,7 +36,7 @@ def resumed(state: Mapping[str, torch.Tensor], parts: Parts, checkpoint: Checkpo
     names = names_in(owner, checkpoint)
     for name, held in state.items():
         kind, _, target = name.partition("/")
-        if kind not in (PARAMETER, BUFFER) or target not in owner.state:
+        if kind not in (PARAMETER, BUFFER) or not owner.takes(target, checkpoint):
             continue
         key = names.key_of(target, owner.others)
         if key is None:
@@ -50,8 +50,11 @@ def resumed(state: Mapping[str, torch.Tensor], parts: Parts, checkpoint: Checkpo
 
 def _resume_optimizer(new: Tensors, parts: Parts, owner: Owner, checkpoint: Checkpoint, log: Log) -> None:
     wanted = {name: _split(name) for name in new if name.startswith(f"{OPTIMIZER}/")}
-    wanted = {name: (target, key) for name, (target, key) in wanted.items() if key != UNTOUCHED}
     stored = _by_name(parts, checkpoint.optimizer)
+    begun = {name for name, (_, key) in wanted.items() if key == UNTOUCHED}
+    if stored and not any(key == UNTOUCHED for _, key in stored):  # PyTorch's own, where it is known by the momentum
+        new.update({name: torch.tensor(0.0) for name in begun})
+        wanted = {name: each for name, each in wanted.items() if name not in begun}
     path = str(checkpoint.path)
     if not stored:
         if wanted:

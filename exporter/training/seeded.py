@@ -45,7 +45,8 @@ class SeededRandom(TorchDispatchMode):
         rule = RULES.get(func)
         if rule is None and _draws(func):
             raise UnseededError(
-                f"{func} draws random numbers that no seed gives; export with rng='native', or draw others"
+                f"{func} draws random numbers that no seed gives; draw them before the step and pass them in the "
+                "batch, or export with rng='native'"
             )
         return func(*args, **(kwargs or {})) if rule is None else rule(self, *args, **(kwargs or {}))
 
@@ -192,6 +193,27 @@ def _multinomial(
     return (shares[..., None, :-1] <= drawn[..., None]).sum(-1)
 
 
+def _rrelu_with_noise(
+    source: SeededRandom,
+    x: torch.Tensor,
+    noise: torch.Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: Any = None,
+) -> torch.Tensor:
+    """The slope of each negative element is drawn; its gradient reads it from `noise`."""
+    if not training:
+        return torch.nn.functional.leaky_relu(x, (lower + upper) / 2)
+    drawn = source.draw(x) * (upper - lower) + lower
+    noise.copy_(torch.where(x <= 0, drawn.to(x.dtype), 1.0))
+    return x * noise
+
+
+def _rrelu_with_noise_(source: SeededRandom, x: torch.Tensor, noise: torch.Tensor, *rest: Any) -> torch.Tensor:
+    return x.copy_(_rrelu_with_noise(source, x, noise, *rest))
+
+
 FOR_DROPOUT = frozenset(
     [
         *(aten.scaled_dot_product_attention, aten._scaled_dot_product_flash_attention_for_cpu),
@@ -216,5 +238,7 @@ RULES: Mapping[Any, Callable[..., Any]] = {
     aten.randperm.default: _randperm,
     aten.exponential_.default: _exponential_,
     aten.multinomial.default: _multinomial,
+    aten.rrelu_with_noise.default: _rrelu_with_noise,
+    aten.rrelu_with_noise_.default: _rrelu_with_noise_,
 }
 """Random ops of PyTorch, and how each draws from [0, 1)."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.func import functional_call
@@ -23,13 +24,15 @@ from fxport.exporter.capture.patches.autograd import (
     saved_tensor_hooks_kept,
 )
 from fxport.exporter.capture.places import Around
+from fxport.exporter.training.averages import cumulative_averages
 from fxport.exporter.training.hooks import accumulated, stand_in
 from fxport.exporter.training.optimizers import State, initial_state, stepped
 from fxport.exporter.training.seeded import GivenRandom, SeededRandom
+from fxport.exporter.weights.session_files import BUFFER, OPTIMIZER, PARAMETER
 from fxport.fx_passes.graph import PART
 
-PARAMETER, BUFFER, OPTIMIZER, BATCH, RATE, GRADIENT, NEW = "param", "buffer", "opt", "batch", "lr", "grad", "new"
-"""First parts of names: `param/<fqn>`, `buffer/<fqn>`, `opt/<fqn>/<key>`, `batch/<argument>`, `lr/<group>`, …"""
+BATCH, RATE, GRADIENT, NEW = "batch", "lr", "grad", "new"
+"""First parts of names beside those of state: `batch/<argument>`, `lr/<group>`, `grad/<fqn>`, `new/<state>`."""
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "optimizer"
 """Parts of a step, which every node of its graph is of one of."""
@@ -108,11 +111,22 @@ class TrainingStep(Around):
 
         Random ops draw from the seed, or take the masks in turn, or draw as ever if there is neither.
         """
-        (parts,) = self.parts
         parameters = _of_kind(state, PARAMETER)
         buffers = {name: value.detach().clone() for name, value in _of_kind(state, BUFFER).items()}
         with GivenRandom(masks) if masks else SeededRandom(seed) if seed is not None else nullcontext():
-            loss, extras, gradients = self._gradients(parameters, buffers, batch)
+            return self._results(state, parameters, buffers, batch, learning_rates)
+
+    def _results(
+        self,
+        state: Mapping[str, torch.Tensor],
+        parameters: Mapping[str, torch.Tensor],
+        buffers: dict[str, torch.Tensor],
+        batch: Sequence[Any],
+        learning_rates: Mapping[str, torch.Tensor],
+    ) -> dict[str, torch.Tensor]:
+        """The outputs of a step; the optimizer and its hooks draw from where the model draws."""
+        (parts,) = self.parts
+        loss, extras, gradients = self._gradients(parameters, buffers, batch)
         results = {LOSS: loss, **extras}
         with torch.no_grad(), annotate({PART: UPDATE}):
             gradients = self._clipped(gradients, results)
@@ -198,6 +212,8 @@ class _Differentiated(torch.nn.Module):
             dropout_between_layers_kept(),
             checkpoints_kept_whole(self.model) as run_again,
             self.context(),
+            _dense_gradients(self.model),
+            cumulative_averages(self.model),
         ):
             with sdpa_kernel(SDPBackend.MATH), annotate({PART: FORWARD}):
                 loss, extras = _split(self.loss_fn(self.model, *batch))
@@ -206,6 +222,16 @@ class _Differentiated(torch.nn.Module):
                 found = torch.autograd.grad(scaled, list(wanted.values()), allow_unused=True)
                 run_again()
         return loss, extras, dict(zip(wanted, found, strict=True))
+
+
+@contextmanager
+def _dense_gradients(model: torch.nn.Module) -> Iterator[None]:
+    """During the block, embeddings that are to have sparse gradients have the same ones as dense tensors."""
+    with ExitStack() as stack:
+        for module in model.modules():
+            if isinstance(module, torch.nn.Embedding | torch.nn.EmbeddingBag) and module.sparse:
+                stack.enter_context(mock.patch.object(module, "sparse", False))
+        yield
 
 
 def _split(result: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:

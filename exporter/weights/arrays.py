@@ -26,11 +26,15 @@ def as_array(tensor: torch.Tensor) -> np.ndarray:
 
 def as_value(array: np.ndarray, fake: Any) -> Any:
     """The inverse of `as_array`: a tensor of the type and on the device of `fake`, or the number that it stands for."""
-    dtype = TO_TORCH[array.dtype.name]
-    whole = np.ascontiguousarray(array).reshape(array.shape)
-    raw = whole.view(f"i{whole.dtype.itemsize}") if whole.dtype.type.__module__ != "numpy" else whole
-    tensor = torch.from_numpy(raw.copy()).view(dtype)
+    tensor = as_tensor(array)
     if not isinstance(fake, torch.Tensor):
         return tensor.item()
     tensor = torch.view_as_complex(tensor) if fake.is_complex() and not tensor.is_complex() else tensor
     return tensor.to(fake.device)
+
+
+def as_tensor(array: np.ndarray) -> torch.Tensor:
+    """A tensor with a copy of an array's values, also in the types of ml_dtypes."""
+    whole = np.ascontiguousarray(array).reshape(array.shape)
+    raw = whole.view(f"i{whole.dtype.itemsize}") if whole.dtype.type.__module__ != "numpy" else whole
+    return torch.from_numpy(raw.copy()).view(TO_TORCH[array.dtype.name])

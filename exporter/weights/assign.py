@@ -27,6 +27,12 @@ class Owner:
     module: torch.nn.Module | None
     state: frozenset[str]
     others: Mapping[str, tuple[str, ...]]
+    outside: frozenset[str] = frozenset()
+    """Buffers that are not in the state dict."""
+
+    def takes(self, name: str, checkpoint: Checkpoint) -> bool:
+        """Whether a weight is one that the checkpoint is asked for."""
+        return name in self.state or (checkpoint.all_buffers and name in self.outside)
 
     def place(self, name: str) -> Place | None:
         """The user's module that holds a weight; None where that is a library's."""
@@ -47,7 +53,7 @@ def owner_of(model: torch.nn.Module | torch.export.ExportedProgram) -> Owner:
     for name, tensor in held.items():
         alike.setdefault(id(tensor), []).append(name)
     others = {name: tuple(names) for names in alike.values() if len(names) > 1 for name in names}
-    return Owner(module, state, others)
+    return Owner(module, state, others, frozenset(held) - state)
 
 
 def with_weights(program: Program, owner: Owner, checkpoint: Checkpoint, log: Log) -> Program:
@@ -64,7 +70,7 @@ def with_weights(program: Program, owner: Owner, checkpoint: Checkpoint, log: Lo
         if entry.kind is InputKind.USER or entry.target is None:
             continue
         target, held = entry.target, program.tensors[entry.target]
-        if target not in owner.state and not has_no_values(held):
+        if not owner.takes(target, checkpoint) and not has_no_values(held):
             continue  # a constant, or a buffer that is no part of a checkpoint
         key = names.key_of(target, owner.others)
         if key is None:
@@ -124,7 +130,7 @@ def report_missing(
 
 def report_unused(owner: Owner, names: Names, checkpoint: Checkpoint, log: Log) -> None:
     """Tensors that the model has no place for. Where it is a part of what was saved, the rest is no mistake."""
-    taken = {names.find(name) for name in owner.state}
+    taken = {names.find(name) for name in (*owner.state, *(owner.outside if checkpoint.all_buffers else ()))}
     renaming = names.renaming
     for key in checkpoint.tensors:
         if key not in taken and key.startswith(renaming.added):

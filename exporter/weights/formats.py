@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fxport.exporter.weights import dcp_folders, safetensors_files, torch_files
+from fxport.exporter.weights.session_files import checkpoint_of
 from fxport.exporter.weights.shards import open_shards, weight_map
 from fxport.exporter.weights.stored import Checkpoint, CheckpointError, Stored
 
@@ -112,7 +113,7 @@ def _many(path: Path, files: list[Path]) -> Checkpoint:
 FORMATS: tuple[Format, ...] = (
     Format("torch.distributed.checkpoint", dcp_folders.fits, dcp_folders.open_folder),
     Format("folder", Path.is_dir, _folder),
-    Format("safetensors", _is_safetensors, lambda path: Checkpoint(path, safetensors_files.open_file(path))),
+    Format("safetensors", _is_safetensors, lambda path: checkpoint_of(path, safetensors_files.open_file(path))),
     Format("index of shards", _is_index, _index),
     Format("torch.save", lambda path: _starts(path, ZIP), _torch),
     Format("torch.save before PyTorch 1.6", lambda path: _starts(path, PICKLE), _torch),

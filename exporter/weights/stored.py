@@ -43,11 +43,15 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """An opened checkpoint. `tensors` are the weights by name; `optimizer` is its state by (parameter, key)."""
+    """An opened checkpoint. `tensors` are the weights by name; `optimizer` is its state by (parameter, key).
+
+    One with `all_buffers` also has those that a module keeps out of its state dict.
+    """
 
     path: Path
     tensors: Mapping[str, Stored]
     optimizer: Mapping[tuple[str, str], Stored] = field(default_factory=dict)
+    all_buffers: bool = False
 
 
 def in_region(name: str, dtype: torch.dtype, shape: tuple[int, ...], region: Region) -> Stored:

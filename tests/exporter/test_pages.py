@@ -18,6 +18,7 @@ from fxport.exporter.validation.against_eager import validation_of
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OWN_TEST = {
     "FXP1015": "export_training_step reports it: tests/exporter",
+    "FXP1036": "export_training_step reports it: tests/exporter",
     **dict.fromkeys(
         ("FXP1020", "FXP1021", "FXP1022", "FXP1026", "FXP1027", "FXP1028"), "it takes several ranks: tests/distributed"
     ),

@@ -1,0 +1,65 @@
+"""The state of a training session as PyTorch's state dicts, by the description in the model's metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fxport.ort_runner.train_inputs import RefusedInput
+
+OPTIMIZER, RATE = "opt", "lr"
+UNTOUCHED = "untouched"
+"""State that the step has and PyTorch has not: 1 as long as SGD with dampening has no momentum yet."""
+
+
+def state_dicts(
+    description: Mapping[str, Any],
+    state: Mapping[str, np.ndarray],
+    rates: Mapping[str, float],
+    tensor: Callable[[np.ndarray], Any],
+) -> dict[str, dict[str, Any]]:
+    """`{"model": …, "optimizer": …}`; `tensor` makes each value. Raises RefusedInput where the model does not tell."""
+    groups = description.get("groups")
+    if groups is None or "model" not in description:
+        raise RefusedInput(
+            "the model does not tell the settings of its optimizer's groups, which are no plain numbers or which an "
+            "earlier version has exported; use load_into(model, optimizer, session.state())"
+        )
+    numbers = set(description["numbers"])
+    entries: dict[str, dict[str, Any]] = {}
+    for name, value in state.items():
+        kind, _, rest = name.partition("/")
+        parameter, _, key = rest.rpartition("/")
+        if kind == OPTIMIZER:
+            entries.setdefault(parameter, {})[key] = value.item() if name in numbers else tensor(value)
+    begun = {name: held for name, held in entries.items() if not _is_untouched(state, name)}
+    order = [name for group in groups for name in group["params"]]
+    return {
+        "model": {key: tensor(state[name]) for key, name in description["model"].items()},
+        "optimizer": {
+            "state": {
+                number: {key: value for key, value in begun[name].items() if key != UNTOUCHED}
+                for number, name in enumerate(order)
+                if name in begun
+            },
+            "param_groups": [
+                {
+                    **{key: _setting(value) for key, value in group["settings"].items()},
+                    **({"lr": rates[f"{RATE}/{index}"]} if f"{RATE}/{index}" in rates else {}),
+                    "params": [order.index(name) for name in group["params"]],
+                }
+                for index, group in enumerate(groups)
+            ],
+        },
+    }
+
+
+def _is_untouched(state: Mapping[str, np.ndarray], parameter: str) -> bool:
+    return bool(np.max(state.get(f"{OPTIMIZER}/{parameter}/{UNTOUCHED}", np.zeros(()))) > 0)
+
+
+def _setting(value: Any) -> Any:
+    """JSON has lists where PyTorch has tuples, as for betas."""
+    return tuple(value) if isinstance(value, list) else value
