@@ -75,7 +75,9 @@ def span_of_statement(text: str, line: int) -> tuple[int, int] | None:
 
 
 def span_of_test(text: str, line: int) -> tuple[int, int] | None:
-    """What the `if`, `while`, `assert` or `for` that begins on `line` asks for, as `span_of_call`."""
+    """Return the columns of the condition of the `if`, `while` or `assert`, or of the iterable of the `for`, on `line`,
+    as `span_of_call` does.
+    """
     for node, _ in _expressions(text).get(line, ()):
         if not isinstance(node, (ast.If, ast.While, ast.Assert, ast.For)):
             continue
@@ -99,7 +101,7 @@ def span_of_choice(text: str, line: int, columns: tuple[int, int]) -> tuple[int,
 
 
 def only_tells(text: str, line: int) -> bool:
-    """Whether the statement on `line` prints, logs, raises or asserts: nothing else depends on its text."""
+    """Return True if the statement on `line` prints, logs, raises or asserts: nothing else depends on its text."""
     here = [node for node, names in _expressions(text).get(line, ()) if names is _STATEMENT]
     return any(
         isinstance(node, (ast.Raise, ast.Assert))
@@ -109,7 +111,7 @@ def only_tells(text: str, line: int) -> bool:
 
 
 def tells(call: ast.Call) -> bool:
-    """Whether a call is for people to read: `print(...)`, `log.info(...)`."""
+    """Return True if a call only writes output for people: `print(...)`, `log.info(...)`."""
     return _called(call.func) in TELLING
 
 
@@ -199,7 +201,7 @@ def _smallest(text: str, line: int, wanted: frozenset[str]) -> tuple[int, int] |
 
 
 def names_of(call: str) -> frozenset[str]:
-    """How an operator may be written: "aten.add_.Tensor" → {"add"}, with other names that Python code has for it."""
+    """Return the names by which Python code may call an operator: "aten.add_.Tensor" → {"add"}, with its synonyms."""
     parts = [part for part in call.replace("::", ".").split(".") if part]
     if len(parts) > 1 and parts[0] == "torch":
         parts = parts[2:] if parts[1] == "ops" else parts[1:]

@@ -1,4 +1,4 @@
-"""Where a process stood when it crashed or was stopped: read from what Python's fault handler has written."""
+"""Source lines at which a process crashed or was stopped, read from the output of Python's fault handler."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _made(parent: Path, suffix: str) -> tuple[Path, int]:
 
 
 def _is_own_folder(folder: Path) -> bool:
-    """Whether this is a folder, not a link to one, that belongs to this user."""
+    """Return True if this is a folder, not a symbolic link to one, that belongs to the current user."""
     try:
         found = folder.lstat()
     except OSError:
@@ -129,7 +129,7 @@ def _is_own_folder(folder: Path) -> bool:
 
 @contextmanager
 def _taken_over(folder: Path) -> Iterator[bool]:
-    """Whether no process holds a draft folder; then none can take it during the block either."""
+    """Yield True if no process holds the lock of a draft folder; none can take it during the block either."""
     try:
         lock = os.open(folder / HELD, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     except FileNotFoundError:
@@ -150,7 +150,7 @@ def _taken_over(folder: Path) -> Iterator[bool]:
 
 
 def _has_lost_its_lock(folder: Path) -> bool:
-    """Whether a draft folder without a lock was being removed. One that never had a lock is empty, and goes here.
+    """Return True if a draft folder has lost its lock file, so that its removal had begun; remove it if it is empty.
 
     If its owner was about to make the lock, it makes another folder.
     """
@@ -201,7 +201,7 @@ def _opened(path: Path) -> int | None:
 
 
 def _is_at(lock: int, path: Path) -> bool:
-    """Whether a path still names the open file."""
+    """Return True if a path still names the open file."""
     try:
         return os.path.samestat(os.fstat(lock), os.stat(path, follow_symlinks=False))
     except FileNotFoundError:

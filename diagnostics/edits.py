@@ -39,7 +39,7 @@ def in_order(edits: Iterable[Edit]) -> Sequence[Edit]:
 
 
 def meet(one: Iterable[Edit], other: Iterable[Edit]) -> bool:
-    """Whether two fixes touch the same text: then only one of them can be applied."""
+    """Return True if two fixes touch the same text, so that only one of them can be applied."""
     theirs = list(other)
     return any(
         edit.path == each.path and edit != each and start_of(edit) <= end_of(each) and start_of(each) <= end_of(edit)
@@ -78,7 +78,7 @@ def end_of(edit: Edit) -> Position:
 
 
 def _offset(lines: Sequence[str], position: Position) -> int:
-    """Where a position is in the text, in characters. The line after the last is its end."""
+    """Return the offset of a position in the text, in characters. The line after the last is the end of the text."""
     line, column = position
     before = sum(map(len, lines[: line - 1]))
     if line == len(lines) + 1 and column == 1:

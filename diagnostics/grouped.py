@@ -14,7 +14,7 @@ MANY = 3
 """As many findings of one rule at one line stay apart."""
 SHOWN = 3
 STATISTICS = (".running_mean", ".running_var", ".num_batches_tracked")
-"""What batch normalization changes in training mode."""
+"""Buffers that batch normalization updates in training mode."""
 
 
 def grouped(findings: Sequence[Finding]) -> Sequence[Finding]:

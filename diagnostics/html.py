@@ -93,7 +93,7 @@ def render(title: str, summary: str, sections: Sequence[Section]) -> str:
 
 
 def prepared(section: Section) -> Mapping[str, object]:
-    """What the template asks of a section."""
+    """Return the values of a section by their names in the template."""
     return {
         "name": visible(section.name),
         "verdict": section.verdict,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Level(StrEnum):
-    """How bad a finding is, in the words of SARIF 2.1.0 §3.27.10."""
+    """Severity of a finding, in the terms of SARIF 2.1.0 §3.27.10."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -75,7 +75,7 @@ class Place:
 
 
 class Applicability(StrEnum):
-    """How far a fix may be trusted."""
+    """Degree of trust in a fix: safe to apply by machine, or for a person to decide."""
 
     MACHINE = "machine-applicable"
     MAYBE = "maybe-incorrect"
@@ -97,7 +97,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """What the user can do: in words, and as edits or as code to paste where there are any."""
+    """Remedy that the user can apply: a description, and edits or code to paste where there are any."""
 
     description: str
     edits: tuple[Edit, ...] = ()
@@ -115,7 +115,7 @@ class Step:
 
 
 class SuppressedBy(StrEnum):
-    """Where a suppression is written, in the words of SARIF 2.1.0 §3.35.2."""
+    """Location of a suppression, in the terms of SARIF 2.1.0 §3.35.2."""
 
     SOURCE = "inSource"
     BASELINE = "external"
@@ -130,7 +130,7 @@ class Suppression:
 
 
 class BaselineState(StrEnum):
-    """What became of a finding since the baseline, in the words of SARIF 2.1.0 §3.27.24."""
+    """State of a finding relative to the baseline, in the terms of SARIF 2.1.0 §3.27.24."""
 
     NEW = "new"
     UNCHANGED = "unchanged"
@@ -156,13 +156,13 @@ class Finding:
 
     @property
     def is_open(self) -> bool:
-        """Whether the finding still asks for something: not suppressed, and not gone since the baseline."""
+        """True if the finding is neither suppressed nor absent since the baseline."""
         return self.suppression is None and self.baseline is not BaselineState.ABSENT
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one module of a model became: nodes of the graph, and bytes of weights."""
+    """Size of one exported module: nodes of the graph, and bytes of weights."""
 
     name: str
     nodes: int

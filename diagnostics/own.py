@@ -1,4 +1,4 @@
-"""Where fxport's own code lies: the folders of its packages, installed or in a working tree."""
+"""Folders of fxport's own packages, installed or in a working tree."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def written_whole(target: Path) -> Iterator[Path]:
 
 
 def is_special(path: Path) -> bool:
-    """Whether there is something at a path that is neither a file nor a folder: a device, a pipe."""
+    """Return True if a path is neither a file nor a folder, but a device or a pipe."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 

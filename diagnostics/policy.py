@@ -1,4 +1,4 @@
-"""What the user wants to hear: `--select`, `--ignore`, `--severity FXP5002=error` → levels of rules."""
+"""Selection and levels of rules by the user: `--select`, `--ignore`, `--severity FXP5002=error`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def by_levels(levels: Mapping[str, Level | None]) -> Revision:
 
 
 def is_fatal(finding: Finding) -> bool:
-    """Whether a finding says that there is no model: nothing but a cure helps then."""
+    """Return True if a finding says that no model was made, so that only a fix helps and it cannot be suppressed."""
     return finding.level is Level.ERROR and _is_fatal(finding.rule.id)
 
 

@@ -1,4 +1,4 @@
-"""How a run is reported: which findings fail it, where its log goes and in which form."""
+"""Reporting of a run: which findings fail it, the destination of its log and the format."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class SarifProfile(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Where and how a run is reported. `source` is SOURCE as typed: findings without a place are shown there.
+    """Options by which a run is reported. `source` is SOURCE as typed: findings without a place are shown there.
 
-    `levels` are those of rules by id, None for one that is not wanted; `baseline` the findings of an earlier run.
-    `run` is the subcommand, `profile` for whom SARIF is written, `folder` takes all faces that are files.
-    `quiet` prints problems only, no notes and no summary; `verbose` lets through what libraries warn of.
+    `levels` are those of rules by id, None for one that is not wanted; `baseline` the findings of an earlier run. `run`
+    is the subcommand, `profile` the consumer for which SARIF is written, `folder` takes all formats that are files.
+    `quiet` prints problems only, no notes and no summary; `verbose` lets through the warnings of libraries.
     """
 
     source: str
@@ -54,12 +54,12 @@ class Report:
 
 
 def fails(log: Log, fail_on: FailOn) -> bool:
-    """Whether an open finding is as bad as `fail_on` or worse."""
+    """Return True if an open finding is as severe as `fail_on` or more."""
     return any(finding.is_open and at_least(finding, fail_on) for finding in log.findings)
 
 
 def at_least(finding: Finding, fail_on: FailOn) -> bool:
-    """Whether a finding is as bad as `fail_on` or worse."""
+    """Return True if a finding is as severe as `fail_on` or more."""
     if fail_on is FailOn.NEW_ERROR:
         return finding.level is Level.ERROR and finding.baseline is not BaselineState.UNCHANGED
     return fail_on is not FailOn.NEVER and finding.level.rank >= Level(fail_on.value).rank

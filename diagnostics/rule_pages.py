@@ -27,10 +27,10 @@ def section(rule: Rule, heading: str) -> str:
 
 
 def hint(rule: Rule) -> str:
-    """What to do, in one line."""
+    """Return the page's advice on how to solve the problem, in one line."""
     return section(rule, "What to do")
 
 
 def help_uri(rule: Rule) -> str:
-    """Where the page is published."""
+    """Return the URL of the published page."""
     return f"{SITE}/{rule.id}"

@@ -121,7 +121,7 @@ def scope_at(place: Place) -> str:
 
 
 def marked_text(place: Place) -> str:
-    """What a place marks: its columns of the line, else the line; "" where its file cannot be read."""
+    """Return the text that a place marks: its columns of the line, else the line; "" where its file cannot be read."""
     line = line_at(place.path, place.line)
     if line is None:
         return place.snippet or ""
@@ -145,7 +145,7 @@ def line_at(path: str, line: int) -> str | None:
 
 @lru_cache(maxsize=4096)
 def kind_of(path: str) -> str:
-    """Whose code a file is: the user's, a library's, or to be hidden (torch's, Python's, this project's own)."""
+    """Return the kind of a file's owner: the user, a library, or hidden (torch's, Python's, this project's own)."""
     if path.startswith("<"):
         return USER if path.startswith(_NOTEBOOK) else HIDDEN
     if path.startswith(_hidden_folders()):

@@ -122,7 +122,9 @@ def _ids(name: str) -> frozenset[str]:
 
 
 def _took_part(comment: Comment, places: Sequence[Place], more: Sequence[str], name: str) -> bool:
-    """Whether a comment's line is of the model: of what `name` leads to, or of a definition with a finding in it."""
+    """Return True if a comment's line belongs to the model: to code that `name` uses, or to a definition with a
+    finding.
+    """
     text = "".join(source.lines_of(comment.path))
     if comment.path in more:
         return not any(comment.line in lines for lines in foreign_lines(text, name))
@@ -131,7 +133,7 @@ def _took_part(comment: Comment, places: Sequence[Place], more: Sequence[str], n
 
 
 def _why(comment: Comment, here: set[tuple[str, str, int]], levels: Mapping[str, Level | None]) -> str | None:
-    """Why a comment has no effect; None where its rules are not wanted, so that nobody knows."""
+    """Return the reason why a comment has no effect; None if its rules are not selected, so that it cannot be known."""
     ids = _ids(comment.rule)
     if not ids:
         return UNKNOWN if comment.rule else UNNAMED

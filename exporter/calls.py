@@ -1,4 +1,4 @@
-"""What is handed to `export`: a call as torch.export takes it, or a TypeError that says what to give."""
+"""Arguments of `export`: a call as torch.export takes it, or a TypeError that says what to give."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ELSEWHERE: Mapping[str, str] = {
     "report": "the findings are in export(...).log",
     "opset": "it is called opset_version here",
 }
-"""What to write instead of arguments of torch.onnx.export and of near names, in a call of `fxport.export`."""
+"""Advice for arguments of torch.onnx.export, and for similar names, in a call of `fxport.export`."""
 
 TORCH_ONNX = frozenset(
     {

@@ -79,7 +79,7 @@ def put_in_place(target: Path, draft: Path, data: Path | None) -> None:
 
 
 def refers_to(model: Path, name: str) -> bool:
-    """Whether an ONNX file has external data of this name, as protobuf writes that entry."""
+    """Return True if an ONNX file has external data of this name, in protobuf's encoding of that entry."""
     value = os.fsencode(name)
     entry = b"\x0a\x08location\x12" + _varint(len(value)) + value
     try:
@@ -109,7 +109,7 @@ def _remove_unused(folder: Path, names: Iterable[str], suffixes: Collection[str]
 
 
 def _left_by(dead: Path) -> list[str]:
-    """What the process that made a draft folder may have left beside it."""
+    """Return the names of files that the process that made a draft folder may have left beside it."""
     try:
         names = json.loads((dead / _LEFT).read_text(encoding="utf-8"))
     except (OSError, ValueError):  # it did not come so far

@@ -169,7 +169,9 @@ class OnnxProgram:
     # Copies -----------------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: the model with its weights, the findings, the captured program and its interface."""
+        """Return the state to pickle: the model with its weights, the findings, the captured program and its
+        interface.
+        """
         return self._state(self.program.exported)
 
     def _state(self, exported: ExportedProgram | None) -> dict[str, Any]:
@@ -250,7 +252,7 @@ def require_one_message(model: ir.Model) -> None:
 
 
 def _form(model: ir.Model) -> Sequence[object]:
-    """What stays the same of a model when its weights have other values."""
+    """Return the parts of a model that do not depend on the values of its weights."""
     bodies = (model.graph, *model.functions.values())
     nodes = [node for body in bodies for node in ir.traversal.RecursiveGraphIterator(body)]
     calls = [

@@ -1,4 +1,4 @@
-"""What a user can choose about an export."""
+"""Options of an export."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MIN_OPSET, MAX_OPSET = 18, 26
 """18 is the first opset whose Split and Reduce operators take what ATen needs; 26 the last that ONNX Runtime loads."""
 
 SelfCheck = Literal["rewritten", "always", "never"]
-"""Which captures are compared with the model in PyTorch."""
+"""Choice of the captures that are compared with the model in PyTorch."""
 
 DEFAULT_OPSET = 23
 """The first with Attention, RMSNormalization and RotaryEmbedding; docs/decisions/default-opset.md has the figures."""

@@ -11,7 +11,7 @@ WRAPPERS: Rows = (
     names("torch._dynamo", "OptimizedModule", "the wrapper of torch.compile, which computes what its module does"),
     text("torch._dynamo.eval_frame", "_orig_mod", "the module inside of it"),
 )
-"""What tells that a module is compiled; verified with the package."""
+"""Private parts of PyTorch by which a compiled module is recognized; verified with the package."""
 
 DISTRIBUTED: Rows = (
     text(
@@ -60,7 +60,7 @@ DISTRIBUTED: Rows = (
         "hooks, of which a copy has the model's own",
     ),
 )
-"""What fxport.exporter.distributed uses; verified when a model of several ranks is exported."""
+"""Private parts that fxport.exporter.distributed uses; verified when a model of several ranks is exported."""
 
 TRAINING: Rows = (
     names(
@@ -78,9 +78,9 @@ TRAINING: Rows = (
         fallback="the first step makes it; an optimizer that makes state in its step is refused",
     ),
 )
-"""What fxport.exporter.training uses."""
+"""Private parts that fxport.exporter.training uses."""
 
 WEIGHTS: Rows = (
     fields("torch:UntypedStorage", "_checkpoint_offset", "documented with torch.load: where the bytes of a tensor are"),
 )
-"""What fxport.exporter.weights uses."""
+"""Private parts that fxport.exporter.weights uses."""

@@ -20,7 +20,7 @@ aten = torch.ops.aten
 DROPOUTS: Mapping[Any, tuple[int, int]] = {
     op.default: (1, 2) for op in (aten.dropout, aten.feature_dropout, aten.alpha_dropout, aten.feature_alpha_dropout)
 }
-"""Where the rate stands and whether it is training: a dropout that drops nothing returns its argument itself.
+"""Positions of a dropout's rate and training flag: a dropout that drops nothing returns its argument itself.
 
 PyTorch's fake tensors know this of some, and give a copy for others.
 """

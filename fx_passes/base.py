@@ -1,4 +1,4 @@
-"""What a pass is, and the one runner: bodies, dead code, lint and dumps are its business, not the passes'."""
+"""Declaration of passes, and their one runner, which handles bodies, dead code, lint and dumps."""
 
 from __future__ import annotations
 

@@ -118,7 +118,9 @@ ONE, MINUS_ONE = sympy.Float(1.0), sympy.Float(-1.0)
 
 
 def _is_behind(a: Expr, b: Expr) -> bool:
-    """Whether a commutative operation has b before a, so that equal ones are of one form: constants come first."""
+    """Return True if b precedes a in canonical operand order, constants first, so that equal expressions have one
+    form.
+    """
     return (a.is_Number, b.is_Number) != (True, False) and (b.is_Number or a.compare(b) > 0) and a != b
 
 

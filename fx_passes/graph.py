@@ -80,7 +80,7 @@ def fake(argument: Any) -> Any:
 
 
 def is_call(node: Any, *targets: Any) -> TypeGuard[Node]:
-    """Whether something among a node's arguments is a call of one of the targets."""
+    """Return True if something among a node's arguments is a call of one of the targets."""
     return isinstance(node, Node) and node.target in targets
 
 

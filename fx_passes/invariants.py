@@ -32,9 +32,9 @@ class Invariants:
         self.symbols: set[sympy.Symbol] = set().union(*map(_symbols_of, known))
 
     def covers(self, argument: Any, given: Mapping[Node, Any] = {}) -> bool:  # read only
-        """Whether the nodes in an argument can be computed around the body, which may never run.
+        """Return True if the nodes in an argument can be computed around the body, which may never run.
 
-        `given` are nodes that shall be taken as known.
+        `given` are nodes to treat as known.
         """
         nodes: list[Node] = []
         map_arg(argument, nodes.append)
@@ -66,7 +66,7 @@ class Invariants:
         return apply(node, node.target, self.moved(node.args, apply, given))
 
     def form(self, argument: Any) -> Any:
-        """What an argument is computed by around the body, in values that are equal where that is the same."""
+        """Return the expression of an argument in values around the body; equal expressions have equal values."""
         if isinstance(argument, (list, tuple)):
             return tuple(map(self.form, argument))
         if not isinstance(argument, Node):
@@ -94,7 +94,7 @@ def on_values(like: Node | None, target: Any, args: tuple[Any, ...]) -> Any:
 
 
 def is_known(condition: Any) -> bool:
-    """Whether a condition on sizes holds for all that they may be. No guard is added."""
+    """Return True if a condition on sizes holds for all that they may be. No guard is added."""
     return statically_known_true(condition)
 
 
@@ -105,7 +105,9 @@ def _has_nodes(args: Any) -> bool:
 
 
 def _is_same(given: BodyInput) -> bool:
-    """Whether the body has the symbols of the graph around it for a number, or for the sizes of a tensor."""
+    """Return True if a number, or the sizes of a tensor, have the same symbols in the body as in the graph around
+    it.
+    """
     if not isinstance(given.operand, Node):
         return False
     there, here = given.operand.meta["val"], given.placeholder.meta["val"]
@@ -129,7 +131,7 @@ def _by_a_number(node: Node) -> bool:
 
 
 def is_within(x: Node, dim: int, index: Any) -> bool:
-    """Whether an index of a tensor is known to be from 0 up to less than its size."""
+    """Return True if an index of a tensor is known to be at least 0 and less than its size."""
     place, size = fake(index), x.meta["val"].shape[dim]
     if not isinstance(place, (int, torch.SymInt)):
         return False

@@ -1,4 +1,4 @@
-"""What an iteration of a scan computes from its number: places along an axis, and whether they are within it."""
+"""Indices that an iteration of a scan computes from its number, and proofs that they are within an axis."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WIDE = (torch.int64, torch.int32)
 
 @dataclass(frozen=True)
 class Numbers:
-    """What `arange(start, stop, step)` holds, from its last element to its first if `is_flipped`.
+    """Contents of `arange(start, stop, step)`, from its last element to its first if `is_flipped`.
 
     `start` and `stop` are numbers, or nodes of them in the graph around the body; `step` is not 0.
     """
@@ -143,18 +143,18 @@ class Place:
         return self.at(end, apply)
 
     def is_within(self, size: Any) -> bool:
-        """Whether every index is known to be from 0 up to less than a size: none is counted from the end."""
+        """Return True if every index is known to be at least 0 and less than a size: none is counted from the end."""
         ends = [self.at(bound, on_values) for bound in self.numbers.bounds()]
         low, high = ends if self.slope > 0 else ends[::-1]
         return is_known(low >= 0) and is_known(high < size)
 
     def is_whole(self, size: Any, count: Any) -> bool:
-        """Whether the indices, which are within the size, are all that there are."""
+        """Return True if the indices, which are within the size, cover all of it."""
         return self.stride == 1 and is_known(count == size)
 
 
 def place_of(scan: Scan, argument: Any) -> Place | None:
-    """What an index in the body is in terms of the iteration's number; None where that is not known.
+    """Express an index in the body in terms of the iteration's number; None where that is not known.
 
     `argument` is a symbolic number, or a tensor that has one number and nothing else.
     """

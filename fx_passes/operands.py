@@ -19,7 +19,7 @@ WHOLE: Mapping[Any, tuple[tuple[int, ...], int]] = {
     hop.scan: ((0,), 3),
     hop.while_loop: ((0, 1), 3),
 }
-"""Where the arguments have the bodies, and where the operands that are the last inputs of each of them."""
+"""Positions of the bodies among the arguments, and of the operands that are the last inputs of each body."""
 
 
 @dataclass

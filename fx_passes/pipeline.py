@@ -57,7 +57,7 @@ NORMALIZE = (
 )
 
 DEPTH = 2
-"""How often complex numbers are looked for: the decomposition of an op on real numbers may bring them in again."""
+"""Number of passes over complex numbers: the decomposition of an op on real numbers may bring them in again."""
 
 DUMPS = ("1-prepare", "2-complex", "3-decompose", "4-normalize")
 

@@ -23,7 +23,7 @@ from fxport.diagnostics.errors import FxportError
 
 
 class Kind(Enum):
-    """How a part of PyTorch is used, which tells how its presence is checked."""
+    """Kind of use of a part of PyTorch, which determines how its presence is checked."""
 
     NAME = "a module, class or object has an attribute of this name"
     FIELD = "instances of a class have an attribute of this name"
@@ -207,7 +207,7 @@ SHARED: Rows = (
         "torch.utils._python_dispatch:TorchDispatchMode", "ignore_compile_internals __torch_dispatch__", "overridden"
     ),
 )
-"""What every package may use."""
+"""Private parts of PyTorch that every package may use."""
 
 FX_PASSES: Rows = (
     names("torch._C", "_AutoDispatchBelowAutograd", "runs a rule as a kernel does, without autograd"),
@@ -270,4 +270,4 @@ FX_PASSES: Rows = (
     text("torch.utils._sympy.printers", "_torch_sympystr", "the text of an expression that its class writes"),
     names("torch:UntypedStorage", "_cdata", "tells whether two tensors share their memory"),
 )
-"""What fx_passes uses besides."""
+"""Private parts of PyTorch that only fx_passes uses."""

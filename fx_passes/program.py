@@ -16,7 +16,7 @@ from fxport.fx_passes.sizes import rebuilt
 
 
 class InputKind(StrEnum):
-    """What a placeholder of the graph stands for."""
+    """Meaning of a placeholder of the graph."""
 
     USER = "user"
     PARAMETER = "parameter"
@@ -25,7 +25,7 @@ class InputKind(StrEnum):
 
 
 class OutputKind(StrEnum):
-    """What a result of the graph stands for."""
+    """Meaning of a result of the graph."""
 
     USER = "user"
     MUTATION = "mutation"
@@ -72,7 +72,9 @@ class Condition:
         return {symbol for test in self.holds for symbol in test.free_symbols}
 
     def allows(self, sizes: Mapping[sympy.Symbol, int]) -> bool:
-        """Whether it holds for sizes by their symbols; it does not where it cannot be computed, as `n % 0`."""
+        """Return True if the constraint holds for sizes by their symbols; False where it cannot be computed, as `n %
+        0`.
+        """
         numbers = {symbol: sympy.Integer(size) for symbol, size in sizes.items()}
         try:
             return all(rebuilt(each, numbers) == sympy.true for each in self.holds)
@@ -81,7 +83,7 @@ class Condition:
 
 
 class WeightSource(Protocol):
-    """Where the values of a weight come from, if not from the model. They are read when the model is saved."""
+    """Source of a weight's values, if not the model. They are read when the model is saved."""
 
     def read(self) -> torch.Tensor:
         """The values, in the source's own type, as a tensor that nothing else holds."""

@@ -37,7 +37,7 @@ def python_ops(keep: Collection[Any]) -> dict[OpOverload, Callable[..., Any]]:
 
 
 def python_of(node: Node) -> Callable[..., Any] | None:
-    """What a call of a custom operator computes, as a function of the call's arguments; None for other calls."""
+    """Return a Python function that computes a call of a custom operator from its arguments; None for other calls."""
     op = called_op(node)
     definition = OPDEFS.get(op._schema.name) if isinstance(op, OpOverload) else None
     if definition is None or op.namespace == OURS:

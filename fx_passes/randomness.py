@@ -1,4 +1,4 @@
-"""Which nodes draw random numbers, said once for each kind of op."""
+"""Detection of nodes that draw random numbers, with one table of the kinds of ops."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def report_randomness(gm: GraphModule, log: Log, rule: Rule = rules.RANDOMNESS_C
 
 
 def is_random(node: Node) -> bool:
-    """Whether the values of a node are drawn: a dropout out of training is not."""
+    """Return True if the values of a node are drawn at random: a dropout out of training draws none."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return False

@@ -1,4 +1,4 @@
-"""Which call of a region of `torch.compiler.nested_compile_region` a node came from."""
+"""Call of a region of `torch.compiler.nested_compile_region` from which a node came."""
 
 from __future__ import annotations
 

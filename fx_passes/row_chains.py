@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class RowChain:
-    """What a body does with one row: the writes to it, each to the tensor that the one before left, and the reads."""
+    """Uses of one row by a body: the writes to it, each to the result of the one before, and the reads."""
 
     tensor: Node
     writes: list[tuple[Node, Row]]
@@ -84,7 +84,7 @@ def with_axes(like: Node, row: Row, value: Node) -> Node:
 
 
 def broadcast_to(tensor: Node, dim: int, value: Node, before: Callable[[Node], Node], like: Node) -> Node:
-    """What was written to a row of a tensor, broadcast to the row, before the node `like`."""
+    """Broadcast a value that was written to a row of a tensor to the row's sizes, before the node `like`."""
     sizes = sizes_of(tensor.meta["val"])
     if sizes_of(value.meta["val"]) == (*sizes[:dim], *sizes[dim + 1 :]):
         return value
@@ -94,7 +94,7 @@ def broadcast_to(tensor: Node, dim: int, value: Node, before: Callable[[Node], N
 
 
 def _without_axis(write: Node, row: Row) -> Node:
-    """What is written, without the axis of size 1 that stands for the row, and in the type of the tensor."""
+    """Return the written value without the axis of size 1 that stands for the row, in the tensor's dtype."""
     value, whole = row.value, write.meta["val"]
     assert value is not None, "a write has a value"
     with write.graph.inserting_before(write):

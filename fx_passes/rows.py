@@ -45,14 +45,14 @@ def written_row(node: Node) -> Row | None:
 
 
 def _is_one_row(part: Node, row: Row) -> bool:
-    """Whether a part of a tensor is known to have the sizes of one row: a slice stops at the end of its axis."""
+    """Return True if a part of a tensor is known to have the sizes of one row: a slice stops at the end of its axis."""
     sizes = sizes_of(part.meta["val"])
     whole = sizes_of(row.x.meta["val"])
     return sizes == (*whole[: row.dim], *[1] * row.rank, *whole[row.dim + 1 :])
 
 
 def place_of_row(scan: Scan, row: Row) -> Place | None:
-    """Where a row is in terms of the iteration's number; None unless it is known to be within the tensor."""
+    """Return the index of a row in terms of the iteration's number; None unless it is known to be within the tensor."""
     place = place_of(scan, row.index)
     return place if place is not None and place.is_within(_size(row.x, row.dim)) else None
 
@@ -81,7 +81,7 @@ def _slice(x: Node, dim: int = 0, start: Any = None, end: Any = None, step: Any 
 
 
 def _is_next(start: Any, end: Any) -> bool:
-    """Whether one number follows the other, as in `t : t + 1`."""
+    """Return True if one number follows the other, as in `t : t + 1`."""
     if not isinstance(start, Node) or not isinstance(end, Node):
         return False
     return bool(size_of(end.meta["val"]) - size_of(start.meta["val"]) == 1)

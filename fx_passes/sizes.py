@@ -45,7 +45,7 @@ def sizes_of(tensor: torch.Tensor) -> tuple[Size, ...]:
 
 
 def same_sizes(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two fake tensors have the same sizes, by structure."""
+    """Return True if two fake tensors have the same sizes, by structure."""
     return sizes_of(a) == sizes_of(b)
 
 

@@ -1,4 +1,4 @@
-"""What a normalized graph may contain. A breach is a fault of ours, and names the node."""
+"""Specification of a normalized graph. A violation is a fault of fxport, and names the node."""
 
 from __future__ import annotations
 

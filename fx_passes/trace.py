@@ -79,7 +79,7 @@ class Trace(TorchDispatchMode):
         return value
 
     def value(self, node: Node) -> Any:
-        """What stands for a real node: a fake tensor of its own, or the number that it is."""
+        """Return the stand-in for a real node: a fake tensor of its own, or the number that it is."""
         value = node.meta["val"]
         if isinstance(value, torch.Tensor):
             return self.stand_in(node, value.shape, value)
@@ -123,7 +123,7 @@ class Trace(TorchDispatchMode):
 def attention_graph(
     score: GraphModule, mask: GraphModule, scored: int, scale: Any, values: Sequence[Any]
 ) -> GraphModule:
-    """What PyTorch computes for flex_attention where it has no kernel, on fake q, k, v and captured values.
+    """Trace what PyTorch computes for flex_attention where it has no kernel, on fake q, k, v and captured values.
 
     The first `scored` of the captured values are those of the function of scores, the others those of the mask.
     """

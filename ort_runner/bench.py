@@ -1,4 +1,4 @@
-"""How long a model takes in ONNX Runtime, and how much memory."""
+"""Run time and memory of a model in ONNX Runtime."""
 
 from __future__ import annotations
 

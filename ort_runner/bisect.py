@@ -33,7 +33,7 @@ LARGE_CONSTANT = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What eager PyTorch gives inside of the model.
+    """Eager PyTorch's values inside of the model.
 
     `values(keys, known)` has the results of nodes of the captured graph as `outputs`, and in float64 as `exact`: of a
     run from the inputs, or, with `known`, of runs that start anew from eager's values of those keys. `sizes` are bytes,
@@ -63,7 +63,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """What a bisection found.
+    """Result of a bisection.
 
     `first` is the first value that differs in a run of the whole model; `causes` are the operations that differ even
     when given PyTorch's operands, the one behind `first` at the front, and `part` is that one alone. Without a cause,

@@ -1,4 +1,4 @@
-"""Which ways of a model's branches the samples have taken: one that none took has not been validated."""
+"""Branches of a model that the samples have run: one that no sample ran has not been validated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fxport.ort_runner.samples import Samples
 from fxport.ort_runner.trials import NAME, Runtime, locations, opened_on
 
 CAPTURED = "cond"
-"""How the nodes of the captured graph are named that stand for a branch of the model's. Lowerings make Ifs as well."""
+"""Name prefix of the captured graph's nodes that stand for a branch of the model: lowerings make Ifs as well."""
 
 Ways = Mapping[str, frozenset[bool]]
 

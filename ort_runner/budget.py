@@ -56,9 +56,12 @@ COARSE_SYSTEMATIC = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What is granted to one output. `epsilon` is the rounding unit of its type; below `tiny` nothing counts.
-    `sums` is what long sums may cost, relative to the values. `ceiling` is the largest error, relative to the values,
-    that is told from a fault; `systematic` are the rounding units that an error of one sign may have by bad luck."""
+    """Allowed error of one output.
+
+    `epsilon` is the rounding unit of its type; below `tiny` nothing counts. `sums` is what long sums may cost, relative
+    to the values. `ceiling` is the largest error, relative to the values, that is told from a fault; `systematic` are
+    the rounding units that an error of one sign may have by bad luck.
+    """
 
     slack: float
     units: float

@@ -31,15 +31,15 @@ FAR, LARGE = 1024.0, 1.0e4
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """How far apart one output is.
+    """Difference of one output from its reference.
 
     `ratio` is the error over its budget: above 1 is too much. `worst` is |got - want| at `index`, the element that
     exceeds its budget most; `relative` and `ulp` are the same in units of |want| and of want's last place. `rms` is
-    ONNX Runtime's error against the truth and `yardstick` eager's, None where the truth is not known. For integers
-    and booleans, `cosine` is the share of equal elements. `top` is the share of rows along the last axis whose largest
-    element is the same one: of logits, those with equal argmax. `share` and `own` are ONNX Runtime's and eager's error
-    in parts of the values, `ceiling` the largest `share` that is told from a fault. `ties` elements were left out, as
-    PyTorch's own rounding decides them either way.
+    ONNX Runtime's error against the float64 reference and `yardstick` eager's, None where there is no such reference.
+    For integers and booleans, `cosine` is the share of equal elements. `top` is the share of rows along the last axis
+    with equal argmax, as for logits. `share` and `own` are ONNX Runtime's and eager's error in parts of the values,
+    `ceiling` the largest `share` that is told from a fault. `ties` elements were left out, as PyTorch's own rounding
+    decides them either way.
     """
 
     ratio: float
@@ -61,12 +61,12 @@ class Gap:
 
     @property
     def comparable(self) -> bool:
-        """Whether the error is small enough to be told from a fault. One outside its budget is a fault anyway."""
+        """True if the error is small enough to be told from a fault. One outside its budget is a fault anyway."""
         return self.too_big or self.share <= self.ceiling
 
     @property
     def too_big(self) -> bool:
-        """Whether the output is outside its budget."""
+        """True if the output is outside its budget."""
         return self.ratio > 1.0
 
 

@@ -98,7 +98,7 @@ class Cuts:
         return self._built(values, frozenset(cuts))
 
     def reads(self, number: int) -> tuple[str, ...]:
-        """What a node reads, also what its bodies take from the graph around them."""
+        """Return the names that a node reads, including those that its bodies take from the enclosing graph."""
         return self._reads[number]
 
     def of_nodes(self, numbers: Collection[int], outputs: Collection[str]) -> onnx.ModelProto:
@@ -181,7 +181,7 @@ def _loose(info: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """What a node reads, also what its bodies take from the graph around them."""
+    """Yield the names that a node reads, including those that its bodies take from the enclosing graph."""
     yield from filter(None, node.input)
     for attribute in node.attribute:
         for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):

@@ -48,12 +48,14 @@ class Difference:
 
     @property
     def too_big(self) -> bool:
-        """Whether chance does not explain it."""
+        """True if chance does not explain the difference."""
         return self.ratio > 1.0
 
 
 def compare_distributions(want: np.ndarray, got: np.ndarray) -> Difference:
-    """How two sets of runs differ: arrays of shape [runs, ...], of numbers or booleans. Those in `want` vary."""
+    """Compare the distributions of two sets of runs: arrays of shape [runs, ...], of numbers or booleans. Those in
+    `want` vary.
+    """
     w, g = (each.reshape(len(each), -1).astype(np.float64) for each in (want, got))
     if _most_alike(g) == 1.0 and _most_alike(w) < MOST_ALIKE:
         return Difference(CONSTANT, float(np.nanmean(np.nanstd(w, axis=0))), 0.0, np.inf)

@@ -1,4 +1,4 @@
-"""What ONNX Runtime says when it fails, as findings: tables of patterns over its messages."""
+"""Findings for error messages of ONNX Runtime: tables of patterns."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class NodeRecord:
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """What the file says besides weights. `external` maps tensor names to (location, offset, length or None)."""
+    """Content of the file besides weights. `external` maps tensor names to (location, offset, length or None)."""
 
     path: Path
     nodes: tuple[NodeRecord, ...] = ()

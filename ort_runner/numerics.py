@@ -28,7 +28,7 @@ ALIKE = (8, 16, 32, 64)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of one output on one sample. `gap` is None, and `detail` says why, where there is no comparing."""
+    """Comparison of one output on one sample. Without a comparison, `gap` is None and `detail` has the reason."""
 
     sample: str
     output: str

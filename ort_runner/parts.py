@@ -26,7 +26,7 @@ class Part:
     samples: Samples
 
     def elements(self) -> int:
-        """How many numbers go in."""
+        """Number of elements of the part's inputs and weights."""
         weights = sum(int(np.prod(tensor.dims, dtype=np.int64)) for tensor in self.model.graph.initializer)
         return weights + sum(array.size for array in self.samples.inputs.values())
 
@@ -50,7 +50,7 @@ def part_of(model: onnx.ModelProto, samples: Samples, folder: Path) -> Part:
 
 
 def kernel_is_wrong(part: Part) -> bool:
-    """Whether the part, by the ONNX standard, gives what PyTorch gives: then it is the kernel that does not.
+    """Return True if ONNX's reference evaluator gives PyTorch's values for the part, so that the kernel is wrong.
 
     False where ONNX's own evaluator cannot tell.
     """

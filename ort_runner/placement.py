@@ -1,4 +1,4 @@
-"""Which node runs on which provider, as ONNX Runtime itself assigned it."""
+"""Execution provider of each node, as ONNX Runtime itself assigned it."""
 
 from __future__ import annotations
 

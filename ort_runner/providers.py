@@ -47,7 +47,7 @@ class Provider:
 
     @property
     def device(self) -> str:
-        """Where its kernels run, by the name that PyTorch and ONNX Runtime have for it."""
+        """Device of its kernels, by the name that PyTorch and ONNX Runtime have for it."""
         return "cpu" if self.name == "cpu" else "cuda"
 
     def chain(self) -> list[tuple[str, dict[str, str]]]:

@@ -62,7 +62,7 @@ sys.exit(int(failed))
 
 @dataclass(frozen=True, slots=True)
 class Repro:
-    """What was written: the folder, how many nodes the model has, and the rule that it was seen to break."""
+    """Written reproduction: the folder, the number of nodes, and the rule that it was seen to break."""
 
     folder: Path
     nodes: int

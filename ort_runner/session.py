@@ -37,7 +37,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What is known of a session once it is open. `state` are the inputs that have a value if none is fed."""
+    """Properties of an open session. `state` are the inputs that have a default value if none is fed."""
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]

@@ -25,7 +25,7 @@ def nothing_shown(samples: Sequence[Samples]) -> Iterator[tuple[str, str]]:
 
 
 def _detail(arrays: Sequence[np.ndarray]) -> tuple[str, bool]:
-    """What is the same in all arrays, "" if nothing is, and whether that alone is a reason for doubt."""
+    """Return the property common to all arrays ("" if there is none), and True if that alone is a reason for doubt."""
     elements = np.concatenate([array.reshape(-1) for array in arrays])
     if not elements.size:
         return "without elements", True

@@ -23,17 +23,18 @@ class OtherStructure(FxportError, ValueError):
 
 
 def flattened(arguments: Mapping[str, Any], metadata: Mapping[str, str]) -> dict[str, Any]:
-    """What to feed, by the names of the model's inputs, for arguments by the names of `forward`'s parameters.
+    """Flatten arguments by the names of `forward`'s parameters into feeds by the names of the model's inputs.
 
-    Containers of other types than dicts, lists and tuples may be dicts of their fields, or objects that have them. What
-    was a constant when the model was exported may be left out. Raises OtherStructure where something is missing, too
-    much, or another constant, and NoStructure for metadata of another model.
+    Containers of other types than dicts, lists and tuples may be dicts of their fields, or objects that have them. A
+    value that was a constant when the model was exported may be left out. Raises OtherStructure where something is
+    missing, too much, or another constant, and NoStructure for metadata of another model.
     """
     return dict(_fed(_part("arguments", metadata), arguments, ""))
 
 
 def restored(outputs: Mapping[str, Any], metadata: Mapping[str, str]) -> Any:
-    """What the model returned in PyTorch: outputs by name in its dicts, lists and tuples, with its constants and None.
+    """Restore what the model returned in PyTorch: outputs by name in its dicts, lists and tuples, with its constants
+    and None.
 
     `metadata` is that of the model, such as `session.get_modelmeta().custom_metadata_map`. Containers of other types
     (dataclasses, named tuples, a library's own outputs) become dicts of their fields, since their classes may not be
@@ -69,7 +70,7 @@ FORMS: Mapping[str, Callable[[Any, Mapping[str, Any]], Any]] = {
     "dict": _pairs,
     "fields": _pairs,
 }
-"""What a node of the structure stands for, by its form."""
+"""Function for each form of a structure's node, from its content and the outputs to its value."""
 
 
 def _fed(node: Node, value: Any, path: str) -> Iterator[tuple[str, Any]]:

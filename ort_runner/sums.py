@@ -1,4 +1,4 @@
-"""What long sums cost: an allowance for kernels of ONNX Runtime that add up one number after the other.
+"""Error allowance for long sums: kernels of ONNX Runtime that add up one number after the other.
 
 PyTorch adds in blocks, and its error hardly grows with the length n of a sum. ONNX Runtime's normalisation over space,
 reductions and cumulative sums keep one running total, whose rounding errors grow as sqrt(n): 39 rounding units for an

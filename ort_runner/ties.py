@@ -16,7 +16,7 @@ MOST = 1 / 16
 """The largest part of an output that may be at ties. Where more moves, the whole result is a matter of rounding."""
 
 BEYOND = 2.0
-"""How much further than PyTorch's own runs an element at a tie may be: steps of one tie add to those of another."""
+"""Factor by which an element at a tie may deviate more than PyTorch's own runs: steps of several ties add up."""
 
 
 def of_numbers(want: np.ndarray, got: np.ndarray, roundings: np.ndarray | None) -> np.ndarray:

@@ -37,7 +37,9 @@ NAME = "trial.onnx"
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """How trials run: on which provider, with ONNX Runtime's graph optimizations or without, in a child or here."""
+    """Settings of trials: the provider, with or without ONNX Runtime's graph optimizations, in a child process or
+    here.
+    """
 
     provider: str
     optimize: bool = False
@@ -47,7 +49,7 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is wrong with one output: a rule and its facts."""
+    """Defect of one output: a rule and its facts."""
 
     rule: Rule
     facts: Facts
@@ -90,12 +92,12 @@ def run_built(
 
 
 def sums_of(path: Path, opened: Opened, inputs: Mapping[str, np.ndarray]) -> float:
-    """What the long sums of a model may cost on these inputs, see `sums.allowance`."""
+    """Return the error that long sums of a model may cost on these inputs, see `sums.allowance`."""
     return allowance(read_model_file(path), opened.inputs, inputs)
 
 
 def differs(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None) -> bool:
-    """Whether two arrays differ in type, in shape, in what is not finite, or by more than their error budget."""
+    """Return True if two arrays differ in type, shape, NaN or infinity, or by more than their error budget."""
     if want.dtype != got.dtype or want.shape != got.shape:
         return True
     truth = exact if exact is not None and exact.shape == want.shape else None

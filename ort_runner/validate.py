@@ -36,7 +36,7 @@ LOCATABLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a difference comes from: in words, and where in the user's code; without a place it cannot be told."""
+    """Origin of a difference: a text, and a place in the user's code; without a place it cannot be told."""
 
     text: str
     place: Place | None = None
@@ -51,8 +51,11 @@ UNSOUGHT = Origin("not looked for")
 
 @dataclass(frozen=True, slots=True)
 class SampleResult:
-    """What became of one of the samples. `gaps` has the outputs that could be compared by value, `differences` those
-    that are drawn at random; `seconds` is the run's time. `is_extra` is that of the samples."""
+    """Result of one of the samples.
+
+    `gaps` has the outputs that could be compared by value, `differences` those that are drawn at random; `seconds` is
+    the run's time. `is_extra` is that of the samples.
+    """
 
     label: str
     gaps: Mapping[str, Gap]
@@ -77,7 +80,7 @@ class Validation:
 
     @property
     def equal(self) -> bool:
-        """Whether the model was seen to give what PyTorch gives: it passed, and there is no doubt about an output."""
+        """True if the sample passed and no output is in doubt."""
         return self.passed and not self.doubts
 
     @property
@@ -278,5 +281,5 @@ class _Work:
 
 
 def _alike(want: np.ndarray, got: np.ndarray | None) -> bool:
-    """Whether there is such an output, of the same type and shape."""
+    """Return True if there is such an output, of the same type and shape."""
     return got is not None and want.dtype == got.dtype and want.shape == got.shape

@@ -1,7 +1,7 @@
-"""What is checked of one run: generators of (rule, facts), in the order in which they are asked.
+"""Checks of one run: generators of (rule, facts), in the order in which they run.
 
-Count and names come first, then types and shapes, then NaN and infinity, then values: an output that fails one is not
-asked the next, because (3, 1) would broadcast against (3,) and a NaN compares with nothing.
+Count and names come first, then types and shapes, then NaN and infinity, then values: an output that fails one check is
+left out of the next, because (3, 1) would broadcast against (3,) and a NaN compares with nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Run:
                 yield name, want, self.outputs[name]
 
     def comparable(self) -> Iterator[Pair]:
-        """Those of `pairs` that are of equal type and shape, and not drawn at random."""
+        """Return the pairs of equal type and shape that are not drawn at random."""
         return (pair for pair in _comparable(self.pairs()) if pair[0] in self.gaps)
 
 
@@ -236,7 +236,7 @@ VALIDATIONS: tuple[Check, ...] = (
 
 
 def _fits(declared: tuple[Dim, ...], shape: tuple[int, ...], sizes: dict[str, int]) -> bool:
-    """Whether a shape is one of those declared; `sizes` collects what each name stands for."""
+    """Return True if a shape matches the declared one; `sizes` collects the size of each symbolic name."""
     if not declared:  # ONNX Runtime tells a scalar and an unknown rank apart by nothing
         return True
     if len(declared) != len(shape):

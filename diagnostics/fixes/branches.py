@@ -107,7 +107,9 @@ def _otherwise(site: Site, node: ast.If) -> tuple[Branch, ast.stmt]:
 
 
 def _values(site: Site, body: Branch, other: Branch) -> tuple[str, str, str] | None:
-    """What each branch returns, or gives to the same name, if it does nothing else: (beginning of the line, a, b)."""
+    """Return (beginning of the line, value of one branch, value of the other) of branches that only return or assign
+    one name, else None.
+    """
     if len(body) != 1 or len(other) > 1:
         return None
     if any(isinstance(getattr(each, "value", None), ast.Tuple) for each in (*body, *other)):

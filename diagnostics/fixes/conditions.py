@@ -73,7 +73,7 @@ def _side(site: Site, node: ast.expr) -> str:
 
 
 def _listed(site: Site, node: ast.expr) -> str:
-    """What Python goes through, as a list."""
+    """Return the code of an iterable as the code of a list."""
     if isinstance(node, ast.GeneratorExp):
         return f"[{site.code(node).removeprefix('(').removesuffix(')')}]"
     return site.code(node) if isinstance(node, (ast.List, ast.ListComp)) else f"list({site.code(node)})"

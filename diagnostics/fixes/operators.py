@@ -40,7 +40,7 @@ INSTEAD: Mapping[str, str] = MappingProxyType(
         r"nested": "Pad to one size and keep a mask: ONNX has no nested tensors.",
     }
 )
-"""What to do about operators on tensors that ONNX lacks, by what their names contain: no lowering could help there."""
+"""Advice for operators on tensors that ONNX lacks, by patterns of their names: no lowering could help there."""
 
 
 def lowering(site: Site) -> Iterator[Fix]:

@@ -15,13 +15,13 @@ BOUNDS = {
     "max": re.compile(r"(?:at most |^\d+ to )(\d+)"),
     "factor": re.compile(r"a multiple of (\d+)"),
 }
-"""Where the sizes that are left stand in their words: "2 to 12", "at least 4 and a multiple of 2"."""
+"""Patterns of the bounds in the text of the remaining sizes: "2 to 12", "at least 4 and a multiple of 2"."""
 
 Rewrite = Callable[[ast.expr], str]
 
 
 def fixed_dimension(site: Site) -> Iterator[Fix]:
-    """What fixes the dimension, in words; and the request without it."""
+    """Yield fixes for each cause of a fixed dimension, then the fix that no longer asks for it to be dynamic."""
     yield from fixed_by_numbers(site)
     yield from fixed_by_other(site)
     dim = site.facts.get("dim", "")
@@ -146,7 +146,7 @@ def _edits(site: Site, dim: str, rewrite: Rewrite) -> list[Edit]:
 
 
 def _requests(site: Site, dim: str) -> Iterator[ast.expr]:
-    """Where a file asks for a dimension of this name: `Dim("rows")`, or `"rows"` as a value of `{0: "rows"}`."""
+    """Yield the nodes that declare a dimension of this name: `Dim("rows")`, or `"rows"` as a value of `{0: "rows"}`."""
     for node in ast.walk(site.tree):
         if isinstance(node, ast.Call) and _is_dim(node) and _is_name(node.args[0], dim):
             yield node
@@ -160,7 +160,7 @@ def _is_dim(node: ast.Call) -> bool:
 
 
 def _dim(site: Site, node: ast.expr) -> str:
-    """How the file calls Dim, or its full name."""
+    """Return the expression by which the file calls Dim, or its full name."""
     return site.code(node.func) if isinstance(node, ast.Call) else "torch.export.Dim"
 
 

@@ -16,7 +16,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Site:
-    """Where a fix is to be made: a finding, and the file to edit, which need not be the file of its place."""
+    """Site of a fix: a finding, and the file to edit, which need not be the file of the finding's place."""
 
     finding: Finding
     path: str
@@ -70,7 +70,7 @@ class Site:
         return node
 
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
-        """What a node stands in, from the inside out."""
+        """Yield the enclosing nodes of a node, from the innermost to the outermost."""
         while node in self.parents:
             node = self.parents[node]
             yield node

@@ -1,4 +1,4 @@
-"""What a model changes or assumes while it runs: training mode, inputs, constants."""
+"""Fixes for state that a model changes or assumes while it runs: training mode, inputs, constants."""
 
 from __future__ import annotations
 

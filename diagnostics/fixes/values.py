@@ -67,7 +67,7 @@ def promise(site: Site) -> Iterator[Fix]:
 
 
 def outside_export(site: Site) -> Iterator[Fix]:
-    """What only looks at values, an assertion, a print or a raise, is left out while a graph is captured."""
+    """Yield fixes that skip an assertion, a print or a raise, which only look at values, during an export."""
     statement = site.statement
     if isinstance(statement, ast.Assert):
         test = f"{IN_EXPORT} or {site.operand(statement.test)}"
@@ -83,9 +83,10 @@ def outside_export(site: Site) -> Iterator[Fix]:
 
 
 def in_words(site: Site) -> Iterator[Fix]:
-    """What to do where no edit of ours helps: one sentence for each thing that Python does with values.
+    """Yield a textual fix for the Python construct that uses a tensor's value, where no edit can be generated.
 
-    Keys of WORDS are names of functions and of `ast` nodes."""
+    Keys of WORDS are names of functions and of `ast` nodes.
+    """
     node = site.expression
     inner: ast.AST | None = None
     for outer in (node, *site.around(node)) if node is not None else ():

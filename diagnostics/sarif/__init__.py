@@ -21,7 +21,7 @@ WIDTH = 120
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the log itself does not know of its run.
+    """Facts of a run that its log does not have.
 
     `model` and `run` make the category under which GitHub keeps results apart. `failure` is set where fxport itself
     failed: findings are not failures. Times are given, never taken, so that the same run gives the same bytes.
@@ -39,7 +39,7 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a consumer wants of the one log."""
+    """Options of SARIF for one consumer."""
 
     only_open: bool = False
     limit: int | None = None

@@ -54,7 +54,7 @@ def document(log: Log, profile: Profile, default_place: Place | None, about: Abo
 
 
 def _known_as(model: str) -> str:
-    """What a run is called: a file by its path in the project, so that the working folder takes no part."""
+    """Return the name of a run: for a file its path in the project, independent of the working directory."""
     where, colon, name = model.rpartition(":")
     if colon and where.endswith(".py"):
         return f"{project_path(where)}:{name}"
@@ -136,7 +136,7 @@ def _invocation(log: Log, about: About) -> Any:
 
 
 def _made(log: Log) -> Mapping[str, object]:
-    """Where the time went, and what the modules of the model became."""
+    """Return the seconds of each stage, and the nodes and bytes of the model's modules."""
     modules = {visible(part.name): {"nodes": part.nodes, "bytes": part.bytes} for part in log.parts}
     return ({"seconds": _seconds(log.stages)} if log.stages else {}) | ({"modules": modules} if modules else {})
 

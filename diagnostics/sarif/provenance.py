@@ -1,4 +1,4 @@
-"""Which repository and revision the sources are of, read from `.git` without running git."""
+"""Repository and revision of the sources, read from `.git` without running git."""
 
 from __future__ import annotations
 

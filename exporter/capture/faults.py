@@ -11,7 +11,7 @@ from fxport.diagnostics.source import HIDDEN, kind_of
 
 
 class RefusedError(Exception):
-    """What a capture would get wrong in silence. Final: another attempt might not see it.
+    """Refusal of code that a capture would get wrong in silence. Final: another attempt might not see it.
 
     Args:
         reason: Why, in a clause that begins with "it".
@@ -35,10 +35,10 @@ class RefusedError(Exception):
 _OWN = tuple(f"{folder}{os.sep}" for folder in own_folders())
 
 MISTAKES = (NameError, AssertionError, ImportError)
-"""What Python raises for a mistake in the code that runs, whatever values it is given."""
+"""Exceptions of Python for a mistake in the code that runs, whatever values it is given."""
 
 OUTSIDE = (*MISTAKES, AttributeError, KeyError, IndexError, SyntaxError)
-"""What is a mistake of ours where no code of the model called us; else its values may be at fault."""
+"""Exceptions that are a mistake of ours if no code of the model called us; else its values may be at fault."""
 
 
 def is_our_fault(error: BaseException) -> bool:

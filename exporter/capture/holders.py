@@ -84,7 +84,7 @@ class Frozen:
 
 
 Path = tuple["Path | None", str, Any]
-"""Where a value was found: the path of its holder, the style of the step, and the key."""
+"""Location of a value: the path of its holder, the style of the step, and the key."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

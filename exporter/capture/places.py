@@ -15,7 +15,7 @@ from fxport.diagnostics.calls import last_return
 from fxport.diagnostics.source import USER, kind_of, lines_of, place_of_stack
 
 SOURCES = (".py", ">")
-"""How the names of Python's sources end, those of notebooks as well; a script of a distribution has no ending."""
+"""Endings of the names of Python's sources, also of notebooks; a script of a distribution has no ending."""
 
 _SCRIPTED = re.compile(r"# (.+?):(\d+):\d+$", re.MULTILINE)
 

@@ -76,7 +76,7 @@ SIZES: Rows = (
     call("torch.utils._pytree", "_get_node_type", "tree", "the same"),
     call("torch.utils._pytree", "_broadcast_to_and_flatten", "tree treespec", "merges containers of two branches"),
 )
-"""What tells and decides about sizes and inputs."""
+"""Private parts that tell and decide about sizes and inputs."""
 
 TRACE: Rows = (
     call(
@@ -130,7 +130,7 @@ TRACE: Rows = (
         "torch._functorch._aot_autograd.frontend_utils", "assigned during export", "a warning: state that would be lost"
     ),
 )
-"""How a graph is traced, and what a trace raises."""
+"""Private parts by which a graph is traced, and the exceptions of a trace."""
 
 PATCHES: Rows = (
     names("torch.nn:Module", "__setattr__", "replaced: notes what a branch assigns to a module"),
@@ -240,7 +240,7 @@ PATCHES: Rows = (
     ),
     names("torch.nn.utils.rnn:pad_packed_sequence", "__code__", "the same"),
 )
-"""What is replaced while a model is captured, and what the replacements use."""
+"""Private parts that are replaced while a model is captured, and those that the replacements use."""
 
 LAYOUT: Rows = (
     frames("torch._prims_common", "check_contiguous_sizes_strides _is_non_overlapping_and_dense_or_false", "layout"),

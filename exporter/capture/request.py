@@ -1,4 +1,4 @@
-"""What a capture is asked for, and what is observed while it runs."""
+"""Request of a capture, and observations while it runs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class CaptureRequest:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What attempts to capture a model were seen to do; each attempt adds to it.
+    """Observations from attempts to capture a model; each attempt adds to them.
 
     Attributes:
         effects: What `forward` changed of the state that is no tensor.

@@ -10,7 +10,7 @@ from torch.export.graph_signature import InputSpec, TensorArgument
 from torch.fx import Node
 
 INNER = torch.ops.export.access_subclass_inner_tensor.default
-"""What torch.export makes of `weight.qdata`: (the subclass, the name of the attribute) → the tensor inside of it."""
+"""Op of torch.export for `weight.qdata`: (the subclass, the name of the attribute) → the tensor inside of it."""
 
 
 def weights_opened(

@@ -86,7 +86,7 @@ def read(path: Path) -> bytes:
 
 
 def unchanged(path: Path, stamp: Stamp) -> bool:
-    """Whether a file has the content that it had."""
+    """Return True if a file still has the content of the stamp."""
     try:
         now = path.stat()
     except OSError:

@@ -34,7 +34,7 @@ LEFT_AT_HOME = (".fxport", ".git", ".venv", "__pycache__")
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a node gives back: a result or the reason for none, seconds, and the model's files by name."""
+    """Answer of a cluster node: a result or the reason for none, seconds, and the model's files by name."""
 
     result: str | None
     reason: str | None
@@ -122,7 +122,7 @@ class Rank:
     """An actor: one rank of a model that several hold."""
 
     def meeting_point(self) -> tuple[str, int]:
-        """Where the store of the group can listen on this node."""
+        """Return the address and port at which the store of the process group can listen on this node."""
         return import_module("ray.util").get_node_ip_address(), free_port()
 
     def checked(self, task: Task) -> Sent:

@@ -1,4 +1,4 @@
-"""What is known of a model that was checked, as plain JSON: it travels between processes and into the cache."""
+"""Facts of a checked model as plain JSON, for transfer between processes and for the cache."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def facts_of(checked: Checked, latency: float | None, eager: float | None) -> Fa
 
 
 def steady(samples: Sequence[SampleResult]) -> Sequence[SampleResult]:
-    """Those that every run has, and others only where they failed: a baseline holds the errors of each by name."""
+    """Return the samples that every run has, and others only if they failed: a baseline holds the errors by name."""
     return [each for each in samples if not (each.is_extra and each.passed)]
 
 
@@ -102,5 +102,5 @@ def sample_of(result: SampleResult) -> Sample:
 
 
 def from_json(data: Mapping[str, Any]) -> Facts:
-    """What `dataclasses.asdict` made of facts. Raises TypeError for anything else."""
+    """Restore facts from the result of `dataclasses.asdict`. Raises TypeError for anything else."""
     return Facts(**{**data, "samples": tuple(Sample(**each) for each in data["samples"])})

@@ -1,4 +1,4 @@
-"""What the pytest plugin does on use: one check, its artifacts, its text, and the SARIF of a whole test run."""
+"""Implementation of the pytest plugin: one check, its artifacts, its text, and the SARIF of a whole test run."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def files_in(folder: Path) -> Iterator[Path]:
 
 
 def models_in(path: Path, shown: str) -> Iterator[Found]:
-    """What a file offers at its top level: functions that return models, and classes of models."""
+    """Yield the models that a file offers at its top level: functions that return models, and classes of models."""
     try:
         body = ast.parse(path.read_bytes()).body
     except (SyntaxError, ValueError):  # a template, Python of another version

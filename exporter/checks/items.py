@@ -57,7 +57,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is held against the result afterwards, and the bounds of the process: none of it changes the result.
+    """Requirements on the result, and limits of the process: none of them changes the result.
 
     `memory` is in bytes, `time_limit` in seconds; `expect` holds ids of rules.
     """

@@ -27,8 +27,11 @@ WORSE, UNSEEN = 2.0, 0.1  # an error counts as worse by this factor, and above t
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is kept of a row. `weights` are bytes of weights: those of the file depend on where its sources lie, too.
-    `error` is by sample, in parts of the budget; `findings` are texts by identity."""
+    """Locked facts of a row.
+
+    `weights` are bytes of weights: those of the file depend on the location of its sources, too. `error` is by sample,
+    in parts of the budget; `findings` are texts by identity.
+    """
 
     nodes: int | None = None
     weights: int | None = None

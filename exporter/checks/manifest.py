@@ -29,7 +29,7 @@ ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 
 
 class Budget(Keys):
-    """What a model may cost at most; more is a finding."""
+    """Upper limits on the cost of a model; more is a finding."""
 
     bytes: ByteSize | None = None
     """Size of the model with its weights: a number, or "100 MB"."""
@@ -42,7 +42,7 @@ class Budget(Keys):
 
 
 class Choices(Keys):
-    """What can be said of one model, and in `[defaults]` of all."""
+    """Keys of one model, and in `[defaults]` of all."""
 
     opset: Opset | list[Opset] | None = None
     """The opset of the model, or several: each is a check of its own."""
@@ -65,7 +65,7 @@ class Choices(Keys):
     runs: Annotated[int, Field(ge=0)] | None = None
     """Timed runs in PyTorch and in ONNX Runtime; 0 by default, 20 where there is a budget for latency."""
     budget: Budget | None = None
-    """What the model may cost at most."""
+    """Upper limits on the cost of the model."""
     expect: list[str] | None = None
     """Rules whose findings are known and wanted; one that is not found is itself a finding."""
 
@@ -74,7 +74,7 @@ class Model(Choices):
     """One model."""
 
     name: ModelName
-    """What reports call the model, and what `fxport check NAME` chooses it by."""
+    """Name of the model in reports, and in `fxport check NAME`."""
     source: Annotated[str, Field(min_length=1)]
     """FILE.py:NAME, package.module:NAME, a .pt2 file, or a folder of transformers, as for `fxport export`."""
     inputs: dict[str, str | int | float | bool] = {}
@@ -98,7 +98,7 @@ class Model(Choices):
 
 
 class Manifest(Settings):
-    """What `fxport check` checks, and how its findings are reported."""
+    """Models that `fxport check` checks, and the reporting of their findings."""
 
     defaults: Choices = Choices()
     """Holds for each model that does not say otherwise."""

@@ -34,9 +34,9 @@ START_LIMIT = 300.0  # seconds for a worker to import torch, on a busy machine
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came back for a task: a result, or the reason why there is none. `seconds` is its own time.
+    """Outcome of a task: a result, or the reason why there is none. `seconds` is its own time.
 
-    `place` is where the model stood when it crashed or was stopped, as far as that is known.
+    `place` is the source line at which the model crashed or was stopped, as far as that is known.
     """
 
     task: Task
@@ -243,7 +243,7 @@ class Worker:
                 os.killpg(child, signal.SIGKILL)
 
     def _written(self, since: int) -> str:
-        """What the process has written to standard error from a position on."""
+        """Return the process's standard error from a position on."""
         if self._errors is None:
             return ""
         self._errors.seek(since)

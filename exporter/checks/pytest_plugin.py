@@ -28,7 +28,7 @@ SENT = "fxport_sarif"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What `@pytest.mark.onnx_check(…)` says."""
+    """Arguments of `@pytest.mark.onnx_check(…)`."""
 
     opsets: Sequence[int] = ()
     atol: float | None = None

@@ -26,7 +26,7 @@ UNVALIDATED = (rules.VALIDATION_SKIPPED, rules.NOT_REPEATABLE, rules.NOTHING_SHO
 
 
 class Verdict(StrEnum):
-    """What became of a check, the worst last."""
+    """Verdict of a check, from the best to the worst."""
 
     PASSED = "passed"
     EXPECTED = "expected"
@@ -93,7 +93,7 @@ def row_of(outcome: Outcome, manifest: Path, fail_on: FailOn, *, cached: bool = 
 
 
 def place_of(task: Task, result: Mapping[str, Any] | None, folder: Path) -> Place | None:
-    """Where the model is defined: findings about the whole of it are shown there."""
+    """Return the place of the model's definition, which findings about the whole model show."""
     if result and result["place"]:
         return Place(*result["place"])
     source = task.item.source
@@ -112,7 +112,7 @@ def report_budgets(task: Task, known: Facts, place: Place | None, log: Log) -> N
 
 
 def costs(known: Facts) -> dict[str, float | None]:
-    """What budgets are held against, by their keys; no error where a sample failed, which has its own finding."""
+    """Return the costs that budgets limit, by their keys; no error where a sample failed, which has its own finding."""
     error = known.error if all(sample.passed for sample in known.samples) else None
     return {"bytes": known.bytes, "nodes": known.nodes, "latency": known.slowdown, "error": error}
 

@@ -1,4 +1,4 @@
-"""Which stage of a check failed: from the rules of its findings, and from how far it came."""
+"""Stage at which a check failed: from the rules of its findings, and from the last stage that it reached."""
 
 from __future__ import annotations
 

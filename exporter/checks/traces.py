@@ -1,4 +1,4 @@
-"""What a model was made from: the files of its modules, and the files that were read while it was made."""
+"""Sources of a model: the files of its modules, and the files that were read while it was made."""
 
 from __future__ import annotations
 
@@ -89,6 +89,6 @@ def _counts(path: str) -> bool:
 
 
 def _temporary(path: str) -> bool:
-    """Whether a file is a temporary one: in the system's folder for them, unless the project itself is there."""
+    """Return True if a file is in the system's temporary folder, unless the project itself is there."""
     folder = os.path.join(tempfile.gettempdir(), "")
     return path.startswith(folder) and not os.getcwd().startswith(folder)

@@ -1,4 +1,4 @@
-"""Which worker takes which task: those of one file go to one worker, which then imports it once, for one fork."""
+"""Assignment of tasks to workers: those of one file go to one worker, which then imports it once, for one fork."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from fxport.exporter.validation.request import lowerings_of
 WARM_RUNS = 3
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
 NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "bad allocation", "std::bad_alloc")
-"""What torch, the system and ONNX Runtime say when there is no more memory."""
+"""Error texts of torch, the system and ONNX Runtime when there is no more memory."""
 
 
 def result_of(
@@ -74,7 +74,7 @@ def result_of(
 
 
 class MistakeError(Exception):
-    """What a key of the manifest says cannot be used."""
+    """Value of a manifest's key that cannot be used."""
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(reason)
@@ -176,7 +176,7 @@ def timed(source: Source, checked: Checked, runs: int) -> tuple[float, float]:
 
 
 def report(error: BaseException, item: Item, log: Log) -> str | None:
-    """What ended the work, as a finding; for a fault of ours, what failed."""
+    """Report the exception that ended the work as a finding; return the error line for an internal error, else None."""
     reason = reason_of(error)
     if reason is not None:
         log.report(rules.NOT_CHECKED, at=place_of_exception(error), name=item.id, reason=reason)

@@ -93,7 +93,7 @@ def import_libraries(names: Sequence[str]) -> None:
 
 
 class Bench:
-    """Where items are worked on, one after the other, in this process."""
+    """Worker loop that runs items one after the other in this process."""
 
     def __init__(self, answers: IO[str]) -> None:
         self._answers = answers

@@ -50,7 +50,9 @@ def command(
 
 
 def story(found: Attribution) -> Iterator[str]:
-    """How an origin was found: the stages, the first value that differs, the operations that differ by themselves."""
+    """Yield the steps of a bisection: the stages, the first value that differs, the operations that cause
+    differences.
+    """
     yield "the search"
     for step in found.trail:
         yield f"  {'equal    ' if step.equal else 'DIFFERENT'}  {step.stage}"

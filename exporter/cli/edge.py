@@ -114,7 +114,7 @@ def libraries_silent() -> Iterator[None]:
 
 @contextmanager
 def breakpoints_told() -> Iterator[None]:
-    """Where no terminal is, `breakpoint()` raises an error at its line instead of asking nobody."""
+    """Make `breakpoint()` raise an error at its line during the block if there is no terminal."""
     if sys.stdin is not None and sys.stdin.isatty():
         yield
         return

@@ -1,4 +1,4 @@
-"""What the process ends with, the same for all subcommands."""
+"""Exit codes of the process, the same for all subcommands."""
 
 CLEAN = 0
 FINDINGS = 1

@@ -118,7 +118,7 @@ def within(finding: Finding, source: str, texts: Texts) -> Finding:
 def _bundles(
     findings: Sequence[Finding], least: Level, root: Path, tried: set[tuple[str, str]]
 ) -> Iterator[Sequence[Verified]]:
-    """What to try next: the first fix of every finding at once, then each fix alone. Nothing is tried twice."""
+    """Yield the fixes to try next: the first fix of every finding at once, then each fix alone, none twice."""
     usable = [
         [Verified(finding, fix) for fix in finding.fixes if _is_usable(fix, root)]
         for finding in sorted(findings, key=lambda each: -each.level.rank)
@@ -137,7 +137,7 @@ def _bundles(
 
 
 def _is_usable(fix: Fix, root: Path) -> bool:
-    """Whether a fix has edits, needs nobody to fill a gap or to decide, and stays in the user's source."""
+    """Return True if a fix has edits, no placeholders and no decision to make, and stays in the user's source."""
     inside = all(kind_of(edit.path) == USER and relative_to(Path(edit.path).resolve(), root) for edit in fix.edits)
     return bool(fix.edits) and fix.applicability in (Applicability.MACHINE, Applicability.MAYBE) and inside
 
@@ -165,7 +165,7 @@ def _read(path: str) -> str:
 
 
 def _helps(bundle: Sequence[Verified], before: Outcome, after: Outcome) -> bool:
-    """Whether the findings are gone, nothing new is wrong, and the model gives what it gave."""
+    """Return True if the findings are gone, no new ones appeared, and the model gives the values that it gave."""
     if after.error is not None or before.error is not None:
         return False
     edits = [edit for each in bundle for edit in each.fix.edits]

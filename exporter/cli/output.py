@@ -53,7 +53,7 @@ def require_writable(path: Path, option: str) -> None:
 
 
 def stamp_of(path: Path) -> tuple[int, int, int] | None:
-    """What changes when a file is written: its number, its time and its size; None where there is no file."""
+    """Return a file's inode, modification time and size, which change on a write; None where there is no file."""
     try:
         status = path.stat()
     except OSError:

@@ -10,10 +10,10 @@ from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.ranks import group_of_ranks
 
 LONGEST_RUN = timedelta(hours=12)
-"""How long the other ranks wait for rank 0 to end."""
+"""Time that the other ranks wait for rank 0 to end."""
 
 FAREWELL = timedelta(seconds=10)
-"""How long rank 0, whose process may hold the store of the group, waits for the others to have heard its exit code."""
+"""Time that rank 0, whose process may hold the store of the group, waits for the others to read its exit code."""
 
 
 def agreed(work: Callable[[], int]) -> int:

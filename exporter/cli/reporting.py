@@ -23,7 +23,7 @@ PARAMETER = "reporting"
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """How a run is reported, as it was typed; None where a key of the project's settings decides."""
+    """Reporting options as typed; None where a key of the project's settings decides."""
 
     format: Annotated[Format, typer.Option("--format", help="How the findings are printed.")] = Format.TEXT
     sarif: Annotated[

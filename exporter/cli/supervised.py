@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fxport.diagnostics.report import Report
 
 COMMANDS = frozenset(("export", "validate", "bisect", "bench", "train-step"))
-"""Those that run the user's code in this process; `check` has workers of its own."""
+"""Subcommands that run the user's code in this process; `check` has workers of its own."""
 STACK, REPORT = "stack.txt", "report.pickle"
 SENT_BY_A_PROCESS = 0  # SI_USER of signal.siginfo: a terminal sends its signals to the child itself
 PR_SET_PDEATHSIG = 1
@@ -104,7 +104,7 @@ def tell(folder: Path, number: int) -> int:
 
 
 def reason_of(number: int) -> str:
-    """What a signal means, in words."""
+    """Describe a signal in plain text."""
     name = signal.Signals(number).name
     if name == "SIGKILL":
         return "the process was killed (SIGKILL), as the system does when memory runs out"

@@ -123,7 +123,9 @@ def validated(path: Path, name: str, program: TrainingProgram, provider: str, lo
 
 
 def parts_of(text: str) -> Sequence[Any]:
-    """What the function that SOURCE names returns. A mistake in it, or an exception in it, is a `UsageError`."""
+    """Return the parts that the function named by SOURCE returns. Raises UsageError for a mistake or an exception in
+    it.
+    """
     value, _ = found(text, f"NAME is a function that returns {PARTS}")
     if not callable(value):
         raise UsageError(f"'{text}' is no function; name one that returns {PARTS}.")

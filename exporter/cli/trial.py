@@ -36,7 +36,7 @@ TRIAL, OUTCOME = "trial.pickle", "outcome.pickle"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a trial. `values` are what eager PyTorch gives, see `values_of`."""
+    """Outcome of a trial. `values` are the results of eager PyTorch, see `values_of`."""
 
     findings: tuple[Finding, ...] = ()
     error: str | None = None

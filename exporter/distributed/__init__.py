@@ -14,11 +14,11 @@ from fxport.fx_passes.private import verify
 verify(WRAPPERS)
 
 SHARDED = (("torch.distributed.tensor", "DTensor"), ("torch.distributed.fsdp", "FlatParameter"))
-"""Where the types of tensors of which a process holds a part are defined; without that module there are none."""
+"""Modules and types of sharded tensors, of which a process holds a part; without the module there are none."""
 
 
 def is_sharded(model: Any) -> bool:
-    """Whether another process holds a part of the model, so that all of them must take part in an export."""
+    """Return True if another process holds a part of the model, so that all of them must take part in an export."""
     kinds = tuple(_kinds())
     if not kinds or not isinstance(model, torch.nn.Module):
         return False
@@ -36,7 +36,7 @@ def wrapped_by(module: Any) -> str | None:
 
 
 def is_replicated(cls: type) -> bool:
-    """Whether a class is one that `torch.distributed._composable.replicate` has made of the model's own."""
+    """Return True if `torch.distributed._composable.replicate` made this class from one of the model's own."""
     return cls.__module__.startswith("torch.distributed._composable")
 
 

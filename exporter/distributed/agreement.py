@@ -22,7 +22,7 @@ WHOLE = "whole"
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a rank says of one weight. `box` and `digest`, that of its values, may differ; the rest must not."""
+    """Description of one weight by a rank. `box` and `digest`, that of its values, may differ; the rest must not."""
 
     shape: Sizes
     dtype: torch.dtype
@@ -33,7 +33,7 @@ class Held:
 
     @property
     def kind(self) -> str:
-        """What must be the same on all ranks, in words."""
+        """Text of the properties that must be the same on all ranks."""
         return f"{_shape(self.shape)} {str(self.dtype).removeprefix('torch.')} {self.layout}"
 
 
@@ -88,7 +88,7 @@ def compare(manifests: Sequence[Manifest], skeleton: Skeleton, at: Place | None,
 
 
 def covers_of(manifests: Sequence[Manifest], skeleton: Skeleton) -> dict[str, list[tuple[int, Box]]]:
-    """Which ranks send what of each sharded weight; `compare` has seen that there are such."""
+    """Return the (rank, box) pairs that are sent of each sharded weight; `compare` has seen that there are such."""
     return {name: _cover(manifests, name) or [] for name in skeleton.holdings}
 
 

@@ -1,4 +1,4 @@
-"""What each rank asks for by its call of `export`, of which that of rank 0 counts."""
+"""Request of each rank by its call of `export`, of which that of rank 0 counts."""
 
 from __future__ import annotations
 

@@ -86,8 +86,11 @@ def communicate(kind: str, array: np.ndarray, attributes: Mapping[str, Any]) -> 
 
 
 def device_of(group: Any) -> torch.device:
-    """Where a process group wants tensors: on the CPU if one of its backends takes them there, for there arrays lie;
-    else, as with NCCL alone, on this process's device."""
+    """Return the device on which a process group takes tensors.
+
+    It is the CPU if one of its backends takes them there, where arrays are; else, as with NCCL alone, this process's
+    device.
+    """
     kinds = [device.type for device in group._device_types]
     return torch.device("cpu") if "cpu" in kinds else torch.device(kinds[0], torch.accelerator.current_device_index())
 

@@ -76,7 +76,7 @@ class ShardedProgram(OnnxProgram):
 
 @dataclass(frozen=True)
 class Follower:
-    """What `export` returns on the ranks that write nothing: the log, with rank 0's findings, and their part in `save`.
+    """Result of `export` on the ranks that write nothing: the log, with rank 0's findings, and their part in `save`.
 
     The graph and the program are on rank 0 alone.
     """
@@ -187,7 +187,7 @@ def _repeat(findings: Sequence[Finding], log: Log) -> None:
 
 
 def _portable(error: BaseException) -> BaseException:
-    """What rank 0 raised, in a form that another process can raise."""
+    """Return rank 0's exception in a form that another process can raise."""
     try:
         return pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001  # an exception of the user's may hold anything

@@ -1,4 +1,4 @@
-"""What this process holds of each weight: a box of the whole tensor, read from memory without communication."""
+"""Part of each weight that this process holds: a box of the whole tensor, read from memory without communication."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Box:
         return whole[tuple(slice(start, start + size) for start, size in zip(self.start, self.sizes, strict=True))]
 
     def meets(self, other: Box) -> bool:
-        """Whether the two share an element."""
+        """Return True if the two boxes share an element."""
         pairs = zip(self.start, self.sizes, other.start, other.sizes, strict=True)
         return all(a < b + n and b < a + m for a, m, b, n in pairs)
 
@@ -55,7 +55,7 @@ class Holding:
 
 
 def of_dtensor(tensor: DTensor, dtype: torch.dtype | None = None) -> Holding:
-    """What this process holds of a DTensor. `dtype` is the precision in which forward sees it, if not its own."""
+    """Return this process's part of a DTensor. `dtype` is the precision in which forward sees it, if not its own."""
     shape = tuple(int(size) for size in tensor.shape)
     mesh = tensor.device_mesh
     sizes, start = compute_local_shape_and_global_offset(tensor.shape, mesh, tensor.placements)
@@ -73,7 +73,7 @@ def of_dtensor(tensor: DTensor, dtype: torch.dtype | None = None) -> Holding:
 
 
 def of_flat(wrapper: FullyShardedDataParallel, dtype: torch.dtype | None) -> Mapping[tuple[int, str], Holding]:
-    """What this process holds of the parameters that FSDP1 has flattened, by (id of their module, their name)."""
+    """Return this process's parts of the parameters that FSDP1 has flattened, by (id of their module, their name)."""
     handle: Any = wrapper._handle
     if handle is None:
         return {}

@@ -1,7 +1,8 @@
-"""How the ranks of one export talk: a star of messages around rank 0, with limits of time, and a board for failures.
+"""Communication of the ranks of one export: a star of messages around rank 0, with time limits and failure records.
 
 Messages go through a gloo group of their own, so that neither the backend nor the order of the model's collectives
-matters. Why a rank gave up is written to the store of the process group, where the others look when they hear no more.
+matters. A rank that gives up writes the reason to the store of the process group, where the others look when they hear
+no more.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ LEADER = 0
 """The rank that captures, writes and speaks."""
 
 PATIENCE = timedelta(hours=2)
-"""How long a rank waits for the next word of rank 0, which may be capturing; that it has died is noticed at once."""
+"""Time that a rank waits for rank 0's next message, which may be capturing; its death is noticed at once."""
 
 CHUNK = 16 * 1024 * 1024
 """Bytes of a weight on the way at a time."""
 
 GRACE = timedelta(seconds=2)
-"""How long a rank that hears no more waits for the reason to be written on the board."""
+"""Time that a rank without messages waits for the reason to be written to the store."""
 
 _numbers = itertools.count()
 
@@ -61,7 +62,7 @@ class Ranks:
 
     @property
     def leads(self) -> bool:
-        """Whether this is rank 0."""
+        """True if this is rank 0."""
         return self.rank == LEADER
 
     @property
@@ -174,14 +175,14 @@ def join(timeout: timedelta) -> Ranks:
 
 
 def _board(number: int) -> str:
-    """Where in the store the ranks write about their export of this number."""
+    """Return the key prefix in the store under which the ranks write about their export of this number."""
     return f"fxport/{number}"
 
 
 def _was_missed(store: Any, number: int, rank: int) -> bool:
-    """Whether the others have given up an export because this rank did not come, and are at a later one.
+    """Return True if the others gave up an export because this rank did not come, and are at a later one.
 
-    So a rank that has left one out, by an exception of its own, comes to the next with all others.
+    A rank that has left one out, by an exception of its own, then comes to the next with all others.
     """
     found = failure_on_board(store, _board(number))
     if found is None or found[0] != rank:
@@ -207,7 +208,7 @@ def _missing(store: Any, board: str, ranks: Iterable[int], timeout: timedelta) -
 
 
 def failure_on_board(store: Any, board: str, patience: timedelta | None = None) -> tuple[int, str] | None:
-    """What a rank wrote before it stopped: the rank that is the reason, and the reason. None if there is nothing."""
+    """Return the rank that failed and the reason that it wrote before it stopped; None if there is nothing."""
     key = f"{board}/failure"
     try:
         if patience is not None:

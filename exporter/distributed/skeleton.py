@@ -26,8 +26,11 @@ THEIRS = (
     "transformers.distributed.",
     "transformers.integrations.tensor_parallel",
 )
-"""Where the functions live that wrappers hook into a model or set as its `forward`, and the classes that they mix into
-its classes. Those of transformers are for its `tp_plan`."""
+"""Modules of the functions that wrappers hook into a model or set as its `forward`, and of the classes that they mix
+in.
+
+Those of transformers are for its `tp_plan`.
+"""
 
 KEPT = ("_override_module_mixed_precision",)
 """Hooks of theirs that compute: FSDP1 keeps the modules of some classes in float32 so."""
@@ -214,7 +217,7 @@ def _own_class(cls: type) -> type:
 
 
 def _is_theirs(function: Any) -> bool:
-    """Whether a hook, or a method set on an instance, is a function of a wrapper's."""
+    """Return True if a hook, or a method set on an instance, is a function of a wrapper's."""
     while True:
         if isinstance(function, partial):
             function = function.func

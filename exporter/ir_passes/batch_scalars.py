@@ -20,10 +20,10 @@ ELEMENTWISE = frozenset(
 )
 
 BROADCASTING = frozenset(["Add", "Div", "Max", "Min", "Mul", "Pow", "Sub", "Where"])
-"""What takes a vector of one number for a number, if something else that it reads has axes."""
+"""Operators that accept a vector of one number in place of a scalar, if another input has axes."""
 
 Kind = tuple[object, ...]
-"""What scalars have in common that one vector can hold: the dtype of inputs, or how they are computed of others."""
+"""Key of scalars that one vector can hold: the dtype of inputs, or the computation from other scalars."""
 
 
 class BatchScalars(ir.passes.InPlacePass):
@@ -77,7 +77,7 @@ def _kind(node: ir.Node, kinds: Mapping[ir.Value, Kind]) -> Kind | None:
 
 
 def _distinct(nodes: Sequence[ir.Node]) -> int:
-    """How many there are, or 0 where some are equal: a vector of these would hold one number."""
+    """Return the number of nodes, or 0 where some are equal: a vector of these would hold one number."""
     return len(nodes) if len({tuple(node.inputs) for node in nodes}) == len(nodes) else 0
 
 
@@ -125,7 +125,9 @@ class _Vectors:
         return self._insert(first, "Gather", [vector, self._constant(places)])[0]
 
     def spread(self, nodes: Sequence[ir.Node]) -> None:
-        """What else reads the scalars finds them in a Split; outputs of one node on inputs stay as they are."""
+        """Replace the scalars by outputs of a Split for all other readers; outputs of one node on inputs stay as they
+        are.
+        """
         vector, _ = self.places[nodes[0].outputs[0]]
         scalars = [node.outputs[0] for node in nodes if not self._stays(node)]
         if not any(value.is_graph_output() or self._readers(value) for value in scalars):

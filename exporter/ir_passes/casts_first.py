@@ -26,7 +26,7 @@ class CastsBeforeTransposes(ir.passes.InPlacePass):
 
 
 def _swap(cast: ir.Node) -> bool:
-    """Whether the cast of a transposed value was exchanged with its transpose, which others may use as it was."""
+    """Move a cast before the transpose of its input, which keeps its other users; return True if it was moved."""
     source, result = cast.inputs[0], cast.outputs[0]
     transpose = source.producer() if source is not None else None
     if source is None or transpose is None or transpose.op_type != "Transpose" or transpose.domain:

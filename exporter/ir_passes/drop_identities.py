@@ -43,7 +43,7 @@ def _drop(node: ir.Node) -> bool:
 
 
 def _can_be_output(source: ir.Value, node: ir.Node) -> bool:
-    """Whether a value can stand for the Identity of it among the outputs of the graph that the Identity is in."""
+    """Return True if a value can replace its Identity among the outputs of the graph that holds the Identity."""
     producer = source.producer()
     return producer is not None and producer.graph is node.graph and not source.is_graph_output()
 

@@ -1,4 +1,4 @@
-"""Whether nodes of one graph do the same: their form, what they read and what is read of them."""
+"""Equality of nodes of one graph: by their form, their inputs and their users."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ def escaping(nodes: Sequence[ir.Node]) -> list[tuple[int, int]]:
 
 
 def is_convex(order: Mapping[ir.Node, int], nodes: Sequence[ir.Node]) -> bool:
-    """Whether no node between them reads of them and is read by them: only then can they be one node."""
+    """Return True if no node outside depends on some of the nodes and feeds others: only then can they become one
+    node.
+    """
     own, reached = set(nodes), set[ir.Node]()
     first, last = order[nodes[0]], order[nodes[-1]]
     for node in list(order)[first : last + 1]:
@@ -109,7 +111,7 @@ def is_convex(order: Mapping[ir.Node, int], nodes: Sequence[ir.Node]) -> bool:
 def shared(
     nodes: Sequence[ir.Node], siblings: Mapping[ir.Node, Any], holders: Mapping[ir.Node, ir.Node]
 ) -> set[ir.Node]:
-    """Those of the nodes of a call that every other call of the region reads, too: equal nodes have become one.
+    """Return the nodes of a call that every other call of the region also reads: equal nodes have become one.
 
     They depend on nothing else of the call. `siblings` tells of which call each node is; `holders` the node of the main
     graph that a node of a body is in.

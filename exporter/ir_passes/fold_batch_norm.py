@@ -13,7 +13,7 @@ from fxport.exporter.lower.places import remark
 from fxport.exporter.lower.weights import LazyWeight
 
 CHANNEL_AXIS = {"Conv": 0, "ConvTranspose": 1}
-"""Where the output channels stand in the weight of each operator (of ConvTranspose, for one group)."""
+"""Axis of the output channels in the weight of each operator (of ConvTranspose, for one group)."""
 
 
 class FoldBatchNorm(ir.passes.InPlacePass):

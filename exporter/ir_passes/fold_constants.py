@@ -1,4 +1,4 @@
-"""What can be computed from constants alone is computed: shape arithmetic, small tables, masks of static size."""
+"""Folding of operators on constants: shape arithmetic, small tables, masks of static size."""
 
 from __future__ import annotations
 

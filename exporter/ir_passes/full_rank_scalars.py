@@ -86,7 +86,7 @@ def _sizes(value: ir.Value | None) -> Sequence[int | None]:
 
 
 def _fits(value: ir.Value | None, widest: Sequence[int | None]) -> bool:
-    """Whether a value is a single number of fewer axes than its partner, which is large enough."""
+    """Return True if a value is a single number of fewer axes than its partner, which is large enough."""
     if value is None or (sizes_of(value) is None and value.shape is None):
         return False
     sizes = _sizes(value)

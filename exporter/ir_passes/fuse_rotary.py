@@ -60,7 +60,7 @@ def _rotation(add: ir.Node) -> Rotation | None:
 
 
 def _is_rotated(value: ir.Value | None, x: ir.Value) -> bool:
-    """Whether a value is `x` with its halves exchanged, and the second one negated."""
+    """Return True if a value is `x` with its halves exchanged, and the second one negated."""
     concat = made_by(value, "Concat")
     if concat is None or len(concat.inputs) != 2 or concat.attributes["axis"].as_int() not in (-1, 3):
         return False
@@ -69,7 +69,7 @@ def _is_rotated(value: ir.Value | None, x: ir.Value) -> bool:
 
 
 def _is_half(value: ir.Value | None, x: ir.Value, number: int) -> bool:
-    """Whether a value is the first or the second half of `x`, [batch, heads, length, width], along the last axis."""
+    """Return True if a value is the given half of `x`, [batch, heads, length, width], along the last axis."""
     sizes, half = sizes_of(x), sizes_of(value)
     if sizes is None or half is None or len(sizes) != 4 or not isinstance(sizes[3], int) or sizes[3] != 2 * half[3]:
         return False
@@ -96,7 +96,7 @@ def _table(value: ir.Value | None, x: ir.Value) -> ir.Value | None:
 
 
 def _repeats(value: ir.Value | None) -> bool:
-    """Whether both halves of a table are the same, because it was made of one half twice."""
+    """Return True if both halves of a table are equal, because it was made of one half twice."""
     node = value.producer() if value is not None else None
     if node is None:
         return False
@@ -112,7 +112,7 @@ def _repeats(value: ir.Value | None) -> bool:
 
 
 def _unshaped(x: ir.Value) -> ir.Value:
-    """What a value was before it was reshaped and transposed, as long as the first axis stays: that may go away."""
+    """Return a value before it was reshaped and transposed, provided that the first axis stays: those nodes can go."""
     node = made_by(x, "Transpose") or made_by(x, "Reshape")
     source = node.inputs[0] if node is not None else None
     sizes = sizes_of(source)

@@ -1,4 +1,4 @@
-"""Where ONNX Runtime has no kernel for a node's dtype, the node computes in one for which it has."""
+"""Insertion of casts around nodes for whose dtype ONNX Runtime has no kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WIDER: Mapping[ir.DataType, tuple[ir.DataType, ...]] = {
     D.FLOAT8E4M3FN: (D.FLOAT,),
     D.FLOAT8E5M2: (D.FLOAT,),
 }
-"""What a dtype may be computed in, best first. FLOAT16 is missing: ONNX Runtime inserts those casts by itself."""
+"""Substitute dtypes for computation, best first. FLOAT16 is missing: ONNX Runtime inserts those casts by itself."""
 
 EXACT_BITS: Mapping[ir.DataType, int] = {
     **dict.fromkeys((D.BOOL, D.INT8, D.UINT8), 8),
@@ -40,7 +40,7 @@ EXACT_BITS: Mapping[ir.DataType, int] = {
     D.DOUBLE: 53,
     **dict.fromkeys((D.INT64, D.UINT64), 64),
 }
-"""How many bits of an integer, or of a float's significand, a dtype holds."""
+"""Number of bits of an integer, or of a float's significand, that a dtype holds."""
 
 CONTAINERS = frozenset({"If", "Loop", "Scan", "Cast", "CastLike", "Constant"})
 """Operators that compute nothing in their operands' dtype, or are the cure themselves."""
@@ -112,7 +112,7 @@ def binding_of(node: ir.Node, opset: int) -> dict[str, ir.DataType]:
 
 
 def _is_legal(node: ir.Node, opset: int, binding: Mapping[str, ir.DataType]) -> bool:
-    """Whether ONNX itself allows these dtypes: a few operators lack some that ATen has."""
+    """Return True if ONNX itself allows these dtypes: a few operators lack some that ATen has."""
     allowed = _allowed(node.op_type, opset)
     return all(f"tensor({_onnx_name(dtype)})" in allowed[name] for name, dtype in binding.items() if name in allowed)
 

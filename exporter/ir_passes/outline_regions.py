@@ -148,13 +148,17 @@ def _unused(model: ir.Model, region: str) -> tuple[str, str]:
 
 
 def _is_constant(values: Sequence[ir.Value]) -> bool:
-    """Whether calls read one small constant that the lowering made; weights keep their names and go in."""
+    """Return True if calls read one small constant that the lowering made; weights keep their names and become
+    inputs.
+    """
     held = values[0].const_value
     return all(value is values[0] for value in values) and isinstance(held, ir.Tensor) and held.nbytes <= LARGEST
 
 
 def _formals(reads: Sequence[Sequence[ir.Value]]) -> list[ir.Value]:
-    """What stands in the function for what the calls read, with what is known of all of them."""
+    """Return the function's inputs for the values that the calls read, with the type and shape common to all of
+    them.
+    """
     found: dict[str, ir.Value] = {}
     for values in reads:
         stem = _common_name(values)
@@ -166,7 +170,7 @@ def _formals(reads: Sequence[Sequence[ir.Value]]) -> list[ir.Value]:
 
 
 def _common_name(values: Sequence[ir.Value]) -> str:
-    """What the names of the values end in, by their parts: "norm.weight" of the layers' weights."""
+    """Return the common ending of the values' names, by their parts: "norm.weight" of the layers' weights."""
     columns = zip(*(reversed((value.name or "").split(".")) for value in values), strict=False)
     common = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, columns)]
     return ".".join(reversed(common)) or "input"

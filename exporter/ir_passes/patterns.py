@@ -1,4 +1,4 @@
-"""What passes ask when they look for a pattern of nodes."""
+"""Helpers of passes that match patterns of nodes."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ FINISH: tuple[ir.passes.PassBase, ...] = (
 )
 
 REWRITE_WEIGHTS = (FoldBatchNorm, FoldTransposes, FoldArrangements, StoreFourBits)
-"""What gives weights other values or another order: left out where they are to stay in the files they are in."""
+"""Passes that change values or order of weights: left out where weights are to stay in the files they are in."""
 
 
 def passes_of(options: Options) -> tuple[ir.passes.PassBase, ...]:

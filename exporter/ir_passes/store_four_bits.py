@@ -27,7 +27,7 @@ BOUNDS = {ir.DataType.INT4: (-8, 7), ir.DataType.UINT4: (0, 15)}
 
 
 class StoreFourBits(ir.passes.InPlacePass):
-    """Where a model says that a weight's numbers lie in a range of 4 bits, and they do, two of them share a byte.
+    """Pack weights that a model declares to lie in a range of 4 bits, and that do, two numbers to a byte.
 
     PyTorch keeps such weights in bytes. Only those that the range is declared for are read, one at a time; a weight
     without values, or with another use, stays as it is.
@@ -73,7 +73,7 @@ def _pack(graph: ir.Graph, weight: ir.Value) -> bool:
 
 
 def _is_declared(user: ir.Node, weight: ir.Value, bounds: tuple[int, int]) -> bool:
-    """Whether it restores the weight from a range within 4 bits."""
+    """Return True if the user dequantizes the weight from a range within 4 bits."""
     if user.op_type != "DequantizeLinear" or user.domain or any(each is weight for each in user.inputs[1:]):
         return False
     low, high = user.outputs[0].meta.get(DECLARED, (None, None))

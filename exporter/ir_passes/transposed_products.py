@@ -61,7 +61,7 @@ def _transposed(value: ir.Value | None) -> ir.Node | None:
 
 
 def _turned_back(outer: ir.Node) -> bool:
-    """Whether a matrix that was transposed twice is what it was."""
+    """Replace a matrix that was transposed twice by the original; return True if that was done."""
     inner = _transposed(outer.inputs[0]) if _transposed(outer.outputs[0]) is outer else None
     if inner is None or inner.inputs[0] is None:
         return False

@@ -1,4 +1,4 @@
-"""Which kernels ONNX Runtime has: tables kept as data, one file a provider, made by `fxport.ort_runner.kernels`."""
+"""Kernel tables of ONNX Runtime, one file per execution provider, made by `fxport.ort_runner.kernels`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Kernel:
     types: Mapping[str, frozenset[ir.DataType]]
 
     def serves(self, version: int, binding: Binding) -> bool:
-        """Whether it runs a node whose operator got its schema at opset `version`, with these dtypes."""
+        """Return True if it runs a node whose operator got its schema at opset `version`, with these dtypes."""
         if self.since != version and not (self.since < version and self.until is not None and self.until >= version):
             return False
         return all(binding[name] in allowed for name, allowed in self.types.items() if name in binding)
@@ -75,7 +75,7 @@ def schema_version(op_type: str, opset: int) -> int:
 
 
 def has_kernel(provider: str, op_type: str, opset: int, binding: Binding) -> bool:
-    """Whether the provider runs this operator at this opset with these dtypes.
+    """Return True if the provider runs this operator at this opset with these dtypes.
 
     Operators without any row are taken to be functions, which the runtime expands into others.
     """

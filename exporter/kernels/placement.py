@@ -1,4 +1,4 @@
-"""Which nodes of a model a provider that is not on this machine would leave to the CPU, by its table of kernels."""
+"""Prediction of the nodes that a provider which is not on this machine leaves to the CPU, by its kernel table."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ BODIES = frozenset({"If", "Loop", "Scan"})
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """How many nodes there are, and those that have no kernel, each with the user's line that it came from. `copies`
-    counts the values that pass between the provider and the CPU, each way."""
+    """Number of nodes, and those without a kernel, each with the user's line that it came from.
+
+    `copies` counts the values that pass between the provider and the CPU, in both directions.
+    """
 
     provider: str
     nodes: int

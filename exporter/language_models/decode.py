@@ -39,7 +39,7 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large an example is, in sequences and tokens."""
+    """Sizes of an example, in sequences and tokens."""
 
     batch: int
     past: int
@@ -47,7 +47,7 @@ class Sizes:
 
 
 CACHES = ("past_key_values", "cache_params")
-"""What models call their cache, in what they return and take: with keys and values, and of states alone."""
+"""Names of the cache in models' results and arguments: with keys and values, and of states alone."""
 
 SMALL, OTHER = Sizes(2, 7, 5), Sizes(3, 9, 6)
 """The example, and another size in everything, which shows what depends on what."""
@@ -151,7 +151,7 @@ def _positioned(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def _encoded(model: torch.nn.Module, sizes: Sizes) -> dict[str, Any]:
-    """What the encoder gives for a source, and the mask of the source."""
+    """Run the encoder on a source; return its outputs and the mask of the source."""
     mask = _mask(sizes.batch, sizes.source)
     with torch.no_grad():
         encoder: Any = model.get_encoder()  # type: ignore[operator]  # transformers' own interface
@@ -175,7 +175,7 @@ def _is_encoder_decoder(model: torch.nn.Module) -> bool:
 
 
 def _accepted(model: torch.nn.Module, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Those arguments that forward has: a few models go without a mask."""
+    """Return the arguments that forward has: a few models take no mask."""
     parameters = inspect.signature(model.forward).parameters
     return {name: value for name, value in kwargs.items() if name in parameters}
 

@@ -101,7 +101,7 @@ def full_cache(model: torch.nn.Module, batch: int, past: int) -> Any:
 
 
 def _holds(layer: Any, batch: int, past: int) -> bool:
-    """Whether a layer of a cache has keys and values [batch, heads, past, size], and nothing else."""
+    """Return True if a layer of a cache has keys and values [batch, heads, past, size], and nothing else."""
     tensors = [value for value in vars(layer).values() if isinstance(value, torch.Tensor)]
     both: Sequence[Any] = (layer.keys, layer.values)
     return len(tensors) == 2 and all(

@@ -31,7 +31,7 @@ SIZES = "fxport.sizes"
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """What a result is known to be from its fake tensor."""
+    """Dtype and sizes of a result, from its fake tensor."""
 
     dtype: ir.DataType
     sizes: tuple[Size, ...]
@@ -249,7 +249,7 @@ class Op:
         return len(self.sizes(x))
 
     def is_scalar(self, x: Value) -> bool:
-        """Whether a value is known to be of rank 0; of what a Loop gives, nothing is known."""
+        """Return True if a value is known to be of rank 0; of a Loop's outputs, nothing is known."""
         return x.meta.get(SIZES) == ()
 
     def typed(self, x: Value, sizes: Sequence[Size]) -> Value:
@@ -346,7 +346,7 @@ class Op:
 
 
 def is_not_zero(size: Size) -> bool:
-    """Whether a size is at least 1 whenever the model runs; what the data decides may be 0."""
+    """Return True if a size is at least 1 whenever the model runs; a data-dependent size may be 0."""
     return bool(size.is_positive) if isinstance(size, sympy.Expr) else size > 0
 
 

@@ -55,7 +55,7 @@ def is_float(dtype: ir.DataType | None) -> bool:
 
 
 def is_integer(dtype: ir.DataType | None) -> bool:
-    """Whether a dtype is one of ONNX's integer types; BOOL is not."""
+    """Return True if a dtype is one of ONNX's integer types; BOOL is not."""
     return dtype in INTEGERS
 
 

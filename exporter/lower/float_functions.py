@@ -21,7 +21,7 @@ MOST_DIGITS = 22
 """Larger powers of ten are no doubles."""
 
 SPLITTING = float(2**27 + 1)
-"""What a double is multiplied by to be split into two of 26 bits each (Veltkamp)."""
+"""Factor by which a double is multiplied to split it into two of 26 bits each (Veltkamp)."""
 
 WHOLE = float(2**53)
 """From here on every double is a whole number, and rounding to digits gives it back."""
@@ -52,13 +52,13 @@ def _modulo(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
 
 
 def _is_of_other_sign(op: Op, rest: ir.Value, divisor: ir.Value) -> ir.Value:
-    """Whether C's remainder is not Python's."""
+    """Compute as BOOL where C's remainder differs from Python's."""
     zero = _number(op, 0.0)
     return op.And(op.Not(op.Equal(rest, zero)), op.Xor(op.Less(rest, zero), op.Less(divisor, zero)))
 
 
 def _floor_divide(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
-    """What is left without the exact remainder is divided; the quotient is nearly whole."""
+    """Compute a floor division: divide `a` minus the exact remainder; the quotient is nearly an integer."""
     op = symbols.op
     a, b = symbols.doubles(*expr.args)
     one = _number(op, 1.0)
@@ -97,7 +97,7 @@ def _round_decimal(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
 
 
 def _error_of_product(op: Op, x: ir.Value, factor: float, product: ir.Value) -> ir.Value:
-    """What `product` lacks to be exactly `x * factor` (Dekker)."""
+    """Compute the rounding error `x * factor - product` exactly (Dekker)."""
     large = op.Mul(x, _number(op, SPLITTING))
     high = op.Sub(large, op.Sub(large, x))
     low = op.Sub(x, high)

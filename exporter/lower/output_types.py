@@ -1,4 +1,4 @@
-"""What ONNX's schemas leave open about output types: rules by attribute, by another input, or by a body."""
+"""Output types that ONNX's schemas leave open: rules by attribute, by another input, or by a body."""
 
 from __future__ import annotations
 

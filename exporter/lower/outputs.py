@@ -1,4 +1,4 @@
-"""What forward gives and the ONNX model gives in another form, or not at all: told, since the file cannot say it."""
+"""Reports on results of forward that the ONNX model gives in another form or not at all: the file cannot say it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things came from: a table of places that nodes index, and the FX value that an ONNX value is."""
+"""Source places: a table of places that nodes index, and the FX value of an ONNX value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of an export can go to another process: the model with its weights, the findings, the interface."""
+"""Portable part of an export for another process: the model with its weights, the findings, the interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which node makes a value."""
+"""Producers of values."""
 
 from __future__ import annotations
 

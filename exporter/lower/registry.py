@@ -1,4 +1,4 @@
-"""What a lowering is, and how the table of all lowerings is put together."""
+"""Declaration of lowerings, and construction of the table of all lowerings."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class OpSchema:
-    """What the builder asks of an operator's schema."""
+    """Parts of an operator's schema that the builder uses."""
 
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]

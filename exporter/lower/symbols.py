@@ -32,7 +32,7 @@ Bindings = tuple[
 
 
 class Symbols:
-    """Where each symbol's value is found, and the ONNX values of the expressions asked for so far.
+    """Sources of the symbols' values, and the ONNX values of the expressions requested so far.
 
     Values are vectors of one element: shapes are concatenations of them. Memoised by scope, because a value made
     inside a branch or a loop body cannot be seen outside it.
@@ -46,7 +46,9 @@ class Symbols:
         """Symbols that are the content of a tensor of shape []."""
 
     def snapshot(self) -> Bindings:
-        """What is bound now. What a body binds is forgotten after it: its values cannot be seen outside."""
+        """Return the current bindings. Those that a body adds are dropped after it: its values cannot be seen
+        outside.
+        """
         return dict(self.sources), dict(self.places), dict(self.contents)
 
     def restore(self, bindings: Bindings) -> None:

@@ -155,7 +155,9 @@ class _Walk:
         return expr
 
     def _apply(self, node: Node, fake: Any, values: dict[Node, Any]) -> Any:
-        """What the node's lowering gave, seen to be right; None if there is none or it failed: the log says why."""
+        """Run the node's lowering and return its verified result; None if there is none or it failed: the log says
+        why.
+        """
         name = target_name(node.target)
         origin = node.meta.get(ORIGIN)
         found = None if NO_REAL_FORM in node.meta else self.table.get(called_op(node))

@@ -1,1 +1,1 @@
-"""What became of a model: what its export took for granted, the parts of its modules, the way of each line."""
+"""Provenance of a model: assumptions of its export, the parts of its modules, the path of each line to its nodes."""

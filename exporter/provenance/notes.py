@@ -1,4 +1,4 @@
-"""What an export that succeeded took for granted: state that became an output, sizes that only values decide."""
+"""Assumptions of a successful export: state that became an output, sizes that only values decide."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _in_the_same_memory(program: Program, name: str | None) -> Iterator[str]:
 
 
 def _bytes_of(tensor: torch.Tensor | None) -> range:
-    """Where a tensor lies in memory, from its first element to its last; nowhere for one without values."""
+    """Return the memory range of a tensor, from its first element to its last; empty for one without values."""
     if tensor is None or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         return range(0)
     if tensor.layout is not torch.strided or tensor.is_meta:

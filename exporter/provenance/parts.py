@@ -1,4 +1,4 @@
-"""What became what: the nodes and the bytes of weights that each of the model's own modules turned into."""
+"""Nodes and bytes of weights that each of the model's own modules became."""
 
 from __future__ import annotations
 

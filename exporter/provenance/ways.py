@@ -27,7 +27,7 @@ Lines = Mapping[str, int]
 
 
 class Way:
-    """What the log is told at the end of each stage, in one line each; the search for nodes waits until it is read.
+    """Log entries at the end of each stage, in one line each; the search for nodes waits until it is read.
 
     With `dump` each stage's graph is written there, and the steps point into it; else they stay at the user's line.
     Nodes in the bodies of control flow are called "<body>.<node>".

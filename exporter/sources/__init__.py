@@ -1,1 +1,1 @@
-"""What a user names: a model with its example inputs, sizes that vary, files. Each mistake is a UsageError."""
+"""Inputs named by the user: a model with its example inputs, sizes that vary, files. Each mistake is a UsageError."""

@@ -1,4 +1,4 @@
-"""Where SOURCE is defined, by reading and not by running: the place of findings that have no better one."""
+"""Definition of SOURCE, found by reading and not by running: the place of findings that have no better one."""
 
 from __future__ import annotations
 

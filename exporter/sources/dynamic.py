@@ -30,7 +30,7 @@ class Asked:
     high: int | None = None
 
     def request(self) -> Any:  # Any: as torch.export types its requests
-        """What `dynamic_shapes` takes for it."""
+        """Return the entry of `dynamic_shapes` for it."""
         if self.low is None and self.high is None:
             return self.name
         from torch.export import Dim

@@ -1,4 +1,4 @@
-"""What a file is that SOURCE names in vain: told from its first bytes and its names, with what to write instead."""
+"""Recognition of unsupported files named by SOURCE, from their first bytes and names, with advice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BY_SUFFIX = {
     ".npz": f"holds arrays and no model; {WEIGHTS}",
 }
 TENSORS = ("torch._utils ", "torch ", "torch.storage ", "collections ", "numpy", "_codecs ", "torch.serialization ")
-"""Where what a file of plain tensors is made from is defined, as a pickle writes it: module, then name."""
+"""Names that a pickle of plain tensors refers to, as it writes them: module, then name."""
 MOST_READ = 1 << 22  # bytes of a pickle: names of classes stand at its beginning
 
 
@@ -65,7 +65,7 @@ def _is_python(path: Path) -> bool:
 
 
 def _archive(path: Path) -> str:
-    """What a zip file of PyTorch's is."""
+    """Describe a zip file of PyTorch's."""
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         inner = {name.partition("/")[2] for name in names}

@@ -1,4 +1,4 @@
-"""What the user wants to hear of: levels of rules, and findings that are known, by a baseline or by comments."""
+"""Reporting policy of the user: levels of rules, and findings that are known, by a baseline or by comments."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def load(folder: Path, *, in_memory: bool = False) -> Pretrained:
 
 
 def is_pretrained(folder: Path) -> bool:
-    """Whether a folder has a configuration of transformers."""
+    """Return True if a folder has a configuration of transformers."""
     return (folder / CONFIG).is_file()
 
 

@@ -1,4 +1,4 @@
-"""Whether a file of `torch.export.save` can be loaded without running code that is in it.
+"""Check that a file of `torch.export.save` can be loaded without running code that is in it.
 
 `torch.export.load` unpickles the example inputs without restrictions, evaluates texts of sizes as Python, and loads
 shared objects that a package may hold. A file with tensors, sizes and operators alone needs none of that.
@@ -32,10 +32,10 @@ FUNCTIONS = frozenset(
     FloatTrueDiv PowByNatural FloatPow LShift RShift Identity Not And Or Eq Ne Equality Unequality StrictLessThan
     LessThan StrictGreaterThan GreaterThan Lt Le Gt Ge Piecewise max min abs int float bool round""".split()  # noqa: SIM905
 )
-"""What texts of sizes may call: classes of expressions, of sympy and of PyTorch, and functions of numbers."""
+"""Names that texts of sizes may call: classes of expressions, of sympy and of PyTorch, and functions of numbers."""
 
 METHODS = frozenset(("size", "stride", "storage_offset", "floor", "ceil", "trunc", "sqrt", "pow", "fmod"))
-"""What guards may ask of inputs, and of the module math."""
+"""Methods that guards may call on inputs, and on the module math."""
 
 _PLAIN = (ast.Expression, ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Name, ast.keyword)
 _MARKS = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
@@ -68,7 +68,7 @@ def code_in(path: Path) -> str | None:
 
 
 def is_size(text: str) -> bool:
-    """Whether a text, evaluated as Python, can only be an expression of sizes."""
+    """Return True if a text, evaluated as Python, can only be an expression of sizes."""
     try:
         nodes = list(ast.walk(ast.parse(text, mode="eval")))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -81,7 +81,7 @@ FORMS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "target": (TARGET.fullmatch, "operator"),
     "size": (is_size, "expression of sizes"),
 }
-"""What the texts of a kind must be, and its name; other kinds are sizes."""
+"""Test for the texts of a kind, and its name; other kinds are sizes."""
 
 
 def _is_harmless(node: ast.AST, called: bool) -> bool:
@@ -117,7 +117,7 @@ def _texts(held: Any) -> Iterator[tuple[str, str]]:
 
 
 def _is_plain(pickled: bytes) -> bool:
-    """Whether a file of torch.save holds tensors and containers only, as PyTorch's own restricted reader sees it."""
+    """Return True if a file of torch.save holds tensors and containers only, as PyTorch's restricted reader sees it."""
     try:
         torch.load(io.BytesIO(pickled), weights_only=True, map_location="cpu")
     except Exception:  # noqa: BLE001 - whatever it refuses, for whatever reason, is not loaded

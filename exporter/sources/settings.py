@@ -1,4 +1,4 @@
-"""What a project says once about its reports, in fxport.toml or `[tool.fxport]`: the keys are the options' names."""
+"""Project settings for reports, in fxport.toml or `[tool.fxport]`: the keys are the options' names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OF_CHECK = ("defaults", "model")
 
 
 class Settings(Keys):
-    """Which findings are told, and which of them fail a run. An option of the command line replaces its key."""
+    """Selection of findings, and of those that fail a run. An option of the command line replaces its key."""
 
     select: list[str] | None = None
     """Only these rules, by id, name or beginning: "FXP4"."""
@@ -45,7 +45,9 @@ def settings_near(source: str) -> tuple[Settings, Path]:
 
 
 def report_of(settings: Settings, folder: Path, run: str, source: str = "") -> Report:
-    """How a run is reported by a project's settings alone, whose paths are relative to `folder`. Raises UsageError."""
+    """Return the report of a run by a project's settings alone, whose paths are relative to `folder`. Raises
+    UsageError.
+    """
     severity = [f"{rule}={level}" for rule, level in settings.severity.items()]
     kept = None if settings.baseline is None else folder / settings.baseline
     return Report(

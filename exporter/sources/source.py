@@ -29,7 +29,7 @@ Call = tuple[tuple[object, ...], Mapping[str, object]]
 """Positional and keyword arguments."""
 
 CONFIG = "config.json"
-"""What a folder of transformers has."""
+"""Name of the configuration file in a folder of transformers."""
 
 SEED = 0
 """Of torch's generator before SOURCE is imported and called: untrained weights are the same in every run."""
@@ -39,9 +39,9 @@ MODEL = "a model, or a function that returns a model or (model, args[, kwargs[, 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What SOURCE names. `args` is None where it brings no example inputs.
+    """Model and example that SOURCE names. `args` is None where it brings no example inputs.
 
-    `label` is what findings call the example, `further` holds other calls to validate with, by their labels. `whole` is
+    `label` is the example's name in findings, `further` holds other calls to validate with, by their labels. `whole` is
     the model in one process, where `model` runs it on several ranks.
     """
 
@@ -85,7 +85,7 @@ def load_without_memory(text: str, init: Mapping[str, object] = MappingProxyType
 
 
 def found(text: str, expected: str) -> tuple[object, str]:
-    """What `file.py:name` or `package.module:name` names, and the name. `expected` says what NAME should be."""
+    """Return the object that `file.py:name` or `package.module:name` names, and the name. `expected` describes NAME."""
     where, colon, name = text.rpartition(":")
     if not colon or not where or not name:
         if told := described(text):
@@ -194,7 +194,7 @@ def in_package(path: Path) -> tuple[Path, str] | None:
 
 
 def has_relative_imports(path: Path) -> bool:
-    """Whether a file says `from . import`, which needs a package around it."""
+    """Return True if a file says `from . import`, which needs a package around it."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):
@@ -217,7 +217,7 @@ def import_dotted(name: str, root: Path | None = None) -> ModuleType:
 
 
 def is_there(module: str) -> bool:
-    """Whether a module can be imported; its parents are imported to find out."""
+    """Return True if a module can be imported; its parents are imported to find out."""
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError as error:

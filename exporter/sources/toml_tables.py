@@ -19,7 +19,7 @@ ENCODING = "utf-8-sig"  # some editors put a mark of it first
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
 _SUBJECT = re.compile(r"\w+ should ")  # how pydantic begins: "Input should be greater than 0"
 TABLE = ("tool", "fxport")
-"""Where fxport's keys stand in pyproject.toml."""
+"""Path of fxport's keys in pyproject.toml."""
 
 
 class Keys(BaseModel):
@@ -77,7 +77,7 @@ def line_in(path: Path, where: KeyPath) -> int:
 
 
 def mistakes(error: ValidationError, data: Any, known: Known) -> Iterator[tuple[KeyPath, str]]:
-    """Where in the table, and a sentence, for each of pydantic's complaints; one for all alternatives of a type."""
+    """Yield the key path and a sentence for each of pydantic's complaints; one for all alternatives of a type."""
     unfit: dict[KeyPath, list[str]] = {}
     for entry in error.errors():
         where, key = in_table(entry["loc"], data), str(entry["loc"][-1])
@@ -110,7 +110,7 @@ def in_table(loc: Sequence[int | str], data: Any) -> KeyPath:  # Any: whatever T
 
 
 def keys_of(data: Any) -> Container[Any]:
-    """What a table or an array of the file can be asked for."""
+    """Return the keys or indices of a table or an array of the file."""
     if isinstance(data, Mapping):
         return data
     return range(len(data)) if isinstance(data, list) else ()

@@ -1,4 +1,4 @@
-"""What the user typed wrongly: one line that says what, where and what to do."""
+"""Usage errors: one line with the mistake, its location and the remedy."""
 
 import difflib
 from collections.abc import Iterable

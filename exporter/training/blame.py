@@ -1,4 +1,4 @@
-"""Which part of a training step a node of its graph is of, and the user's line that it stands for."""
+"""Part of a training step to which a node of its graph belongs, and the user's line of that node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Blame:
 
 
 def blamed(program: Program, name: str) -> Blame | None:
-    """What a node of the graph is a part of; None where it is of no training step, or not in the graph."""
+    """Return the part of a training step to which a node belongs; None if it has none or is not in the graph."""
     node = next((node for node in program.graph_module.graph.nodes if node.name == name), None)
     part = node.meta.get(PART) if node is not None else None
     if node is None or part is None:
@@ -42,7 +42,7 @@ def blamed(program: Program, name: str) -> Blame | None:
 
 
 def reads_of(program: Program) -> dict[str, Place]:
-    """Where the captured graph first reads each of its inputs, as far as it is known."""
+    """Return the place of the first use of each input of the captured graph, as far as it is known."""
     nodes = [node for node in program.graph_module.graph.nodes if node.op == "placeholder"]
     found: dict[str, Place] = {}
     for node, each in zip(nodes, program.inputs, strict=True):
@@ -66,7 +66,7 @@ def _updated(program: Program, node: Node) -> Iterator[str]:
 
 
 def _behind(node: Node) -> Iterator[Node]:
-    """What depends on a node, the nearest first."""
+    """Yield the nodes that depend on a node, the nearest first."""
     reading, seen = [node], {node}
     for reader in reading:  # grows while it is walked
         if reader is not node:

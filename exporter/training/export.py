@@ -144,7 +144,7 @@ def export_training_step(
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """What one call of a step is given; masks where its random numbers are inputs, else perhaps a seed."""
+    """Inputs of one call of a step; masks where its random numbers are inputs, else perhaps a seed."""
 
     state: Mapping[str, torch.Tensor]
     batch: Sequence[Any]

@@ -69,7 +69,7 @@ def uniform(seed: torch.Tensor, stream: int, like: torch.Tensor) -> torch.Tensor
 
 
 def at_least(seed: torch.Tensor, stream: int, like: torch.Tensor, limit: float) -> torch.Tensor:
-    """Where the numbers of `uniform` are not below a limit, without making them."""
+    """Compute as BOOL where the numbers of `uniform` are not below a limit, without making them."""
     whole = math.ceil(limit * 2**BITS) - 2 ** (BITS - 1)
     drawn = words(seed, stream, like)
     if whole >= 2 ** (BITS - 1):

@@ -70,7 +70,7 @@ def repeated(model: ir.Model, pairs: Mapping[str, str], steps: int) -> ir.Model:
 
 
 def _is_sliced(name: str | None) -> bool:
-    """Whether every step has its own: a part of the batch, or random numbers."""
+    """Return True if every step has its own value: a part of the batch, or random numbers."""
     return str(name).partition("/")[0] in (BATCH, MASK)
 
 

@@ -31,7 +31,9 @@ class SeededRandom(TorchDispatchMode):
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Whether Dynamo works while the mode is on: it finds the parameters that a branch or a body reads."""
+        """Return True, so that Dynamo works while the mode is on: it finds the parameters that a branch or a body
+        reads.
+        """
         return True
 
     def __init__(self, seed: torch.Tensor) -> None:
@@ -56,13 +58,13 @@ class SeededRandom(TorchDispatchMode):
         return uniform(self.seed, self.stream, like)
 
     def at_least(self, like: torch.Tensor, limit: float) -> torch.Tensor:
-        """Where the next numbers are not below a limit."""
+        """Compute as BOOL where the next numbers are not below a limit."""
         self.stream += 1
         return at_least(self.seed, self.stream, like, limit)
 
 
 def _draws(func: Any) -> bool:
-    """Whether an operator always draws random numbers."""
+    """Return True if an operator always draws random numbers."""
     tags, packet = getattr(func, "tags", ()), getattr(func, "overloadpacket", None)
     return torch.Tag.nondeterministic_seeded in tags and packet not in FOR_DROPOUT
 

@@ -49,7 +49,7 @@ class TrainingError(FxportError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is fixed in the graph of a step.
+    """Settings that are fixed in the graph of a step.
 
     `accumulate`: micro-batches a step, along the first axis of every tensor of the batch; their gradients are averaged.
     `clip_grad_norm`: the largest 2-norm of all gradients together; they are scaled down to it. `outputs`: "grad" for
@@ -65,13 +65,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a step is made of."""
+    """Parts of a step."""
 
     model: torch.nn.Module
     optimizer: Optimizer
     loss_fn: Callable[..., Any]
     context: Callable[[], AbstractContextManager[Any]] = nullcontext
-    """What stands around forward and backward."""
+    """Context manager around forward and backward."""
 
     @property
     def names(self) -> dict[int, str]:
@@ -81,7 +81,9 @@ class Parts:
 
 @dataclass
 class _Seen:
-    """What a call of a step has seen. Not an attribute of the step: a capture gives those back as they were before."""
+    """Observations of a call of a step. Not an attribute of the step: a capture gives those back as they were
+    before.
+    """
 
     unused: list[str] = field(default_factory=list)
 

@@ -1,1 +1,1 @@
-"""What ONNX Runtime gives beside what eager PyTorch gives, and where a difference comes from."""
+"""Comparison of ONNX Runtime with eager PyTorch, and attribution of differences."""

@@ -33,7 +33,9 @@ EXPORT_STAGES = frozenset({"capture", "weights", "normalize", "lower", "finish",
 
 @dataclass(frozen=True, slots=True)
 class Tolerances:
-    """What replaces the error budget: |got - want| <= atol + rtol * |want|. With neither, the budget holds."""
+    """Tolerances that replace the error budget: |got - want| <= atol + rtol * |want|. With neither, the budget
+    holds.
+    """
 
     atol: float | None = None
     rtol: float | None = None

@@ -1,4 +1,4 @@
-"""Where a difference comes from: the stage of the export that brought it, and the operation at the user's line.
+"""Attribution of a difference to the stage of the export that introduced it, and to the operation at the user's line.
 
 From eager PyTorch on, stage by stage: the captured graph, each FX pass, the ONNX model as it was lowered, each ONNX
 pass, ONNX Runtime's graph optimizations. What was still right before a stage and is wrong after it names the stage; the
@@ -225,7 +225,7 @@ class _Stages:
         return replace(found, stage=stage)
 
     def _has_other_weights(self) -> bool:
-        """Whether a weight of the file has other values than the one of its name that is exported now."""
+        """Return True if a weight of the file has other values than the one of its name that is exported now."""
         from fxport.exporter.validation.differences import difference
         from fxport.exporter.validation.model_file import model_of
 
@@ -314,7 +314,7 @@ class _Stages:
         got: Mapping[str, np.ndarray],
         exact: Mapping[str, np.ndarray] | None = None,
     ) -> bool:
-        """Whether values of PyTorch's own are further apart than rounding explains."""
+        """Return True if two of PyTorch's own results are further apart than rounding explains."""
         from fxport.ort_runner.trials import differs
 
         truths = exact if exact is not None else self.case.exact or {}

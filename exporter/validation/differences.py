@@ -44,7 +44,7 @@ def renamed(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
 
 
 def are_unrelated(old: ir.Model, new: ir.Model) -> bool:
-    """Whether two files have neither a name of an input or output nor a weight in common: different models."""
+    """Return True if two files share no name of an input or output and no weight: they are different models."""
     sides = [{entry.name for entry in (*model.graph.inputs, *model.graph.outputs)} for model in (old, new)]
     weights = [{(name, said(value.const_value)) for name, value in _weights(model)} for model in (old, new)]
     if not all(weights) or weights[0] & weights[1]:
@@ -60,7 +60,9 @@ def _weights(model: ir.Model) -> Iterator[tuple[str, Any]]:  # Any: ir.Value, wh
 
 
 def is_constant(value: ir.Value) -> bool:
-    """Whether an initializer is a few whole numbers, such as the shape of a Reshape: of the graph, and no weight."""
+    """Return True if an initializer is a few integers, such as the shape of a Reshape: part of the graph, not a
+    weight.
+    """
     tensor = value.const_value
     return tensor is not None and tensor.dtype.name == "INT64" and len(tensor.shape) < 2 and tensor.size <= MOST_NUMBERS
 
@@ -99,7 +101,7 @@ def weights(old: ir.Model, new: ir.Model) -> Iterator[Change]:
 
 
 def difference(old: ir.Value, new: ir.Value) -> str:
-    """How two weights of one name differ; "" where they are equal."""
+    """Describe how two weights of one name differ; "" where they are equal."""
     import numpy as np
 
     one, other = old.const_value, new.const_value

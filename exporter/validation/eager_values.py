@@ -1,4 +1,4 @@
-"""Which node of a captured graph is the first that gives what eager PyTorch never computes.
+"""Search for the first node of a captured graph whose value eager PyTorch never computes.
 
 Eager PyTorch has no nodes, but every tensor that it makes passes its dispatcher. A sketch of each is kept there, and a
 node whose value has none, and from which nothing follows that has one, is where the graph left the model.
@@ -21,7 +21,7 @@ from fxport.exporter.validation.intermediates import Intermediates, NodeFailed
 from fxport.fx_passes.program import Program
 
 ELEMENTS = 64
-"""How many elements of a tensor a sketch holds, evenly spread."""
+"""Number of evenly spread elements of a tensor that a sketch holds."""
 
 NEAR = 1e-3
 """Part of the largest element up to which two sketches are of the same values: far above rounding, and far below what

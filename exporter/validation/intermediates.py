@@ -1,4 +1,4 @@
-"""What eager PyTorch gives at every node of a captured graph, also in float64: what a bisection compares with."""
+"""Eager PyTorch's values at every node of a captured graph, also in float64: the references of a bisection."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Intermediates:
 
 
 def _writes(target: Any) -> bool:
-    """Whether an op writes to its operands: before the passes some do, and the model's own weights must stay."""
+    """Return True if an op writes to its operands: before the passes some do, and the model's own weights must stay."""
     return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
 
 

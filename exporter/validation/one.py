@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check made: the file, all files with those of weights, the exported model in memory, the comparison, and
-    the log of the run.
+    """Result of a check: the file, all files with those of weights, the exported model in memory, the comparison, the
+    log.
 
     `validation` is None where there was nothing to compare with; the log says why. It also is on the ranks of a sharded
     model that only take part, which write no files; their log has rank 0's findings.
@@ -46,7 +46,8 @@ def check_one(
     isolate: bool = True,
     hard: bool = False,
 ) -> Checked:
-    """What was made; on a rank that only takes part, no files, and the program that `export` returns there.
+    """Export, save and validate one model; a rank that only takes part writes no files and keeps `export`'s program
+    there.
 
     Raises Stop where there is no model, its findings in the log; UsageError for inputs that make no sense, OSError
     where `path` cannot be written. `isolate` runs ONNX Runtime in a process of its own; `hard` also tries hard values.

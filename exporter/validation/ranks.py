@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def follows() -> bool:
-    """Whether this process is a rank other than 0: of a process group, or of a launcher such as torchrun."""
+    """Return True if this process is a rank other than 0: of a process group, or of a launcher such as torchrun."""
     return _rank() > 0
 
 
@@ -38,12 +38,12 @@ def group_of_ranks() -> Any:  # the module torch.distributed, which is not impor
 
 
 def is_left_to_rank_0(source: Source) -> bool:
-    """Whether this rank has nothing to do: rank 0 holds all of the model, as under DistributedDataParallel."""
+    """Return True if this rank has nothing to do: rank 0 holds all of the model, as under DistributedDataParallel."""
     return follows() and not holds_a_part(source)
 
 
 def holds_a_part(source: Source) -> bool:
-    """Whether other ranks hold the rest of the model."""
+    """Return True if other ranks hold the rest of the model."""
     from fxport.exporter.distributed import is_sharded
 
     return is_sharded(source.model)

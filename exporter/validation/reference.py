@@ -1,4 +1,4 @@
-"""What eager PyTorch gives, on the example inputs and on inputs of other sizes: what validation compares with."""
+"""Eager PyTorch's results for the example inputs and for inputs of other sizes: the references of validation."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def _of_ours(
 
 
 def _raised(error: BaseException) -> str:
-    """What the model raised, in one line: on rank 0, where it runs on several."""
+    """Return the model's exception in one line: that of rank 0, where it runs on several."""
     if isinstance(error, FailsOnRanks) and error.__cause__ is not None:
         return _raised(error.__cause__)
     return error_line(error)

@@ -1,4 +1,4 @@
-"""Whether eager PyTorch gives the same once more: what it does not repeat, no ONNX model can be held against.
+"""Repeatability of eager PyTorch: results that a second call does not repeat cannot be compared with an ONNX model.
 
 The second call finds what the first has left in Python, but PyTorch's random generators as they were: those numbers
 the ONNX model draws itself. Where the results differ, a third call, for which everything is put back, tells a state
@@ -24,7 +24,7 @@ from fxport.ort_runner.samples import STATEFUL, UNREPEATABLE
 from fxport.ort_runner.trials import differs
 
 STATE_RULES = (rules.PYTHON_STATE_BAKED, rules.PYTHON_RANDOM_BAKED, rules.ENVIRONMENT_BAKED)
-"""What an export says of the lines that make a second call give something else."""
+"""Rules of the findings on lines that make a second call give different results."""
 
 MOST_CHANGES = 3
 """Changed values that one finding names."""

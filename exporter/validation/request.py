@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ExternalData(StrEnum):
-    """Where the weights go."""
+    """Choice of the file for the weights: the model's own or external data."""
 
     AUTO = "auto"
     YES = "yes"
@@ -31,7 +31,7 @@ class ExternalData(StrEnum):
 
 
 class SelfCheck(StrEnum):
-    """Which captures are compared with the model in PyTorch; the values of `Options.self_check`."""
+    """Choice of the captures that are compared with the model in PyTorch; the values of `Options.self_check`."""
 
     REWRITTEN = "rewritten"
     ALWAYS = "always"

@@ -1,4 +1,4 @@
-"""What two ONNX files compute from the same inputs: the part of `fxport diff` that runs them."""
+"""Comparison of the results of two ONNX files on the same inputs, for `fxport diff`."""
 
 from __future__ import annotations
 

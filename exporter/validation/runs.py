@@ -17,7 +17,7 @@ from fxport.fx_passes.program import OutputKind, Program
 
 
 def fed(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> dict[str, torch.Tensor]:
-    """What a call feeds the captured graph, by the names of its inputs; numbers as tensors without axes."""
+    """Return the feeds of the captured graph for a call, by the names of its inputs; numbers become 0-d tensors."""
     values = {leaf.path: leaf.value for leaf in leaves_of(arguments_of(module, *call))}
     found = {entry.name: values.get(entry.path or entry.name) for entry in program.user_inputs}
     missing = [name for name, value in found.items() if value is None]

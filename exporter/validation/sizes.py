@@ -45,7 +45,7 @@ class Beyond:
     calls: Sequence[tuple[str, Call]]
 
     def is_about(self, finding: Finding) -> bool:
-        """Whether this is the limit that a finding tells of."""
+        """Return True if a finding reports this limit."""
         facts = finding.facts
         return finding.rule is rules.DIMENSION_RANGE_NARROWED and (facts["dim"], facts["input"]) == (
             self.dim,
@@ -131,7 +131,7 @@ def _next(sizes: Sequence[int], size: int) -> int | None:
 
 
 def _is_cheap(module: torch.nn.Module, call: Call, known: Sizes, chosen: Sizes) -> bool:
-    """Whether the inputs stay small, if they grow at all."""
+    """Return True if the inputs stay small, if they grow at all."""
     growth = 1.0
     for symbol, size in chosen.items():
         growth *= size / max(known[symbol], 1)
@@ -181,6 +181,6 @@ def _beside(
 
 
 def _allows_all_from(condition: Condition, symbol: sympy.Symbol, least: int) -> bool:
-    """Whether a condition is proven to hold for every size from `least` on."""
+    """Return True if a condition is proven to hold for every size from `least` on."""
     further = sympy.Dummy("further", integer=True, nonnegative=True)
     return all(test.xreplace({symbol: further + least}) is sympy.true for test in condition.holds)

@@ -42,13 +42,15 @@ COMPARED = 64 << 20
 
 Named = Mapping[str, np.ndarray]
 Differs = Callable[[Named, Named, Named | None], bool]
-"""Whether of (want, got, want in float64), arrays by name, any that both have are further apart than rounding explains.
-Without the third, the truth of the model's outputs is taken."""
+"""Function of (want, got, want in float64), arrays by name: True if any that both have differ by more than rounding.
+
+Without the third, the float64 reference of the model's outputs is taken.
+"""
 
 
 @dataclass(frozen=True)
 class Call:
-    """What was exported: a model with one call of it."""
+    """Exported call: a model with its arguments."""
 
     model: Any
     args: tuple[Any, ...]
@@ -98,7 +100,7 @@ def guilty_fx_stage(call: Call, options: Options, inputs: Named, want: Arrays, d
 
 
 def _left_at(program: Program, call: Call, inputs: Named) -> Iterator[Place]:
-    """Where the captured graph left the model: the place of the first node that gives what the model never computes."""
+    """Yield the place of the first node of the captured graph whose value the model never computes."""
     module = call.model
     args, kwargs = refed(module, (call.args, in_order(module, call.kwargs)), program, inputs)
     with restored(module, changed_by(program)):
@@ -109,7 +111,7 @@ def _left_at(program: Program, call: Call, inputs: Named) -> Iterator[Place]:
 
 
 def _is_wrong(program: Program, inputs: Named, want: Arrays, differs: Differs) -> bool:
-    """Whether the graph gives something else, or nothing because PyTorch cannot run it."""
+    """Return True if the graph gives other values, or none because PyTorch cannot run it."""
     try:
         return differs(want, Intermediates(program, inputs).outputs(), None)
     except NodeFailed:
@@ -178,7 +180,7 @@ def _batches(names: Sequence[str], sizes: Mapping[str, int]) -> Iterator[list[st
 
 
 def _shape_of(node: Node) -> tuple[str, str]:
-    """What tells a node that a pass has left alone from one that it has changed."""
+    """Return the form of a node, which differs after a pass that has changed it."""
     return str(node.target), str((node.args, node.kwargs))
 
 

@@ -1,4 +1,4 @@
-"""What a run made, in half a screen: files, opset, nodes, inputs and outputs, validation, time per stage."""
+"""Summary of a run: files, opset, nodes, inputs and outputs, validation, time per stage."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def summary_of(model: ir.Model, files: Sequence[Path], validation: Validation | 
 
 
 def modules(parts: Sequence[Part]) -> Iterable[str]:
-    """What the model's own modules became, the largest first; nothing for a single one."""
+    """Yield one line with the nodes and bytes of the model's modules, the largest first; none for a single module."""
     if len(parts) > 1:
         told = [f"{part.name} {plural(part.nodes, 'node')}, {size(part.bytes)}" for part in parts[:MOST_PARTS]]
         more = [f"{len(parts) - MOST_PARTS} more"] if len(parts) > MOST_PARTS else []
@@ -98,7 +98,7 @@ def _conclusion(validation: Validation) -> str:
 
 
 def _told(sample: SampleResult) -> Iterable[str]:
-    """What was compared of one sample, in some words."""
+    """Yield short texts on the comparison of one sample."""
     name, gap = max(sample.gaps.items(), key=lambda entry: entry[1].ratio, default=("", None))
     if gap:
         yield f"worst error {gap.worst:.2g} in {name}, {allowed(gap.ratio)}"

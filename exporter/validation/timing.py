@@ -1,4 +1,4 @@
-"""How long eager PyTorch takes, with and without torch.compile."""
+"""Run time of eager PyTorch, with and without torch.compile."""
 
 from __future__ import annotations
 

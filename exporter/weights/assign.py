@@ -103,7 +103,7 @@ def names_in(owner: Owner, checkpoint: Checkpoint) -> Names:
 
 
 def fits(stored: Stored, held: torch.Tensor) -> bool:
-    """Whether a stored tensor can stand for one of the model's: of its shape, and of a type that can be converted."""
+    """Return True if a stored tensor has the shape of the model's, and a dtype that can be converted to its own."""
     same = stored.dtype == held.dtype or {stored.dtype, held.dtype} <= CONVERTED
     return same and stored.shape == tuple(held.shape)
 

@@ -50,7 +50,7 @@ CLASSES: Mapping[str, frozenset[str]] = {
     "torch": frozenset(("Size", *(name for name in dir(torch) if isinstance(getattr(torch, name), torch.dtype)))),
     "collections": frozenset(("OrderedDict",)),
 }
-"""What a pickle of metadata may name, by module. A path becomes a PurePath, which any system can hold."""
+"""Classes that a pickle of metadata may name, by module. A path becomes a PurePath, which any system can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Piece:
 
 
 def fits(path: Path) -> bool:
-    """Whether a path is such a folder."""
+    """Return True if a path is a folder of torch.distributed.checkpoint."""
     return (path / METADATA).is_file()
 
 
@@ -192,7 +192,7 @@ def _loaded(name: str, piece: Piece) -> torch.Tensor:
 
 
 def _values_at(name: str, piece: Piece, dtype: torch.dtype) -> Region | None:
-    """Where the values of a piece lie in its file; None where they are not as they should be, to be told on reading."""
+    """Return the region of a piece's values in its file; None for malformed values, which are reported on reading."""
     with FakeTensorMode():  # PyTorch then notes the offset of a tensor instead of reading it
         held = _loaded(name, piece)
     offset = getattr(held.untyped_storage(), "_checkpoint_offset", None)

@@ -13,7 +13,7 @@ from fxport.fx_passes.program import Program
 
 MEMORY = Path("/proc/meminfo")
 GROUP = Path("/sys/fs/cgroup")
-"""Where Linux says how much memory there is, and how much of it this group of processes may have."""
+"""Folder of Linux's control groups, with the memory limit of this group of processes."""
 
 
 def fill(model: torch.nn.Module | torch.export.ExportedProgram, program: Program) -> Program:
@@ -63,7 +63,7 @@ def available_memory() -> int | None:
 
 
 def _region(stored: Stored, held: torch.Tensor) -> Region | None:
-    """Where the values can be mapped from: in the type of the model, and at a multiple of its size."""
+    """Return the region from which the values can be mapped: in the model's dtype, at a multiple of its size."""
     region = stored.region
     fits = region is not None and stored.dtype == held.dtype and region.offset % stored.dtype.itemsize == 0
     return region if fits and stored.nbytes else None

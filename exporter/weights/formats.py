@@ -1,4 +1,4 @@
-"""What a path is: the table of checkpoint formats, and the one way to open any of them."""
+"""Table of checkpoint formats, and the one function that opens any of them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _torch(path: Path) -> Checkpoint:
 
 
 PARTS = ("*.safetensors.index.json", "*.safetensors", "*.bin.index.json", "*.bin", "*.pt", "*.pth", "*.ckpt")
-"""What is looked for in a folder, the first that is there."""
+"""Patterns of checkpoint files in a folder; the first that matches is used."""
 
 
 def _folder(path: Path) -> Checkpoint:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from fxport.diagnostics.errors import FxportError
 
 WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
-"""What torch.compile, FSDP and activation checkpointing put into names, at any depth."""
+"""Prefixes that torch.compile, FSDP and activation checkpointing put into names, at any depth."""
 
 PREFIXES = ("", "module.", "model.", "state_dict.", "model.module.", "model.model.")
-"""What training scripts and frameworks put before names. Where several fit, the first of these is it."""
+"""Prefixes of training scripts and frameworks. Where several fit, the first of these is used."""
 
 DEEPEST = 3
 """Parts of a name that a prefix may have."""
@@ -34,7 +34,9 @@ class AmbiguousPrefix(FxportError):
 
 @dataclass(frozen=True, slots=True)
 class Renaming:
-    """How a name in the checkpoint is made from the model's: `removed` goes from its beginning, `added` comes there."""
+    """Renaming from the model's name to the checkpoint's: `removed` is cut from the beginning, `added` put in its
+    place.
+    """
 
     removed: str = ""
     added: str = ""

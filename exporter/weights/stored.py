@@ -18,7 +18,7 @@ class CheckpointError(FxportError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Where the values of a tensor lie in a file, row-major and little-endian. Offset and length are in bytes."""
+    """Region of a tensor's values in a file, row-major and little-endian. Offset and length are in bytes."""
 
     path: Path
     offset: int

@@ -45,7 +45,7 @@ def open_optimizer(path: Path) -> dict[tuple[str, str], Stored]:
 
 
 def content_of(path: Path) -> Mapping[str, Any]:
-    """What the file holds, its tensors without values where the file is a zip archive, else with them."""
+    """Load the content of a file, its tensors without values where the file is a zip archive, else with them."""
     try:
         with FakeTensorMode():  # PyTorch then notes the offset of each tensor instead of reading it
             held = torch.load(path, weights_only=True, map_location="cpu")
@@ -79,7 +79,7 @@ def _refusal(path: Path, error: Exception) -> str:
 
 
 def _legacy(held: object) -> bool:
-    """Whether tensors have no offsets: those of the format before PyTorch 1.6, which only loads as a whole."""
+    """Return True if tensors have no offsets: those of the format before PyTorch 1.6, which only loads as a whole."""
     return any(_offset(tensor) is None for tensor in _tensors(held))
 
 

@@ -1,7 +1,7 @@
-"""What PyTorch's own ops for a linear layer with a cross entropy, batch by batch, compute: a rule for each.
+"""Decompositions of PyTorch's ops for a linear layer with a cross entropy, computed batch by batch.
 
 They save memory in training, by chunks of the batch and by gradients that come with the loss. `input` is [n, features],
-`linear_weight` [classes, features], `target` INT64 [n]. What nobody uses of the gradients is dropped with its nodes.
+`linear_weight` [classes, features], `target` INT64 [n]. Unused gradients are dropped with their nodes.
 """
 
 from __future__ import annotations

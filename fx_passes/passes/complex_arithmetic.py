@@ -70,7 +70,7 @@ def _where(condition: Any, x: Any, y: Any) -> Complex:
 
 
 def truth(x: Any) -> Any:
-    """Whether a number is not zero: bool as it is."""
+    """Return the truth value of a number, `x != 0`; a bool stays as it is."""
     if isinstance(x, torch.Tensor):
         return x if x.dtype == torch.bool else x != 0
     z = Complex.of(x)

@@ -25,7 +25,7 @@ def embedded(z: Complex) -> torch.Tensor:
 
 
 def unembedded(matrix: torch.Tensor, rows: Any) -> Complex:
-    """What the left half of an `embedded` matrix stands for."""
+    """Return the complex matrix that the left half of an `embedded` matrix stands for."""
     return Complex(matrix.narrow(-2, 0, rows), matrix.narrow(-2, rows, rows))
 
 
@@ -46,7 +46,7 @@ def _interleaved(z: Complex) -> torch.Tensor:
 
 
 def _of_interleaved(matrix: torch.Tensor) -> Complex:
-    """What `_interleaved` made a matrix of, by the first column of each block."""
+    """Return the complex matrix from which `_interleaved` made a matrix, by the first column of each block."""
     return Complex(_every_other(matrix, 0), _every_other(matrix, 1))
 
 

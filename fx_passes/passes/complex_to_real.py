@@ -44,8 +44,10 @@ ROWS: Mapping[Any, Row] = {
     **complex_products.ROWS,
     **complex_reductions.ROWS,
 }
-"""What each ATen op on complex tensors is on real ones. Complex operands arrive as `Packed`, results are `Complex`,
-`Packed` or, where the op's result is real, tensors."""
+"""Real form of each ATen op on complex tensors.
+
+Complex operands arrive as `Packed`, results are `Complex`, `Packed` or, where the op's result is real, tensors.
+"""
 
 COMPLEX_RESULTS = "fxport_complex_results"
 """Key in the output node's `meta`: positions of the results that were complex."""
@@ -68,7 +70,7 @@ THROUGH_COMPLEX = frozenset(
 
 
 def is_complex(node: Node) -> bool:
-    """Whether a node gives or takes a complex tensor or number, or does so in what it decomposes to."""
+    """Return True if a node or its decomposition takes or gives a complex tensor or number."""
     if _any_complex(node.meta.get("val")) or node.target in THROUGH_COMPLEX:
         return True
     arguments = pytree.tree_leaves((node.args, node.kwargs))

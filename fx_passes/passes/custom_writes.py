@@ -14,7 +14,7 @@ hop = torch.ops.higher_order
 
 
 def is_custom_write(target: Any) -> bool:
-    """Whether an op of a library's or the user's own writes to tensors, and returns nothing that shares their storage.
+    """Return True if a custom op writes to tensors and returns nothing that shares their storage.
 
     Lists of tensors that are written to are left to PyTorch.
     """
@@ -27,12 +27,12 @@ def is_custom_write(target: Any) -> bool:
 
 
 def called_op(node: Node) -> Any:
-    """What a node calls: where that is a custom op that writes, the op itself."""
+    """Return the op that a node calls: for a custom op that writes, the op itself."""
     return node.args[0] if node.target is hop.auto_functionalized else node.target
 
 
 def custom_write(node: Node) -> tuple[Node, ...]:
-    """What the call writes, in the schema's order; what it returns is taken from the new call.
+    """Return the tensors that the call writes, in the schema's order; take its results from the new call.
 
     Given:   %r = mine::scale_(%x, 2.0)
     Result:  %a = auto_functionalized(mine::scale_, x=%x, by=2.0); %r = getitem(%a, 0); %new = getitem(%a, 1)
@@ -59,5 +59,5 @@ def _part(node: Node, whole: Node, place: int) -> Node:
 
 
 def is_written(argument: Any) -> bool:
-    """Whether an op writes to this argument of its schema."""
+    """Return True if an op writes to this argument of its schema."""
     return argument.alias_info is not None and argument.alias_info.is_write

@@ -62,7 +62,7 @@ def _not_rewritten(gm: GraphModule) -> list[Node]:
 
 
 def _written_outside(body: GraphModule) -> list[Node]:
-    """What writes to a value that a body is given, itself or in branches of a condition: a loop has no place for it."""
+    """Return the nodes that write to an input of a body, directly or in branches: a loop cannot express such writes."""
     return [node for node, owner in _writes(body) if owner.op == "placeholder"]
 
 
@@ -99,7 +99,7 @@ class _View:
 
 
 class _Storages:
-    """Which node looks at which storage, and which node holds, at this point of the graph, what it sees there."""
+    """Storages of a graph: the nodes that view each one, and the node that holds a view's value at this point."""
 
     def __init__(self, gm: GraphModule) -> None:
         self.graph = gm.graph
@@ -217,7 +217,7 @@ class _Storages:
 
 
 def shares_storage(node: Node) -> bool:
-    """Whether a view op's result really is a view: `reshape`, `to` and `contiguous` may or may not copy.
+    """Return True if a view op's result really is a view: `reshape`, `to` and `contiguous` may or may not copy.
 
     The op runs once more on its fake arguments, which is cheap and asks PyTorch itself.
     """

@@ -66,7 +66,7 @@ def _product(tanh: Node, x: Node) -> Node | None:
 
 
 def times(node: Any, factor: float) -> Any:
-    """What is multiplied with the number; None if the node is no such product."""
+    """Return the other factor of a product with the number; None if the node is no such product."""
     if not is_call(node, aten.mul.Tensor, aten.mul.Scalar):
         return None
     for value, number in (node.args, node.args[::-1]):

@@ -53,7 +53,7 @@ def _arguments(node: Node, source: Node) -> dict[str, Any]:
 
 
 def _reaches_beyond(node: Node, source: Node, base: Node) -> bool:
-    """Whether the last element that is seen is known to lie behind the base."""
+    """Return True if the last element that is viewed is known to lie behind the end of the base."""
     given = _arguments(node, source)
     sizes, strides = ([size_of(fake(each)) for each in given[name]] for name in ("size", "stride"))
     last = size_of(fake(given["storage_offset"])) + sum(
@@ -64,7 +64,7 @@ def _reaches_beyond(node: Node, source: Node, base: Node) -> bool:
 
 
 def _is_whole(source: Node, base: Node) -> bool:
-    """Whether a tensor holds all elements of its storage in their order."""
+    """Return True if a tensor holds all elements of its storage in their order."""
     here, there = source.meta["val"], base.meta["val"]
     return _layout(here) == list(range(here.dim())) and size_of(here.numel()) == size_of(there.numel())
 

@@ -75,7 +75,7 @@ def _move_before(bodies: Bodies, is_wanted: Callable[[Node], bool]) -> bool:
 
 
 def _reads_row(node: Node) -> bool:
-    """Whether a node reads a row by an index that may be another one whenever the body runs."""
+    """Return True if a node reads a row by an index that may differ at each run of the body."""
     row = read_row(node)
     return row is not None and isinstance(row.index, Node) and is_within(row.x, row.dim, row.index)
 
@@ -153,7 +153,7 @@ def _write_back(users: Sequence[Node], tensor: Node, dim: int, index: Any, row: 
 
 
 def _returned(bodies: Bodies, branch: int, number: int) -> _Returned | None:
-    """What a branch returns, if that is a tensor that it is given and of which it uses no more than a row."""
+    """Describe what a branch returns, if that is one of its input tensors and the branch uses at most a row of it."""
     whole, results = bodies.whole[branch], _results(bodies.bodies[branch])
     start = node = results[number]
     while isinstance(start, Node) and (row := written_row(start)) is not None:

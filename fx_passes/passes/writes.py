@@ -1,4 +1,4 @@
-"""Which arguments an op writes to, and the functional op that computes the same."""
+"""Arguments that an op writes to, and the functional op that computes the same."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def written(node: Node) -> list[Node]:
 
 
 def writes(node: Node) -> bool:
-    """Whether a node writes at all: `_foreach_add_` does, to lists of tensors, of which `written` has none."""
+    """Return True if a node writes at all: `_foreach_add_` does, to lists of tensors, of which `written` has none."""
     if written(node):
         return True
     arguments = node.target._schema.arguments if isinstance(node.target, torch._ops.OpOverload) else ()
@@ -49,7 +49,7 @@ def writes(node: Node) -> bool:
 
 
 def functional_form(node: Node) -> FunctionalForm | None:
-    """How to compute what a writing op writes; None if that is not known."""
+    """Return the function that computes the new values of a writing op; None if that is not known."""
     if node.target in IMPLICIT:
         return IMPLICIT[node.target][1]
     if node.target in FORMS:
@@ -107,7 +107,7 @@ def _same_name(node: Node) -> tuple[Node, ...]:
 
 
 def _fit(node: Node, value: Node) -> Node:
-    """What is written takes the dtype and the sizes of where it is written to, the first argument of `node`."""
+    """Cast and expand a written value to the dtype and sizes of its target, the first argument of `node`."""
     target: Node = node.args[0]  # type: ignore[assignment]  # an op that writes has a tensor first
     there, here = target.meta["val"], value.meta["val"]
     if here.dtype != there.dtype:
@@ -125,7 +125,7 @@ def _copy(node: Node) -> tuple[Node, ...]:
 
 
 def _goes_into(source: torch.Tensor, target: torch.Tensor) -> bool:
-    """Whether sizes can be broadcast to others, by structure: those that a copy needs equal, PyTorch has made so."""
+    """Return True if sizes broadcast to others by structure: those that a copy needs equal, PyTorch has made so."""
     pairs = zip(reversed(sizes_of(source)), reversed(sizes_of(target)), strict=False)
     return source.dim() <= target.dim() and all(here in (1, there) for here, there in pairs)
 

@@ -66,7 +66,7 @@ def _rows_first(scan: Scan) -> bool:
 
 
 def _base(node: Node) -> Node:
-    """What a tensor was before rows of it were written."""
+    """Return the tensor before rows of it were written."""
     while (row := written_row(node)) is not None:
         node = row.x
     return node

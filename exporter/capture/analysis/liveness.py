@@ -56,13 +56,13 @@ def liveness(function: ast.FunctionDef) -> Mapping[ast.stmt, Live]:
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
-    """Where a block of statements can go: on, out of loops, out of the function, and to handlers of errors."""
+    """Successors of a block of statements: the next statement, loop exits, function exits, and handlers of errors."""
 
     on: Point
     leave: Point | None = None
     again: Point | None = None
     out: tuple[Point, ...] = ()
-    """What runs before a return leaves the function: clauses of `finally`."""
+    """Code that runs before a return leaves the function: clauses of `finally`."""
     raised: tuple[Point, ...] = ()
 
     def going(self, on: Point) -> _Targets:
@@ -206,7 +206,7 @@ def _use(node: ast.AST, reads: set[str], binds: set[str], *, certain: bool) -> N
 
 
 CERTAIN: Mapping[type[ast.AST], int] = {ast.BoolOp: 1, ast.IfExp: 1, ast.Compare: 2}
-"""How many parts of an expression are evaluated for certain; the others may not be."""
+"""Number of parts of an expression that are evaluated for certain; the others may not be."""
 
 
 def _evaluated(node: ast.AST) -> list[ast.AST]:

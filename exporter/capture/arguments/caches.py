@@ -20,7 +20,7 @@ PAIRED = "EncoderDecoderCache"
 PARTS = ("self_attention_cache", "cross_attention_cache")
 
 NAMES = {"keys": "key", "values": "value"}
-"""What a tensor of a layer is called in paths, where that is not its own name: `past_key_values.0.key`."""
+"""Names of a layer's tensors in paths, where they differ from their own: `past_key_values.0.key`."""
 
 DERIVED = frozenset({"dtype", "device", "_sliding_window_tensor"})
 """Attributes of a layer that follow from its tensors and its other attributes."""

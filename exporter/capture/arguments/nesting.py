@@ -18,8 +18,11 @@ NAMES: Mapping[type, str] = {Padded: "torch.nn.utils.rnn.PackedSequence"}
 """Containers of ours, by the names of those for which they stand."""
 
 Structure = Mapping[str, Any]
-"""How values nest: one of `{"value": NAME}`, `{"literal": X}`, `{"list": [...]}`, `{"tuple": [...]}`,
-`{"dict": [[KEY, NODE], ...]}`, and `{"type": NAME, "fields": [[NAME, NODE], ...]}` for any other container."""
+"""Nesting of values.
+
+One of `{"value": NAME}`, `{"literal": X}`, `{"list": [...]}`, `{"tuple": [...]}`, `{"dict": [[KEY, NODE], ...]}`, and
+`{"type": NAME, "fields": [[NAME, NODE], ...]}` for any other container.
+"""
 
 
 def structure_of(arguments: Structure | None, results: Structure | None) -> str:

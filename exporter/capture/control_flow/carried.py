@@ -1,4 +1,4 @@
-"""What a loop carries from turn to turn: the places that a turn changes, found by running it until no more are."""
+"""Loop-carried values: the places that an iteration changes, found by repeated runs until no more are added."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fxport.exporter.capture.control_flow.syntax import call, deferred, is_at, placed
 
 BOUND = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
-"""What may not move into a function of its own."""
+"""Expressions that may not move into a function of their own."""
 
 
 def test_of(test: ast.expr) -> ast.expr:

@@ -1,4 +1,4 @@
-"""What a part of a statement changes beside what it gives: variables, attributes, items of containers, globals.
+"""Side effects of a part of a statement: changes of variables, attributes, items of containers, globals.
 
 Where only a run of the model decides which part is taken, or how often, nothing of it may stay: one snapshot of all
 that the part can reach is taken before it is traced, what it changed is noted, and everything is put back. The changes
@@ -44,7 +44,7 @@ CARRIED = (
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What one run of a part changed: values by their places, and what it appended to lists.
+    """Changes of one run of a part: values by their places, and items that it appended to lists.
 
     `before` are the values that the places had, which another part may leave as they are.
     """
@@ -60,7 +60,7 @@ class Changes:
 
 @dataclass
 class Effects:
-    """What the parts of one statement change, with what there was before.
+    """Side effects of the parts of one statement, with the values before it.
 
     `dead` are names of variables that the parts bind and that nothing reads behind them.
     """
@@ -72,7 +72,7 @@ class Effects:
     """Lists that grow, with the most elements that a part appends."""
     undecided: list[Place] = field(default_factory=list)
     is_loop: bool = False
-    """Whether a part may find in a list what other runs of it have appended."""
+    """True if a part may find in a list the items that other runs of it have appended."""
 
     @staticmethod
     def of(parts: Sequence[Callable[..., Any]], dead: Sequence[str] = (), *, is_loop: bool = False) -> Effects:

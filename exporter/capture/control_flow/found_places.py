@@ -102,7 +102,7 @@ FINDING: Mapping[Any, Callable[..., Any]] = {
     torch.where: _where,
     **{each: _reformed(each) for each in (Tensor.squeeze, Tensor.flatten, Tensor.view, Tensor.reshape)},
 }
-"""What makes places, noted; each answers NotImplemented for anything else."""
+"""Functions that make indices of elements, which are recorded; each returns NotImplemented for anything else."""
 
 
 def places_as_turns(function: ast.FunctionDef, lines: set[int]) -> bool:

@@ -24,7 +24,7 @@ class Items:
     numbers: tuple[Any, ...] = ()
     """Symbolic numbers other than the count that `at` computes with."""
     parts: Ragged | None = None
-    """What the items are, where they are parts of different sizes, which have no numbers."""
+    """Items of different sizes as parts, which have no numbers."""
 
     def __iter__(self) -> Any:
         raise LoopError("it goes through as many items as a dynamic size has")

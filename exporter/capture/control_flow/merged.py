@@ -1,4 +1,4 @@
-"""What later code may not do, or has to do otherwise, with the merged results of branches and loops.
+"""Restrictions and corrections for later uses of the merged results of branches and loops.
 
 Truth values of Python are tensors of booleans in the graph, but count as 0 and 1 in arithmetic. And tensors that may be
 one tensor in eager PyTorch are two in the graph. After `y = x if test else z`, a write to `y` is one to `x` or to `z`,

@@ -1,4 +1,4 @@
-"""What ways through a program give, of which only a run takes one: brought into one form that all can have."""
+"""Conversion of the results of alternative paths, of which a run takes one, to one common form."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class Like:
 
 
 Leaf = Like | type | Constant
-"""What a leaf is: like this tensor, a number of this type, or a constant."""
+"""Kind of a leaf: like this tensor, a number of this type, or a constant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a value is made of tensors."""
+    """Structure of a value made of tensors."""
 
     spec: Any
     leaves: tuple[Leaf, ...]

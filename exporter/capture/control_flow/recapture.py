@@ -48,7 +48,7 @@ Attempt = Callable[[Collection[Line] | None], T]
 
 
 Reasons = dict[Line, str]
-"""Why what stands at a line could not be rewritten."""
+"""Reasons why the statements at lines could not be rewritten."""
 
 
 @dataclass(frozen=True, slots=True)

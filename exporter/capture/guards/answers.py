@@ -53,17 +53,17 @@ class Inquiry:
     """The questions of one capture, and what became of them."""
 
     guards: list[Guard] = field(default_factory=list)
-    """What the captured graph relies on."""
+    """Conditions that the captured graph relies on."""
     presumed: Presumed = field(default_factory=Presumed)
-    """Where it was asked whether there is any data, and the capture holds for some only."""
+    """Presumptions that some data is there, for questions whose answer the capture presumes."""
     refused: list[Refusal] = field(default_factory=list)
-    """What the user's own lines asked and nobody could answer."""
+    """Questions of the user's own lines without an answer."""
     env: ShapeEnv | None = None
-    """Who was asked last."""
+    """Shape environment of the last question."""
     halts: Collection[Line] | None = None
     """The lines that are refused an answer at once, in a capture that goes on from others; None: all are."""
     passed: dict[Line, list[Refusal]] = field(default_factory=dict)
-    """What it went on from, each time that a line asked."""
+    """Refusals after which the capture went on, one for each question of a line."""
 
 
 @dataclass(slots=True)
@@ -76,14 +76,14 @@ class Question:
     pytorch: Callable[[], Any]
     """PyTorch's own answer."""
     refusal: Refusal | None = None
-    """Why PyTorch has none, once it was asked."""
+    """Reason why PyTorch has no answer, once it was asked."""
 
 
 MOST = 100
-"""How often one line may ask in a capture that goes on: layers that share it, or a loop that does not end."""
+"""Limit of questions of one line in a capture that goes on: layers that share it, or a loop that does not end."""
 
 DEFER = object()
-"""What an answer gives that leaves the question to those after it."""
+"""Result of an answer that leaves the question to the next one."""
 
 Answer = Callable[[Question, Inquiry], Any]
 
@@ -120,7 +120,7 @@ def several_queries(question: Question, inquiry: Inquiry) -> Any:
 
 
 SEVERAL: Mapping[type, bool] = {sympy.Eq: False, sympy.StrictGreaterThan: True, sympy.StrictLessThan: True}
-"""Whether such a condition holds for several: `n == 1`, `n > 1`, `1 < n`."""
+"""Truth of such a condition for several: `n == 1`, `n > 1`, `1 < n`."""
 
 FEW = (sympy.StrictLessThan, sympy.Eq)
 """Conditions that hold where a size is 0 or 1: `numel < 2`, `n == 1`."""

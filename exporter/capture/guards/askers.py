@@ -30,13 +30,13 @@ Line = tuple[str, int]
 _HERE = Path(__file__).parent
 _CAPTURE = str(_HERE.parent)
 _START = str(_HERE.parent / "driver.py")
-"""Where captures begin; other frames of this package stand between the model and PyTorch."""
+"""File in which captures begin; other frames of this package are between the model and PyTorch."""
 _CONVERTING = (
     torch.__file__,
     *experimental.__path__,
     functional_tensor.__file__,  # the truth of a tensor, where writes are taken out
 )
-"""Where PyTorch turns a symbolic number into a Python one; the caller of that asks."""
+"""Files in which PyTorch turns a symbolic number into a Python one; the caller of that asks."""
 _ASKING = (
     *_CONVERTING,
     str(_HERE),
@@ -46,13 +46,13 @@ _ASKING = (
 )
 """The same, and the modules of this package that do what Python does with ranges and loops."""
 _KEPT = str(_HERE.parent / "control_flow" / "branches.py")
-"""Who asks there has tried to keep both branches."""
+"""File whose questions come from an attempt to keep both branches."""
 
 _OF, _ATTENTION = "transformers.integrations.sdpa_attention", "sdpa_attention_forward"
 """The attention of transformers on top of `scaled_dot_product_attention`."""
 
 _ABOUT_LAYOUT = codes(LAYOUT)
-"""Who asks only how a tensor lies in memory: whether it has to be copied, and never what is computed."""
+"""Functions that ask only for the memory layout of a tensor: to decide on a copy, never on values."""
 
 
 def is_about_layout() -> bool:

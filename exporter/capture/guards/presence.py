@@ -26,7 +26,7 @@ from fxport.exporter.capture.guards.askers import is_a_kept_branch, place_of_ask
 from fxport.exporter.capture.knowledge import known, note
 
 TRUTHS: Mapping[Any, bool] = {torch.any: True, Tensor.any: True, torch.all: False, Tensor.all: False}
-"""What tells whether a mask has some effect, and its answer where it has."""
+"""Functions that test whether a mask has some effect, and their answer where it has."""
 
 SOME = "of some"
 """The fact of a truth value that is what it would be if masks had some effect."""
@@ -35,7 +35,7 @@ CONTRARY = frozenset({torch.logical_not, Tensor.logical_not, torch.bitwise_not, 
 
 
 class Scope(Enum):
-    """Where some data is presumed."""
+    """Scope in which some data is presumed."""
 
     NOWHERE = "nowhere"
     KEPT = "where a branch asks that cannot be a cond"
@@ -47,11 +47,11 @@ class Presumed:
     """Questions that were answered by presuming some data, and questions that were left open."""
 
     answers: dict[Place | None, BaseException] = field(default_factory=dict)
-    """Where a question was answered, and what kept both branches from the graph."""
+    """Questions that were answered, with the reason that kept both branches from the graph."""
     open: bool = False
-    """Whether there were questions that could be answered so, had that been allowed."""
+    """True if there were questions that could be answered so, had that been allowed."""
     refusal: Exception | None = None
-    """What ended the capture without these answers."""
+    """Exception that ended the capture without these answers."""
     scope: Scope = Scope.NOWHERE
 
 

@@ -17,7 +17,7 @@ from fxport.diagnostics.source import lines_of
 from fxport.exporter.capture.places import place_of_module
 
 ASSIGNED = re.compile(r"The tensor attributes? (.+?) (?:was|were) assigned during export")
-"""How PyTorch warns of them; the names begin with `self.`, which is the model."""
+"""Pattern of PyTorch's warning; the names begin with `self.`, which is the model."""
 
 NAME = re.compile(r"\bself((?:\.\w+)+)")
 """An attribute; what PyTorch writes behind it, `[key]`, may hold anything."""

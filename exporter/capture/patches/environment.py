@@ -29,7 +29,7 @@ DATES: Mapping[type, tuple[str, ...]] = {datetime.datetime: ("now", "utcnow", "t
 """Classes of Python's `datetime`, with their methods that look at the clock."""
 
 _BETWEEN = frozenset(function.__code__.co_filename for function in (os.getenv, Mapping.get))
-"""Where `os.getenv` and `os.environ.get` read a variable for their caller."""
+"""Files in which `os.getenv` and `os.environ.get` read a variable for their caller."""
 
 Reads = dict[tuple[str, str, int], Place | None]
 """The places of what was read, by its name and the file and the line that read it."""

@@ -77,7 +77,9 @@ def read_at(x: Tensor, key: Any) -> Any:
 
 
 def _selected(x: Tensor, parts: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
-    """What the symbolic numbers of a key select, and the rest of the key: PyTorch takes numbers before tensors."""
+    """Return the view that the symbolic numbers of a key select, and the rest of the key: PyTorch takes numbers
+    first.
+    """
     left = x.dim() - sum(map(_axes_of, parts))
     view, dim = x, 0
     for part in parts:
@@ -89,14 +91,14 @@ def _selected(x: Tensor, parts: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...
 
 
 def _axes_of(part: Any) -> int:
-    """How many axes of a tensor a part of a key is about; an ellipsis is about all that are left."""
+    """Return the number of axes of a tensor that a part of a key indexes; an ellipsis takes all that are left."""
     if part is None or part is Ellipsis or isinstance(part, bool):
         return 0
     return part.dim() if isinstance(part, Tensor) and part.dtype in MASKS else 1
 
 
 def _is_single(part: Any) -> bool:
-    """Whether a part of a key is no sequence, which PyTorch would make a tensor of."""
+    """Return True if a part of a key is no sequence, which PyTorch would make a tensor of."""
     return _is_basic(part) or isinstance(part, (SymInt, Tensor))
 
 
@@ -122,7 +124,7 @@ def _is_known(part: Tensor) -> bool:
 
 
 def _is_hidden(part: Any) -> bool:
-    """Whether a tensor stands where Python wants a number, of which nobody knows what it holds."""
+    """Return True if a tensor of unknown value is used where Python wants a number."""
     if isinstance(part, slice):
         return any(map(_is_hidden, (part.start, part.stop)))
     return _is_place(part) and not _is_known(part)

@@ -49,7 +49,7 @@ ASKING = frozenset(
 """Functions that give Python a value."""
 
 TRUTHS = ASKING - {Tensor.item, Tensor.tolist, *(getattr(Tensor, f"__{name}__") for name in ("int", "float", "index"))}
-"""Those on whose answer Python branches."""
+"""Functions on whose result Python branches."""
 
 MADE = frozenset({torch.arange, torch.tensor, torch.as_tensor, torch.zeros, torch.ones, torch.full, torch.linspace})
 """Functions that make tensors whose values are known where their arguments are plain numbers."""
@@ -65,7 +65,7 @@ SIZED = frozenset(
 """Functions that take sizes, for which tensors of one element may stand."""
 
 UNKNOWN = (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException)
-"""What PyTorch raises where a capture would have to know a value."""
+"""Exceptions that PyTorch raises where a capture would have to know a value."""
 
 
 class ValueAskedError(Exception):

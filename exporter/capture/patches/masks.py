@@ -151,11 +151,11 @@ def _has_axes(node: Node) -> bool:
 aten = torch.ops.aten
 COUNTED = (aten.arange.default, aten.arange.start)
 SHAPED = (aten.unsqueeze.default, aten.expand.default, aten.add.Tensor)
-"""What keeps the steps along the last axis."""
+"""Ops that keep the steps along the last axis."""
 
 RULES: Mapping[str, Callable[..., Any]] = {
     "_ignore_causal_mask_sdpa": _causal,
     "_ignore_bidirectional_mask_sdpa": _bidirectional,
     "find_packed_sequence_indices": _packed,
 }
-"""What is called in the place of each of these functions, which is given to it."""
+"""Replacement for each of these functions, which it is given."""

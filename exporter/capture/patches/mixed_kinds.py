@@ -83,7 +83,7 @@ class KindsHeeded(TorchFunctionMode):
 
 
 def _change(func: Any, values: list[Any]) -> Callable[[Any], Any] | None:
-    """What stands for a truth value among these arguments; None where PyTorch takes it as it is."""
+    """Return the conversion of truth values among these arguments; None where PyTorch takes them as they are."""
     dtypes = {value.dtype for value in values if isinstance(value, Tensor)}
     if func in RANGES or (dtypes and torch.bool not in dtypes):
         return _number
@@ -99,12 +99,12 @@ def _tensor(value: Any) -> Any:
 
 
 def _is_of_numbers(func: Any) -> bool:
-    """Whether a function takes and gives symbolic numbers: `torch.sym_max`, `torch._sym_sqrt`."""
+    """Return True if a function takes and gives symbolic numbers: `torch.sym_max`, `torch._sym_sqrt`."""
     return getattr(func, "__name__", "").lstrip("_").startswith("sym_")
 
 
 def _writes(func: Any) -> bool:
-    """Whether a call gives its values the dtype of the tensor that it writes to."""
+    """Return True if a call gives its values the dtype of the tensor that it writes to."""
     name = getattr(func, "__name__", "")
     return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
 

@@ -41,7 +41,7 @@ def number(value: Any) -> Any:
 
 
 def fraction(value: Any) -> Any:
-    """What `float` makes of a number."""
+    """Convert a number as `float` does."""
     return torch.sym_float(number(value))
 
 
@@ -92,7 +92,7 @@ def power_of_floats(a: Any, b: Any) -> Any:
 
 
 def _holds(condition: Any) -> bool:
-    """Whether a condition on sizes holds for the example, and so in the graph; one on data, if it holds for all."""
+    """Return True if a condition on sizes holds for the example, and so in the graph; on data, if it holds for all."""
     if isinstance(condition, SymBool) and not condition.node.has_hint():
         return statically_known_true(condition)
     return bool(condition)
@@ -182,7 +182,7 @@ def _operator(name: str, original: Callable[..., Any], *, reflected: bool) -> Ca
 
 
 def _is_nonzero(value: Any) -> bool:
-    """Whether a number is known not to be 0 without a question, as most sizes are."""
+    """Return True if a number is known not to be 0 without a question, as most sizes are."""
     return bool(value.node.expr.is_nonzero)
 
 
@@ -201,7 +201,7 @@ def _of_truths(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any
 
 
 def _both_truths(original: Callable[..., Any], otherwise: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """What PyTorch makes of two truth values; of a truth value and a number, what the numbers give."""
+    """Return a function that runs `original` on two truth values, and `otherwise` on a truth value and a number."""
 
     def run(self: Any, other: Any) -> Any:
         return (original if isinstance(other, (bool, SymBool)) else otherwise)(self, other)

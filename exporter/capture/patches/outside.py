@@ -29,7 +29,7 @@ from fxport.exporter.capture.reachable import SCALARS
 from fxport.exporter.capture.snapshot import MERGED_STATE, Change, Snapshot, same
 
 _ITEM = re.compile(r"\[.*$")
-"""What stands behind the name of a container."""
+"""Pattern of the text after the name of a container."""
 
 CONTAINERS = (DICT, LIST, SET, DEQUE)
 

@@ -73,7 +73,7 @@ class _Shared:
 
 @dataclass
 class _State:
-    """What one run of the model has rebound."""
+    """Tensors that one run of the model has rebound."""
 
     root: Any = None
     """The tracer of the whole graph."""

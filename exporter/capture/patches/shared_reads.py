@@ -12,7 +12,7 @@ from torch._export import utils
 from torch.fx import GraphModule, Node
 
 READS = "Input-to-input"
-"""How PyTorch's word begins for a body that reads one storage twice."""
+"""Beginning of PyTorch's message on a body that reads one storage twice."""
 
 
 @contextmanager

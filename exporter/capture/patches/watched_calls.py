@@ -155,7 +155,7 @@ def _note_layout(guards: list[Guard], x: Tensor, memory_format: torch.memory_for
 
 
 HINT = 3
-"""What a size is taken for that depends on data."""
+"""Example value of a size that depends on data."""
 
 
 def _is_contiguous(x: Tensor, sizes: Mapping[Any, Any], memory_format: torch.memory_format) -> bool:

@@ -24,7 +24,7 @@ FLAT_WEIGHTS = r"The tensor attributes? (self\.[\w.]*_flat_weights\[\d+\](, )?)+
 
 
 KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
-"""Where PyTorch keeps the Python decompositions that its dispatcher runs."""
+"""Dispatch keys under which PyTorch keeps the Python decompositions that its dispatcher runs."""
 
 
 @contextmanager
@@ -194,7 +194,7 @@ SHAPES: Mapping[OpOverload, Callable[..., Any]] = {
     aten.rnn_tanh.data: _packed_rnn,
     aten.rnn_relu.data: _packed_rnn,
 }
-"""What each op returns, as far as shapes go: outputs for all steps of the last layer, and last states of all layers."""
+"""Shape function of each op: outputs for all steps of the last layer, and last states of all layers."""
 
 
 METAS: Mapping[OpOverload, Callable[..., Any]] = {
@@ -240,4 +240,4 @@ INSTEAD: Mapping[OpOverload, Callable[..., Any]] = {
     aten.fake_quantize_per_tensor_affine.tensor_qparams: _quantized_by_tensors,
     aten.fake_quantize_per_channel_affine.default: _quantized_by_channel,
 }
-"""What an op calls that has no decomposition in Python, for traces that look into it."""
+"""Python replacement of an op that has no decomposition in Python, for traces that look into it."""

@@ -47,12 +47,12 @@ SHOWN = 6
 """Elements of a result that a message shows."""
 
 Results = dict[str, Any]
-"""What a call gives, by name: outputs, and what state and the tensors of the call are afterwards."""
+"""Results of a call by name: outputs, and the values of state and of the call's tensors afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is checked.
+    """Subject of the check.
 
     Attributes:
         program: The capture, with the conditions on its sizes.

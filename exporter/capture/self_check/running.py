@@ -15,7 +15,7 @@ from fxport.fx_passes.graph import bodies
 from fxport.fx_passes.scans import SCAN
 
 COPYING = (torch.ops.aten.clone.default, torch.ops.aten.alias.default, torch.ops.aten.detach.default)
-"""What gives back what it is given."""
+"""Ops that return their argument."""
 
 
 class Recorder(Interpreter):
@@ -80,7 +80,7 @@ class Body:
 
     @property
     def computes(self) -> bool:
-        """Whether it does more than to give back what it is given."""
+        """True if the graph does more than return its inputs."""
         calls = (node for node in self.gm.graph.nodes if node.op == "call_function")
         return any(node.target not in COPYING for node in calls)
 

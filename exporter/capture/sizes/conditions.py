@@ -14,7 +14,7 @@ from torch.utils._sympy.printers import PythonPrinter
 from fxport.fx_passes.sizes import rebuilt
 
 ROUNDINGS = (CeilToInt, FloorToInt, RoundToInt, TruncToInt)
-"""What makes a whole number of a fraction, in the expressions of sizes."""
+"""Functions from a fraction to an integer, in the expressions of sizes."""
 
 Test = Callable[..., bool]
 
@@ -123,7 +123,7 @@ class _Python(PythonPrinter):
 
 
 _MATH = "OpaqueUnaryFn_"
-"""How the names of functions of a size begin that PyTorch does not look into: those of Python's `math`."""
+"""Name prefix of functions of a size that PyTorch does not look into: those of Python's `math`."""
 
 
 def _without_outer(text: str) -> str:

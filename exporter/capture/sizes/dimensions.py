@@ -1,4 +1,4 @@
-"""What became of the dimensions that were asked to be dynamic: a number, fewer sizes, or one bound to another."""
+"""Dimensions that were asked to be dynamic but became a number, fewer sizes, or bound to another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tensors of a captured graph share memory: as it was captured, and as eager PyTorch has it at given sizes.
+"""Tensors of a captured graph that share memory: as it was captured, and as eager PyTorch has it at given sizes.
 
 `x.t().flatten()`, `x.reshape(-1)` and `x.contiguous()` are views at some sizes and copies at others. The graph has what
 they were in the capture.
@@ -46,7 +46,7 @@ VALUES_LEFT = RESHAPING | {aten.detach_.default, aten.requires_grad_.default}
 """In-place ops that leave the values as they are."""
 
 END = 1 << 60
-"""When the results are read, and what is left in the inputs."""
+"""Time at which the results are read, and the values left in the inputs."""
 
 ASKED = "fxport_asked"
 """Key of `node.meta["custom"]`: what Python asked about how the node's value lies in memory."""
@@ -71,7 +71,7 @@ class Memory:
         self.nodes = list(gm.graph.nodes)
         self.index = {node: at for at, node in enumerate(self.nodes)}
         self.source: dict[Node, Node] = {}
-        """What a node may look at: a view, or a copy where it is one, of another node."""
+        """Node that a node may view: it is a view, or a copy where it is one, of that node."""
         for node in self.nodes:
             if (source := self._source(node)) is not None:
                 self.source[node] = source
@@ -105,7 +105,7 @@ class Memory:
                 yield from (Event(self.index[node], target, node) for target in [*written(node), *written_by(node)])
 
     def reads(self) -> Iterator[Event]:
-        """Where values are used, other than by views; and at the end, what inputs hold then."""
+        """Yield the uses of values other than by views; at the end, those of the values left in the inputs."""
         for node in self.nodes:
             if node.op == "placeholder" and isinstance(node.meta.get("val"), torch.Tensor):
                 yield Event(END, node, node)
@@ -150,7 +150,7 @@ class Memory:
         return node is ancestor
 
     def before(self, node: Node, at: int) -> Node:
-        """What a node is made of that was there before: itself, or what it looks at or copies."""
+        """Return the node from which a node is made that existed before: itself, or its source by views and copies."""
         while node in self.source and self.index[node] > at:
             node = self.source[node]
         return node

@@ -29,7 +29,7 @@ from fxport.fx_passes.graph import bodies, place_of
 from fxport.fx_passes.sizes import size_of, unfolded
 
 HINT = 3
-"""What a size is taken for that depends on data."""
+"""Example value of a size that depends on data."""
 
 EITHER = "it writes to what is a view at some sizes and a copy at others, which no condition on sizes tells apart"
 CLONE = "Take a copy of its own before the write, with `.clone()`; or write to the tensor before it is reshaped."

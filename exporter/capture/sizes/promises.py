@@ -30,14 +30,14 @@ Position = tuple[str, int | None]
 
 @dataclass
 class Promised:
-    """What the names have made of the symbols of a captured graph."""
+    """Effects of the dimension names on the symbols of a captured graph."""
 
     replaced: dict[str, str] = field(default_factory=dict)
     """Symbols, each with the equal one that stands for it."""
     roots: dict[str, sympy.Symbol] = field(default_factory=dict)
     """By the name of a dimension, the symbol from which others are derived."""
     ranges: dict[str, Range] = field(default_factory=dict)
-    """Those of the roots."""
+    """Ranges of the roots."""
     derived: set[str] = field(default_factory=set)
     """Symbols for which an expression over a root stands."""
 

@@ -30,7 +30,7 @@ FEW_STEPS = 2
 
 
 def same_results(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> bool:
-    """Whether the graph gives what the model gives for the call. False where the weights have no values."""
+    """Return True if the graph gives the model's results for the call. False where the weights have no values."""
     leaves = {leaf.path: leaf.value for leaf in leaves_of(arguments_of(module, *call))}
     held = [program.tensors.get(entry.target or "") for entry in program.inputs if entry.kind is not InputKind.USER]
     if any(tensor is None or tensor.is_meta or isinstance(tensor, FakeTensor) for tensor in held):

@@ -17,7 +17,7 @@ from fxport.fx_passes.program import Program
 from fxport.fx_passes.sizes import Size, size_of, sizes_of
 
 MOST_TRIES = 4096
-"""How many combinations of sizes are looked at for one that the captured graph allows."""
+"""Limit of combinations of sizes that are tried to find one that the captured graph allows."""
 
 MOST_IDS = 65536
 """Of how many ids those are chosen that replace repeated ones."""
@@ -26,7 +26,7 @@ TRACED_FROM = 2
 """The lower bound that PyTorch gives a size of which it knows none."""
 
 MOST_GROWTH = 16
-"""How many times the example's size an upper bound may be to be tried."""
+"""Largest upper bound to try, as a multiple of the example's size."""
 
 Wanted = Callable[[int, int, int | None], int]
 """From a size and its bounds to the size that is wanted in its place."""

@@ -34,9 +34,9 @@ class Derived:
     factor: int
     offset: int
     size: int
-    """That of the root in the example."""
+    """Size of the root in the example."""
     bounds: tuple[int, int | None]
-    """Those of the root."""
+    """Bounds of the root."""
 
 
 @dataclass(frozen=True, slots=True)

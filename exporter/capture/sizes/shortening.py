@@ -17,7 +17,7 @@ from fxport.exporter.capture.sizes.naming import named, names_unasked
 from fxport.fx_passes.sizes import NamedSize
 
 METHODS = ("_add", "_sub", "_int_floordiv", "_mod", "_sym_max", "_sym_min", "_ceil", "_floor", "_trunc")
-"""What rounds or compares symbolic numbers, and what joins roundings; products of short forms are short."""
+"""Methods that round or compare symbolic numbers, or join roundings; products of short forms are short."""
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from fxport.fx_passes.program import Program
 
 SEED = 0
 DRAWS = 32
-"""How often new values are drawn for others that do not come to the same sum."""
+"""Number of draws of new values for others that do not come to the same sum."""
 
 Change = Callable[[Tensor], Tensor]
 

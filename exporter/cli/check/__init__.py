@@ -12,7 +12,7 @@ from fxport.exporter.cli.reporting import Reporting, reports
 
 
 class Executor(StrEnum):
-    """What runs the checks."""
+    """Executor of the checks: this machine or a Ray cluster."""
 
     LOCAL = "local"
     RAY = "ray"

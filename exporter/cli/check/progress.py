@@ -1,4 +1,4 @@
-"""What runs and how far all is: live on a terminal, a line for each check elsewhere."""
+"""Progress of the checks: live on a terminal, a line for each check elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check prints and the files that it writes."""
+"""Printed report of a check, and the files that it writes."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def call_of(model: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[s
 
 
 def _fits(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[Any, Any]) -> bool:
-    """Whether forward can be called so."""
+    """Return True if forward accepts these arguments."""
     if not all(isinstance(name, str) for name in kwargs):
         return False
     try:

@@ -1,4 +1,4 @@
-"""What an export leaves beside the model when asked to: reports, times, and the captured program."""
+"""Files that an export writes beside the model on request: reports, times, and the captured program."""
 
 from __future__ import annotations
 

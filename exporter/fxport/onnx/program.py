@@ -56,7 +56,7 @@ class _Session:
 
 @dataclass(eq=False, repr=False)
 class ONNXProgram(OnnxProgram):
-    """What `fxport.onnx.export` returns: `OnnxProgram`, which can also be called as the model.
+    """Result of `fxport.onnx.export`: an `OnnxProgram` that can also be called as the model.
 
     A session of ONNX Runtime is opened at the first call, and kept until `release`.
     """

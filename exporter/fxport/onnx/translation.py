@@ -110,7 +110,7 @@ def _write(op: Op, node: ir.Node, values: dict[str | None, Any], given: Mapping[
 
 
 def _content(attributes: Mapping[str, Any]) -> Any:
-    """What a Constant holds: its only attribute, a tensor as an array. Raises Unsupported for text and sparse ones."""
+    """Return the content of a Constant, a tensor as an array. Raises Unsupported for text and sparse ones."""
     ((name, content),) = ((name, content) for name, content in attributes.items() if content is not None)
     if name == "value":
         return content if isinstance(content, np.ndarray) else ir.from_proto(content).numpy()
@@ -162,7 +162,7 @@ def _traced(function: Callable[..., Any], where: str) -> Callable[..., Any]:
 
 
 class _Evaluator:
-    """What ONNX Script calls for each operator, in its versions from 0.6 on."""
+    """Evaluator that ONNX Script calls for each operator, from version 0.6 on."""
 
     def __init__(self, op: Op) -> None:
         self._op = op
