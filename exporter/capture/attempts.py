@@ -27,7 +27,7 @@ from fxport.exporter.capture.patches.bounded_values import BoundsKnown
 from fxport.exporter.capture.patches.conversions import needless_conversions_skipped
 from fxport.exporter.capture.patches.derivatives import forward_mode_by_reverse, gradients_recorded
 from fxport.exporter.capture.patches.distributions import parameters_unchecked
-from fxport.exporter.capture.patches.kinds import sizes_are_integers
+from fxport.exporter.capture.patches.kinds import python_kinds
 from fxport.exporter.capture.patches.known_values import Asked, values_known
 from fxport.exporter.capture.patches.libraries import library_functions_rewritten
 from fxport.exporter.capture.patches.masks import masks_left_out
@@ -44,6 +44,7 @@ from fxport.exporter.capture.patches.shared_reads import shared_reads_allowed
 from fxport.exporter.capture.patches.sized_calls import normalized_sizes_unchecked
 from fxport.exporter.capture.patches.symbolic_calls import CallsKept
 from fxport.exporter.capture.patches.texts import texts_noted
+from fxport.exporter.capture.patches.trainable import trainable_parameters_told
 from fxport.exporter.capture.patches.watched_calls import CallsWatched
 from fxport.exporter.capture.patches.whole_ops import whole_ops
 from fxport.exporter.capture.request import CaptureRequest, Observed
@@ -75,6 +76,7 @@ def frozen(module: torch.nn.Module) -> Iterator[None]:
 
 def _contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractContextManager[object]]:
     """The contexts of a trace of plain Python, outermost first."""
+    yield trainable_parameters_told(request.model)  # which looks before they are frozen
     yield frozen(request.model)
     yield weights_unwatched()
     yield declared_results(request.model)
@@ -82,7 +84,7 @@ def _contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractC
     yield attributes_watched(request.model, observed.effects)
     yield texts_noted(observed.texts)
     yield regions_noted()
-    yield sizes_are_integers(request.model)
+    yield python_kinds(request.model)
     yield parameters_unchecked()
     yield sizes_shortened()
     yield equalities_tried()

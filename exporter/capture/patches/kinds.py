@@ -1,40 +1,109 @@
-"""`isinstance(x.shape[1], int)` in a capture: a symbolic size is no int to Python, though it stands for one."""
+"""`isinstance` and `type` in a capture: symbolic sizes and fake tensors are of the kinds that they stand for.
+
+To Python a symbolic size is no int, and the tensor of a capture no `torch.Tensor` but of a subclass of its own.
+"""
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import GenericAlias
 from typing import Any
 
 import torch
+from torch._subclasses import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
+
+from fxport.diagnostics.source import USER, kind_of
+from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.patches.mixed_kinds import KINDS, OF_ONE_KIND, SAMPLES, kinds_of
 
 STANDS_FOR: Mapping[type, Any] = {torch.SymInt: 0, torch.SymFloat: 0.5, torch.SymBool: True}
 """A number of the kind that eager PyTorch has in the place of each."""
 
-NAME = "isinstance"
+OF_A_CAPTURE = (FakeTensor, FunctionalTensor)
 
 OTHERS = frozenset({"torch", "builtins", "typing", "abc"})
 """Packages that know of symbolic numbers, or have no model in them."""
 
+UNKNOWN = "it asks for the type of a number that is {names}, as data has it"
+
 
 def is_kind(value: Any, kinds: Any) -> bool:
-    """Return what Python's isinstance does, with symbolic numbers as the plain ones that they stand for."""
+    """Return what Python's isinstance does, with symbolic numbers as the plain ones that they stand for.
+
+    Raises RefusedError where that depends on data.
+    """
+    if hasattr(value, KINDS):
+        answers = {isinstance(SAMPLES[kind], kinds) for kind in kinds_of(value)}
+        if len(answers) > 1:
+            raise _unknown(value)
+        return answers.pop()
     return isinstance(value, kinds) or (type(value) in STANDS_FOR and isinstance(STANDS_FOR[type(value)], kinds))
 
 
+def type_of(value: Any) -> type:
+    """Return the type that eager PyTorch has in the place of a value of a capture, else the value's own.
+
+    Raises RefusedError where that depends on data.
+    """
+    kind = builtins.type(value)
+    if kind in OF_A_CAPTURE:
+        return torch.nn.Parameter if isinstance(value, torch.nn.Parameter) else torch.Tensor
+    if kind not in STANDS_FOR:
+        return Type if kind is builtins.type else kind
+    if hasattr(value, KINDS):
+        raise _unknown(value)
+    return builtins.type(STANDS_FOR[kind])
+
+
+def _unknown(value: Any) -> RefusedError:
+    names = " or ".join(sorted(kind.__name__ for kind in kinds_of(value)))
+    return RefusedError(UNKNOWN.format(names=names), cure=OF_ONE_KIND)
+
+
+class _TypeOfType(builtins.type):
+    """What makes `Type` do what Python's `type` does, but for values of a capture."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return type_of(*args) if len(args) == 1 and not kwargs else builtins.type(*args, **kwargs)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, builtins.type)
+
+    def __subclasscheck__(cls, kind: Any) -> bool:
+        return issubclass(kind, builtins.type)
+
+
+class Type(builtins.type, metaclass=_TypeOfType):
+    """Stands for Python's `type` in the files of a model."""
+
+    def __class_getitem__(cls, item: Any) -> GenericAlias:
+        return GenericAlias(builtins.type, item)
+
+
+REPLACED: Mapping[str, Any] = {"isinstance": is_kind, "type": Type}
+"""Builtins by name, and the globals that come before them."""
+
+
 @contextmanager
-def sizes_are_integers(model: torch.nn.Module) -> Iterator[None]:
-    """Make isinstance `is_kind` in the files of the model's classes, as a global that comes before the builtin."""
-    names = {kind.__module__ for module in model.modules() for kind in type(module).__mro__}
-    files = [
-        sys.modules[name] for name in sorted(names) if name in sys.modules and name.partition(".")[0] not in OTHERS
-    ]
-    changed = [file for file in files if NAME not in vars(file)]
-    for file in changed:
-        setattr(file, NAME, is_kind)
+def python_kinds(model: torch.nn.Module) -> Iterator[None]:
+    """Replace the builtins of REPLACED in the user's files, and in those of the classes of the model."""
+    names = {kind.__module__ for module in model.modules() for kind in builtins.type(module).__mro__}
+    changed: list[tuple[dict[str, Any], str]] = []
     try:
+        for name, module in [*sys.modules.items()]:
+            file = getattr(module, "__file__", None)
+            is_users = isinstance(file, str) and kind_of(file) == USER
+            if not is_users and (name not in names or name.partition(".")[0] in OTHERS):
+                continue
+            for builtin, other in REPLACED.items():
+                if builtin not in vars(module):
+                    setattr(module, builtin, other)
+                    changed.append((vars(module), builtin))
         yield
     finally:
-        for file in changed:
-            delattr(file, NAME)
+        for held, builtin in changed:
+            held.pop(builtin, None)

@@ -1,0 +1,54 @@
+"""`parameter.requires_grad` in a capture, which freezes parameters: the model is told what eager PyTorch says."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from fxport.diagnostics.source import HIDDEN, kind_of
+from fxport.exporter.capture.forward import forward_by
+
+REQUIRES_GRAD = Tensor.requires_grad.__get__  # type: ignore[attr-defined]  # a descriptor
+MODE = "__torch_function__"
+_CAPTURE = str(Path(__file__).parents[1])
+
+
+class _Answering(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.trainable: list[Tensor] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func == REQUIRES_GRAD and any(args[0] is each for each in self.trainable) and _is_asked_by_model():
+            return True
+        return func(*args, **(kwargs or {}))
+
+
+def _is_asked_by_model() -> bool:
+    """Return whether the code that reads an attribute is the model's, beneath the function modes."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and (frame.f_code.co_name == MODE or frame.f_code.co_filename.startswith(_CAPTURE)):
+        frame = frame.f_back
+    return frame is not None and kind_of(frame.f_code.co_filename) != HIDDEN
+
+
+@contextmanager
+def trainable_parameters_told(model: torch.nn.Module) -> Iterator[None]:
+    """Answer the model's own question which of its parameters require a gradient as before the capture."""
+    names = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    mode = _Answering()
+
+    def call(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        mode.trainable = [parameter for name, parameter in model.named_parameters() if name in names]
+        return forward(*args, **kwargs)
+
+    with forward_by(model, call), mode:
+        yield
