@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -87,6 +88,13 @@ def _quantized(error: BaseException, model: torch.nn.Module) -> bool:
     return any(type(module).__module__ == QUANTIZING for module in model.modules())
 
 
+def _packed(error: BaseException, _: torch.nn.Module) -> bool:
+    """Return whether a recurrent layer makes its first state for packed sequences, of as many rows as a tensor says."""
+    frames = traceback.extract_tb(error.__traceback__)
+    there = any(frame.filename == torch.nn.modules.rnn.__file__ for frame in frames)
+    return there and re.search(r"tuple of ints, ?but got \w*Tensor", str(error)) is not None
+
+
 def _unfit_call(error: BaseException, _: torch.nn.Module) -> bool:
     """Return whether the call failed before the first line of forward: inputs that do not fit its signature."""
     pattern = r"(missing|unexpected|takes|too many|multiple values).*argument"
@@ -165,6 +173,11 @@ DRAWN = "it draws from a generator of its own, which cannot be a part of the ONN
 DRAW_BEFORE = "Leave the generator out; or draw the numbers once, in __init__, and keep them as a buffer."
 LEAKED = "a tensor of the capture came from where it cannot be followed: another thread, or a value kept from before"
 
+CTC = "the gradient of ctc_loss has no form in ONNX"
+CTC_BY_PARTS = "Write the loss with tensor operations, as docs/training.md shows under 'CTC'."
+PACKED_ROWS = "the gradient of packed sequences needs lengths that are known only when the model runs"
+PAD = "Run the layer, of one direction, on padded sequences, and leave the padding out of the loss by a mask."
+
 TABLE: tuple[Failure, ...] = (
     Failure(_is(GeneratorGiven), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(DRAWN), remedy=DRAW_BEFORE),
     Failure(_is(RefusalHidden), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(HIDDEN)),
@@ -179,6 +192,8 @@ TABLE: tuple[Failure, ...] = (
         _says(ValueError, r"uninitialized parameter"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(LAZY), remedy=CALL_ONCE
     ),
     Failure(_is_of_torch, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _untraced),
+    Failure(_says(Exception, r"_ctc_loss"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(CTC), remedy=CTC_BY_PARTS),
+    Failure(_packed, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(PACKED_ROWS), remedy=PAD),
     Failure(_is(DataDependentOutputException, DynamicOutputShapeException), rules.DATA_DEPENDENT_CONTROL_FLOW, _detail),
     Failure(
         _says(RuntimeError, r"(?i)data-dependent|Cannot call .*\.item|calling \.item\(\) on|Boolean value of Tensor"),
