@@ -44,7 +44,8 @@ def unpack(op: Op, data: Value, batch_sizes: Value, batch_first: bool, value: fl
     padded = _padded(op, data, batch_sizes, batch)
     steps = op.Slice(padded.steps, [0], op.shape([op.sizes(batch_sizes)[0]]), [0])
     missing = op.Sub(op.shape([time]), op.Shape(steps, start=0, end=1))
-    wide = op.Pad(steps, op.Concat(op.const([0]), missing, axis=0), None, op.const([0]))
+    rank = 2 + len(sizes)
+    wide = op.Pad(steps, op.Concat(op.const([0] * rank), missing, op.const([0] * (rank - 1)), axis=0))
     mask = op.Reshape(_held(op, padded, op.const(time)), op.shape([time, batch, *([1] * len(sizes))]))
     filled = op.Where(mask, wide, op.const(value, like=data))
     return [_first_axes_swapped(op, filled, len(sizes)) if batch_first else filled, padded.lengths]

@@ -70,9 +70,7 @@ def padded(op: Op, x: Value, pad: Sequence[Size], value: Scalar) -> Value:
         return x
     if all(_is_cut(amount) for pair in by_axis.values() for amount in pair):
         return cut(op, x, by_axis)
-    axes = sorted(by_axis)
-    vector = op.shape([by_axis[axis][0] for axis in axes] + [by_axis[axis][1] for axis in axes])
-    return op.Pad(x, vector, None if value == 0 else op.const(value, like=x), axes)
+    return op.Pad(x, _of_all_axes(op, x, by_axis), None if value == 0 else op.const(value, like=x))
 
 
 def continued(op: Op, x: Value, pad: Sequence[Size], mode: str) -> Value:
@@ -92,9 +90,13 @@ def continued(op: Op, x: Value, pad: Sequence[Size], mode: str) -> Value:
 def _pad(op: Op, x: Value, by_axis: Mapping[int, Sequence[Size]], mode: str) -> Value:
     if not by_axis:
         return x
-    axes = sorted(by_axis)
-    vector = op.shape([by_axis[axis][0] for axis in axes] + [by_axis[axis][1] for axis in axes])
-    return op.Pad(x, vector, None, axes, mode=mode)
+    return op.Pad(x, _of_all_axes(op, x, by_axis), mode=mode)
+
+
+def _of_all_axes(op: Op, x: Value, by_axis: Mapping[int, Sequence[Size]]) -> Value:
+    """The operand `pads` for every axis: where Pad has `axes`, ONNX Runtime 1.31 permutes `pads` as if it had none."""
+    pairs = [by_axis.get(axis, (0, 0)) for axis in range(op.rank(x))]
+    return op.shape([before for before, _ in pairs] + [after for _, after in pairs])
 
 
 def _wrapped(op: Op, x: Value, by_axis: Mapping[int, Sequence[Size]]) -> Value:
