@@ -120,7 +120,7 @@ class TrainingSession:
 
     @property
     def seed(self) -> int:
-        """Where the random numbers of the first step began; each step counts on from there."""
+        """Seed of the first step; each later step continues from it."""
         return self._seed
 
     @seed.setter
@@ -233,7 +233,7 @@ class TrainingSession:
         return results
 
     def _is_refused(self, results: Mapping[str, np.ndarray]) -> bool:
-        """Whether the update of a step is dropped. Raises NonFiniteLoss."""
+        """Return True if the update of a step is dropped. Raises NonFiniteLoss."""
         if self.on_nan == "keep":
             return False
         bad = next((name for name in (LOSS, GRADIENT_NORM) if not _is_finite(results.get(name))), None)

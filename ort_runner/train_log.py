@@ -1,4 +1,4 @@
-"""What a training session tells of its steps: one row of a CSV file each, and a line of progress."""
+"""Log of a training session: one row of a CSV file and one line of progress for each step."""
 
 from __future__ import annotations
 

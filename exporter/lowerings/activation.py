@@ -22,7 +22,7 @@ GELU_SINCE = 20
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 FUNCTIONS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16})
-"""Where ONNX Runtime can take an operator apart that is a function: it needs kernels for the parts."""
+"""Dtypes for which ONNX Runtime can expand an operator that is a function: it needs kernels for the parts."""
 
 SOFTPLUS_EXACT = 20.0
 """From here on softplus(x) is x in float32, and in float64 within PyTorch's tolerance."""

@@ -59,7 +59,7 @@ def _quotient(size: Size, by: Size) -> int:
 
 
 def _bounds(op: Op, size: Size, count: Size) -> tuple[Value, Value]:
-    """Where each window begins and ends along an axis: two columns, INT64 [count, 1]."""
+    """Compute the begin and end of each window along an axis: two columns, INT64 [count, 1]."""
     index = op.Unsqueeze(op.Range(0, op.const(count), 1), [1])
     begin = op.Div(op.Mul(index, op.const(size)), op.const(count))
     end = op.Div(op.Add(op.Mul(op.Add(index, 1), op.const(size)), op.const(count - 1)), op.const(count))

@@ -105,7 +105,7 @@ def attend(op: Op, it: Attention) -> Value:
 
 
 def _can_be_whole(op: Op, it: Attention) -> bool:
-    """Whether Attention of ONNX, as ONNX Runtime has it, takes these operands: four axes each, none of them empty."""
+    """Return True if ONNX Runtime's Attention takes these operands: four axes each, none of them empty."""
     operands = (it.query, it.key, it.value)
     if op.opset < WHOLE_FROM or it.query.dtype not in WHOLE_DTYPES or it.dropout or is_symbolic(it.scale):
         return False
@@ -118,7 +118,7 @@ def _can_be_whole(op: Op, it: Attention) -> bool:
 
 
 def _mask_fits(mask: tuple[Size, ...], outer: tuple[Size, Size]) -> bool:
-    """Whether a mask's axes before the last two are at most batch and heads, each of that size or 1."""
+    """Return True if a mask's axes before the last two are at most batch and heads, each of that size or 1."""
     leading = mask[:-2]
     return len(leading) <= 2 and all(
         size in (1, full) for size, full in zip(reversed(leading), reversed(outer), strict=False)
@@ -198,7 +198,7 @@ def _repeated(op: Op, it: Attention, x: Value) -> Value:
 
 
 def _bias(op: Op, it: Attention) -> Value | None:
-    """What is added to the scores: the mask, -inf where it is False or above the diagonal; None for nothing."""
+    """Build the bias of the scores: the mask, -inf where it is False or above the diagonal; None for nothing."""
     if it.causal:
         length, keys = op.sizes(it.query)[-2], op.sizes(it.key)[-2]
         rows = op.Unsqueeze(op.Range(0, op.const(length, dtype=ir.DataType.INT64), 1), [1])

@@ -131,7 +131,7 @@ def masked_fill(op: Op, x: Value, mask: Value, value: Value | Scalar) -> Value:
 
 
 def choose(op: Op, condition: Value, x: Value, other: Value) -> Value:
-    """Where; of truth values, for which ONNX Runtime has no Where, their logic."""
+    """Select by Where; for truth values, for which ONNX Runtime has no Where, by logical operators."""
     if x.dtype != BOOL:
         return op.Where(condition, x, other)
     return op.Or(op.And(condition, x), op.And(op.Not(condition), other))

@@ -25,13 +25,13 @@ MANY, WIDE = 1024, 16
 
 
 def of_few_places(op: Op, wide: Value, narrow: Value, groups: int) -> bool:
-    """Whether products serve the gradients between the two, of which a stride makes one the narrower."""
+    """Return True if products serve the gradients between the two, of which a stride makes one the narrower."""
     spatial = [*op.sizes(wide)[2:], *op.sizes(narrow)[2:]]
     return _served(narrow, groups, spatial) and prod(map(int, op.sizes(narrow)[2:])) <= FEW
 
 
 def weight_is_served(op: Op, wide: Value, narrow: Value, groups: int) -> bool:
-    """Whether a product serves the gradient of the weight between the two."""
+    """Return True if a product serves the gradient of the weight between the two."""
     if of_few_places(op, wide, narrow, groups):
         return True
     spatial, channels = [*op.sizes(wide)[2:], *op.sizes(narrow)[2:]], op.sizes(wide)[1]
@@ -40,7 +40,9 @@ def weight_is_served(op: Op, wide: Value, narrow: Value, groups: int) -> bool:
 
 
 def output_is_served(op: Op, x: Value, weight: Value, outputs: Sequence[Size], groups: Size) -> bool:
-    """Whether a product serves a convolution with `outputs` places. Constant weights ONNX Runtime arranges for Conv."""
+    """Return True if a product serves a convolution with `outputs` places. ONNX Runtime arranges constant weights for
+    Conv.
+    """
     known = weight.const_value is None and _served(x, groups, [*op.sizes(x)[2:], *outputs, *op.sizes(weight)[2:]])
     return known and prod(map(int, outputs)) <= FEW
 
@@ -158,7 +160,7 @@ def _rows(
 def _blocks(
     places: Sequence[int], kernel: Sequence[int], padded: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> np.ndarray:
-    """Where in the flattened padded input the elements of each place's block are, as [places, kernel]."""
+    """Compute the indices of each place's block in the flattened padded input, as [places, kernel]."""
     index = np.zeros((), np.int64)
     for count, size, extent, step, gap in zip(places, kernel, padded, stride, dilation, strict=True):
         along = np.arange(count)[:, None] * step + np.arange(size) * gap

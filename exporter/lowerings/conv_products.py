@@ -17,7 +17,7 @@ from fxport.exporter.lowerings.windows import divided, number_of_windows, taps, 
 
 
 def by_products(x: Value, groups: Size) -> bool:
-    """Whether a convolution has to be written so."""
+    """Return True if a convolution has to be written as products."""
     return x.dtype == ir.DataType.DOUBLE or is_symbolic(groups)
 
 

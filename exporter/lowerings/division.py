@@ -112,7 +112,7 @@ def remainder(op: Op, x: Value | Scalar, other: Value | Scalar) -> Value:
 
 
 def _signs_differ(op: Op, rest: Value, other: Value | Scalar) -> Value:
-    """Whether one is positive and the other negative."""
+    """Compute as BOOL where one is positive and the other negative."""
     if isinstance(other, (int, float)):
         return op.Less(rest, 0) if other > 0 else op.Greater(rest, 0)
     return op.Less(op.Mul(op.Sign(rest), op.Sign(other)), 0)

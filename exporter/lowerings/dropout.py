@@ -59,7 +59,7 @@ def feature_alpha_dropout(op: Op, x: Value, p: float, train: bool) -> Value:
 
 
 def _features(op: Op, x: Value, p: float) -> Value:
-    """Which channels are kept, to be multiplied with `x`."""
+    """Draw the mask of the channels that are kept, to be multiplied with `x`."""
     sizes = op.sizes(x)
     return coins(op, [*sizes[:2], *(1 for _ in sizes[2:])], 1.0 - p)
 

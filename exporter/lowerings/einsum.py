@@ -49,7 +49,7 @@ class Product:
         return self.batch + self.left + self.right
 
     def transposes(self, output: Labels) -> int:
-        """How many operands and results stand in another order than this product needs."""
+        """Return the number of operands and results whose order of axes differs from the one this product needs."""
         wanted = tuple(label for label in output if label in self.labels)
         return (
             (self.x.labels != self.batch + self.left + self.summed)

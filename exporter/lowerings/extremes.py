@@ -37,7 +37,7 @@ def smallest(op: Op, x: Value, dim: Dims = None, keepdim: bool = False) -> Value
 
 
 def place_of(op: Op, op_type: str, x: Value, dim: int, keepdim: bool) -> Value:
-    """Where along `dim` the first extreme stands, by ArgMax or ArgMin; the first NaN, if there is any.
+    """Compute the index of the first extreme along `dim`, by ArgMax or ArgMin; the first NaN, if there is any.
 
     ONNX Runtime's operators compare, and so find NaN only where it comes first. The axis is counted from the front:
     from the back they take no notice of it where there are no elements.

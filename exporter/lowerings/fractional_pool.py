@@ -65,7 +65,9 @@ def _pooled(
 
 
 def _starts(op: Op, sample: Value, size: Size, count: int, extent: int) -> Value:
-    """Where the windows begin: ⌊(i + u)·a⌋ - ⌊u·a⌋ with a = (size - extent) / (count - 1), and the last at the end."""
+    """Compute the starts of the windows: ⌊(i + u)·a⌋ - ⌊u·a⌋, a = (size - extent) / (count - 1), and the last at the
+    end.
+    """
     last = op.const(size - extent)
     if count == 1:
         return op.Add(op.Mul(op.cast(sample, INT64), 0), last)

@@ -14,7 +14,7 @@ aten = torch.ops.aten
 PADDINGS: Mapping[int, str] = {0: "zeros", 1: "border", 2: "reflection"}
 MODES: Mapping[int, str] = {0: "linear", 1: "nearest", 2: "cubic"}
 OLD_MODES: Mapping[int, str] = {0: "bilinear", 1: "nearest", 2: "bicubic"}
-"""What the modes were called before GridSample took volumes, too."""
+"""Names of the modes before GridSample took volumes, too."""
 
 VOLUMES_OPSET = 20
 VOLUME_RANK = 5

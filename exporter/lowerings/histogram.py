@@ -142,7 +142,7 @@ def _edges(op: Op, x: Value, bins: int, given: Sequence[float] | None) -> Value:
 
 
 def _inside(op: Op, x: Value, left: Value, right: Value) -> Value:
-    """Whether values are between the outer edges; NaN is not."""
+    """Compute as BOOL where values are between the outer edges; NaN is not."""
     return op.And(op.GreaterOrEqual(x, left), op.LessOrEqual(x, right))
 
 

@@ -53,7 +53,7 @@ def compressed(op: Op, x: Value, axis: int, mask: Value) -> Value:
 
 
 def _runs_apart(op: Op, what: Indexed) -> bool:
-    """Whether each index runs along axes of the result that are its own, in the order of the indices.
+    """Return True if each index varies along axes of the result that are its own, in the order of the indices.
 
     So do the two of `x[:, :, rows[:, None], columns]`.
     """

@@ -70,14 +70,14 @@ def put_(op: Op, x: Value, index: Value, source: Value, accumulate: bool = False
 
 
 def _same_everywhere(op: Op, x: Value, mask: tuple[int, Value], values: Value) -> bool:
-    """Whether the axis of `values` that runs over what the mask lets through is missing or of size 1."""
+    """Return True if the axis of `values` for the elements that the mask selects is missing or of size 1."""
     behind = op.rank(x) - mask[0] - op.rank(mask[1])
     sizes = op.sizes(values)
     return len(sizes) <= behind or sizes[len(sizes) - behind - 1] == 1
 
 
 def _where(op: Op, x: Value, axis: int, mask: Value, values: Value, accumulate: bool) -> Value:
-    """Where, with the values' axis for the mask spread over as many axes as the mask has."""
+    """Build a Where, with the values' axis for the mask expanded to as many axes as the mask has."""
     rank = op.rank(mask)
     behind = op.rank(x) - axis - rank
     sizes = op.sizes(values)

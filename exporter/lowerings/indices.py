@@ -1,4 +1,4 @@
-"""What stands between the brackets of `x[...]`: None, integers and masks, as integer tensors by axis."""
+"""Indices of `x[...]`: None, integers and masks, as integer tensors by axis."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Indexed:
 
     @property
     def adjacent(self) -> bool:
-        """Whether no axis that is kept whole lies between indexed ones; if one does, the result begins with `sizes`."""
+        """True if no axis that is kept whole lies between indexed ones; if one does, the result begins with `sizes`."""
         return self.axes == list(range(self.axes[0], self.axes[-1] + 1))
 
 
@@ -69,7 +69,8 @@ def indexed(op: Op, x: Value, indices: Sequence[Value | None]) -> Indexed:
 
 
 def nonzero_places(op: Op, mask: Value) -> Value:
-    """Where a tensor of rank 1 or more is not zero: INT64 [rank, count], with a count that is known from here on.
+    """Compute the indices of a tensor's non-zero elements, rank 1 or more: INT64 [rank, count], with a new symbol as
+    count.
 
     Computed once for each tensor.
     """

@@ -1,4 +1,4 @@
-"""How an axis is resampled: where its new places look at the old ones, as indices or as a matrix of weights."""
+"""Resampling of an axis: the source of its new places in the old ones, as indices or as a matrix of weights."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class Axis:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a factor that was asked for leads to a size without rounding."""
+        """True if the requested factor leads to a size without rounding."""
         whole = not is_symbolic(self.size) and self.factor is not None and self.factor * self.size == self.count
         return self.factor is None or self.is_same or whole
 
     @property
     def is_repetition(self) -> bool:
-        """Whether each place is repeated a whole number of times."""
+        """True if each place is repeated an integer number of times."""
         return self.scale is not None and self.scale >= 1 and self.scale.is_integer()
 
 
@@ -72,7 +72,7 @@ SMALLEST_GROWTH = 1.5
 
 
 def step(op: Op, axis: Axis, dtype: ir.DataType) -> Value:
-    """How far apart new places are on the old axis, as PyTorch computes it in this dtype."""
+    """Compute the distance of new places on the old axis, as PyTorch computes it in this dtype."""
     if axis.is_same or (axis.corners and axis.count == 1):
         return op.const(1.0 if axis.is_same else 0.0, dtype=dtype)
     if axis.corners:

@@ -30,7 +30,9 @@ fxport = torch.ops.fxport
 
 
 def _phases(op: Op, a: Pair, partner: Value, rank: int) -> Pair:
-    """What makes real the elements of a Hermitian matrix at which partners meet: a factor for each column, a row."""
+    """Compute the factors, for each column in a row, that make the elements of a Hermitian matrix between partners
+    real.
+    """
     *_, n = op.sizes(a.re)
     met, columns = op.Equal(rows_of(op, n), partner), columns_of(op, n)
     shared = Pair(*(reduced(op, "ReduceSum", op.Where(met, part, 0), rank, -2) for part in a.parts))

@@ -65,7 +65,7 @@ def eliminated(op: Op, a: Value, beside: Value | None = None) -> tuple[Value, Va
 
 
 def order_of(op: Op, pivots: Value, m: Size) -> Value:
-    """Which row each row of P A is in A, INT64 [..., m], from pivots counted from 0: their swaps, one by one."""
+    """Compute the row of A for each row of P A, INT64 [..., m], from pivots counted from 0: their swaps, one by one."""
     *batch, k = op.sizes(pivots)
     places = arange(op, m)
 

@@ -11,7 +11,7 @@ from fxport.exporter.lowerings.indices import arange
 from fxport.exporter.lowerings.linalg_matrices import columns_of, reduced, rows_of
 
 SWEEPS = 30
-"""How often every pair is rotated at most, as in LAPACK's gesvj; 5 to 9 sweeps are what matrices take."""
+"""Limit of rotations of every pair, as in LAPACK's gesvj; matrices take 5 to 9 sweeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Tournament:
         return cls(met, rounds)
 
     def turns(self, op: Op) -> Value:
-        """How many rounds there are at most."""
+        """Return the largest number of rounds."""
         return op.Mul(self.rounds, SWEEPS)
 
     def partner(self, op: Op, turn: Value) -> Value:
@@ -65,7 +65,7 @@ class Rotation:
 
 
 def rotation(op: Op, a: Value, partner: Value, rank: int, n: Size) -> Rotation:
-    """What makes the elements of a symmetric matrix zero at which partners meet.
+    """Compute the rotation that makes the elements of a symmetric matrix between partners zero.
 
     t is the smaller root of t² + 2 τ t = 1, so that the angle is π/4 at most (Golub & Van Loan, algorithm 8.5.1). It
     is that of the first column of a pair for both: were each to take its own, which differs where rounding left the

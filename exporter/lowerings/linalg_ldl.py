@@ -25,7 +25,7 @@ aten = torch.ops.aten
 
 INT64 = ir.DataType.INT64
 ALPHA = (1 + sqrt(17)) / 8
-"""How much smaller than the rest of its column a pivot may be: so the factors grow least (Bunch & Kaufman, 1977)."""
+"""Least ratio of a pivot to the rest of its column, by which the factors grow least (Bunch & Kaufman, 1977)."""
 
 
 @lowering(aten.linalg_ldl_factor_ex.default)
@@ -178,7 +178,9 @@ def linalg_ldl_solve(op: Op, LD: Value, pivots: Value, B: Value, *, hermitian: b
     rows = rows_of(op, n)
 
     def mark(at: Value) -> tuple[Value, Value]:
-        """Whether a column belongs to a block of two, and the row that the last of its block changes places with."""
+        """Compute as BOOL where a column belongs to a block of two, and the row with which the block's last one is
+        exchanged.
+        """
         value = op.Gather(marks, at, axis=-1)
         return op.Less(value, 0), op.Sub(op.Abs(value), 1)
 

@@ -56,7 +56,7 @@ def singular_values(op: Op, a: Value) -> Value:
 
 
 def _is_wide(op: Op, a: Value) -> bool:
-    """Whether A is known to have more columns than rows."""
+    """Return True if A is known to have more columns than rows."""
     m, n = op.sizes(a)[-2:]
     return isinstance(m, int) and isinstance(n, int) and m < n
 

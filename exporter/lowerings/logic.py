@@ -17,7 +17,7 @@ prims = torch.ops.prims
 BOOL = ir.DataType.BOOL
 
 LOGICAL: Mapping[str, str] = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor", "BitwiseNot": "Not"}
-"""What the operators on bits are on truth values, which have operators of their own in ONNX."""
+"""Logical operator of ONNX for each operator on bits, for truth values."""
 
 
 @lowering(aten.logical_and.default)

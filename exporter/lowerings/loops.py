@@ -12,10 +12,11 @@ Step = Callable[[Value, Sequence[Value]], tuple[Value | None, Sequence[Value]]]
 
 
 def loop(op: Op, turns: Value | Size, states: Sequence[Value], step: Step) -> tuple[Value, ...]:
-    """What the states are after a number of turns. They keep their dtypes and sizes, which have to be known.
+    """Build a Loop that updates states over a number of iterations; they keep their dtypes and sizes, which must be
+    known.
 
     `step(turn, states)` returns whether to go on (a BOOL of no axes; None for always) and the new states; `turn` is an
-    INT64 of no axes. With 0 turns the states stay as they are.
+    INT64 of no axes. With 0 iterations the states stay as they are.
     """
     sizes = [op.sizes(state) for state in states]
     turn, going = op.formal(ir.DataType.INT64, []), op.formal(ir.DataType.BOOL, [])
@@ -41,5 +42,5 @@ def repeat(op: Op, turns: Value | int, states: Sequence[Value], step: Step) -> t
 
 
 def any_of(op: Op, condition: Value) -> Value:
-    """Whether any element is true, as a BOOL of no axes. Of no elements none is."""
+    """Compute whether any element is true, as a BOOL of no axes; False for no elements."""
     return op.Cast(op.ReduceSum(op.Cast(condition, to=ir.DataType.INT32), keepdims=0), to=ir.DataType.BOOL)

@@ -21,7 +21,9 @@ def nonzero(op: Op, x: Value) -> Value:
 
 
 def places(op: Op, x: Value) -> Value:
-    """Where a tensor is not zero, as INT64 [count, rank]; a 0-d tensor has no or one empty row."""
+    """Compute the indices of a tensor's non-zero elements, INT64 [count, rank]; a 0-d tensor has no or one empty
+    row.
+    """
     if op.rank(x) == 0:
         found = nonzero_places(op, op.reshape(x, [1]))
         return op.ConstantOfShape(op.shape([op.sizes(found)[1], 0]), value=np.zeros(1, np.int64))
@@ -85,7 +87,7 @@ def _masked_scatter(op: Op, x: Value, mask: Value, source: Value, depth: int) ->
 
 
 def before_expansion(op: Op, x: Value) -> Value:
-    """What an Expand repeated; any other value itself."""
+    """Return the input of an Expand; any other value itself."""
     node = x.producer()
     inner = node.inputs[0] if node is not None and node.op_type == "Expand" else None
     return x if inner is None else inner

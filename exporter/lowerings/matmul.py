@@ -129,7 +129,8 @@ def _by_rows(op: Op, x: Value, weight: Value, *bias: Value) -> Value:
 
 
 def _only_weight_is_quantized(x: Value, weight: Value) -> bool:
-    """Whether ONNX Runtime would make the product with `weight.T` a MatMulNBits, which rounds `x` to 8 bits as well.
+    """Return True if ONNX Runtime would make the product with `weight.T` a MatMulNBits, which rounds `x` to 8 bits as
+    well.
 
     It does so with MatMul, and with Gemm whose second operand is not transposed, but not where both are restored from
     integers. docs/decisions/quantized-products.md has the figures.
@@ -159,7 +160,7 @@ def _factor(op: Op, factor: Scalar, like: Value) -> Value:
 
 
 def _fits_attribute(factor: Scalar, dtype: ir.DataType | None) -> bool:
-    """Whether a factor can stand in an attribute, which is a float32, without a loss that the dtype would show."""
+    """Return True if a factor fits into an attribute, which is a float32, without a loss that the dtype would show."""
     if is_symbolic(factor):
         return False
     return dtype != ir.DataType.DOUBLE or float(np.float32(factor)) == float(factor)  # type: ignore[arg-type]

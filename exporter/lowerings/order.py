@@ -22,7 +22,7 @@ NAN_CAST: Mapping[ir.DataType | None, int] = {
     ir.DataType.INT32: int_range(ir.DataType.INT32)[0],
     ir.DataType.BOOL: 1,
 }
-"""What NaN becomes in other dtypes on an x86 CPU; in the narrower ones 0."""
+"""Result of casting NaN to other dtypes on an x86 CPU; in the narrower ones 0."""
 
 
 @lowering(aten.kthvalue.default)
@@ -79,8 +79,11 @@ def _median(op: Op, x: Value, dim: int, keepdim: bool, *, over_nan: bool) -> tup
 
 
 def _place_of_median(op: Op, x: Value, axis: int, *, over_nan: bool) -> Value:
-    """Where in the ascending order the median stands. NaN comes last there: the first NaN is the median where there is
-    one, or else the elements before it are all that count."""
+    """Compute the index of the median in ascending order.
+
+    NaN comes last there: the first NaN is the median where there is one, or else the elements before it are all that
+    count.
+    """
     length = op.sizes(x)[axis]
     is_nan = op.typed(op.Cast(op.IsNaN(x), to=ir.DataType.INT64), op.sizes(x))
     nans = reduced(op, "ReduceSum", is_nan, axis, keepdim=True)

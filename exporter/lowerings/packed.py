@@ -23,7 +23,9 @@ PADDED = "fxport.padded"
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """What a packed value holds: `steps` [time, batch, *], of which each sequence has the first `lengths` [batch]."""
+    """Padded form of a packed value: `steps` [time, batch, *], of which each sequence has the first `lengths`
+    [batch].
+    """
 
     steps: Value
     lengths: Value
@@ -86,7 +88,7 @@ def _recurrent(
 
 
 def _padded(op: Op, data: Value, batch_sizes: Value, batch: Size) -> Padded:
-    """What was packed, as it was before; else the steps at their places, and 0 between them."""
+    """Return the value before it was packed if it is known; else place the steps, with 0 between them."""
     if PADDED in data.meta:
         return data.meta[PADDED]
     time = op.sizes(batch_sizes)[0]

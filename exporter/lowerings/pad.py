@@ -14,7 +14,7 @@ from fxport.fx_passes.sizes import is_symbolic
 aten = torch.ops.aten
 
 MODES: Mapping[str, str] = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-"""What PyTorch and ONNX call the ways to continue a tensor with its own elements."""
+"""ONNX's name for each of PyTorch's modes that continue a tensor with its own elements."""
 
 WRAP_SINCE = 19
 """The opset that brought Pad's mode "wrap"."""
@@ -120,5 +120,5 @@ def cut(op: Op, x: Value, by_axis: Mapping[int, Sequence[Size]]) -> Value:
 
 
 def _is_cut(amount: Size) -> bool:
-    """Whether an amount is known to be negative or zero."""
+    """Return True if an amount is known to be negative or zero."""
     return bool(amount.is_nonpositive) if is_symbolic(amount) else amount <= 0  # type: ignore[union-attr]

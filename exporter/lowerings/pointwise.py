@@ -43,7 +43,7 @@ UNARY: Mapping[str, tuple[Any, ...]] = {
 """ONNX operators of one float tensor, and the ATen ops that they are."""
 
 BOOLEAN: Mapping[str, str] = {"Add": "Or", "Mul": "And", "Max": "Or", "Min": "And"}
-"""What an arithmetic operator is on truth values, which ONNX's arithmetic does not take."""
+"""Logical operator for each arithmetic operator on truth values, which ONNX's arithmetic does not take."""
 
 
 def _unary(op_type: str, targets: tuple[Any, ...]) -> Lowering:

@@ -225,7 +225,9 @@ def window_counts(
     ceil_mode: bool,
     count_include_pad: bool,
 ) -> Value:
-    """How many elements each window averages, in the dtype of `like`: sizes that broadcast against the windows."""
+    """Compute the number of elements that each window averages, in the dtype of `like`, broadcastable to the
+    windows.
+    """
     axes = len(kernel)
     count = op.const(1, like=like)
     for axis, (size, extent, step, before) in enumerate(zip(sizes, kernel, stride, padding, strict=True)):

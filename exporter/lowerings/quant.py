@@ -28,7 +28,7 @@ RESTORED: Mapping[D, int] = {**SINCE, D.INT32: 10}
 """From which opset on DequantizeLinear takes a type."""
 
 RANGES: tuple[D, ...] = (D.INT4, D.UINT4, D.INT8, D.UINT8, D.INT16, D.UINT16)
-"""What fake quantization may quantize to, the smallest first."""
+"""Dtypes to which fake quantization may quantize, the smallest first."""
 
 
 DECLARED = "fxport.declared"
@@ -53,7 +53,7 @@ class Grid:
     by_operator: bool = True
 
     def fits(self, op: Op, table: Mapping[D, int]) -> bool:
-        """Whether the operators have this grid. A zero point is an integer, and INT32 has none."""
+        """Return True if the operators support this grid. A zero point is an integer, and INT32 has none."""
         since = max(table.get(self.dtype, op.opset + 1), 21 if self.block else 10)
         whole = self.zero is None or (is_integer(self.zero.dtype) and self.dtype != D.INT32)
         return self.by_operator and whole and op.opset >= since
@@ -77,7 +77,8 @@ def quantize(op: Op, x: Value, grid: Grid, *, round_last: bool = False) -> Value
 
 
 def is_known(scale: Value | float) -> bool:
-    """Whether a scale is no result of the model's own, which often puts the largest value on the border of two numbers.
+    """Return True if a scale is not computed by the model, where the largest value often lies on the border of two
+    numbers.
 
     QuantizeLinear would choose the other one there.
     """
@@ -274,7 +275,7 @@ def _there_and_back(op: Op, x: Value, grid: Grid) -> Value:
 
 
 def _within(op: Op, x: Value, grid: Grid) -> Value:
-    """Where values round to a number of the grid rather than to its end: BOOL."""
+    """Compute as BOOL where values round to a number inside of the grid, not to its end."""
     q = op.Div(op.cast(x, D.FLOAT), _spread(op, x, grid.scale, grid))
     if grid.zero is not None:
         q = op.Add(q, op.cast(_spread(op, x, grid.zero, grid), D.FLOAT))

@@ -1,4 +1,4 @@
-"""Where random numbers come from: uniform and normal ones, and coins.
+"""Sources of random numbers: uniform and normal ones, and coins.
 
 ONNX Runtime's kernels of the random operators end at opset 21. Of those that opset 22 renewed it has only Dropout, in
 training mode, whose mask is as good a source of random bits; from there on numbers are made of these.

@@ -28,7 +28,7 @@ FEW = 10.0
 """Below this mean events are counted one by one, above it their number is tried from a curve over its distribution."""
 
 Draw = Callable[[], tuple[Value, Value]]
-"""What is tried for each element, and whether it is accepted."""
+"""Function that draws a candidate for each element, with a BOOL of those to accept."""
 
 
 def until_accepted(op: Op, x: Value, draw: Draw, needed: Value | None = None) -> Value:
@@ -113,7 +113,7 @@ def poisson(op: Op, x: Value) -> Value:
 
 
 def events(op: Op, duration: Value, gap: Callable[[], Value], like: Value) -> Value:
-    """How many events there are in a time, of random gaps between them; `like` has the sizes."""
+    """Count the events in a time, with random gaps between them; `like` has the sizes."""
     sizes = op.sizes(like)
     zeros = op.typed(op.Expand(op.const(0.0, dtype=DOUBLE), op.shape(sizes)), sizes)
 

@@ -195,7 +195,7 @@ def _in_order(op: Op, kind: Kind, parts: Values) -> Value:
 
 
 def _is_zeros(state: Value) -> bool:
-    """Whether the model makes its initial state of zeros."""
+    """Return True if the model makes its initial state of zeros."""
     content, producer = state.const_value, state.producer()
     if producer is not None and producer.op_type == "ConstantOfShape" and "value" in producer.attributes:
         content = producer.attributes["value"].as_tensor()

@@ -33,7 +33,9 @@ class Direction:
 def step_by_step(
     op: Op, kind: Kind, x: Value, start: Values, group: Sequence[Direction], lengths: Value | None = None
 ) -> Values:
-    """What ONNX's recurrent operators give: outputs [time, directions, batch, features], and the last states."""
+    """Compute the results of ONNX's recurrent operators: outputs [time, directions, batch, features], and the last
+    states.
+    """
     runs = [_run(op, kind, x, start, each, lengths, backwards=number == 1) for number, each in enumerate(group)]
     *lasts, steps = zip(*runs, strict=True)
     return [_stacked(op, steps, 1), *(_stacked(op, each, 0) for each in lasts)]

@@ -56,15 +56,15 @@ def sizes_after(sizes: Sequence[Size], axes: Sequence[int], keepdim: bool) -> li
 
 
 def counted(op: Op, x: Value, dim: Dims = None) -> Size:
-    """How many elements each result of a reduction is made of."""
+    """Return the number of elements in each result of a reduction."""
     sizes = op.sizes(x)
     return product([sizes[axis] for axis in axes_of(len(sizes), dim)])
 
 
 def may_be_empty(count: Size) -> bool:
-    """Whether a number of elements can be 0. Sizes of inputs never are: torch.export takes 0 for a model of its own.
+    """Return True if a number of elements can be 0. Sizes of inputs never are: torch.export specializes on 0.
 
-    What is left is 0 itself, and sizes that depend on data.
+    Only 0 itself and sizes that depend on data remain.
     """
     return not count.is_positive if is_symbolic(count) else count == 0  # type: ignore[union-attr]  # symbolic
 

@@ -51,7 +51,7 @@ def _counting(op: Op, count: Value | int, like: Value) -> Value:
 
 
 def samples(op: Op, side: Side, ratio: int) -> tuple[Taps, Taps]:
-    """Where RoiAlign looks: `ratio` points in each bin, or as many as it has pixels if that is 0.
+    """Compute the sampling points of RoiAlign: `ratio` points in each bin, or as many as it has pixels if that is 0.
 
     Each point is between two places, whose weights tell how near they are; points off the image weigh 0. The weights
     of a bin add up to 1 or less: He et al., Mask R-CNN, 2017.

@@ -123,7 +123,7 @@ def upsample_bicubic2d_aa_vec(
 
 
 def _axes(op: Op, x: Value, factors: Factors, *, corners: bool = False, keeps: bool) -> list[Axis]:
-    """How each axis after batch and channels changes; the new sizes are those of the result."""
+    """Return the resampling of each axis after batch and channels; the new sizes are those of the result."""
     sizes, counts = op.sizes(x)[2:], op.out.sizes[2:]
     each = [*factors, *[None] * (len(sizes) - len(factors))]
     return [Axis(*row, corners, keeps) for row in zip(sizes, counts, each, strict=True)]

@@ -16,7 +16,7 @@ aten = torch.ops.aten
 
 
 def starts_of_runs(op: Op, x: Value, axis: int) -> Value:
-    """Which elements differ from the one before them along `axis`; the first does. NaN differs from NaN."""
+    """Compute as BOOL where elements differ from the one before along `axis`; the first does. NaN differs from NaN."""
     first = op.ConstantOfShape(op.Shape(op.Slice(x, [0], [1], [axis])), value=np.array([True]))
     before, after = op.Slice(x, [0], [-1], [axis]), op.Slice(x, [1], [LAST], [axis])
     return op.Concat(first, op.Not(op.Equal(after, before)), axis=axis)

@@ -27,7 +27,7 @@ REDUCTIONS: Mapping[str, str] = {
     "amax": "max",
     "amin": "min",
 }
-"""What PyTorch and ONNX call a reduction; "mean" is made of sums."""
+"""ONNX's name for each of PyTorch's reductions; "mean" is made of sums."""
 
 IDENTITIES: Mapping[str, Callable[[ir.DataType], Any]] = {
     "add": lambda dtype: 0,
@@ -35,7 +35,7 @@ IDENTITIES: Mapping[str, Callable[[ir.DataType], Any]] = {
     "max": lowest,
     "min": highest,
 }
-"""What a reduction begins with where it does not begin with the tensor's own element."""
+"""Initial value of a reduction that does not begin with the tensor's own element."""
 
 
 @lowering(aten.scatter.src)
@@ -123,7 +123,7 @@ def index_reduce(
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What is written where: by ScatterElements along an axis, or without one by ScatterND."""
+    """Indices and updates: for ScatterElements along an axis, or without one for ScatterND."""
 
     index: Value
     updates: Value
@@ -178,7 +178,7 @@ def scatter_reduced(op: Op, data: Value, targets: Targets, reduce: str, include_
 
 
 def _counts(op: Op, data: Value, targets: Targets, include_self: bool) -> Value:
-    """How many elements each mean is of, at least 1."""
+    """Compute the number of elements of each mean, at least 1."""
     start = spread(op, 1, data.dtype, op.sizes(data))
     return targets.fill(op, start if include_self else targets.fill(op, start, 0), 1, "add")
 

@@ -46,7 +46,7 @@ def bucketize(op: Op, x: Value | Scalar, boundaries: Value, *, out_int32: bool =
 
 
 def places(op: Op, sequence: Value, x: Value | Scalar, *, right: bool) -> Value:
-    """How many elements of the sequence come before each value; `right` counts those equal to it, too.
+    """Count the elements of the sequence that come before each value; `right` counts those equal to it, too.
 
     The sequence is a vector, or has one row for each row of `x`. A value that is NaN comes after everything.
     """
@@ -62,7 +62,7 @@ def places(op: Op, sequence: Value, x: Value | Scalar, *, right: bool) -> Value:
 
 
 def _before(op: Op, element: Value, x: Value, right: bool) -> Value:
-    """Whether an element comes before a value; said so that it is true for a value that is NaN."""
+    """Compute as BOOL where an element comes before a value, in a form that is true for a value that is NaN."""
     return op.Not(op.Greater(element, x) if right else op.GreaterOrEqual(element, x))
 
 

@@ -19,7 +19,7 @@ from fxport.exporter.lowerings.shape import spread
 aten = torch.ops.aten
 
 SEGMENT_REDUCTIONS: Mapping[str, str] = {"sum": "sum", "mean": "mean", "prod": "prod", "max": "amax", "min": "amin"}
-"""What segment_reduce and scatter_reduce call the same reduction."""
+"""Name of the same reduction in segment_reduce and scatter_reduce."""
 
 
 @lowering(aten.repeat_interleave.Tensor)
@@ -35,7 +35,7 @@ def repeat_interleave(op: Op, repeats: Value, *, output_size: Size | None = None
 
 
 def boundaries_passed(op: Op, boundaries: Value, shape: Value) -> Value:
-    """How many boundaries are at or before each place along the last axis: INT64 of the shape given as a vector.
+    """Count the boundaries at or before each place along the last axis: INT64 of the shape given as a vector.
 
     `boundaries` are INT64 [..., n] from 0 to the size of that axis. They are marked where they stand, then counted.
     """
@@ -83,7 +83,7 @@ def segment_reduce(
 
 
 def _ends(op: Op, lengths: Value | None, offsets: Value | None, axis: int) -> Value:
-    """Where segments end, counted along their axis."""
+    """Compute the ends of segments, counted along their axis."""
     if lengths is not None:
         return op.typed(op.CumSum(op.cast(lengths, INT64), axis), op.sizes(lengths))
     assert offsets is not None, "PyTorch asks for lengths or offsets"

@@ -128,7 +128,9 @@ def strided_places(op: Op, sizes: Sequence[Size], strides: Sequence[Size], offse
 
 
 def _is_contiguous(sizes: Sequence[Size], strides: Sequence[Size]) -> bool:
-    """Whether each stride is the number of elements behind its axis; the stride of an axis of size 1 says nothing."""
+    """Return True if each stride is the number of elements behind its axis; that of an axis of size 1 does not
+    matter.
+    """
     expected: Size = 1
     for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
         if size != 1 and stride != expected:

@@ -1,4 +1,4 @@
-"""What convolutions and pools have in common: arguments as numbers, inputs without a batch, windows written out."""
+"""Shared parts of convolutions and pools: arguments as numbers, inputs without a batch, windows written out."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def unless(values: Sequence[int], default: int) -> list[int] | None:
 
 
 def number_of_windows(size: Size, extent: Size, step: int, padding: int, ceil_mode: bool) -> Size:
-    """How many windows of an extent lie along a padded axis. Rounded up, the last one begins before the padding."""
+    """Return the number of windows along a padded axis. Rounded up, the last one begins before the padding."""
     span = size + 2 * padding - extent
     if not ceil_mode:
         return divided(span, step) + 1
@@ -72,7 +72,7 @@ def taps(op: Op, count: Size, stride: int, kernel: Size, dilation: int = 1) -> V
 
 
 def windows(op: Op, x: Value, tables: Sequence[Value]) -> Value:
-    """What each window holds: `x`, [*lead, *sizes], by one table [out, kernel] for each of its last axes.
+    """Gather the windows of `x`, [*lead, *sizes], by one table [out, kernel] for each of its last axes.
 
     Returns [*lead, *outs, *kernels].
     """

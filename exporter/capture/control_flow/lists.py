@@ -69,7 +69,7 @@ class ScanList(list[Any]):
 
     @property
     def is_bounded(self) -> bool:
-        """Return True if the list has a fixed number of entries, and only their presence depends on data."""
+        """True if the list has a fixed number of entries, and only their presence depends on data."""
         return all(isinstance(each, MaybeItem) for each in self.entries() if isinstance(each, StackedItems))
 
     def entries(self) -> Iterator[Any]:

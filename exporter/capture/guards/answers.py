@@ -55,7 +55,7 @@ class Inquiry:
     guards: list[Guard] = field(default_factory=list)
     """Conditions that the captured graph relies on."""
     presumed: Presumed = field(default_factory=Presumed)
-    """Presumptions that some data is there, for questions whose answer the capture presumes."""
+    """Questions whether there is any data, for which the capture presumes that there is some."""
     refused: list[Refusal] = field(default_factory=list)
     """Questions of the user's own lines without an answer."""
     env: ShapeEnv | None = None

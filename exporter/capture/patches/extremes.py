@@ -25,7 +25,7 @@ class Either:
 
     @property
     def is_written(self) -> bool:
-        """Return True if the result is still alive, and it or one of the two was written to."""
+        """True if the result is still alive, and it or one of the two was written to."""
         result = self.result()
         return result is not None and (version(result) != self.version or not (self.others and self.others.are_current))
 
