@@ -1,4 +1,4 @@
-"""What the metadata of a training step's model says, so that a session needs neither PyTorch nor the model's code."""
+"""Metadata of a training step's model, by which a session needs neither PyTorch nor the model's code."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Owner:
     """Buffers that are not in the state dict."""
 
     def takes(self, name: str, checkpoint: Checkpoint) -> bool:
-        """Whether a weight is one that the checkpoint is asked for."""
+        """Return True for a weight that the checkpoint is asked for."""
         return name in self.state or (checkpoint.all_buffers and name in self.outside)
 
     def place(self, name: str) -> Place | None:

@@ -65,7 +65,7 @@ def _unknown(value: Any) -> RefusedError:
 
 
 class _TypeOfType(builtins.type):
-    """What makes `Type` do what Python's `type` does, but for values of a capture."""
+    """Metaclass of `Type`: does what Python's `type` does, but for values of a capture."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         return type_of(*args) if len(args) == 1 and not kwargs else builtins.type(*args, **kwargs)
