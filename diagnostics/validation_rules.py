@@ -83,3 +83,10 @@ TIES_LEFT_OUT = Rule(
     "Elements of output '{output}' that PyTorch's own rounding decides either way were not compared. "
     "These are {count} of {elements}. Seen with the inputs '{sample}'.",
 )
+TOKENS_DIFFER = Rule(
+    "FXP5015",
+    "TokensDiffer",
+    ERROR,
+    "The package generates another text than PyTorch on '{provider}'. Token {step} is {got}; in PyTorch it is {want}, "
+    "and its logit {margin:.2g} above the other's, in parts of the largest. Weights: {weights}.",
+)

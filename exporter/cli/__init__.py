@@ -26,6 +26,8 @@ COMMANDS = {
     "bisect": "Find the stage and the line that a difference from PyTorch comes from.",
     "bench": "Time an ONNX model in ONNX Runtime beside PyTorch.",
     "place": "Tell which nodes of an ONNX model run on which provider.",
+    "package": "Write a folder that generates text from a language model, validated token by token.",
+    "generate": "Generate text with a package, and tell tokens per second.",
     "check": "Check all models of a manifest: each exported and validated.",
     "train-step": "Export a training step to ONNX: forward, loss, backward and optimizer in one model.",
     "diff": "Tell two ONNX files apart: interface, operators, weights.",

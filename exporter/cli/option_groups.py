@@ -13,6 +13,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Dynamic shapes": ("--dynamic", "--allow-specialization"),
     "Training": ("--steps", "--accumulate", "--clip-grad-norm", "--constant-lr", "--native-rng"),
     "Models": ("--manifest", "--jobs", "--executor", "--address", "--no-cache", "--update"),
+    "Generation": (
+        *("--tokenizer", "--runtime", "--block", "--accuracy", "--tokens"),
+        *("--prompt", "--ids", "--max-new-tokens"),
+    ),
     "Output": ("--output", "--opset", "--output-names", "--external-data", "--weights-in-place", "--no-functions"),
     "Validation": ("--provider", "--no-validate", "--no-run", "--adversarial", "--bisect", "--repro", "--predict"),
     "Measurement": ("--runs", "--warmup", "--threads", "--compile"),

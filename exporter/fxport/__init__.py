@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fxport.exporter.exporting import export
     from fxport.exporter.language_models.decode import Example, NoCacheError, decode_step, encode, prefill
     from fxport.exporter.language_models.generation import NotGenerativeError, generation_step
+    from fxport.exporter.language_models.packaging import Package, package
     from fxport.exporter.lower.builder import Op
     from fxport.exporter.lower.registry import LoweringError, Unsupported, lowering
     from fxport.exporter.lower.weights import WeightlessError
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from fxport.fx_passes.private import OtherTorch
     from fxport.fx_passes.spec import SpecError
     from fxport.ort_runner.failures import Failure
+    from fxport.ort_runner.package_config import PackageError
     from fxport.ort_runner.structure import NoStructure, OtherStructure
     from fxport.ort_runner.train import NonFiniteLoss, NotATrainingStep
     from fxport.ort_runner.train_inputs import RefusedInput
@@ -67,6 +69,8 @@ __all__ = [
     "Options",
     "OtherStructure",
     "OtherTorch",
+    "Package",
+    "PackageError",
     "PretrainedError",
     "RefusedInput",
     "SarifError",
@@ -88,6 +92,7 @@ __all__ = [
     "load_into",
     "lowering",
     "onnx",
+    "package",
     "prefill",
 ]
 
@@ -114,6 +119,8 @@ _HOMES = {
     "Options": "fxport.exporter.options",
     "OtherStructure": "fxport.ort_runner.structure",
     "OtherTorch": "fxport.fx_passes.private",
+    "Package": "fxport.exporter.language_models.packaging",
+    "PackageError": "fxport.ort_runner.package_config",
     "PretrainedError": "fxport.exporter.sources.pretrained",
     "RefusedInput": "fxport.ort_runner.train_inputs",
     "SarifError": "fxport.diagnostics.sarif.objects",
@@ -135,6 +142,7 @@ _HOMES = {
     "load_into": "fxport.exporter.training",
     "lowering": "fxport.exporter.lower.registry",
     "onnx": "fxport",
+    "package": "fxport.exporter.language_models.packaging",
     "prefill": "fxport.exporter.language_models.decode",
 }
 

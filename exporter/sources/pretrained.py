@@ -50,15 +50,7 @@ def load(folder: Path, *, in_memory: bool = False) -> Pretrained:
     With `in_memory` it is loaded in any case. Its cache is off. Raises PretrainedError or CheckpointError for a folder
     that has no such model.
     """
-    transformers = _transformers(folder)
-    try:
-        # Without code of the folder's own: `auto_map` is refused, not asked about.
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # a configuration is anybody's JSON, and transformers raises what it likes
-        reason = error_text(error)
-        raise PretrainedError(f"'{folder / CONFIG}' names no model of transformers: {reason}.") from error
-    kind = _class_of(transformers, config, folder)
-    _require_finite(config, folder)
+    kind, config = configured(folder)
     if getattr(config, "use_cache", False):
         config.use_cache = False  # without a cache there is one graph; fxport.exporter.decode_step makes the other
     try:
@@ -75,6 +67,20 @@ def load(folder: Path, *, in_memory: bool = False) -> Pretrained:
         return Pretrained(model, inputs, dynamic, folder)
     loaded = kind.from_pretrained(folder, config=config, local_files_only=True, dtype=config.dtype)
     return Pretrained(loaded.eval(), inputs, dynamic)
+
+
+def configured(folder: Path) -> tuple[Any, Any]:
+    """The class and the configuration of a folder's model, of transformers alone. Raises PretrainedError."""
+    transformers = _transformers(folder)
+    try:
+        # Without code of the folder's own: `auto_map` is refused, not asked about.
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # a configuration is anybody's JSON, and transformers raises what it likes
+        reason = error_text(error)
+        raise PretrainedError(f"'{folder / CONFIG}' names no model of transformers: {reason}.") from error
+    kind = _class_of(transformers, config, folder)
+    _require_finite(config, folder)
+    return kind, config
 
 
 def is_pretrained(folder: Path) -> bool:

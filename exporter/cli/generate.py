@@ -1,0 +1,97 @@
+"""`fxport generate DIR`: the text that a package writes, and how fast."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fxport.diagnostics import Log, Stop
+from fxport.diagnostics.report import Report
+from fxport.exporter.cli.edge import run
+from fxport.exporter.sources.usage import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One command line of `fxport generate`, as it was typed."""
+
+    folder: Path
+    prompt: str | None
+    ids: str | None
+    new: int
+    provider: str
+    threads: int
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What fxport package has written.")],
+    prompt: Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="How the text begins.")] = None,
+    ids: Annotated[str | None, typer.Option("--ids", metavar="1,2,3", help="The same as token ids.")] = None,
+    max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=1, help="Tokens at most.")] = 64,
+    provider: Annotated[str, typer.Option("--provider", help="ONNX Runtime provider to run on.")] = "auto",
+    threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0: as many as cores.")] = 0,
+) -> None:
+    """Generate text with a package, and tell tokens per second. Each token is the likeliest one."""
+    if (prompt is None) == (ids is None):
+        raise UsageError("Give either --prompt TEXT or --ids 1,2,3.")
+    asked = Request(folder, prompt, ids, max_new_tokens, provider, threads)
+    raise typer.Exit(run(lambda log: generated(asked, log), Report(str(folder), run="generate")))
+
+
+def generated(asked: Request, log: Log) -> str:
+    """The text, or the token ids where ids were given, and a line with the speed."""
+    from fxport.ort_runner.failures import Failure
+    from fxport.ort_runner.generation import Generator, Tokenizer
+    from fxport.ort_runner.package_config import PackageError
+
+    try:
+        tokenizer = Tokenizer(asked.folder) if asked.prompt is not None else None
+        tokens = ids_of(asked.ids or "") if tokenizer is None else tokenizer.encode(asked.prompt or "")
+        with log.stage("load"):
+            generator = Generator(asked.folder, asked.provider, asked.threads)
+        with log.stage("generate"):
+            chosen, seconds = timed(generator, tokens, asked.new)
+    except PackageError as error:
+        raise UsageError(str(error)) from error
+    except ValueError as error:  # an unknown provider, or one that does not work here
+        raise UsageError(f"--provider: {error}; choose another.") from error
+    except Failure as failure:
+        log.report(failure.rule, **failure.facts)
+        raise Stop(log, "generate") from failure
+    text = tokenizer.decode(chosen) if tokenizer is not None else ",".join(map(str, chosen))
+    return f"{text}\n\n{speed(len(tokens), seconds)}, on {generator.provider}"
+
+
+def timed(generator: object, tokens: list[int], new: int) -> tuple[list[int], list[float]]:
+    """The new tokens, and the seconds that each took; the first are those of the prompt."""
+    from fxport.ort_runner.generation import Generator
+
+    assert isinstance(generator, Generator)
+    chosen, seconds, start = [], [], time.perf_counter()
+    for token in generator.greedy([tokens], new):
+        seconds.append(time.perf_counter() - start)
+        chosen.append(int(token[0]))
+        start = time.perf_counter()
+    return chosen, seconds
+
+
+def speed(prompt: int, seconds: list[float]) -> str:
+    """How fast the prompt was taken, and the tokens after the first were generated."""
+    told = f"prompt of {prompt} tokens: {prompt / seconds[0]:.1f} tokens/s"
+    further = seconds[1:]
+    return f"{told}; {len(further)} further tokens: {len(further) / sum(further):.1f} tokens/s" if further else told
+
+
+def ids_of(text: str) -> list[int]:
+    """Token ids of a text such as "1,2,3"."""
+    try:
+        ids = [int(each) for each in text.replace(",", " ").split()]
+    except ValueError:
+        ids = []
+    if not ids or min(ids) < 0:
+        raise UsageError(f"--ids '{text}' are no token ids; write 1,2,3.")
+    return ids

@@ -1,0 +1,136 @@
+"""`fxport package SOURCE`: from a language model to a folder that generates text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fxport.diagnostics import Log, Stop
+from fxport.diagnostics.amounts import size
+from fxport.diagnostics.messages import error_line
+from fxport.exporter.cli import arguments
+from fxport.exporter.cli.edge import run
+from fxport.exporter.cli.output import require_folder
+from fxport.exporter.cli.reporting import Reporting, reports
+from fxport.exporter.sources.source import init_of, load
+from fxport.exporter.sources.usage import UsageError
+
+
+class Runtime(StrEnum):
+    """What runs the package."""
+
+    GENAI = "genai"
+    ORT = "ort"
+
+
+class Stored(StrEnum):
+    """How the weights of linear layers are stored."""
+
+    FLOAT32 = "float32"
+    INT8 = "int8"
+    INT4 = "int4"
+
+
+class Accuracy(StrEnum):
+    """How products with weights in few bits are computed."""
+
+    EXACT = "exact"
+    FAST = "fast"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One command line of `fxport package`, as it was typed."""
+
+    source: str
+    output: Path
+    runtime: Runtime
+    weights: Stored
+    block: int
+    accuracy: Accuracy
+    tokenizer: Path | None
+    provider: str
+    tokens: int
+    init: tuple[str, ...]
+
+
+@reports()
+def command(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A folder that transformers has saved, with its tokenizer; or FILE.py:NAME or package.module:NAME, "
+            "where NAME is a causal language model of transformers or a function that returns one.",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
+    runtime: Annotated[
+        Runtime, typer.Option("--runtime", help="What runs it: onnxruntime-genai and fxport generate, or that alone.")
+    ] = Runtime.GENAI,
+    weights: Annotated[
+        Stored, typer.Option("--weights", help="How the weights of linear layers are stored.")
+    ] = Stored.FLOAT32,
+    block: Annotated[int, typer.Option("--block", help="Numbers of such a weight that share a scale.")] = 32,
+    accuracy: Annotated[
+        Accuracy, typer.Option("--accuracy", help="fast: also round the inputs of products with such weights.")
+    ] = Accuracy.EXACT,
+    tokenizer: Annotated[
+        Path | None, typer.Option("--tokenizer", metavar="DIR", help="The folder of the tokenizer, if not SOURCE.")
+    ] = None,
+    provider: Annotated[str, typer.Option("--provider", help="ONNX Runtime provider to compare on.")] = "cpu",
+    tokens: Annotated[
+        int, typer.Option("--tokens", min=0, help="Tokens to compare with eager PyTorch; 0: compare nothing.")
+    ] = 32,
+    init: arguments.Init = None,
+    reporting: Reporting = Reporting(),
+) -> None:
+    """Write a folder that generates text: the model for prompt and steps, its configuration, and the tokenizer.
+
+    It is run beside eager PyTorch, and written only if it gives the same tokens. Exit codes are those of `fxport export`.
+    """  # noqa: E501  # one line of the help
+    require_folder(output, "--output")
+    asked = Request(
+        source, output, runtime, weights, block, accuracy, tokenizer, provider, tokens, tuple(init or ())
+    )
+    raise typer.Exit(run(lambda log: packaged(asked, log), reporting.resolved("package", source)))
+
+
+def packaged(asked: Request, log: Log) -> str:
+    """Write the package; returns the summary. A mistake in the request is a UsageError."""
+    from fxport.exporter.language_models.generation import NotGenerativeError
+    from fxport.exporter.language_models.packaging import package
+    from fxport.exporter.pipeline import ExportError
+    from fxport.exporter.sources.pretrained import PretrainedError
+    from fxport.exporter.validation.against_eager import require_provider
+    from fxport.exporter.weights import CheckpointError
+    from fxport.ort_runner.package_config import PackageError
+
+    require_provider(asked.provider)
+    folder = Path(asked.source)
+    model = folder if folder.is_dir() else load(asked.source, init_of(asked.init)).model
+    try:
+        made = package(
+            model,  # type: ignore[arg-type]  # a program without a class is refused as no language model
+            asked.output,
+            tokenizer=asked.tokenizer,
+            runtime=asked.runtime.value,
+            weights=asked.weights.value,
+            block=asked.block,
+            accuracy=asked.accuracy.value,
+            provider=asked.provider,
+            steps=asked.tokens,
+            log=log,
+        )
+    except (PackageError, PretrainedError, CheckpointError, NotGenerativeError) as error:
+        raise UsageError(str(error)) from error
+    except ExportError as error:
+        raise Stop(log, "export") from error
+    except OSError as error:
+        raise UsageError(f"'{asked.output}' cannot be written: {error_line(error)}; name another place.") from error
+    compared = made.verdict or "not compared with eager PyTorch"
+    return f"{made.folder}: {len(made.files)} files, {size(made.size)}\n{compared}"

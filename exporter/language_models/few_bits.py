@@ -1,0 +1,98 @@
+"""Weights of linear layers in 4 or 8 bits, in blocks with a scale each, as `MatMulNBits` of ONNX Runtime takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+BITS: Mapping[str, int] = {"int4": 4, "int8": 8}
+BLOCKS = (16, 32, 64, 128, 256)
+"""Numbers of a row that share a scale; ONNX Runtime's kernels take these."""
+
+
+@dataclass(frozen=True, slots=True)
+class FewBits:
+    """A matrix [rows, columns] in few bits: `(number - 2 ** (bits - 1)) * scale`, with a scale for each block of a row.
+
+    Attributes:
+        numbers: uint8 [rows, blocks, block * bits / 8]; of 4 bits, the lower half of a byte comes first.
+        scales: float32 [rows, blocks].
+        columns: Columns of the matrix; the last block is filled up.
+        bits: 4 or 8.
+        block: Numbers that share a scale.
+    """
+
+    numbers: np.ndarray
+    scales: np.ndarray
+    columns: int
+    bits: int
+    block: int
+
+    def restored(self) -> torch.Tensor:
+        """The matrix that the numbers stand for, float32 [rows, columns]."""
+        numbers = self.numbers
+        if self.bits == 4:
+            numbers = np.stack([numbers & 15, numbers >> 4], axis=-1)
+        rows, blocks = self.scales.shape
+        centered = numbers.reshape(rows, blocks, self.block).astype(np.float32) - float(1 << (self.bits - 1))
+        whole = (centered * self.scales[..., None]).reshape(rows, -1)
+        return torch.from_numpy(np.ascontiguousarray(whole[:, : self.columns]))
+
+
+def in_few_bits(weight: torch.Tensor, bits: int, block: int) -> FewBits:
+    """Round a matrix to few bits: the number farthest from 0 in each block is the lowest there is, and exact."""
+    matrix = weight.detach().to(torch.float32).cpu().numpy()
+    rows, columns = matrix.shape
+    blocks = -(-columns // block)
+    padded = np.zeros((rows, blocks * block), np.float32)
+    padded[:, :columns] = matrix
+    grouped = padded.reshape(rows, blocks, block)
+    middle = 1 << (bits - 1)
+    farthest = np.take_along_axis(grouped, np.abs(grouped).argmax(-1)[..., None], -1)
+    scales = farthest / np.float32(-middle)
+    inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales != 0)
+    numbers = np.clip(np.rint(grouped * inverse) + middle, 0, 2 * middle - 1).astype(np.uint8)
+    if bits == 4:
+        numbers = numbers[..., 0::2] | (numbers[..., 1::2] << 4)
+    return FewBits(numbers, scales[..., 0], columns, bits, block)
+
+
+def linear_weights(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    """The weights of linear layers by all their names; a tied one has several."""
+    linear = {
+        id(module.weight) for module in model.modules() if type(module) is torch.nn.Linear and module.weight.dim() == 2
+    }
+    named = model.named_parameters(remove_duplicate=False)
+    return {name: parameter for name, parameter in named if id(parameter) in linear}
+
+
+@contextmanager
+def rounded(model: torch.nn.Module, bits: int, block: int) -> Iterator[dict[str, FewBits]]:
+    """Give a model the values of its linear weights in few bits, and put the old ones back at the end.
+
+    A weight that is also a table of embeddings is rounded where its rows are whole blocks, since one copy serves both.
+
+    Yields:
+        The weights in few bits, by all their names.
+    """
+    weights = linear_weights(model)
+    tables = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}
+    chosen = {
+        id(weight): weight
+        for weight in weights.values()
+        if id(weight) not in tables or weight.shape[1] % block == 0
+    }
+    before = {key: weight.data for key, weight in chosen.items()}
+    made: dict[int, FewBits] = {}
+    try:
+        for key, weight in chosen.items():
+            made[key] = in_few_bits(weight, bits, block)
+            weight.data = made[key].restored().to(weight.dtype)
+        yield {name: made[id(weight)] for name, weight in weights.items() if id(weight) in made}
+    finally:
+        for key, weight in chosen.items():
+            weight.data = before[key]

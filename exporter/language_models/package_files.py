@@ -1,0 +1,148 @@
+"""The files of a package beside the model: its configuration for onnxruntime-genai, and those of the tokenizer."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from fxport.exporter.language_models.generation import CACHE, IDS, LOGITS, MASK, PRESENT
+from fxport.ort_runner.package_config import FILE
+
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "spiece.model",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "chat_template.json",
+)
+"""What `save_pretrained` of tokenizers writes. One of the first four, and vocab.txt, has the vocabulary."""
+
+VOCABULARIES = TOKENIZER_FILES[:5]
+GENERATION = "generation_config.json"
+
+CONTEXTS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
+"""What configurations call the most tokens that a text may have."""
+
+UNLIMITED = 1 << 20
+"""Tokens of a context that nothing limits: positions are computed, and none of a table."""
+
+GENAI_TYPE = "decoder"
+"""What onnxruntime-genai calls a decoder that feeds ids, mask and cache, whatever its architecture."""
+
+
+class UnequalLayers(Exception):
+    """The layers of the cache have not one shape, which onnxruntime-genai takes for granted."""
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Whether a folder has the files of a tokenizer."""
+    return any((folder / name).is_file() for name in VOCABULARIES)
+
+
+def copy_tokenizer(source: Path, target: Path) -> list[Path]:
+    """Copy the files of a tokenizer as they are."""
+    found = [source / name for name in TOKENIZER_FILES if (source / name).is_file()]
+    return [Path(shutil.copyfile(each, target / each.name)) for each in found]
+
+
+def write_generation(model: Any, target: Path) -> list[Path]:
+    """Write the settings for generation that a model has."""
+    settings = getattr(model, "generation_config", None)
+    if settings is None:
+        return []
+    path = target / GENERATION
+    path.write_text(settings.to_json_string(use_diff=False), encoding="utf-8")
+    return [path]
+
+
+def write_config(model: Any, graph: ir.Graph, target: Path, *, uniform: bool) -> Path:
+    """Write what a runtime has to know. With `uniform`, raises UnequalLayers where layers of the cache differ."""
+    path = target / FILE
+    path.write_text(json.dumps(config_of(model, graph, uniform=uniform), indent=2) + "\n", encoding="utf-8")
+    return path
+
+
+def config_of(model: Any, graph: ir.Graph, *, uniform: bool) -> dict[str, Any]:
+    """The configuration of a package, as onnxruntime-genai reads it."""
+    text = model.config.get_text_config()
+    cache = [value for value in graph.inputs if str(value.name).startswith(f"{CACHE}.")]
+    shapes = {tuple(value.shape or ())[1::2] for value in cache}
+    if uniform and len(shapes) > 1:
+        raise UnequalLayers(", ".join(sorted(map(str, shapes))))
+    heads, size = (int(each) for each in next(iter(sorted(shapes, key=str))))
+    length = context_of(text)
+    settings = getattr(model, "generation_config", None)
+    ends = _of(settings, text, "eos_token_id")
+    first = ends[0] if isinstance(ends, list) and ends else ends if isinstance(ends, int) else 0
+    pad = _of(settings, text, "pad_token_id")
+    return {
+        "model": {
+            "bos_token_id": _of(settings, text, "bos_token_id"),
+            "context_length": length,
+            "decoder": {
+                "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
+                "filename": "model.onnx",
+                "head_size": size,
+                "hidden_size": int(text.hidden_size),
+                "inputs": {
+                    "input_ids": IDS,
+                    "attention_mask": MASK,
+                    "past_key_names": f"{CACHE}.%d.key",
+                    "past_value_names": f"{CACHE}.%d.value",
+                },
+                "outputs": {
+                    "logits": LOGITS,
+                    "present_key_names": f"{PRESENT}.%d.key",
+                    "present_value_names": f"{PRESENT}.%d.value",
+                },
+                "num_attention_heads": int(text.num_attention_heads),
+                "num_hidden_layers": len(cache) // 2,
+                "num_key_value_heads": heads,
+            },
+            "eos_token_id": [] if ends is None else ends,
+            "pad_token_id": first if pad is None else pad,
+            "type": GENAI_TYPE,
+            "vocab_size": int(text.vocab_size),
+        },
+        "search": {**_search(settings), "max_length": length, "past_present_share_buffer": False},
+    }
+
+
+def context_of(config: Any) -> int:
+    """The most tokens that a text may have."""
+    found = (getattr(config, name, None) for name in CONTEXTS)
+    return next((length for length in found if isinstance(length, int) and length > 0), UNLIMITED)
+
+
+SEARCH: Mapping[str, tuple[str, Any]] = {
+    "do_sample": ("do_sample", False),
+    "num_beams": ("num_beams", 1),
+    "num_return_sequences": ("num_return_sequences", 1),
+    "repetition_penalty": ("repetition_penalty", 1.0),
+    "temperature": ("temperature", 1.0),
+    "top_k": ("top_k", 50),
+    "top_p": ("top_p", 1.0),
+}
+"""Settings of the search in onnxruntime-genai: what transformers calls them, and the default of both."""
+
+
+def _search(settings: Any) -> dict[str, Any]:
+    found = {name: getattr(settings, theirs, None) for name, (theirs, _) in SEARCH.items()}
+    return {name: SEARCH[name][1] if value is None else value for name, value in found.items()}
+
+
+def _of(settings: Any, config: Any, name: str) -> Any:
+    """A token of the settings for generation if they have it, else of the configuration."""
+    found = getattr(settings, name, None)
+    return getattr(config, name, None) if found is None and settings is None else found

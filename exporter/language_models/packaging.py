@@ -1,0 +1,216 @@
+"""From a language model to a folder that generates: captured, written, and held against eager PyTorch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+
+from fxport.diagnostics import Log, Stop
+from fxport.diagnostics.drafts import committing, draft_folder, sync_folder
+from fxport.exporter.language_models.few_bits import BITS, BLOCKS, rounded
+from fxport.exporter.language_models.few_bits_pass import LEVELS, StoreFewBits
+from fxport.exporter.language_models.folders import model_of
+from fxport.exporter.language_models.generation import generation_step
+from fxport.exporter.language_models.package_files import (
+    UnequalLayers,
+    copy_tokenizer,
+    has_tokenizer,
+    write_config,
+    write_generation,
+)
+from fxport.exporter.language_models.verdict import Verdict, verdict
+from fxport.exporter.options import Options
+from fxport.exporter.pipeline import export
+from fxport.ort_runner.package_config import FILE, PackageError
+
+Runtime = Literal["genai", "ort"]
+Weights = Literal["float32", "int8", "int4"]
+Accuracy = Literal["exact", "fast"]
+
+STEPS = 32
+"""Tokens of each text that are compared."""
+
+MODEL = "model.onnx"
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package that was written.
+
+    Attributes:
+        folder: Where it is.
+        files: Its files.
+        verdict: What the comparison with eager PyTorch showed; None where none was wanted.
+        log: The findings.
+    """
+
+    folder: Path
+    files: tuple[Path, ...]
+    verdict: Verdict | None
+    log: Log
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(path.stat().st_size for path in self.files)
+
+
+def package(
+    model: torch.nn.Module | str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    *,
+    tokenizer: str | os.PathLike[str] | None = None,
+    runtime: Runtime = "genai",
+    weights: Weights = "float32",
+    block: int = 32,
+    accuracy: Accuracy = "exact",
+    provider: str = "cpu",
+    steps: int = STEPS,
+    log: Log | None = None,
+) -> Package:
+    """Write a folder that generates text: one graph for prompt and steps, its configuration, and the tokenizer.
+
+    The package is run beside eager PyTorch with the same weights (see `verdict`), and takes its place only if it
+    passes. An earlier package at the destination is replaced as a whole.
+
+    Args:
+        model: A causal language model of transformers in float32 and eval mode, or the folder of one, which has a
+            tokenizer unless `tokenizer` names another folder.
+        destination: The folder to write: a new one, an empty one, or an earlier package.
+        tokenizer: A folder with the files of the tokenizer; a model alone has none, and its package takes token ids.
+        runtime: "genai" for onnxruntime-genai, which `fxport generate` runs too; "ort" for that alone, also with caches
+            whose layers differ.
+        weights: How the weights of linear layers are stored: "int8" and "int4" in blocks with a scale each.
+        block: Numbers that share a scale: 16, 32, 64, 128 or 256.
+        accuracy: "exact" computes in float32; "fast" rounds the inputs of products with such weights to 8 bits too.
+        provider: The provider of ONNX Runtime for the comparison.
+        steps: Tokens of each text to compare; 0 compares nothing.
+        log: Where findings and times go.
+
+    Returns:
+        The package.
+
+    Raises:
+        PackageError: An argument that makes no sense, a destination that is in use, or a folder without tokenizer.
+        PretrainedError: The folder has no model that transformers knows by itself.
+        NotGenerativeError: The model has no single graph for prompt and steps.
+        ExportError: The model cannot be exported.
+        Stop: Weights are missing, or the package does not generate what the model does; the findings are in the log.
+        OSError: The destination cannot be written.
+    """
+    log = log or Log()
+    target = Path(destination)
+    require_choices(weights=(weights, Weights), runtime=(runtime, Runtime), accuracy=(accuracy, Accuracy))
+    if block not in BLOCKS:
+        raise PackageError(f"blocks of {block} have no kernel; choose one of {', '.join(map(str, BLOCKS))}.")
+    if accuracy == "fast" and weights not in BITS:
+        raise PackageError("'fast' is about weights in few bits; choose int4 or int8 too, or 'exact'.")
+    require_free(target)
+    source = None if isinstance(model, torch.nn.Module) else Path(model)
+    words = Path(tokenizer) if tokenizer is not None else source
+    if words is not None and not has_tokenizer(words):
+        raise PackageError(
+            f"'{words}' has no tokenizer; save it there with tokenizer.save_pretrained, or name its folder."
+        )
+    if source is not None:
+        with log.stage("load"):
+            model = model_of(source, log)
+    assert isinstance(model, torch.nn.Module)
+    require_plain(model)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with draft_folder(target.absolute().parent) as outer, _in_few_bits(model, weights, block, accuracy) as store:
+        draft = outer / "package"
+        draft.mkdir()
+        example = generation_step(model)
+        options = Options(ir_passes=() if store is None else (store,))
+        program = export(*example[:3], dynamic_shapes=example.dynamic_shapes, options=options, log=log)
+        quiet = replace(program, log=Log())  # where the weights are is told by the summary
+        files = quiet.save(draft / MODEL)
+        try:
+            files.append(write_config(model, program.model.graph, draft, uniform=runtime == "genai"))
+        except UnequalLayers as error:
+            raise PackageError(
+                f"the layers of the cache have different shapes ({error}), which onnxruntime-genai cannot take; "
+                "choose the runtime 'ort'."
+            ) from error
+        files += write_generation(model, draft)
+        if words is not None:
+            files += copy_tokenizer(words, draft)
+        found = None
+        if steps:
+            with log.stage("verdict"):
+                found = verdict(
+                    draft, model, log, provider, steps=steps, accuracy=accuracy, weights=f"{weights}, {accuracy}"
+                )
+            if not found.passed:
+                raise Stop(log, "verdict")
+        _put(draft, target)
+    return Package(target, tuple(target / path.relative_to(draft) for path in files), found, log)
+
+
+def require_choices(**given: tuple[str, Any]) -> None:
+    """Raise PackageError for a word that is none of a choice."""
+    for name, (value, choice) in given.items():
+        if value not in get_args(choice):
+            raise PackageError(f"{name} '{value}' is unknown; choose one of {', '.join(get_args(choice))}.")
+
+
+def require_free(target: Path) -> None:
+    """Raise PackageError for a destination that holds something else than a package."""
+    if target.exists() and not target.is_dir():
+        raise PackageError(f"'{target}' is a file; name a folder.")
+    if target.is_dir() and any(target.iterdir()) and not (target / FILE).is_file():
+        raise PackageError(f"'{target}' holds other files; name a new folder.")
+
+
+def require_plain(model: torch.nn.Module) -> None:
+    """Raise PackageError for a model in training mode, or one that does not compute in float32."""
+    if model.training:
+        raise PackageError(f"'{type(model).__name__}' is in training mode; call model.eval() first.")
+    kinds = {str(each.dtype).removeprefix("torch.") for each in model.parameters() if each.is_floating_point()}
+    if others := kinds - {"float32"}:
+        raise PackageError(
+            f"'{type(model).__name__}' has weights of {', '.join(sorted(others))}; packages compute in float32: call "
+            "model.float() first."
+        )
+
+
+@contextmanager
+def _in_few_bits(model: torch.nn.Module, weights: str, block: int, accuracy: str) -> Iterator[StoreFewBits | None]:
+    """The pass that stores the weights in few bits, while the model computes with the values that they then have."""
+    if weights not in BITS:
+        yield None
+        return
+    assert accuracy in LEVELS
+    with rounded(model, BITS[weights], block) as packed:
+        yield StoreFewBits(packed, accuracy)
+
+
+def _put(draft: Path, target: Path) -> None:
+    """Put a folder in the place of an earlier one, which comes back if that fails."""
+    draft.chmod(0o777 & ~_umask())
+    old = draft.parent / "old"
+    with committing(target.absolute().parent):
+        if target.exists():
+            os.replace(target, old)
+        try:
+            os.replace(draft, target)
+        except OSError:
+            if old.exists():
+                os.replace(old, target)
+            raise
+    sync_folder(target.absolute().parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

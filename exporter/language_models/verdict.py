@@ -1,0 +1,143 @@
+"""The verdict on a package: the logits and the tokens that it gives, beside eager PyTorch with the same weights."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fxport.diagnostics import Log, rules
+from fxport.exporter.capture.arguments.caches import MODULE
+from fxport.exporter.language_models.package_files import context_of
+from fxport.ort_runner.failures import Failure
+from fxport.ort_runner.generation import Generator, padded
+
+PROMPTS = (9, 6)
+"""Tokens of the prompts; the second is padded."""
+
+ALTOGETHER = 3
+"""Tokens that are taken at once after the steps, as in speculative decoding."""
+
+BUDGETS = {"exact": 1e-4, "fast": 5e-2}
+"""The largest error of a logit, in parts of the largest logit, by the accuracy that was asked for."""
+
+TIE = BUDGETS["exact"]
+"""Two logits that are no further apart, in parts of the largest, may change places by rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was seen of a package.
+
+    Attributes:
+        tokens: Tokens that were generated and compared, of both prompts.
+        error: The largest error of a logit, in parts of the largest logit.
+        flips: Tokens that were others, and no ties.
+        ties: Tokens that were others because two logits are equal but for rounding.
+        passed: Whether the package is good.
+    """
+
+    tokens: int
+    error: float
+    flips: int
+    ties: int
+    passed: bool
+
+    def __str__(self) -> str:
+        told = f"{self.tokens} tokens compared with eager PyTorch: {self.flips} differ"
+        ties = f", {self.ties} ties" if self.ties else ""
+        return f"{told}{ties}; largest error of a logit {self.error:.2g} of the largest"
+
+
+class Eager:
+    """The model in PyTorch, taking tokens as `Generator` does."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._cache = importlib.import_module(MODULE).DynamicCache(config=model.config)
+        self._mask = torch.zeros(0, 0, dtype=torch.int64)
+        self._positions = "position_ids" in inspect.signature(type(model).forward).parameters
+
+    def feed(self, ids: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        """The logits [batch, sequence, vocabulary] of further tokens [batch, sequence]."""
+        new = torch.from_numpy(np.ones_like(ids) if mask is None else mask)
+        self._mask = torch.cat([self._mask, new], 1) if self._mask.numel() else new
+        kwargs: dict[str, Any] = {"attention_mask": self._mask, "past_key_values": self._cache, "use_cache": True}
+        if self._positions:
+            kwargs["position_ids"] = (self._mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
+        with torch.no_grad():
+            return self._model(torch.from_numpy(ids), **kwargs).logits.float().numpy()
+
+
+def verdict(folder: Path, model: Any, log: Log, provider: str, *, steps: int, accuracy: str, weights: str) -> Verdict:
+    """Compare a package with the model that it is of, along the text that the model itself generates.
+
+    The package takes the prompts, then each token that eager PyTorch finds likeliest, then several tokens at once. So
+    each of its logits is compared after the same tokens, and if none of its choices differs, the texts are equal.
+
+    Args:
+        folder: The package.
+        model: The model in eval mode; of weights in few bits it has the restored values.
+        log: Where differences are reported, as errors.
+        provider: A provider of ONNX Runtime.
+        steps: Tokens to generate, fewer where the context ends.
+        accuracy: "exact" or "fast", which says how large the errors of logits may be.
+        weights: How the weights are stored, for the message.
+    """
+    text = model.config.get_text_config()
+    generator = torch.Generator().manual_seed(0)
+    prompts = [torch.randint(0, text.vocab_size, (size,), generator=generator).tolist() for size in PROMPTS]
+    steps = max(1, min(steps, context_of(text) - max(PROMPTS) - ALTOGETHER))
+    try:
+        package = Generator(folder, provider)
+        ids, mask = padded(prompts, package.config.pad)
+        return _compared(package, Eager(model), ids, mask, log, steps, BUDGETS[accuracy], weights)
+    except Failure as failure:
+        log.report(failure.rule, **failure.facts)
+        return Verdict(0, float("inf"), 0, 0, passed=False)
+
+
+def _compared(
+    package: Generator,
+    eager: Eager,
+    ids: np.ndarray,
+    mask: np.ndarray,
+    log: Log,
+    steps: int,
+    budget: float,
+    weights: str,
+) -> Verdict:
+    worst, flips, ties, seen = 0.0, 0, 0, mask
+    further = np.resize(ids[:, ::-1], (len(ids), ALTOGETHER))
+    for step in range(steps + 1):
+        want, got = eager.feed(ids, seen), package.feed(ids, seen).astype(np.float32, copy=False)
+        error = _error(want[seen > 0], got[seen > 0])
+        if not error <= budget and worst <= budget:  # told once
+            facts = {"output": "logits", "provider": package.provider, "ratio": error / budget, "worst": error}
+            log.report(rules.OUTPUT_DRIFT, **facts, sample=f"token {step}", cause="not looked for")
+        worst = max(worst, error)
+        if step < steps:
+            chosen, other = want[:, -1].argmax(-1), got[:, -1].argmax(-1)
+            for row in np.flatnonzero(chosen != other):
+                last = want[row, -1]
+                margin = float(last[chosen[row]] - last[other[row]]) / float(np.abs(last).max())
+                ties, flips = (ties + 1, flips) if margin <= TIE else (ties, flips + 1)
+                if margin > TIE and flips == 1:
+                    facts = {"got": int(other[row]), "want": int(chosen[row]), "margin": margin, "weights": weights}
+                    log.report(rules.TOKENS_DIFFER, provider=package.provider, step=step, **facts)
+            ids = chosen[:, None] if step < steps - 1 else further
+            seen = np.ones_like(ids)
+    passed = worst <= budget and not flips
+    return Verdict(steps * len(mask), worst, flips, ties, passed)
+
+
+def _error(want: np.ndarray, got: np.ndarray) -> float:
+    """The largest error in parts of the largest value; infinite where either has a value that is not finite."""
+    if not (np.isfinite(want).all() and np.isfinite(got).all()):
+        return float("inf")
+    return float(np.abs(want - got).max()) / max(float(np.abs(want).max()), float(np.finfo(np.float32).tiny))

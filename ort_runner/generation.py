@@ -1,0 +1,204 @@
+"""Text generation with a package in ONNX Runtime, without torch: greedy, in batches, with a cache that stays there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fxport.ort_runner.dtypes import BY_NAME
+from fxport.ort_runner.failures import RUN, Failure, failure_of
+from fxport.ort_runner.package_config import TOKENIZER, PackageConfig, PackageError
+from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+RANK = 4
+"""Of a tensor of the cache: [batch, heads, tokens, size]."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """One tensor of the cache: its input and output, and its type and sizes without batch and tokens."""
+
+    past: str
+    present: str
+    dtype: np.dtype
+    heads: int
+    size: int
+
+
+class Generator:
+    """A package that is open: it takes tokens and gives logits, and remembers what it has taken.
+
+    Args:
+        folder: What `fxport package` has written.
+        provider: A provider of ONNX Runtime; "auto" is CUDA where it works, else the CPU.
+        threads: Threads of ONNX Runtime; 0 leaves their number to it.
+
+    Raises:
+        PackageError: The folder is no package, or its model has other inputs than its configuration says.
+        Failure: ONNX Runtime cannot open the model.
+        ValueError: The provider is unknown or does not work here.
+    """
+
+    def __init__(self, folder: str | Path, provider: str = "auto", threads: int = 0) -> None:
+        self.folder = Path(folder)
+        self.config = PackageConfig.read(self.folder)
+        self._session, used = session_on(provider, self.config.model, threads=threads)
+        self.provider = used.name
+        self._layers = _layers_of(self.config, self._session)
+        self._outputs = [self.config.outputs["logits"], *(layer.present for layer in self._layers)]
+        self._cache: list[onnxruntime.OrtValue] = []
+        self._mask = np.zeros((0, 0), np.int64)
+
+    def reset(self) -> None:
+        """Forget all tokens."""
+        self._cache, self._mask = [], np.zeros((0, 0), np.int64)
+
+    def feed(self, ids: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        """Take further tokens of each text.
+
+        Args:
+            ids: Tokens [batch, sequence].
+            mask: 0 where a token only fills up, which may be at the beginning of a text; [batch, sequence].
+
+        Returns:
+            The logits [batch, sequence, vocabulary].
+
+        Raises:
+            PackageError: There would be more tokens than the context holds, or the batch has another size than before.
+            Failure: A kernel fails.
+        """
+        ids = np.asarray(ids, np.int64)
+        if not self._cache:
+            self._mask = np.zeros((ids.shape[0], 0), np.int64)
+            self._cache = [layer_without_tokens(layer, ids.shape[0]) for layer in self._layers]
+        if ids.shape[0] != self._mask.shape[0]:
+            raise PackageError(f"the batch is {ids.shape[0]} and was {self._mask.shape[0]}; reset the generator first.")
+        require_room(self.config, self._mask.shape[1] + ids.shape[1])
+        new = np.ones_like(ids) if mask is None else np.asarray(mask, np.int64)
+        whole = np.concatenate([self._mask, new], axis=1)
+        names = self.config.inputs
+        feeds = {names["input_ids"]: to_ort(ids), names["attention_mask"]: to_ort(whole)}
+        feeds |= {layer.past: value for layer, value in zip(self._layers, self._cache, strict=True)}
+        try:
+            logits, *self._cache = self._session.run_with_ort_values(self._outputs, feeds)
+        except Exception as error:
+            raise failure_of(error, RUN, self.provider) from error
+        self._mask = whole
+        return from_ort(self._outputs[0], logits)
+
+    def greedy(
+        self, prompts: Sequence[Sequence[int]], max_new_tokens: int, stop: frozenset[int] | None = None
+    ) -> Iterator[np.ndarray]:
+        """Generate the likeliest token after each other.
+
+        Args:
+            prompts: Tokens of each text; shorter ones are filled up on the left.
+            max_new_tokens: Steps at most.
+            stop: Tokens of which each ends a text; those of the package by default.
+
+        Yields:
+            The next token of each text [batch]; that of a text that has ended is the package's `pad`.
+
+        Raises:
+            PackageError: A prompt is empty, or too long for the context.
+        """
+        stop = self.config.stop if stop is None else stop
+        ids, mask = padded(prompts, self.config.pad)
+        require_room(self.config, ids.shape[1] + max(max_new_tokens - 1, 0))
+        self.reset()
+        ended = np.zeros(len(prompts), bool)
+        for _ in range(max_new_tokens):
+            chosen = self.feed(ids, mask)[:, -1].astype(np.float32, copy=False).argmax(-1)
+            chosen = np.where(ended, self.config.pad, chosen)
+            yield chosen
+            ended |= np.isin(chosen, list(stop))
+            if ended.all():
+                return
+            ids, mask = chosen[:, None], None
+
+
+def layer_without_tokens(layer: _Layer, batch: int) -> onnxruntime.OrtValue:
+    """A cache of no tokens."""
+    return to_ort(np.zeros((batch, layer.heads, 0, layer.size), layer.dtype))
+
+
+def padded(prompts: Sequence[Sequence[int]], pad: int) -> tuple[np.ndarray, np.ndarray]:
+    """Prompts of several lengths as tokens and mask [batch, longest], filled up on the left."""
+    if not prompts or not all(len(prompt) for prompt in prompts):
+        raise PackageError("a prompt has no tokens; give at least one, such as that for the beginning of a text.")
+    longest = max(map(len, prompts))
+    ids = np.full((len(prompts), longest), pad, np.int64)
+    mask = np.zeros_like(ids)
+    for row, prompt in enumerate(prompts):
+        ids[row, longest - len(prompt) :] = prompt
+        mask[row, longest - len(prompt) :] = 1
+    return ids, mask
+
+
+def require_room(config: PackageConfig, tokens: int) -> None:
+    """Raise PackageError for more tokens than the context holds."""
+    if tokens > config.context_length:
+        raise PackageError(
+            f"{tokens} tokens are more than the context of this model, which holds {config.context_length}; "
+            "shorten the prompt, or generate fewer."
+        )
+
+
+class Tokenizer:
+    """The tokenizer of a package, by the library `tokenizers`. Raises PackageError where either is missing."""
+
+    def __init__(self, folder: str | Path) -> None:
+        path = Path(folder) / TOKENIZER
+        if not path.is_file():
+            raise PackageError(f"'{folder}' has no {TOKENIZER}, so it takes no text; give tokens with --ids.")
+        try:
+            import tokenizers
+        except ImportError as error:
+            raise PackageError("text needs the library tokenizers: pip install tokenizers; or give --ids.") from error
+        try:
+            self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises bare Exception for files that it cannot read
+            raise PackageError(f"'{path}' is no tokenizer: {error}; copy the model's own there.") from error
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, with those that the tokenizer puts before it."""
+        return list(self._tokenizer.encode(text).ids)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of tokens, without special ones."""
+        return str(self._tokenizer.decode([int(each) for each in ids]))
+
+
+def _layers_of(config: PackageConfig, session: onnxruntime.InferenceSession) -> list[_Layer]:
+    """The tensors of the cache as the model declares them. Raises PackageError where it has others."""
+    inputs = {port.name: port for port in ports_of(session.get_inputs())}
+    outputs = {port.name for port in ports_of(session.get_outputs())}
+    layers = []
+    for index in range(config.layers):
+        for part in ("key", "value"):
+            past = _numbered(config.inputs[f"past_{part}_names"], index)
+            present = _numbered(config.outputs[f"present_{part}_names"], index)
+            port = inputs.pop(past, None)
+            sizes = port.shape if port is not None else ()
+            known = len(sizes) == RANK and isinstance(sizes[1], int) and isinstance(sizes[3], int)
+            if port is None or not known or port.dtype not in BY_NAME or present not in outputs:
+                raise PackageError(f"'{config.model}' has no '{past}' and '{present}'; package the model again.")
+            layers.append(_Layer(past, present, BY_NAME[port.dtype].dtype, sizes[1], sizes[3]))  # type: ignore[arg-type]
+    others = inputs.keys() ^ {config.inputs["input_ids"], config.inputs["attention_mask"]}
+    if others:
+        raise PackageError(f"'{config.model}' and its configuration differ in {sorted(others)}; package it again.")
+    return layers
+
+
+def _numbered(template: str, index: int) -> str:
+    return template.replace("%d", str(index))
+
+
+__all__ = ["Failure", "Generator", "PackageError", "Tokenizer"]

@@ -1,0 +1,90 @@
+"""The file that tells a runtime of language models what a package holds: `genai_config.json` of onnxruntime-genai."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fxport.diagnostics.errors import FxportError
+
+FILE = "genai_config.json"
+TOKENIZER = "tokenizer.json"
+
+
+class PackageError(FxportError, ValueError):
+    """A folder that is no package, or what it was asked for and cannot do. The text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackageConfig:
+    """The part of the file that running a decoder takes.
+
+    Attributes:
+        model: The ONNX file.
+        layers: Layers of the cache.
+        context_length: Tokens that a prompt and what is generated may have together.
+        stop: Tokens of which each ends a text.
+        pad: The token that fills up shorter prompts.
+        inputs: Names of inputs in the file by their part; those of the cache have `%d` for the layer.
+        outputs: Names of outputs, likewise.
+    """
+
+    model: Path
+    layers: int
+    context_length: int
+    stop: frozenset[int]
+    pad: int
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+    @classmethod
+    def read(cls, folder: Path) -> PackageConfig:
+        """Read the file in a folder. Raises PackageError for a folder that is no package, or one of other parts."""
+        path = folder / FILE
+        if not path.is_file():
+            raise PackageError(f"'{folder}' is no package: it has no {FILE}; make one with fxport package.")
+        try:
+            model = json.loads(path.read_bytes())["model"]
+            decoder, ends = model["decoder"], model["eos_token_id"]
+            inputs = {part: _text(decoder["inputs"][part]) for part in INPUTS}
+            outputs = {part: _text(decoder["outputs"][part]) for part in OUTPUTS}
+            return cls(
+                model=folder / Path(_text(decoder["filename"])).name,
+                layers=_count(decoder["num_hidden_layers"]),
+                context_length=_count(model["context_length"]),
+                stop=frozenset(map(_count, ends if isinstance(ends, list) else [] if ends is None else [ends])),
+                pad=_count(model["pad_token_id"]),
+                inputs=inputs,
+                outputs=outputs,
+            )
+        except (KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
+            raise PackageError(
+                f"'{path}' does not describe a decoder of ids, mask and cache: {type(error).__name__}: {error}; make "
+                "the package with fxport package."
+            ) from error
+
+
+INPUTS = ("input_ids", "attention_mask", "past_key_names", "past_value_names")
+OUTPUTS = ("logits", "present_key_names", "present_value_names")
+
+
+def _checked(kind: type, said: str) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ValueError(f"{value!r} is no {said}")
+        return value
+
+    return check
+
+
+_text: Callable[[Any], str] = _checked(str, "text")
+_number: Callable[[Any], int] = _checked(int, "number")
+
+
+def _count(value: Any) -> int:
+    if _number(value) < 0:
+        raise ValueError(f"{value} is below 0")
+    return value

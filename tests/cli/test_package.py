@@ -1,0 +1,97 @@
+"""`fxport package` and `fxport generate`: what they write and print, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fxport.exporter.cli import main
+from fxport.exporter.cli.generate import speed
+
+pytest.importorskip("transformers")
+
+Output = pytest.CaptureFixture[str]
+
+SOURCE = """
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+
+def model():
+    config = LlamaConfig(
+        vocab_size=100, hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4,
+        max_position_embeddings=64,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+def linear():
+    return torch.nn.Linear(2, 2).eval()
+"""
+
+WORDS = {
+    "version": "1.0",
+    "truncation": None,
+    "padding": None,
+    "added_tokens": [],
+    "normalizer": None,
+    "pre_tokenizer": {"type": "Whitespace"},
+    "post_processor": None,
+    "decoder": None,
+    "model": {"type": "WordLevel", "vocab": {f"w{index}": index for index in range(100)}, "unk_token": "w0"},
+}
+"""A tokenizer of a hundred words."""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "net.py").write_text(SOURCE)
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "tokenizer.json").write_text(json.dumps(WORDS))
+    return tmp_path / "net.py"
+
+
+def test_a_package_is_written_and_speaks(source: Path, capsys: Output) -> None:
+    folder = source.parent / "package"
+    asked = ["package", f"{source}:model", "-o", str(folder), "--tokenizer", str(source.parent / "words")]
+    assert main([*asked, "--weights", "int4", "--tokens", "4"]) == 0
+    out = capsys.readouterr().out
+    assert f"{folder}: 4 files, " in out
+    assert "8 tokens compared with eager PyTorch: 0 differ; largest error of a logit " in out
+    assert main(["generate", str(folder), "--prompt", "w5 w7", "--max-new-tokens", "3"]) == 0
+    text, _, told = capsys.readouterr().out.strip().splitlines()
+    words = text.split()
+    assert len(words) == 3
+    assert told.startswith("prompt of 2 tokens: ")
+    assert main(["generate", str(folder), "--ids", "5,7", "--max-new-tokens", "3"]) == 0
+    ids = capsys.readouterr().out.splitlines()[0].split(",")
+    assert words == [f"w{each}" for each in ids]
+    assert main(["generate", str(folder), "--ids", "5," * 70]) == 2
+    assert "more than the context" in capsys.readouterr().err
+
+
+BAD = {
+    "no model": (["package", "{source}:linear", "-o", "out"], "is no language model of transformers"),
+    "no folder": (["package", "{source}:model", "-o", "{source}"], "is a file; name a folder"),
+    "no tokenizer": (["package", "{source}:model", "-o", "out", "--tokenizer", "{folder}"], "has no tokenizer"),
+    "no configuration": (["package", "{folder}", "-o", "out", "--tokenizer", "{folder}/words"], "names no model"),
+    "no package": (["generate", "{folder}", "--ids", "1"], "is no package"),
+    "no tokens": (["generate", "{folder}", "--ids", "one"], "are no token ids"),
+    "neither": (["generate", "{folder}"], "Give either --prompt TEXT or --ids"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_mistakes_are_told_in_one_line(name: str, source: Path, capsys: Output) -> None:
+    arguments, words = BAD[name]
+    assert main([each.format(source=source, folder=source.parent) for each in arguments]) == 2
+    err = capsys.readouterr().err.strip()
+    assert words in err
+    assert len(err.splitlines()) == 1
+
+
+def test_the_speed_of_the_prompt_is_told_apart() -> None:
+    assert speed(4, [0.5]) == "prompt of 4 tokens: 8.0 tokens/s"
+    assert speed(4, [0.5, 0.1, 0.1]) == "prompt of 4 tokens: 8.0 tokens/s; 2 further tokens: 10.0 tokens/s"
