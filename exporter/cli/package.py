@@ -94,9 +94,7 @@ def command(
     It is run beside eager PyTorch, and written only if it gives the same tokens. Exit codes are those of `fxport export`.
     """  # noqa: E501  # one line of the help
     require_folder(output, "--output")
-    asked = Request(
-        source, output, runtime, weights, block, accuracy, tokenizer, provider, tokens, tuple(init or ())
-    )
+    asked = Request(source, output, runtime, weights, block, accuracy, tokenizer, provider, tokens, tuple(init or ()))
     raise typer.Exit(run(lambda log: packaged(asked, log), reporting.resolved("package", source)))
 
 

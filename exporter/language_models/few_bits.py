@@ -82,9 +82,7 @@ def rounded(model: torch.nn.Module, bits: int, block: int) -> Iterator[dict[str,
     weights = linear_weights(model)
     tables = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}
     chosen = {
-        id(weight): weight
-        for weight in weights.values()
-        if id(weight) not in tables or weight.shape[1] % block == 0
+        id(weight): weight for weight in weights.values() if id(weight) not in tables or weight.shape[1] % block == 0
     }
     before = {key: weight.data for key, weight in chosen.items()}
     made: dict[int, FewBits] = {}

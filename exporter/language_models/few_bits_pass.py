@@ -147,7 +147,10 @@ def _node(
 ) -> ir.Node:
     """A node before `user`, at its place in the source, whose output is described as that of `user`."""
     made = ir.Node(
-        domain, kind, inputs, [ir.AttrInt64(name, value) for name, value in attributes.items()],
+        domain,
+        kind,
+        inputs,
+        [ir.AttrInt64(name, value) for name, value in attributes.items()],
         name=f"{user.name}/{kind}",
     )
     made.metadata_props.update(user.metadata_props)
