@@ -80,7 +80,7 @@ def timed(generator: object, tokens: list[int], new: int) -> tuple[list[int], li
 
 
 def speed(prompt: int, seconds: list[float]) -> str:
-    """How fast the prompt was taken, and the tokens after the first were generated."""
+    """Rates at which the prompt was taken, and the tokens after the first were generated."""
     told = f"prompt of {prompt} tokens: {prompt / seconds[0]:.1f} tokens/s"
     further = seconds[1:]
     return f"{told}; {len(further)} further tokens: {len(further) / sum(further):.1f} tokens/s" if further else told

@@ -21,14 +21,14 @@ from fxport.exporter.sources.usage import UsageError
 
 
 class Runtime(StrEnum):
-    """What runs the package."""
+    """Runtimes of a package."""
 
     GENAI = "genai"
     ORT = "ort"
 
 
 class Stored(StrEnum):
-    """How the weights of linear layers are stored."""
+    """Storage of the weights of linear layers."""
 
     FLOAT32 = "float32"
     INT8 = "int8"
@@ -36,7 +36,7 @@ class Stored(StrEnum):
 
 
 class Accuracy(StrEnum):
-    """How products with weights in few bits are computed."""
+    """Arithmetic of products with weights in few bits."""
 
     EXACT = "exact"
     FAST = "fast"

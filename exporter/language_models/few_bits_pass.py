@@ -58,7 +58,7 @@ class _Use:
     is_direct: bool
 
     def fits(self, weight: FewBits) -> bool:
-        """Whether the node reads the very matrix of `weight`, by columns in a product and by rows as a table."""
+        """Return True if the node reads the very matrix of `weight`, by columns in a product and by rows as a table."""
         node = self.node
         position = POSITIONS.get(node.op_type)
         if node.domain or position is None or node.inputs[position] is not self.value or self.tensor is None:
@@ -72,7 +72,7 @@ class _Use:
 
 
 POSITIONS: Mapping[str, int] = {"MatMul": 1, "Gemm": 1, "Gather": 0}
-"""Which input of an operator a weight in few bits may be."""
+"""Index of the input of an operator that a weight in few bits may be."""
 
 PLAIN: Mapping[str, tuple[float, ...]] = {"alpha": (1,), "beta": (1,), "transA": (0,), "transB": (0, 1), "axis": (0,)}
 """Attributes of these operators, and the numbers that they may have."""

@@ -26,19 +26,19 @@ TOKENIZER_FILES = (
     "chat_template.jinja",
     "chat_template.json",
 )
-"""What `save_pretrained` of tokenizers writes. One of the first four, and vocab.txt, has the vocabulary."""
+"""Files that `save_pretrained` of tokenizers writes. One of the first four, and vocab.txt, has the vocabulary."""
 
 VOCABULARIES = TOKENIZER_FILES[:5]
 GENERATION = "generation_config.json"
 
 CONTEXTS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
-"""What configurations call the most tokens that a text may have."""
+"""Keys of configurations for the most tokens that a text may have."""
 
 UNLIMITED = 1 << 20
 """Tokens of a context that nothing limits: positions are computed, and none of a table."""
 
 GENAI_TYPE = "decoder"
-"""What onnxruntime-genai calls a decoder that feeds ids, mask and cache, whatever its architecture."""
+"""Type in onnxruntime-genai of a decoder that feeds ids, mask and cache, whatever its architecture."""
 
 
 class UnequalLayers(Exception):
@@ -46,7 +46,7 @@ class UnequalLayers(Exception):
 
 
 def has_tokenizer(folder: Path) -> bool:
-    """Whether a folder has the files of a tokenizer."""
+    """Return True for a folder with the files of a tokenizer."""
     return any((folder / name).is_file() for name in VOCABULARIES)
 
 

@@ -32,7 +32,7 @@ TIE = BUDGETS["exact"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was seen of a package.
+    """Result of comparing a package with eager PyTorch.
 
     Attributes:
         tokens: Tokens that were generated and compared, of both prompts.
