@@ -80,7 +80,9 @@ def config_of(model: Any, graph: ir.Graph, *, uniform: bool) -> dict[str, Any]:
     shapes = {tuple(value.shape or ())[1::2] for value in cache}
     if uniform and len(shapes) > 1:
         raise UnequalLayers(", ".join(sorted(map(str, shapes))))
-    heads, size = (int(each) for each in next(iter(sorted(shapes, key=str))))
+    heads, size = next(iter(sorted(shapes, key=str)))
+    assert isinstance(heads, int)  # `generation_step` makes the other axes dynamic alone
+    assert isinstance(size, int)
     length = context_of(text)
     settings = getattr(model, "generation_config", None)
     ends = _of(settings, text, "eos_token_id")

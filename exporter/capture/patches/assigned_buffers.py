@@ -37,7 +37,7 @@ COPY = "Assign a copy: `{name} = … .clone()`."
 class _Entry:
     """A buffer or parameter of a module: the dictionary that has it, its key there, and its path in the model."""
 
-    holder: dict[str, Tensor | None]
+    holder: dict[str, Any]
     key: str
     path: str
     is_outermost: bool

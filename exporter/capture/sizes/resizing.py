@@ -72,10 +72,12 @@ def away(module: torch.nn.Module, call: tuple[Any, Any], program: Program, lost:
     return _at(module, call, fed, {symbol: other_size(size, 0, None) for symbol, size in _known(fed).items()})
 
 
-def at_chosen(module: torch.nn.Module, call: tuple[Any, Any], program: Program, chosen: Known) -> tuple[Any, Any]:
+def at_chosen(
+    module: torch.nn.Module, call: tuple[Any, Any], program: Program, chosen: Mapping[sympy.Symbol, int]
+) -> tuple[Any, Any]:
     """Return the call at these sizes of its dynamic dimensions, whether the captured graph allows them or not."""
     fed = _fed(module, call, program, {})
-    return _at(module, call, fed, _known(fed) | chosen)
+    return _at(module, call, fed, {**_known(fed), **chosen})
 
 
 def takes(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> bool:
@@ -89,7 +91,7 @@ def takes(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> b
     return True
 
 
-def _at_sizes(size: Size, known: Known) -> int:
+def _at_sizes(size: Size, known: Mapping[sympy.Symbol, int]) -> int:
     return int(size.subs(known)) if isinstance(size, sympy.Expr) else size  # type: ignore[arg-type]  # a mapping will do
 
 
@@ -206,7 +208,7 @@ HARD_SIZES: Mapping[str, Wanted] = {"smallest": _smallest, "prime": _prime, "lar
 
 
 def _at(
-    module: torch.nn.Module, call: tuple[Any, Any], fed: Fed, chosen: Known, *, plain: bool = False
+    module: torch.nn.Module, call: tuple[Any, Any], fed: Fed, chosen: Mapping[sympy.Symbol, int], *, plain: bool = False
 ) -> tuple[Any, Any]:
     args, kwargs = call
     arguments = arguments_of(module, args, kwargs)
