@@ -67,7 +67,7 @@ class _Choices(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         self.generic_visit(node)
         arms = [node.body, node.orelse]
-        if _binds(arms) or not is_at(node.test, self.lines):
+        if binds(arms) or not is_at(node.test, self.lines):
             return node
         self.found = True
         ways = [deferred(arm) for arm in arms]
@@ -93,7 +93,7 @@ class _Choices(ast.NodeTransformer):
         return self.valued(node, []) if isinstance(node.op, ast.Not) else self.generic_visit(node)
 
     def valued(self, node: ast.expr, later: Sequence[ast.expr]) -> ast.AST:
-        if _binds(later) or not is_at(node, self.lines):
+        if binds(later) or not is_at(node, self.lines):
             return self.generic_visit(node)
         self.found = True
         return _Tests("both", "either").visit(node)
@@ -112,6 +112,8 @@ class _Tests(ast.NodeTransformer):
         return placed(call("not_", node.operand), node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        if binds(node.values[1:]):  # a name that is bound in a function of its own would be lost
+            return node
         self.generic_visit(node)
         result = node.values[0]
         for value in node.values[1:]:
@@ -125,7 +127,7 @@ class _Tests(ast.NodeTransformer):
             found = placed(call("among", node.left, *node.comparators), node)
             negated = placed(call("not_", found), node)
             return negated if isinstance(node.ops[0], ast.NotIn) else found
-        if len(node.ops) == 1 or _binds(node.comparators):
+        if len(node.ops) == 1 or binds(node.comparators):
             return node
         pairs: list[ast.expr] = [
             ast.Tuple([ast.Constant(type(kind).__name__), deferred(value)], ast.Load())
@@ -145,5 +147,6 @@ def _is_membership(node: ast.Compare) -> bool:
     return len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)) and listed
 
 
-def _binds(values: Sequence[ast.expr]) -> bool:
+def binds(values: Sequence[ast.expr]) -> bool:
+    """Return True if one of the expressions binds a name, or may not move for another reason."""
     return any(isinstance(each, BOUND) for value in values for each in ast.walk(value))

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fxport.exporter.capture.analysis.names import SCOPES, own_nodes
+from fxport.exporter.capture.control_flow.conditions import binds
 from fxport.exporter.capture.control_flow.jumps import jumps_of
 from fxport.exporter.capture.control_flow.syntax import placed
 
@@ -130,14 +131,24 @@ def _bindings(test: ast.expr) -> tuple[Forms, ast.expr]:
         def visit(self, node: ast.AST) -> Any:
             if isinstance(node, (*SCOPES, ast.IfExp)):
                 return node
-            if isinstance(node, ast.BoolOp):  # only the first of its values is always asked for
-                node.values[0] = self.visit(node.values[0])
-                return node
+            if isinstance(node, ast.BoolOp):
+                return self.by_steps(node) if binds(node.values[1:]) else self.generic_visit(node)
             self.generic_visit(node)
             if not isinstance(node, ast.NamedExpr):
                 return node
             found.append(_assigned(node.target.id, node.value, node))
             return placed(ast.Name(node.target.id, ast.Load()), node)
+
+        def by_steps(self, node: ast.BoolOp) -> ast.expr:
+            """Ask for one value after the other: what the later ones bind is bound if they are asked for."""
+            name = f"_fxport_test_{node.lineno}_{node.col_offset}"
+            found.append(_assigned(name, self.visit(node.values[0]), node))
+            for value in node.values[1:]:
+                before, rest = _bindings(value)
+                so_far: ast.expr = placed(ast.Name(name, ast.Load()), node)
+                asked = so_far if isinstance(node.op, ast.And) else placed(ast.UnaryOp(ast.Not(), so_far), node)
+                found.append(_at(ast.If(asked, [*before, _assigned(name, rest, node)], []), node))
+            return placed(ast.Name(name, ast.Load()), node)
 
     rest = Taken().visit(copy.deepcopy(test))
     return found, rest
@@ -152,7 +163,12 @@ def _loop(node: Any, lists: set[str]) -> Forms:
 
 
 def _if(node: ast.If, lists: set[str]) -> Forms:
-    """Write a branch that raises as an `if` of its own, in front."""
+    """Write a branch that raises as an `if` of its own, in front, and so what later values of the test bind."""
+    choices = [each for each in ast.walk(node.test) if isinstance(each, ast.BoolOp)]
+    if any(binds(each.values[1:]) for each in choices):
+        before, test = _bindings(node.test)
+        rest = ast.copy_location(ast.If(test, node.body, node.orelse), node)
+        return [*before, *_if(rest, lists)] if not binds([test]) else [node]
     if not node.orelse:
         return [node]
     if isinstance(node.body[-1], ast.Raise):

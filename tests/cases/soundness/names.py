@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from tests.cases.soundness.case import FIXED, FLAT, REFUSED, ROWS, SIZES, UNPROVEN, Row, of
+from tests.cases.soundness.case import FIXED, FLAT, REFUSED, ROWS, SIZES, UNPROVEN, Inputs, Row, of
 
 
 class WalrusInAComprehension(nn.Module):
@@ -26,6 +26,69 @@ class WalrusInATest(nn.Module):
         if (top := x.max()) > 1 and (low := x.min()) < 0:
             return x * top + low
         return x - top
+
+
+EITHER: Inputs = tuple(
+    (torch.tensor(values),)
+    for values in (
+        [-9.0, 5.0, 1.0, 1.0],
+        [9.0, 5.0, 1.0, 1.0],
+        [0.1, 0.2, -0.1, 0.1],
+        [-1.0, -2.0, -3.0, -4.0],
+        [1.0, 2.5, -0.5, -2.0],
+    )
+)
+"""Inputs for which the first value of a choice decides, or the second one, either way."""
+
+
+class WalrusBehindOr(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        low = x.min()
+        if x.sum() > 0 or (low := x.max()) > 2:
+            return x + low
+        return x - 1
+
+
+class WalrusBehindAnd(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        low = x.min()
+        if x.sum() > 0 and (low := x.max()) > 2:
+            return x + low
+        return x - low
+
+
+class WalrusInNestedChoices(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        low = x.min()
+        if x.sum() > 0 and ((low := x.max()) > 2 or (low := x.mean()) < 0.3):
+            y = x + low
+        else:
+            y = x * 2
+        return y - low
+
+
+class WalrusOfAnElif(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        low = x.min()
+        if x.sum() > 9:
+            return x
+        elif x.sum() > 0 or (low := x.max()) > 2:
+            return x + low
+        return x - low
+
+
+class WalrusUnboundBefore(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if not (x.sum() > 0 or (high := x.max()) > 2):
+            return x - high
+        return x + 1
+
+
+class WalrusOfAnExpression(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        low = x.min()
+        y = x if x.sum() > 0 or (low := x.max()) > 2 else x * 3  # binds by choice
+        return y - low
 
 
 class WalrusInALoop(nn.Module):
@@ -222,7 +285,13 @@ class Shadowed(nn.Module):
 CASES = of(
     "names bound out of sight",
     Row("walrus in a comprehension", WalrusInAComprehension, FIXED),
-    Row("walrus in a test", WalrusInATest, FLAT, known_gap=REFUSED),
+    Row("walrus in a test", WalrusInATest, FLAT),
+    Row("walrus behind or", WalrusBehindOr, EITHER),
+    Row("walrus behind and", WalrusBehindAnd, EITHER),
+    Row("walrus in nested choices", WalrusInNestedChoices, EITHER),
+    Row("walrus behind or, of an elif", WalrusOfAnElif, EITHER),
+    Row("walrus behind or, unbound before", WalrusUnboundBefore, EITHER),
+    Row("walrus behind or, in a conditional expression", WalrusOfAnExpression, EITHER, None, "# binds by choice"),
     Row("walrus in a loop's test", WalrusInALoop, FLAT),
     Row("match of a sequence", MatchSequence, FLAT, known_gap=REFUSED),
     Row("match of a mapping in a branch", MatchInABranch, FLAT),
