@@ -11,7 +11,7 @@ import torch
 from fxport.exporter.lower.builder import Op, Scalar, Value
 from fxport.exporter.lower.dtypes import UNSIGNED, is_float
 from fxport.exporter.lower.registry import lowering
-from fxport.exporter.lowerings.precision import in_float
+from fxport.exporter.lowerings.precision import in_float, with_whole_numbers
 from fxport.exporter.lowerings.rounding import trunc
 
 aten = torch.ops.aten
@@ -22,13 +22,14 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 @lowering(aten.div.Tensor, aten.div.Scalar, prims.div.default)
+@with_whole_numbers
 def div(op: Op, x: Value | Scalar, other: Value | Scalar) -> Value:
     """div.Tensor(Tensor self, Tensor other) -> Tensor
 
     Integers reach this as floats, except in prims.div, which truncates as ONNX's Div does, and where both are numbers.
     """
-    if not isinstance(other, ir.Value):
-        x = op.const(x, dtype=op.out.dtype)
+    if not isinstance(x, ir.Value):
+        x = op.const(x, dtype=other.dtype if isinstance(other, ir.Value) else op.out.dtype)
     return op.Div(x, other)
 
 

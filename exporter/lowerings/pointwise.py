@@ -13,7 +13,7 @@ from fxport.exporter.lower.builder import Op, Scalar, Value
 from fxport.exporter.lower.dtypes import UNSIGNED
 from fxport.exporter.lower.registry import Lowering, lowering
 from fxport.exporter.lowerings.double import unary
-from fxport.exporter.lowerings.precision import in_float
+from fxport.exporter.lowerings.precision import in_float, with_whole_numbers
 
 aten = torch.ops.aten
 prims = torch.ops.prims
@@ -61,7 +61,8 @@ LOWERINGS = tuple(_unary(op_type, targets) for op_type, targets in UNARY.items()
 
 def arithmetic(op: Op, op_type: str, x: Value | Scalar, other: Value | Scalar) -> Value:
     """A binary operator of ONNX, or what it is on truth values. PyTorch puts up with numbers on the left, too."""
-    x = op.const(x, dtype=op.out.dtype)
+    if not isinstance(x, ir.Value):
+        x = op.const(x, dtype=other.dtype if isinstance(other, ir.Value) else op.out.dtype)
     return op.call(BOOLEAN[op_type] if x.dtype == BOOL else op_type, x, other)
 
 
@@ -89,6 +90,7 @@ def _scaled(op: Op, value: Value | Scalar, alpha: Scalar) -> Value | Scalar:
 
 
 @lowering(aten.mul.Tensor, aten.mul.Scalar, prims.mul.default)
+@with_whole_numbers
 def mul(op: Op, x: Value | Scalar, other: Value | Scalar) -> Value:
     """mul.Tensor(Tensor self, Tensor other) -> Tensor"""
     return arithmetic(op, "Mul", x, other)
