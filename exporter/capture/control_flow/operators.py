@@ -20,7 +20,7 @@ from fxport.exporter.capture.control_flow.lifting import read_by
 from fxport.exporter.capture.control_flow.merging import LoopError
 from fxport.exporter.capture.control_flow.truth import depends_on_data, predicate
 from fxport.exporter.capture.guards.caught import require_uncaught
-from fxport.exporter.capture.patches.numbers import number
+from fxport.exporter.capture.patches.numbers import may_be_nan, number
 from fxport.exporter.capture.patches.watched_calls import IndexesNoted
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -40,7 +40,9 @@ def not_(test: Any) -> Any:
     """Return `not test`."""
     if isinstance(test, Tensor):
         return test.logical_not()
-    return torch.sym_not(test) if depends_on_data(test) else not test
+    if not depends_on_data(test):
+        return not test
+    return predicate(test).logical_not() if may_be_nan(test) else torch.sym_not(test)
 
 
 def and_(first: Any, second: Callable[[], Any]) -> Any:

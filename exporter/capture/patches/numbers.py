@@ -57,6 +57,13 @@ def is_fraction(value: Any) -> bool:
     return isinstance(value, (float, SymFloat))
 
 
+def may_be_nan(value: Any) -> bool:
+    """Return True for a symbolic value of floats from data. Algebra knows numbers only: `v != v` is false to it."""
+    if not is_symbolic(value) or value.node.has_hint():
+        return False
+    return any(not symbol.is_integer for symbol in value.node.expr.free_symbols)
+
+
 # Operators that need more than PyTorch's ------------------------------------------------------------------------------
 
 
@@ -71,6 +78,9 @@ def _power(a: Any, b: Any) -> Any:
         return a.__pow_by_natural__(b) if isinstance(a, SymInt) else b.__rpow_by_natural__(a)
     return power_of_floats(a, b)
 
+
+DECIDED = "it compares a number from data in a way that has one answer for all numbers, and another one for NaN"
+ASK_TENSORS = "Ask the tensor: `torch.isnan(x.mean())`, or compare it before `.item()`."
 
 COMPLEX = "it is a power of a negative number, which is complex in Python"
 OF_TENSORS = (
@@ -175,10 +185,19 @@ def _operator(name: str, original: Callable[..., Any], *, reflected: bool) -> Ca
             raise ZeroDivisionError("division by zero")
         result = SPECIAL[name](a, b) if name in SPECIAL else NotImplemented
         result = original(self, other) if result is NotImplemented else result
+        if name in COMPARISONS and (may_be_nan(a) or may_be_nan(b)):
+            _require_right_for_nan(name, result)
         result = propagated(OPERATORS[name], result, a, b)
         return result % rest[0] if rest else result
 
     return run
+
+
+def _require_right_for_nan(name: str, result: Any) -> None:
+    """Raise RefusedError where a comparison is decided for all numbers, but otherwise for NaN."""
+    for_nan = name == "ne"
+    if statically_known_true(result if not for_nan else torch.sym_not(result)):
+        raise RefusedError(DECIDED, cure=ASK_TENSORS)
 
 
 def _is_nonzero(value: Any) -> bool:

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from tests.cases.soundness.case import COLUMNS, FLAT, REFUSED, ROWS, SIZES, Row, drawn, of
+from tests.cases.soundness.case import COLUMNS, FLAT, REFUSED, ROWS, SIZES, WRONG, Inputs, Row, drawn, of
 
 
 class IntOrFloat(nn.Module):
@@ -163,6 +163,47 @@ class NumberOfAnIndex(nn.Module):
 NUMBERS: tuple[tuple[Tensor, ...], ...] = tuple((drawn(2, n, seed=n),) for n in (7, 16, 25, 38, 1, 100))
 """[2, n] at sizes for which products with fractions round differently from their real values."""
 
+
+class ItemIsItself(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        v = x.mean().item()
+        if v != v:  # tells NaN
+            return torch.zeros_like(x)
+        return x - v
+
+
+class ItemNotAbove(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        v = x.mean().item()
+        if not v > 0:
+            return torch.ones_like(x)
+        return torch.zeros_like(x)
+
+
+class ItemNotAboveOrLarge(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        v = float(x.mean())
+        if not v >= 0 or v > 5:
+            return torch.ones_like(x)
+        return x * v
+
+
+class ItemNotBelowAsANumber(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        small = not x.mean().item() > 0
+        return x * small + (1 if small else 2)
+
+
+class LargerOfItem(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.ones(1) * max(0.0, x.mean().item())
+
+
+NANS: Inputs = tuple(
+    (torch.tensor(values),) for values in ([1.0, 2.0, 3.0], [-1.0, -2.0, -3.0], [math.nan, 1.0, 2.0], [9.0, 9.0, 9.0])
+)
+
+
 CASES = (
     *of(
         "numbers of mixed kinds",
@@ -187,5 +228,13 @@ CASES = (
         Row("int, ceil and sums of products", FloatSize, NUMBERS, COLUMNS),
         Row("turns of a loop", SizeInTurns, NUMBERS, COLUMNS),
         Row("rounded", Rounded, SIZES, ROWS),
+    ),
+    *of(
+        "items that may be NaN",
+        Row("compared with itself", ItemIsItself, NANS, None, "# tells NaN"),
+        Row("not above", ItemNotAbove, NANS),
+        Row("not above, or large", ItemNotAboveOrLarge, NANS),
+        Row("not above, as a number", ItemNotBelowAsANumber, NANS),
+        Row("the larger one", LargerOfItem, NANS, known_gap=WRONG),
     ),
 )
