@@ -67,11 +67,11 @@ def _affine_grid(theta: Tensor, size: Sequence[Any], align_corners: bool | None 
 
 
 def _centres(steps: Any, align_corners: bool, like: Tensor) -> Tensor:
-    """Return numbers from -1 to 1, or the centres of so many parts of that range."""
+    """Return numbers from -1 to 1, or the centres of so many parts of that range. A single number is 0."""
     make: Callable[..., Tensor] = _linspace if isinstance(steps, SymInt) else torch.linspace
     line = make(-1, 1, steps, dtype=like.dtype, device=like.device)
-    shrunk: Any = (steps - 1) / steps
-    return line if align_corners else line * shrunk
+    scale: Any = torch.sym_min(steps - 1, 1) if align_corners else (steps - 1) / steps
+    return line * scale
 
 
 def _istft(
