@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import reduce
@@ -23,6 +24,7 @@ from torch._export.verifier import Verifier
 from torch.export import _trace
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from fxport.diagnostics.source import HIDDEN, kind_of
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.patches.extremes import eithers, one_of
 from fxport.exporter.capture.patches.mixed_kinds import kinds_of, marked, propagated
@@ -79,7 +81,7 @@ def _power(a: Any, b: Any) -> Any:
     return power_of_floats(a, b)
 
 
-DECIDED = "it compares a number from data in a way that has one answer for all numbers, and another one for NaN"
+WITH_ITSELF = "it compares a number from data with itself: the answer is one for all numbers, and another for NaN"
 ASK_TENSORS = "Ask the tensor: `torch.isnan(x.mean())`, or compare it before `.item()`."
 
 COMPLEX = "it is a power of a negative number, which is complex in Python"
@@ -185,19 +187,17 @@ def _operator(name: str, original: Callable[..., Any], *, reflected: bool) -> Ca
             raise ZeroDivisionError("division by zero")
         result = SPECIAL[name](a, b) if name in SPECIAL else NotImplemented
         result = original(self, other) if result is NotImplemented else result
-        if name in COMPARISONS and (may_be_nan(a) or may_be_nan(b)):
-            _require_right_for_nan(name, result)
+        if name in COMPARISONS and _is_itself(a, b) and kind_of(sys._getframe(1).f_code.co_filename) != HIDDEN:
+            raise RefusedError(WITH_ITSELF, cure=ASK_TENSORS)
         result = propagated(OPERATORS[name], result, a, b)
         return result % rest[0] if rest else result
 
     return run
 
 
-def _require_right_for_nan(name: str, result: Any) -> None:
-    """Raise RefusedError where a comparison is decided for all numbers, but otherwise for NaN."""
-    for_nan = name == "ne"
-    if statically_known_true(result if not for_nan else torch.sym_not(result)):
-        raise RefusedError(DECIDED, cure=ASK_TENSORS)
+def _is_itself(a: Any, b: Any) -> bool:
+    """Return True for two floats from data that are one and the same, as in `v != v`."""
+    return may_be_nan(a) and is_symbolic(b) and a.node.expr == b.node.expr
 
 
 def _is_nonzero(value: Any) -> bool:
