@@ -77,6 +77,10 @@ TRAINING: Rows = (
         "makes an optimizer's state without a step",
         fallback="the first step makes it; an optimizer that makes state in its step is refused",
     ),
+    names("torch.optim:Optimizer", "step", "replaced in base classes: a step without the hooks that wrap it"),
+    fields("torch.nn:Embedding", "sparse", "replaced: gradients as dense tensors"),
+    names("torch.nn.modules.batchnorm", "_BatchNorm", "the class of every batch normalization"),
+    fields("torch.nn:BatchNorm1d", "momentum", "replaced: averages over all batches"),
 )
 """Private parts that fxport.exporter.training uses."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import traceback
 from collections.abc import Callable, Mapping
@@ -91,7 +92,7 @@ def _quantized(error: BaseException, model: torch.nn.Module) -> bool:
 def _packed(error: BaseException, _: torch.nn.Module) -> bool:
     """Return whether a recurrent layer makes its first state for packed sequences, of as many rows as a tensor says."""
     frames = traceback.extract_tb(error.__traceback__)
-    there = any(frame.filename == torch.nn.modules.rnn.__file__ for frame in frames)
+    there = any(frame.filename == inspect.getfile(torch.nn.LSTM) for frame in frames)
     return there and re.search(r"tuple of ints, ?but got \w*Tensor", str(error)) is not None
 
 

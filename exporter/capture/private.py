@@ -158,6 +158,12 @@ PATCHES: Rows = (
         "`max` of tensors",
     ),
     call("torch.export._trace", "_override_builtin_ops", "", "replaced: `max` and `math.pow` as Python's"),
+    call(
+        "torch.export._trace",
+        "register_buffer_assignment_hook",
+        "mod assigned_buffers",
+        "replaced: assigned buffers are written to",
+    ),
     names("torch:SymInt", "__pow_by_natural__ __rpow_by_natural__", "powers of whole numbers"),
     names("torch:SymFloat", "__float_pow__ __rfloat_pow__", "powers of fractions"),
     names("torch:SymBool", "__sym_ite__", "a truth value as 0 or 1"),

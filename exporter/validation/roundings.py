@@ -42,6 +42,10 @@ INEXACT = frozenset(
 """Names of ATen operators of which no standard fixes the last digits. IEEE 754 fixes those of +, -, *, / and sqrt."""
 
 
+GATES = frozenset({"gelu", "silu", "mish"})
+"""Functions that scale their input by a factor from 0 to 1: where that is nearly 0, errors are those of the input."""
+
+
 class OtherRoundings(TorchDispatchMode):
     """Moves each result of an inexact operator by a few units in its last place, drawn anew for each element."""
 
@@ -51,17 +55,18 @@ class OtherRoundings(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if (
-            not isinstance(func, HigherOrderOperator)
-            and func._schema.name.removeprefix("aten::").rstrip("_") in INEXACT
-        ):
-            pytree.tree_map_only(torch.Tensor, self._move, result)
+        name = None if isinstance(func, HigherOrderOperator) else func._schema.name.removeprefix("aten::").rstrip("_")
+        if name in INEXACT:
+            like = args[0] if name in GATES else None
+            pytree.tree_map_only(torch.Tensor, lambda each: self._move(each, like), result)
         return result
 
-    def _move(self, result: torch.Tensor) -> None:
+    def _move(self, result: torch.Tensor, like: torch.Tensor | None) -> None:
+        """Move a result by units in the last place of its own numbers, or of those of another tensor of its sizes."""
         if result.is_floating_point() and result.device.type == "cpu":
             steps = torch.randint(-UNITS, UNITS + 1, result.shape, generator=self._generator)
-            result.mul_(1 + steps.to(torch.float64) * torch.finfo(result.dtype).eps / 2)
+            noise = steps.to(torch.float64) * torch.finfo(result.dtype).eps / 2
+            result.add_((noise * (result if like is None else like)).to(result.dtype))
 
 
 def rounded_otherwise(run: Callable[[], Arrays], first: Arrays, each: Callable[[], Any]) -> Arrays:

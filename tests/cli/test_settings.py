@@ -20,7 +20,7 @@ from fxport.exporter.sources.settings import OF_CHECK, settings_near
 from fxport.exporter.sources.usage import UsageError
 from tests.diagnostics.sarif_checks import breaches, strict, validator
 
-REPORTERS = ("export", "validate", "bisect", "place", "check", "train-step", "diff")
+REPORTERS = ("export", "validate", "bisect", "place", "check", "train-step", "diff", "package")
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_every_subcommand_that_reports_has_the_same_options(name: str) -> None:
 
 def test_the_other_subcommands_report_nothing() -> None:
     others = set(COMMANDS) - set(REPORTERS)
-    assert others == {"bench", "view", "explain", "rules", "ops"}
+    assert others == {"bench", "generate", "view", "explain", "rules", "ops"}
     assert all("sarif" not in inspect.signature(function_of(name)).parameters for name in others)
 
 

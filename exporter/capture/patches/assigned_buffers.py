@@ -82,6 +82,8 @@ def assignments_written(model: torch.nn.Module, lost: list[str]) -> Iterator[Non
 
 def _entries(model: torch.nn.Module) -> Iterator[_Entry]:
     for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):  # which has left Python
+            continue
         for holder in (module._buffers, module._parameters):
             for key in holder:
                 yield _Entry(holder, key, f"{name}.{key}" if name else key, module is model)
