@@ -15,6 +15,9 @@ from fxport.ort_runner.budget import Budget
 MOST = 1 / 16
 """The largest part of an output that may be at ties. Where more moves, the whole result is a matter of rounding."""
 
+FAR = 16.0
+"""Factor by which other roundings move an element at a tie more than the median of all elements."""
+
 BEYOND = 2.0
 """Factor by which an element at a tie may deviate more than PyTorch's own runs: steps of several ties add up."""
 
@@ -30,8 +33,8 @@ def of_numbers(want: np.ndarray, got: np.ndarray, roundings: np.ndarray | None) 
 def of_reals(
     want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget: Budget, roundings: np.ndarray | None
 ) -> np.ndarray:
-    """bool array: elements that other roundings move in PyTorch by more than the budget of the largest error, and ONNX
-    Runtime by at most BEYOND times as much."""
+    """Return a bool array of the elements that other roundings move in PyTorch much further than most, and by more than
+    a rounding unit of the largest; and in which ONNX Runtime is at most BEYOND times as far off."""
     if not _fit(want, roundings):
         return np.zeros(want.shape, np.bool_)
     assert roundings is not None
@@ -40,7 +43,7 @@ def of_reals(
     finite = np.isfinite(w) & np.isfinite(g) & np.isfinite(x) & np.isfinite(r).all(0)
     w, g, x, r = (np.where(finite, each, 0.0) for each in (w, g, x, r))
     moved = np.abs(r - w).max(0)
-    limit = budget.limit(np.abs(w - x).max(), np.abs(x).max(), np.asarray(np.count_nonzero(finite)))
+    limit = max(FAR * float(np.median(moved)), budget.epsilon * float(np.abs(x).max(initial=0.0)))
     return _if_few((moved > limit) & (np.abs(g - w) <= BEYOND * moved))
 
 
