@@ -167,7 +167,7 @@ class Constant(nn.Module):
 
 
 class Cancelled(nn.Module):
-    """What is left of two large numbers is rounding errors, in PyTorch and elsewhere."""
+    """Difference of two large numbers, of which only rounding errors remain."""
 
     def forward(self, x: Tensor) -> Tensor:
         return (torch.sin(x) * 1e8 - torch.sin(x) * 1e8 * (1 + 1e-7)) * 2 + torch.cos(x) * 1e-3

@@ -73,7 +73,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 """Model class and config, by family."""
 
 QUICK = ("Llama, tied", "Mistral, windows")
-"""Those that every run of the tests takes."""
+"""Families that every run of the tests takes."""
 
 
 def made(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What the shell is offered to complete: subcommands, and the options of one."""
+"""Completions that the shell is offered: subcommands, and the options of one."""
 
 from __future__ import annotations
 

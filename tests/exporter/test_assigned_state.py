@@ -184,6 +184,26 @@ REFUSED: dict[Callable[..., Any], str] = {
 }
 
 
+class Tied(nn.Module):
+    """One tensor under two names, of which one gets another value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        tensor = torch.zeros(2)
+        self.register_buffer("a", tensor)
+        self.register_buffer("b", tensor)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.a = self.a + x[0]
+        return x + self.b
+
+
+def test_one_tensor_under_two_names_is_refused() -> None:
+    with pytest.raises(ExportError) as caught:
+        export(Tied(), (X,))
+    assert any("which was one tensor with" in finding.message for finding in caught.value.log.findings)
+
+
 @pytest.mark.parametrize("forward", REFUSED)
 def test_what_the_next_call_would_see_is_refused(forward: Callable[..., Any]) -> None:
     with pytest.raises(ExportError) as caught:

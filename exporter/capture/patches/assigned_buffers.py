@@ -30,6 +30,10 @@ REPLACED = "it makes '{name}' None, or a buffer of a parameter, or the other way
 OTHER_SIZES = "it assigns a tensor of other sizes to '{name}'"
 CAST = "Cast it: `value.to({name}.dtype)`; or register the tensor in the dtype that it gets."
 ALIASED = "it makes '{name}' and '{other}' one tensor, and writes to its memory: the next call would write to both"
+TIED = (
+    "it assigns to '{name}', which was one tensor with '{other}': that keeps its value, and the graph has one of them"
+)
+WRITE = "Register two tensors; or write into the one: `{name}.copy_(…)`."
 COPY = "Assign a copy: `{name} = … .clone()`."
 
 
@@ -72,6 +76,7 @@ def assignments_written(model: torch.nn.Module, lost: list[str]) -> Iterator[Non
         result = forward(*args, **kwargs)
         assigned = [entry for entry in entries if entry.tensor is not before[entry.path]]
         _require_apart(entries, before, versions)
+        _require_own(assigned, before)
         result = _written(assigned, before, lost, result)
         nodes.update({entry.key: _node_of(entry) for entry in assigned if entry.tensor is not before[entry.path]})
         return result
@@ -144,6 +149,24 @@ def _require_apart(
             raise RefusedError(
                 ALIASED.format(name=entry.path, other=other), cure=COPY.format(name=f"self.{entry.path}")
             )
+
+
+def _require_own(assigned: Iterable[_Entry], before: Mapping[str, Tensor | None]) -> None:
+    """Raise RefusedError where what is assigned was one tensor under two names, of which the other keeps its value."""
+    for entry in assigned:
+        old = before[entry.path]
+        shared = [
+            path
+            for path, other in before.items()
+            if old is not None
+            and other is not None
+            and path != entry.path
+            and _memory(other) is not None
+            and _memory(other) == _memory(old)
+        ]
+        if shared:
+            reason = TIED.format(name=entry.path, other=shared[0])
+            raise RefusedError(reason, cure=WRITE.format(name=f"self.{entry.path}"))
 
 
 def _memory(tensor: Tensor) -> int | None:

@@ -114,7 +114,7 @@ class AddedByOne(nn.Module):
 
 
 class Suppressed(nn.Module):
-    """Whether it raises depends on the values."""
+    """Raises or not, by the values."""
 
     def forward(self, x: Tensor) -> Tensor:
         with contextlib.suppress(RuntimeError):
@@ -176,7 +176,7 @@ class ViewOfAMergedName(nn.Module):
 
 
 class SqueezedInABranch(nn.Module):
-    """How many rows are selected decides on the rank, in a branch."""
+    """Rank that the number of selected rows decides on, in a branch."""
 
     def forward(self, x: Tensor) -> Tensor:
         if x.sum() > 0:  # a rank of the data

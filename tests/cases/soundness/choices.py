@@ -1,4 +1,4 @@
-"""What data choose: elements of lists, attributes and variables that one way alone sets, jumps out of loops."""
+"""Choices of data: elements of lists, attributes and variables that one branch alone sets, jumps out of loops."""
 
 from __future__ import annotations
 
