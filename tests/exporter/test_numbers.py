@@ -226,7 +226,6 @@ REFUSED = {
     ("truth", "max(n, 1)"): "its dtype depends on whether a number is bool or int, as data has it",
     ("int", "2 ** n"): "its dtype depends on whether a number is float or int, as data has it",
     ("int", "hash(n)"): "depends on the value of a tensor",
-    ("float", "math.fmod(n, 3)"): "depends on the value of a tensor",
 }
 """By the number and the expression, the reason for which there is no right graph."""
 

@@ -14,7 +14,8 @@ NAMES = frozenset(
         *("int", "float", "len", "range", "round", "sum", "max", "min", "bool", "any", "all", "sorted", "list"),
         *("tuple", "unbind", "split", "enumerate", "zip", "reversed", "tolist", "prod", "sqrt", "log", "log2"),
         *("exp", "pow", "isqrt", "floor", "ceil", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
-        *("LongTensor", "IntTensor", "FloatTensor", "Tensor"),
+        *("isnan", "isinf", "isfinite", "log10", "log1p", "expm1", "erf", "erfc", "fabs", "copysign", "hypot", "fmod"),
+        *("atan2", "LongTensor", "IntTensor", "FloatTensor", "Tensor"),
     )
 )
 """The names under which the functions of `kept_calls` are called, mostly; a test compares them."""

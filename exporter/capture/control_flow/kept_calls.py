@@ -187,6 +187,17 @@ def _log(value: Any, base: float | None = None) -> Any:
     return torch.scalar_tensor(number, dtype=torch.float64).log().item() / (1.0 if base is None else math.log(base))
 
 
+def _by_tensors(function: Callable[..., Any], of_tensors: Callable[..., Tensor]) -> Callable[..., Any]:
+    """Join a function of numbers with that of tensors which computes the same of doubles."""
+
+    def made(*values: Any) -> Any:
+        if not any(isinstance(value, SYMBOLIC) for value in values):
+            return function(*values)
+        return of_tensors(*(torch.scalar_tensor(value, dtype=torch.float64) for value in values)).item()
+
+    return made
+
+
 def _exp(value: Any) -> Any:
     return math.e ** torch.sym_float(value)
 
@@ -207,6 +218,12 @@ def _typed(kind: Any, dtype: torch.dtype) -> Callable[..., Any]:
 
     return made
 
+
+OF_DOUBLES = (
+    *("isnan", "isinf", "isfinite", "log10", "log1p", "expm1", "erf", "erfc"),
+    *("copysign", "hypot", "fmod", "atan2"),
+)
+"""Functions that `math` and PyTorch have under one name."""
 
 _sqrt, _floor, _ceil = torch.sym_sqrt, math.floor, math.ceil
 
@@ -238,6 +255,8 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     math.isqrt: _function(math.isqrt, lambda value: math.floor(_sqrt(value))),
     math.prod: functools.partial(_product, math.prod),
     **{plain: _function(plain, symbolic) for plain, symbolic in CURVES.items()},
+    **{getattr(math, name): _by_tensors(getattr(math, name), getattr(torch, name)) for name in OF_DOUBLES},
+    math.fabs: _by_tensors(math.fabs, torch.abs),
     np.log: _function(np.log, _log),
     np.sqrt: _function(np.sqrt, _sqrt),
     np.log2: _function(np.log2, lambda value: _log(value, 2)),

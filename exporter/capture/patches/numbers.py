@@ -24,7 +24,6 @@ from torch._export.verifier import Verifier
 from torch.export import _trace
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from fxport.diagnostics.source import HIDDEN, kind_of
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.patches.extremes import eithers, one_of
 from fxport.exporter.capture.patches.mixed_kinds import kinds_of, marked, propagated
@@ -80,9 +79,6 @@ def _power(a: Any, b: Any) -> Any:
         return a.__pow_by_natural__(b) if isinstance(a, SymInt) else b.__rpow_by_natural__(a)
     return power_of_floats(a, b)
 
-
-WITH_ITSELF = "it compares a number from data with itself: the answer is one for all numbers, and another for NaN"
-ASK_TENSORS = "Ask the tensor: `torch.isnan(x.mean())`, or compare it before `.item()`."
 
 COMPLEX = "it is a power of a negative number, which is complex in Python"
 OF_TENSORS = (
@@ -187,17 +183,31 @@ def _operator(name: str, original: Callable[..., Any], *, reflected: bool) -> Ca
             raise ZeroDivisionError("division by zero")
         result = SPECIAL[name](a, b) if name in SPECIAL else NotImplemented
         result = original(self, other) if result is NotImplemented else result
-        if name in COMPARISONS and _is_itself(a, b) and kind_of(sys._getframe(1).f_code.co_filename) != HIDDEN:
-            raise RefusedError(WITH_ITSELF, cure=ASK_TENSORS)
+        if name in COMPARISONS and (may_be_nan(a) or may_be_nan(b)) and _is_known(result) and not _is_hidden():
+            return _compared_by_tensors(COMPARISONS[name], a, b)
         result = propagated(OPERATORS[name], result, a, b)
         return result % rest[0] if rest else result
 
     return run
 
 
-def _is_itself(a: Any, b: Any) -> bool:
-    """Return True for two floats from data that are one and the same, as in `v != v`."""
-    return may_be_nan(a) and is_symbolic(b) and a.node.expr == b.node.expr
+def _is_known(truth: Any) -> bool:
+    """Return True if algebra has decided a comparison, as it does `v == v` and `abs(v) >= 0`: not so of NaN."""
+    return not isinstance(truth, SymBool) or bool(truth.node.expr.is_Boolean and not truth.node.expr.free_symbols)
+
+
+def _is_hidden() -> bool:
+    """Return True if an operator was called by PyTorch or by a patch, which ask about numbers as algebra has them."""
+    return f"{sys._getframe(2).f_globals.get('__name__')}.".startswith(("torch.", f"{__package__}."))
+
+
+def _compared_by_tensors(compare: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """Return the truth value of a comparison of tensors that hold two numbers."""
+    return compare(*map(_double, (a, b))).item()
+
+
+def _double(value: Any) -> Tensor:
+    return torch.scalar_tensor(value, dtype=torch.float64)
 
 
 def _is_nonzero(value: Any) -> bool:
@@ -302,6 +312,9 @@ def _extreme(
         if all(isinstance(each, (bool, SymBool)) for each in (one, other)):
             return of_truths(one, other)
         a, b = number(one), number(other)
+        if may_be_nan(a) or may_be_nan(b):
+            first, second = _double(a), _double(b)
+            return marked(torch.where(is_better(second, first), second, first).item(), kinds_of(one) | kinds_of(other))
         if is_fraction(a) == is_fraction(b) and kinds_of(one) == kinds_of(other):
             return marked(of_numbers(a, b), kinds_of(one))
         if statically_known_true(is_first(one, other)):
