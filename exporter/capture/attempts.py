@@ -27,7 +27,7 @@ from fxport.exporter.capture.patches.bounded_values import BoundsKnown
 from fxport.exporter.capture.patches.conversions import needless_conversions_skipped
 from fxport.exporter.capture.patches.derivatives import forward_mode_by_reverse, gradients_recorded
 from fxport.exporter.capture.patches.distributions import parameters_unchecked
-from fxport.exporter.capture.patches.kinds import python_kinds
+from fxport.exporter.capture.patches.kinds import namespaces_of, python_kinds
 from fxport.exporter.capture.patches.known_values import Asked, values_known
 from fxport.exporter.capture.patches.libraries import library_functions_rewritten
 from fxport.exporter.capture.patches.masks import masks_left_out
@@ -144,15 +144,18 @@ def _keeping_branches(request: CaptureRequest, observed: Observed) -> ExportedPr
     attempt, presumed = partial(_exported, request, observed), observed.inquiry.presumed
     if not request.rewrite:
         return attempt(None)
+    namespaces = {id(each) for each in namespaces_of(request.model)}
+    reached = observed.effects.state.functions()
+    code = [function.__code__ for function in reached if id(function.__globals__) in namespaces]
     try:
         with some_presumed(presumed, Scope.KEPT):
-            return keeping_loops(attempt, observed.overcome, observed.rewritten)
+            return keeping_loops(attempt, code, observed.overcome, observed.rewritten)
     except Exception as error:
         if not presumed.open or is_our_fault(error):
             raise
         presumed.refusal = error
     with some_presumed(presumed, Scope.EVERYWHERE):
-        return keeping_loops(attempt, observed.overcome, observed.rewritten)
+        return keeping_loops(attempt, code, observed.overcome, observed.rewritten)
 
 
 def _exported(request: CaptureRequest, observed: Observed, halts: Collection[Line] | None) -> ExportedProgram:

@@ -71,6 +71,10 @@ class Snapshot:
         """Return what can be reached from the roots, as it is now."""
         return cls(reachable(roots))
 
+    def functions(self) -> Iterator[FunctionType]:
+        """Yield the functions that can be reached."""
+        yield from (holder.owner for holder, _ in self.held if isinstance(holder.owner, FunctionType))
+
     def anew(self) -> Snapshot:
         """Return the same holders with what they hold now; what else can be reached by now is not in it."""
         return Snapshot([(holder, holder.kind.read(holder.owner)) for holder, _ in self.held])

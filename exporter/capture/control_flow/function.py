@@ -11,6 +11,7 @@ from fxport.exporter.capture.analysis.source import FunctionSource, Unknown
 from fxport.exporter.capture.control_flow.calls import calls_kept, comprehensions_as_loops, lists_symbolic
 from fxport.exporter.capture.control_flow.conditions import choices_kept
 from fxport.exporter.capture.control_flow.found_places import places_as_turns
+from fxport.exporter.capture.control_flow.identities import identities_told
 from fxport.exporter.capture.control_flow.jumps import jumps_removed, returns_last
 from fxport.exporter.capture.control_flow.plain_forms import made_plain
 from fxport.exporter.capture.control_flow.statements import Statements, wanted_statements, with_shared_names
@@ -22,7 +23,8 @@ def rewritten(code: CodeType, lines: set[int], calls: bool, reasons: dict[int, s
 
     Args:
         code: The function's code as the user wrote it.
-        lines: The lines at which PyTorch asked for a number of a dynamic size, or for a value of the data.
+        lines: The lines at which PyTorch asked for a number of a dynamic size, or for a value of the data. Without any,
+            only questions of identity are rewritten.
         calls: Also replace calls at these lines of functions such as `int` by those of `kept_calls`.
         reasons: Gets the lines at which something could not be rewritten, each with the reason.
     """
@@ -39,6 +41,7 @@ def rewritten(code: CodeType, lines: set[int], calls: bool, reasons: dict[int, s
 def _rewrite(function: ast.FunctionDef, lines: set[int], calls: bool, reasons: dict[int, str]) -> bool:
     """Rewrite what stands at these lines of the function itself, not of functions in it; return whether it did."""
     made_plain(function)
+    identities = identities_told(function)
     comprehensions_as_loops(function, lines)
     places = places_as_turns(function, lines)
     jumps_removed(function, lines)
@@ -49,9 +52,10 @@ def _rewrite(function: ast.FunctionDef, lines: set[int], calls: bool, reasons: d
     statements = Statements(function, wanted, live, reasons)
     kept = statements.rewrite()
     kept_calls = calls and calls_kept(function, lines)
-    if not (places or choices or kept or kept_calls):
+    if not (identities or places or choices or kept or kept_calls):
         return False
-    lists_symbolic(function)
+    if lines:
+        lists_symbolic(function)
     _Super(function).visit(function)
     with_shared_names(function, statements.shared)
     return True

@@ -164,9 +164,10 @@ class _Reads(TorchFunctionMode):
 class _Instead(TorchFunctionMode):
     """Calls functions with others in the place of tensors, and of numbers that travel in tensors."""
 
-    def __init__(self, tensors: Mapping[int, Tensor], numbers: Mapping[sympy.Basic, sympy.Basic]) -> None:
+    def __init__(self, tensors: Mapping[int, Tensor], items: Mapping[sympy.Basic, Any]) -> None:
         super().__init__()
-        self.tensors, self.numbers = {**tensors}, numbers
+        self.tensors, self.items = {**tensors}, items
+        self.numbers = {expr: _node(each).expr for expr, each in items.items()}
         self.originals: dict[int, Tensor] = {}
         """By the tensors in their places: an in-place method returns its tensor, of which Python keeps the names."""
 
@@ -180,6 +181,8 @@ class _Instead(TorchFunctionMode):
             return self.tensors.get(id(leaf), leaf)
         if isinstance(leaf, NUMBERS) and self.numbers and not _is_tracked(leaf):
             node = leaf.node
+            if node.expr in self.items:
+                return self.items[node.expr]
             expr = node.expr.xreplace(self.numbers)
             return type(leaf)(SymNode(expr, node.shape_env, node.pytype, None)) if expr != node.expr else leaf
         return leaf
@@ -244,9 +247,8 @@ def _run(
     tensors = dict(zip(outside.tensors, held, strict=False))  # the symbols come behind them
     symbols = dict(zip(outside.symbols, held[len(tensors) :], strict=True))
     items = {expr: each.item() for expr, each in symbols.items() if isinstance(each, Tensor)}
-    numbers = {expr: _node(each).expr for expr, each in items.items()}
     _track(items)
-    instead = _Instead(tensors | dict(zip(outside.written, written, strict=True)), numbers)
+    instead = _Instead(tensors | dict(zip(outside.written, written, strict=True)), items)
     with ExitStack() as modes:
         for mode in around:
             modes.enter_context(mode)

@@ -23,9 +23,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, rehearsed, standing_for
-from fxport.exporter.capture.control_flow.merging import MERGED_TRUTH, MIXED, LoopError
+from fxport.exporter.capture.control_flow.merging import MIXED, LoopError
 from fxport.exporter.capture.control_flow.views import Step, ViewsNoted, again, are_repeatable, origin_of, storage_of
 from fxport.exporter.capture.knowledge import version
+from fxport.exporter.capture.patches.mixed_kinds import MERGED_TRUTH
 
 WRITTEN = "it writes to a tensor that a branch or a loop has made another name of"
 

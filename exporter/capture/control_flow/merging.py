@@ -13,6 +13,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.arguments.structures import register_dataclasses
+from fxport.exporter.capture.patches.mixed_kinds import MERGED_TRUTH
 from fxport.exporter.capture.snapshot import same
 
 
@@ -99,10 +100,6 @@ class Form:
         """Return the value that these tensors are."""
         rest = iter(tensors)
         return pytree.tree_unflatten([_of(like, rest) for like in self.leaves], self.spec)
-
-
-MERGED_TRUTH = "_fxport_truth"
-"""The attribute of a tensor that stands for a truth value of Python's."""
 
 
 def merged_truth(tensor: Tensor) -> Tensor:

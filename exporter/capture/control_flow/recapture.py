@@ -25,6 +25,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import HIDDEN, kind_of
 from fxport.exporter.capture.control_flow.function import rewritten
+from fxport.exporter.capture.control_flow.identities import may_ask_identity
 from fxport.exporter.capture.control_flow.merged import merged_values_watched
 from fxport.exporter.capture.control_flow.merging import LoopError
 from fxport.exporter.capture.control_flow.scans import slices_unasked
@@ -59,19 +60,25 @@ class Site:
     line: int
 
 
-def keeping_loops(attempt: Attempt[T], overcome: list[Exception], rewritten: list[Rewritten]) -> T:
+def keeping_loops(
+    attempt: Attempt[T], code: Collection[CodeType], overcome: list[Exception], rewritten: list[Rewritten]
+) -> T:
     """Return what the attempt gives with loops and branches rewritten, as far as they allow.
 
     An attempt with such a loop that fails counts for nothing: what came before it stands, whether a result or an error.
-    `overcome` gets the errors of attempts that came before the one that went through, `rewritten` what became
-    operators in that one.
+
+    Args:
+        attempt: Captures the model.
+        code: The code that the model may run.
+        overcome: Gets the errors of attempts that came before the one that went through.
+        rewritten: Gets what became operators in that one.
     """
-    rewritten.clear()
-    lines: dict[CodeType, set[int]] = {}
-    new: dict[CodeType, CodeType] = {}
+    lines: dict[CodeType, set[int]] = {each: set() for each in code if may_ask_identity(each)}
     calls = True
     reasons: Reasons = {}
-    result, sites = _noted(attempt, None)
+    new = _rewritten_code(lines, calls, reasons)
+    with _swapped(new), rewritten_noted(rewritten):
+        result, sites = _noted(attempt, None)
     found = set(_sites(sites, new))
     errors = list(result.errors)
     for _ in range(ATTEMPTS):

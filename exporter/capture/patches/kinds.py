@@ -6,11 +6,13 @@ To Python a symbolic size is no int, and the tensor of a capture no `torch.Tenso
 from __future__ import annotations
 
 import builtins
+import functools
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import GenericAlias
 from typing import Any
+from unittest import mock
 
 import torch
 from torch._subclasses import FakeTensor
@@ -18,12 +20,18 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 
 from fxport.diagnostics.source import USER, kind_of
 from fxport.exporter.capture.faults import RefusedError
-from fxport.exporter.capture.patches.mixed_kinds import KINDS, OF_ONE_KIND, SAMPLES, kinds_of
+from fxport.exporter.capture.patches.mixed_kinds import KINDS, MERGED_TRUTH, OF_ONE_KIND, SAMPLES, kinds_of
 
 STANDS_FOR: Mapping[type, Any] = {torch.SymInt: 0, torch.SymFloat: 0.5, torch.SymBool: True}
 """A number of the kind that eager PyTorch has in the place of each."""
 
 OF_A_CAPTURE = (FakeTensor, FunctionalTensor)
+
+EAGER: Mapping[type, type] = {
+    **{symbolic: builtins.type(plain) for symbolic, plain in STANDS_FOR.items()},
+    **dict.fromkeys(OF_A_CAPTURE, torch.Tensor),
+}
+"""The types that eager PyTorch has in the place of those of a capture."""
 
 OTHERS = frozenset({"torch", "builtins", "typing", "abc"})
 """Packages that know of symbolic numbers, or have no model in them."""
@@ -41,6 +49,8 @@ def is_kind(value: Any, kinds: Any) -> bool:
         if len(answers) > 1:
             raise _unknown(value)
         return answers.pop()
+    if hasattr(value, MERGED_TRUTH):
+        return isinstance(True, kinds)
     return isinstance(value, kinds) or (type(value) in STANDS_FOR and isinstance(STANDS_FOR[type(value)], kinds))
 
 
@@ -50,13 +60,13 @@ def type_of(value: Any) -> type:
     Raises RefusedError where that depends on data.
     """
     kind = builtins.type(value)
-    if kind in OF_A_CAPTURE:
-        return torch.nn.Parameter if isinstance(value, torch.nn.Parameter) else torch.Tensor
-    if kind not in STANDS_FOR:
-        return Type if kind is builtins.type else kind
+    if hasattr(value, MERGED_TRUTH):
+        return bool
+    if kind in OF_A_CAPTURE and isinstance(value, torch.nn.Parameter):
+        return torch.nn.Parameter
     if hasattr(value, KINDS):
         raise _unknown(value)
-    return builtins.type(STANDS_FOR[kind])
+    return EAGER.get(kind, Type if kind is builtins.type else kind)
 
 
 def _unknown(value: Any) -> RefusedError:
@@ -88,22 +98,31 @@ REPLACED: Mapping[str, Any] = {"isinstance": is_kind, "type": Type}
 """Builtins by name, and the globals that come before them."""
 
 
+def namespaces_of(model: torch.nn.Module) -> list[dict[str, Any]]:
+    """Return the globals of the user's files, and of those of the classes of the model."""
+    names = {kind.__module__ for module in model.modules() for kind in builtins.type(module).__mro__}
+    found: list[dict[str, Any]] = []
+    for name, module in [*sys.modules.items()]:
+        file = getattr(module, "__file__", None)
+        is_users = isinstance(file, str) and kind_of(file) == USER
+        if is_users or (name in names and name.partition(".")[0] not in OTHERS):
+            found.append(vars(module))
+    return found
+
+
 @contextmanager
 def python_kinds(model: torch.nn.Module) -> Iterator[None]:
-    """Replace the builtins of REPLACED in the user's files, and in those of the classes of the model."""
-    names = {kind.__module__ for module in model.modules() for kind in builtins.type(module).__mro__}
+    """Replace the builtins of REPLACED in the files of the model, and what `functools.singledispatch` looks for."""
     changed: list[tuple[dict[str, Any], str]] = []
+    find = functools._find_impl  # type: ignore[attr-defined]  # a function of Python's library
     try:
-        for name, module in [*sys.modules.items()]:
-            file = getattr(module, "__file__", None)
-            is_users = isinstance(file, str) and kind_of(file) == USER
-            if not is_users and (name not in names or name.partition(".")[0] in OTHERS):
-                continue
+        for held in namespaces_of(model):
             for builtin, other in REPLACED.items():
-                if builtin not in vars(module):
-                    setattr(module, builtin, other)
-                    changed.append((vars(module), builtin))
-        yield
+                if builtin not in held:
+                    held[builtin] = other
+                    changed.append((held, builtin))
+        with mock.patch.object(functools, "_find_impl", lambda kind, registry: find(EAGER.get(kind, kind), registry)):
+            yield
     finally:
         for held, builtin in changed:
             held.pop(builtin, None)

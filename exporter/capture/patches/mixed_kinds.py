@@ -20,6 +20,9 @@ from fxport.exporter.capture.faults import RefusedError
 KINDS = "_fxport_kinds"
 """The attribute of a symbolic number of which the kind is not known."""
 
+MERGED_TRUTH = "_fxport_truth"
+"""The attribute of a tensor of shape [] that stands for a truth value of Python's."""
+
 SAMPLES: Mapping[type, Any] = {bool: True, int: 2, float: 2.0}
 """A number of each kind."""
 

@@ -238,6 +238,13 @@ def _both_truths(original: Callable[..., Any], otherwise: Callable[[Any, Any], A
     return run
 
 
+def _same_truth(a: Any, b: Any) -> Any:
+    """Return whether two truth values are equal; PyTorch cannot solve an equation of two of them."""
+    if isinstance(b, bool):
+        return a if b else torch.sym_not(a)
+    return number(a) == number(b)
+
+
 def _divmod(a: Any, b: Any) -> Any:
     return (a // b, a % b) if is_number(b) else NotImplemented
 
@@ -252,12 +259,12 @@ def _methods_of_truths() -> Iterator[tuple[str, Callable[..., Any]]]:
         yield f"__{name}__", run
         if name in ARITHMETIC:
             yield f"__r{name}__", reflected
-    for name, original in (("and", SymBool.__and__), ("or", SymBool.__or__), ("eq", SymBool.__eq__)):
+    for name, original in (("and", SymBool.__and__), ("or", SymBool.__or__)):
         kept = _both_truths(original, _of_truths(name)[0])
         yield f"__{name}__", kept
-        if name != "eq":
-            yield f"__r{name}__", kept
-    differ = _both_truths(lambda a, b: torch.sym_not(SymBool.__eq__(a, b)), _of_truths("ne")[0])
+        yield f"__r{name}__", kept
+    differ = _both_truths(lambda a, b: torch.sym_not(_same_truth(a, b)), _of_truths("ne")[0])
+    yield "__eq__", _both_truths(_same_truth, _of_truths("eq")[0])
     yield "__ne__", differ
     for name in ("__xor__", "__rxor__"):
         yield name, _both_truths(differ, _of_truths("xor")[0])

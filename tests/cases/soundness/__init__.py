@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from tests.cases.soundness import branches, calls, choices, functions, loops, names, numbers, tensors, writes
+from tests.cases.soundness import (
+    branches,
+    calls,
+    choices,
+    functions,
+    identities,
+    loops,
+    names,
+    numbers,
+    tensors,
+    writes,
+)
 from tests.cases.soundness.case import Row as Row
 
-FAMILIES = (loops, branches, writes, names, numbers, tensors, functions, calls, choices)
+FAMILIES = (loops, branches, writes, names, numbers, tensors, functions, calls, choices, identities)
 
 CASES = tuple(row for family in FAMILIES for row in family.CASES)

@@ -1,0 +1,155 @@
+"""Questions that Python answers by the object itself, which in a capture stands for another one.
+
+k is True                                _steps.is_truth(k, True)
+x.__class__                              _steps.class_of(x)
+case int(): …                            case _steps.Int(): …
+case True: …                             case _steps.IsTrue(): …
+
+No operator of Python's is called there that a symbolic number could answer: these are rewritten before they are asked.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+from collections.abc import Iterator, Mapping
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import SymBool
+
+from fxport.exporter.capture.analysis.names import arguments
+from fxport.exporter.capture.control_flow.merging import merged_truth
+from fxport.exporter.capture.control_flow.syntax import call, placed, step
+from fxport.exporter.capture.control_flow.truth import depends_on_data
+from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.patches.kinds import is_kind, type_of
+from fxport.exporter.capture.patches.mixed_kinds import MERGED_TRUTH
+from fxport.exporter.capture.rewritten import note_rewritten
+
+IS_OP, MATCH_CLASS = dis.opmap["IS_OP"], dis.opmap["MATCH_CLASS"]
+
+WITHIN = "a pattern asks for a truth value, which only data tells, within another value"
+BY_IF = "Ask for it by `if`, or match it alone: `match flag: case True: ...`."
+
+CLASSES: Mapping[str, str] = {"int": "Int", "float": "Float", "bool": "Bool"}
+"""Classes of patterns that symbolic numbers are not of, and what stands for them."""
+
+
+def may_ask_identity(code: CodeType) -> bool:
+    """Return True if code, or that of a function in it, may ask what an object is, as far as its instructions tell."""
+    operations = code.co_code[::2]
+    if "__class__" in code.co_names or MATCH_CLASS in operations:
+        return True
+    names_truth = any(each is True or each is False for each in code.co_consts)
+    return (names_truth and IS_OP in operations) or any(map(may_ask_identity, _inner(code)))
+
+
+def _inner(code: CodeType) -> Iterator[CodeType]:
+    return (each for each in code.co_consts if isinstance(each, CodeType))
+
+
+def identities_told(function: ast.FunctionDef) -> bool:
+    """Rewrite the questions of the function itself, not of functions in it; return whether there was one."""
+    visitor = _Identities(next(iter(arguments(function)), None))
+    function.body = [visitor.visit(node) for node in function.body]
+    return visitor.found
+
+
+class _Identities(ast.NodeTransformer):
+    def __init__(self, own: str | None) -> None:
+        self.own, self.found = own, False
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return node  # it is rewritten by itself
+
+    def told(self, new: ast.expr, node: ast.AST) -> ast.AST:
+        self.found = True
+        return placed(new, node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        other = node.comparators[0]
+        one = len(node.ops) == 1 and isinstance(other, ast.Constant) and isinstance(other.value, bool)
+        if not one or not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+            return node
+        asked = call("is_truth", node.left, other)
+        return self.told(asked if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), asked), node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        is_own = isinstance(node.value, ast.Name) and node.value.id == self.own == "self"
+        if node.attr != "__class__" or is_own or not isinstance(node.ctx, ast.Load):
+            return node
+        return self.told(call("class_of", node.value), node)
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.cls, ast.Name) and node.cls.id in CLASSES:
+            node.cls = placed(step(CLASSES[node.cls.id]), node)
+            self.found = True
+        return node
+
+    def visit_MatchSingleton(self, node: ast.MatchSingleton) -> ast.AST:
+        if not isinstance(node.value, bool):
+            return node
+        self.found = True
+        return placed(ast.MatchClass(step("IsTrue" if node.value else "IsFalse"), [], [], []), node)
+
+
+def is_truth(value: Any, truth: bool) -> Any:
+    """Return `value is truth`."""
+    is_merged = hasattr(value, MERGED_TRUTH)
+    if not is_merged and not isinstance(value, SymBool):
+        return value is truth
+    note_rewritten("call")
+    if truth:
+        return value
+    return merged_truth(value.logical_not()) if is_merged else torch.sym_not(value)
+
+
+def class_of(value: Any) -> type:
+    """Return `value.__class__`."""
+    kind = type_of(value)
+    return value.__class__ if kind is type(value) else kind
+
+
+class _OfKind(type):
+    """Metaclass of what stands for a number's class in a pattern."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return is_kind(value, KINDS[cls])
+
+
+class Int(int, metaclass=_OfKind):
+    """`int` of a pattern."""
+
+
+class Float(float, metaclass=_OfKind):
+    """`float` of a pattern."""
+
+
+class Bool(int, metaclass=_OfKind):
+    """`bool` of a pattern."""
+
+
+KINDS: Mapping[type, type] = {Int: int, Float: float, Bool: bool}
+
+
+class _OfTruth(type):
+    """Metaclass of what stands for a truth value in a pattern."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        answer = is_truth(value, cls is IsTrue)
+        if depends_on_data(answer):
+            raise RefusedError(WITHIN, cure=BY_IF)
+        return bool(answer)
+
+
+class IsTrue(metaclass=_OfTruth):
+    """`True` of a pattern."""
+
+
+class IsFalse(metaclass=_OfTruth):
+    """`False` of a pattern."""

@@ -1,0 +1,120 @@
+"""What Python answers by the object itself: `is True`, `__class__`, patterns of classes, dispatch by type."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import Tensor, nn
+
+from tests.cases.soundness.case import FLAT, ROWS, SIZES, Row, of
+
+
+class IsTrue(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        is_positive = (x.sum() > 0).item()
+        if is_positive is True:
+            return x + 1
+        return x - 1
+
+
+class IsTrueInAChoice(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        is_positive = bool(x.sum() > 0)
+        return x + (1 if is_positive is True else 5) + (0.5 if is_positive is not False else 7)
+
+
+class IsOneOfTwo(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        is_positive = (x.sum() > 0).item()
+        if is_positive:
+            return x + 1
+        elif not is_positive:
+            return x - 1
+        return x * 100
+
+
+class IsEqualToTrue(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        first, second = (x.sum() > 0).item(), (x[0] > 0).item()
+        if first == True:  # noqa: E712
+            x = x + 1
+        return x * 2 if first == second else x
+
+
+class ClassOfATensor(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        def is_plain(value: Tensor) -> bool:
+            return value.__class__ is torch.Tensor
+
+        return x + 1 if is_plain(x) and x.shape[0].__class__ is int else x - 1
+
+
+class ClassOfATruth(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        truth, whole = bool(x.sum() > 0), 1 if x[0].sum() > 0 else 2
+        return x + (1 if truth.__class__ is bool else 3) + isinstance(truth, bool) + (type(whole) is int)
+
+
+class PatternOfASize(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        match x.shape:
+            case (int(n), int()):
+                return x + n
+            case _:
+                return x - 1
+
+
+class PatternOfATruth(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        match (x.sum() > 0).item():
+            case True:
+                return x + 1
+            case False:
+                return x - 1
+        return x * 100
+
+
+class PatternWithATruth(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        match (x.sum() > 0).item(), x.shape[0]:
+            case (True, n):  # asks within
+                return x + n
+        return x * 100
+
+
+@functools.singledispatch
+def weight_of(value: object) -> float:
+    return 1.0
+
+
+@weight_of.register
+def _(value: int) -> float:
+    return 2.0
+
+
+@weight_of.register
+def _(value: Tensor) -> float:
+    return 3.0
+
+
+class DispatchedByType(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * weight_of(x.shape[0]) + weight_of(x) + weight_of(x.shape[0] / 2)
+
+
+CASES = (
+    *of(
+        "what an object is",
+        Row("is True", IsTrue, FLAT),
+        Row("is True in a choice", IsTrueInAChoice, FLAT),
+        Row("a truth and its opposite", IsOneOfTwo, FLAT),
+        Row("equal to True", IsEqualToTrue, FLAT),
+        Row("__class__", ClassOfATensor, SIZES, ROWS),
+        Row("__class__ of a truth value", ClassOfATruth, FLAT),
+        Row("a pattern of sizes", PatternOfASize, SIZES, ROWS),
+        Row("a pattern of a truth value", PatternOfATruth, FLAT),
+        Row("a truth value in a pattern", PatternWithATruth, FLAT, None, "# asks within"),
+        Row("functools.singledispatch", DispatchedByType, SIZES, ROWS),
+    ),
+)
