@@ -53,9 +53,10 @@ def round_decimals(op: Op, x: Value, *, decimals: int) -> Value:
 def trunc(op: Op, x: Value) -> Value:
     """trunc(Tensor self) -> Tensor
 
-    ONNX has no Trunc, and a cast to integers and back would lose large values and NaN.
+    ONNX has no Trunc, a cast to integers and back would lose large values and NaN, and ONNX Runtime's Where the sign of
+    -0.0. What is left of a number below 1 is 0 times that number.
     """
-    return op.Where(op.Less(x, 0), op.Ceil(x), op.Floor(x)) if is_float(x.dtype) else x
+    return op.Mul(op.Floor(op.Abs(x)), op.Clip(x, -1, 1)) if is_float(x.dtype) else x
 
 
 @lowering(aten.frac.default)

@@ -61,7 +61,7 @@ class Site:
 
 
 def keeping_loops(
-    attempt: Attempt[T], code: Collection[CodeType], overcome: list[Exception], rewritten: list[Rewritten]
+    attempt: Attempt[T], reached: Collection[CodeType], overcome: list[Exception], rewritten: list[Rewritten]
 ) -> T:
     """Return what the attempt gives with loops and branches rewritten, as far as they allow.
 
@@ -69,11 +69,11 @@ def keeping_loops(
 
     Args:
         attempt: Captures the model.
-        code: The code that the model may run.
+        reached: The code that the model may run.
         overcome: Gets the errors of attempts that came before the one that went through.
         rewritten: Gets what became operators in that one.
     """
-    lines: dict[CodeType, set[int]] = {each: set() for each in code if may_ask_identity(each)}
+    lines: dict[CodeType, set[int]] = {each: set() for each in reached if may_ask_identity(each)}
     calls = True
     reasons: Reasons = {}
     new = _rewritten_code(lines, calls, reasons)
