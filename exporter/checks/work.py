@@ -103,7 +103,7 @@ def about(item: Item, failure: str | None = None) -> sarif.About:
 
 def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) -> Facts | None:
     """The stages of a check, a line each; None on a rank that writes nothing. Raises Stop where there is no model."""
-    from fxport.exporter.options import Options
+    from fxport.exporter.pipeline.options import Options
 
     with log.stage("load"):
         with said_by("plugin"):

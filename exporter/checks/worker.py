@@ -66,7 +66,7 @@ def warm() -> None:
 
     import fxport.ort_runner.validate  # noqa: F401
     from fxport.diagnostics import Log, sarif
-    from fxport.exporter.exporting import export
+    from fxport.exporter.pipeline.exporting import export
     from fxport.exporter.validation import reference
     from fxport.exporter.weights import fill  # noqa: F401
 

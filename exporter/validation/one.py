@@ -15,7 +15,7 @@ from fxport.exporter.validation.request import exported, saved, with_weights_to_
 
 if TYPE_CHECKING:
     from fxport.exporter.onnx_program import OnnxProgram
-    from fxport.exporter.options import Options
+    from fxport.exporter.pipeline.options import Options
     from fxport.ort_runner import Validation
 
 
