@@ -48,6 +48,7 @@ class Item:
     runs: int = 0
     depends: tuple[str, ...] = ()
     ranks: int = 1
+    validate: bool = True
 
     @property
     def file(self) -> str:
