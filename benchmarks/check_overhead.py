@@ -58,7 +58,7 @@ def plainly(sources: Sequence[str]) -> None:
 
     from fxport.diagnostics import Log
     from fxport.exporter.checks import worker
-    from fxport.exporter.options import Options
+    from fxport.exporter.pipeline.options import Options
     from fxport.exporter.sources.source import import_file, made_from, named
     from fxport.exporter.validation.one import check_one
 

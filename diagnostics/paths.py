@@ -106,3 +106,12 @@ def git_root(folder: str) -> Path | None:
     """The nearest folder upward that holds `.git`."""
     start = Path(folder)
     return next((candidate for candidate in (start, *start.parents) if (candidate / ".git").exists()), None)
+
+
+def stamp_of(path: Path) -> tuple[int, int, int] | None:
+    """Return a file's inode, modification time and size, which change on a write; None where there is no file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

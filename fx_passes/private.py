@@ -1,8 +1,9 @@
 """Private parts of PyTorch that this repository uses: the form of a row, the check of one, and the rows of fx_passes.
 
-A row is in the table of the package that uses it: here, in `exporter.capture.private` or in `exporter.private`. Each
-package verifies its table when it is imported, so that another PyTorch is refused by the names of what it lacks, and
-not in the middle of a capture. `tests/exporter/test_torch_uses.py` finds uses that are in no table.
+A row is in the table of the package that uses it: here, in `exporter.capture.private` or in
+`exporter.pipeline.private`. Each package verifies its table when it is imported, so that another PyTorch is refused by
+the names of what it lacks, and not in the middle of a capture. `tests/exporter/test_torch_uses.py` finds uses that are
+in no table.
 """
 
 from __future__ import annotations

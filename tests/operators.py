@@ -19,9 +19,9 @@ from torch._ops import HigherOrderOperator
 
 from fxport import export
 from fxport.exporter.cli.ops import family_of
-from fxport.exporter.lower.registry import registered
-from fxport.exporter.lowerings import LOWERINGS
-from fxport.exporter.options import DEFAULT_OPSET, MIN_OPSET, Options
+from fxport.exporter.lowering.lower.registry import registered
+from fxport.exporter.lowering.lowerings import LOWERINGS
+from fxport.exporter.pipeline.options import DEFAULT_OPSET, MIN_OPSET, Options
 from fxport.fx_passes.passes import complex_to_real
 from tests.called import Called
 from tests.cases import ops
@@ -168,7 +168,7 @@ def page(found: Sequence[Line]) -> str:
     """The whole file."""
     parts = [HEAD]
     for family in sorted({line.family for line in found} - {""}):
-        module = importlib.import_module(f"fxport.exporter.lowerings.{family}")
+        module = importlib.import_module(f"fxport.exporter.lowering.lowerings.{family}")
         about = (module.__doc__ or "").partition("\n")[0]
         parts.append(f"\n## {family}\n\n{about}\n\n{_table([line for line in found if line.family == family])}")
     parts.append(f"{DECOMPOSED}\n{_table([line for line in found if not line.family])}")

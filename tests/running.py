@@ -15,7 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from fxport import OnnxProgram, export
-from fxport.exporter.lower.dtypes import DTYPES
+from fxport.exporter.lowering.lower.dtypes import DTYPES
 from fxport.fx_passes.sizes import sizes_of
 
 TO_TORCH = {onnx_dtype: torch_dtype for torch_dtype, onnx_dtype in DTYPES.items()}

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("diagnostics", "fx_passes", "exporter", "ort_runner")
 ABOVE = ("exporter.checks", "exporter.cli", "exporter.fxport", "exporter.language_models", "exporter.validation")
 MAX_LINES = 400
+MAX_PARTS = 14
 
 # What a room may import of ours (itself always included). `above` is a room of its own above all others.
 ALLOWED_ROOMS = {
@@ -264,6 +265,24 @@ def length_breaches(source: str, path: str) -> list[str]:
     return [f"{path}: {lines} lines, more than {MAX_LINES}; split it"] if lines > MAX_LINES else []
 
 
+def parts_of(folder: Path) -> list[str]:
+    """The packages and modules that are directly in a folder."""
+    packages = [path.parent.name for path in folder.glob("*/__init__.py")]
+    return sorted([*packages, *(path.stem for path in folder.glob("*.py") if path.stem != "__init__")])
+
+
+def test_the_exporter_has_few_parts() -> None:
+    parts = parts_of(ROOT / "exporter")
+    assert len(parts) <= MAX_PARTS, f"{len(parts)} packages and modules directly in exporter/: {', '.join(parts)}"
+
+
+def test_parts_are_packages_and_modules(tmp_path: Path) -> None:
+    for name in ("__init__.py", "one.py", "two/__init__.py", "two/three.py", "data/table.tsv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert parts_of(tmp_path) == ["one", "two"]
+
+
 def production() -> list[Path]:
     return sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
@@ -300,13 +319,13 @@ PLANTED = [
     ("rooms", "diagnostics/log.py", "import fxport.fx_passes.base"),
     ("rooms", "diagnostics/log.py", "def f():\n    import torch"),
     ("rooms", "diagnostics/log.py", "if TYPE_CHECKING:\n    from numpy import ndarray"),
-    ("rooms", "fx_passes/graph.py", "from fxport.exporter import lowerings"),
+    ("rooms", "fx_passes/graph.py", "from fxport.exporter.lowering import lowerings"),
     ("rooms", "fx_passes/passes/fold.py", "import onnx_ir as ir"),
-    ("rooms", "exporter/pipeline.py", "from fxport.ort_runner import validate"),
-    ("rooms", "exporter/pipeline.py", "import importlib\nimportlib.import_module('onnxruntime')"),
-    ("rooms", "exporter/pipeline.py", "from .cli import main"),
-    ("rooms", "exporter/pipeline.py", "from fxport import Log"),
-    ("rooms", "exporter/lower/walk.py", "from ..cli import main"),
+    ("rooms", "exporter/pipeline/stages.py", "from fxport.ort_runner import validate"),
+    ("rooms", "exporter/pipeline/stages.py", "import importlib\nimportlib.import_module('onnxruntime')"),
+    ("rooms", "exporter/pipeline/stages.py", "from ..cli import main"),
+    ("rooms", "exporter/pipeline/stages.py", "from fxport import Log"),
+    ("rooms", "exporter/lowering/lower/walk.py", "from ...cli import main"),
     ("rooms", "ort_runner/session.py", "from torch import Tensor"),
     ("rooms", "ort_runner/session.py", "import fxport.exporter"),
     ("rooms", "ort_runner/session.py", "import ort_runner.compare"),
@@ -323,10 +342,10 @@ PLANTED = [
     ("sarif_om", "diagnostics/text.py", "import sarif_om"),
     ("sarif_om", "diagnostics/sarif/build.py", "def f():\n    import sarif_om"),
     ("sarif_om", "exporter/cli/export.py", "from sarif_om import Result"),
-    ("lazy", "exporter/fxport/__init__.py", "from fxport.exporter.pipeline import export"),
+    ("lazy", "exporter/fxport/__init__.py", "from fxport.exporter.pipeline.stages import export"),
     ("lazy", "exporter/cli/__init__.py", "from fxport.exporter.cli.export import command"),
     ("lazy", "exporter/fxport/__init__.py", "try:\n    import torch\nexcept ImportError:\n    pass"),
-    ("length", "exporter/pipeline.py", "x = 1\n" * (MAX_LINES + 1)),
+    ("length", "exporter/pipeline/stages.py", "x = 1\n" * (MAX_LINES + 1)),
 ]
 
 
@@ -350,7 +369,7 @@ FINE = [
     ("rooms", "exporter/checks/pytest_plugin.py", "from fxport.ort_runner import validate"),
     (
         "rooms",
-        "exporter/lower/walk.py",
+        "exporter/lowering/lower/walk.py",
         "from .registry import LOWERINGS\nfrom fxport.fx_passes import Program",
     ),
     ("capture", "exporter/capture/sizes/shapes.py", "from fxport.exporter.capture.guards.guard import Guard"),
@@ -362,7 +381,7 @@ FINE = [
     ("order", "exporter/cli/export.py", "from fxport.exporter.validation.request import Request"),
     ("sarif_om", "diagnostics/sarif/objects.py", "def f():\n    import sarif_om"),
     ("lazy", "exporter/fxport/__init__.py", "if TYPE_CHECKING:\n    import torch\ndef f():\n    import torch"),
-    ("length", "exporter/pipeline.py", "x = 1\n" * MAX_LINES),
+    ("length", "exporter/pipeline/stages.py", "x = 1\n" * MAX_LINES),
 ]
 
 

@@ -75,4 +75,8 @@ def test_a_wheel_holds_nothing_but_fxport(tmp_path: Path) -> None:
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"fxport"}
     data = {"pages/FXP1001-capture-failed.md", "report.html", "py.typed"}
     assert {f"fxport/diagnostics/{name}" for name in data} <= names
-    assert {"fxport/exporter/kernels/cpu.tsv", "fxport/exporter/checks/fxport.schema.json", "fxport/py.typed"} <= names
+    assert {
+        "fxport/exporter/lowering/kernels/cpu.tsv",
+        "fxport/exporter/checks/fxport.schema.json",
+        "fxport/py.typed",
+    } <= names

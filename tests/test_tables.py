@@ -20,10 +20,11 @@ from torch._ops import HigherOrderOperator
 import tests.cases.ops
 from fxport.diagnostics import rule_pages, rules
 from fxport.diagnostics.model import Rule
-from fxport.exporter import cli, lowerings
+from fxport.exporter import cli
 from fxport.exporter.capture import patches
-from fxport.exporter.lower.registry import registered
-from fxport.exporter.lowerings import LOWERINGS
+from fxport.exporter.lowering import lowerings
+from fxport.exporter.lowering.lower.registry import registered
+from fxport.exporter.lowering.lowerings import LOWERINGS
 from fxport.fx_passes import decompositions, passes, pipeline
 from fxport.fx_passes.base import FxPass
 from tests import operators

@@ -49,7 +49,7 @@ from fxport.exporter.capture.sizes.resizing import away, promised, takes
 from fxport.exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
 from fxport.exporter.capture.sizes.zero_one_specialization import to_blame
 from fxport.exporter.capture.wrappers import unwrapped
-from fxport.exporter.options import Options
+from fxport.exporter.pipeline.options import Options
 from fxport.fx_passes.program import Program
 from fxport.fx_passes.python_numbers import numbers_as_python
 

@@ -23,7 +23,7 @@ from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.sizes.promises import dim_names, ranges_of, unified
 from fxport.exporter.capture.sizes.shapes import Request
 from fxport.exporter.capture.subclasses import weights_opened
-from fxport.exporter.options import Options
+from fxport.exporter.pipeline.options import Options
 from fxport.fx_passes.graph import bodies
 from fxport.fx_passes.program import Input, InputKind, Output, OutputKind, Program
 from fxport.fx_passes.sizes import size_of

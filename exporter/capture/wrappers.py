@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from fxport.exporter.distributed import is_replicated, wrapped_by
-from fxport.exporter.private import DISTRIBUTED
+from fxport.exporter.pipeline.private import DISTRIBUTED
 from fxport.fx_passes.private import verify
 
 

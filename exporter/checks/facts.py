@@ -61,7 +61,7 @@ class Facts:
 
 def facts_of(checked: Checked, latency: float | None, eager: float | None) -> Facts:
     """Everything that reports show of a model."""
-    from fxport.exporter.save import weight_bytes
+    from fxport.exporter.onnx_program.save import weight_bytes
 
     model, validation = checked.program.model, checked.validation
     return Facts(

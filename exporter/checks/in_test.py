@@ -50,7 +50,7 @@ def check(
     """
     import torch
 
-    from fxport.exporter.options import Options
+    from fxport.exporter.pipeline.options import Options
 
     log, level = Log(), Level(fail_on)
     logs.append(log)

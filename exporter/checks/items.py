@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fxport.diagnostics.rules import RULES
 from fxport.exporter.checks.manifest import Budget, Choices, Manifest, Model
-from fxport.exporter.options import DEFAULT_OPSET
+from fxport.exporter.pipeline.options import DEFAULT_OPSET
 from fxport.exporter.sources.usage import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Item:
     runs: int = 0
     depends: tuple[str, ...] = ()
     ranks: int = 1
+    validate: bool = True
 
     @property
     def file(self) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import ByteSize, Field
 
 from fxport.diagnostics.rules import RULES
-from fxport.exporter.options import MAX_OPSET, MIN_OPSET
+from fxport.exporter.pipeline.options import MAX_OPSET, MIN_OPSET
 from fxport.exporter.sources.settings import Settings, refuse_unfit
 from fxport.exporter.sources.toml_lines import Path as KeyPath
 from fxport.exporter.sources.toml_tables import NAME, PYPROJECT, Keys, line_in, parsed, read, validated

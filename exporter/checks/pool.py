@@ -13,11 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from fxport.diagnostics import Place
 from fxport.diagnostics.crashes import place_in
@@ -58,7 +58,8 @@ class Stage:
 class Pool:
     """Events that were not fetched, libraries that all workers shall import, and the workers.
 
-    `path_of` says where an item's model is written; `folder` is the current one of all items.
+    `path_of` says where an item's model is written; `folder` is the current one of all items. Items of one `turn` may
+    share modules that they imported; those of the next import theirs again.
     """
 
     folder: Path
@@ -67,6 +68,7 @@ class Pool:
     events: SimpleQueue[Outcome | Stage | BaseException] = field(default_factory=SimpleQueue)
     libraries: dict[str, None] = field(default_factory=dict)
     workers: list[Worker] = field(default_factory=list)
+    turn: int = 0
 
     def run(self, tasks: Sequence[Task], jobs: int) -> Generator[Outcome | Stage, None, None]:
         """The outcome of each task as it comes, and the stages before it. Closing the iterator ends all workers."""
@@ -106,23 +108,44 @@ class Worker:
         with self._pipes:
             try:
                 while not self._ended and (task := turns.take(self)) is not None:
-                    self._pool.events.put(self._check(task))
+                    self._pool.events.put(self.check(task))
                 self.end()
             except BaseException as error:  # noqa: BLE001 - a thread has no caller: the pool's raises it
                 self._pool.events.put(error)
 
+    @contextmanager
+    def kept(self) -> Iterator[Self]:
+        """Keep the process between tasks, for `check`, until the block ends."""
+        with self._pipes:
+            try:
+                yield self
+            finally:
+                self.end()
+
+    def prepare(self) -> None:
+        """Import the libraries that earlier tasks used, so that the next one does not wait for them."""
+        if (process := self._process) is not None:
+            self._send(process, {"libraries": list(self._pool.libraries)})
+            for message in self._messages(process):
+                if "ended" in message:
+                    return
+
     def end(self) -> None:
         """End the process and the item that it runs."""
         self._ended = True
-        self._kill_child()
-        process, self._process = self._process, None
-        if process is not None:
-            end(process)
+        self.restart()
         if self._errors is not None:
             self._errors.close()
             self._errors = None
 
-    def _check(self, task: Task) -> Outcome:
+    def restart(self) -> None:
+        """End the process and the item that it runs; the next task starts a new one."""
+        self._kill_child()
+        process, self._process = self._process, None
+        if process is not None:
+            end(process)
+
+    def check(self, task: Task) -> Outcome:
         """The outcome of a task; of a model that several ranks hold, that of rank 0, with a worker for each other."""
         if task.item.ranks == 1 or task.member is not None:
             return self._run(task)
@@ -153,7 +176,7 @@ class Worker:
         watch.start()
         result, code = None, None
         try:
-            self._send(process, task)
+            self._send(process, self._request(task))
             for message in self._messages(process):
                 if "pid" in message:
                     self._child = message["pid"]
@@ -205,15 +228,18 @@ class Worker:
             raise RuntimeError(f"a worker did not start: {how_it_ended(process.returncode)}{last_words(self._errors)}")
         return process
 
-    def _send(self, process: subprocess.Popen[str], task: Task) -> None:
-        request = {
+    def _request(self, task: Task) -> dict[str, Any]:
+        return {
             "item": asdict(task.item),
             "path": str(self._pool.path_of(task)),
             "folder": str(self._pool.folder),
             "memory": task.terms.memory,
             "libraries": list(self._pool.libraries),
             "member": asdict(task.member) if task.member else None,
+            "turn": self._pool.turn,
         }
+
+    def _send(self, process: subprocess.Popen[str], request: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):  # it is gone: its end is seen where its answers end
             process.stdin.write(json.dumps(request) + "\n")  # type: ignore[union-attr]
             process.stdin.flush()  # type: ignore[union-attr]

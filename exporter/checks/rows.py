@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -64,10 +64,26 @@ class Row:
 
 def row_of(outcome: Outcome, manifest: Path, fail_on: FailOn, *, cached: bool = False) -> Row:
     """The row of an outcome. Paths of the manifest are relative to its folder."""
+
+    def at(key: str) -> Place:
+        return Place(str(manifest), line_of_model(manifest, outcome.task.item.model, key))
+
+    return _row(outcome, manifest.parent, at, fail_on, cached)
+
+
+def row_of_source(outcome: Outcome, folder: Path, fail_on: FailOn) -> Row:
+    """The row of an outcome that no manifest asked for: a mistake is at the line of the source that raised it."""
+    raised = outcome.result["raised"] if outcome.result else None
+    place = Place(*raised) if raised else place_of(outcome.task, outcome.result, folder)
+    return _row(outcome, folder, lambda _: place, fail_on, False)
+
+
+def _row(outcome: Outcome, folder: Path, at: Callable[[str], Place | None], fail_on: FailOn, cached: bool) -> Row:
+    """The row of an outcome; `at` gives the place of a mistake, by the key of the manifest that is wrong."""
     from fxport.diagnostics.sarif.read import findings_of
 
     task, result = outcome.task, outcome.result
-    place = place_of(task, result, manifest.parent)
+    place = place_of(task, result, folder)
     log = Log()
     found: Sequence[Finding] = findings_of(result["sarif"]) if result else ()
     known = facts.from_json(result["facts"]) if result and result["facts"] else None
@@ -75,8 +91,7 @@ def row_of(outcome: Outcome, manifest: Path, fail_on: FailOn, *, cached: bool = 
         log.report(rules.NOT_CHECKED, at=outcome.place or place, name=task.item.id, reason=outcome.reason)
     if result and result["mistake"]:
         key, reason = result["mistake"]
-        at = Place(str(manifest), line_of_model(manifest, task.item.model, key))
-        log.report(rules.NOT_CHECKED, at=at, name=task.item.id, reason=reason)
+        log.report(rules.NOT_CHECKED, at=at(key), name=task.item.id, reason=reason)
     if known is not None:
         report_budgets(task, known, place, log)
     found = [*found, *log.findings]

@@ -20,7 +20,15 @@ from fxport.exporter.checks.items import Item
 from fxport.exporter.sources.definition import definition_of
 from fxport.exporter.sources.dynamic import with_dynamic
 from fxport.exporter.sources.inputs import with_inputs
-from fxport.exporter.sources.source import Source, import_file, load, load_without_memory, made_from, named
+from fxport.exporter.sources.source import (
+    Source,
+    import_file,
+    load,
+    load_without_memory,
+    made_from,
+    named,
+    raised_at,
+)
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation import ranks
 from fxport.exporter.validation.against_eager import Tolerances
@@ -37,7 +45,8 @@ def result_of(
     item: Item, path: Path, modules: dict[Path, ModuleType], stage: Callable[[str], None]
 ) -> dict[str, Any]:  # Any: JSON
     """Everything that was found, as JSON: `sarif`, a log of one run; `facts` or None; `stages`, seconds by name;
-    `mistake`, the key of the manifest that is wrong with the reason, or None.
+    `mistake`, the key of the manifest that is wrong with the reason, or None; `raised`, the line of the user's code
+    that the mistake comes from, or None.
 
     Raises nothing: whatever ends the work is a finding. `modules` are those of files that this process has imported,
     for the next item of the same file; `stage` is told of each stage as it begins.
@@ -48,7 +57,7 @@ def result_of(
             stage(name)
 
     log = Log(progress=begun)
-    facts = failure = mistake = None
+    facts = failure = mistake = raised = None
     try:
         found = measured(item, path, modules, log)
         facts = None if found is None else asdict(found)
@@ -58,7 +67,7 @@ def result_of(
         if is_out_of_memory(error):
             failure = report(error, item, log)
         else:
-            mistake = (key_of(error, item), str(error))
+            mistake, raised = (key_of(error, item), str(error)), raised_at(error)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - also the user's code may end its process, and other models go on
@@ -70,6 +79,7 @@ def result_of(
         "stages": log.stages,
         "place": [place.path, place.line] if place else None,
         "mistake": mistake,
+        "raised": [raised.path, raised.line] if raised else None,
     }
 
 
@@ -103,7 +113,7 @@ def about(item: Item, failure: str | None = None) -> sarif.About:
 
 def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) -> Facts | None:
     """The stages of a check, a line each; None on a rank that writes nothing. Raises Stop where there is no model."""
-    from fxport.exporter.options import Options
+    from fxport.exporter.pipeline.options import Options
 
     with log.stage("load"):
         with said_by("plugin"):
@@ -134,6 +144,7 @@ def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) 
         tolerances,
         isolate=False,  # this process is one of its own already
         hard=item.adversarial,
+        validate=item.validate,
     )
     if not checked.files:
         return None

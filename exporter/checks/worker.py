@@ -6,7 +6,7 @@ files never meet: what one imports, registers or changes is unknown to the other
 Linux), items run in the worker itself.
 
 Requests, a line of JSON each: {"item": …, "path": …, "folder": …, "memory": bytes or null, "libraries": [modules],
-"member": the rank that this process is, or null}.
+"member": the rank that this process is, or null, "turn": number}; or {"libraries": [modules]}, to import them.
 Answers: {"ready": true}; then for each item {"pid": …}, {"stage": …}…, {"result": …}, {"ended": exit code}.
 """
 
@@ -40,6 +40,8 @@ KEPT_MEMORY = 1 << 30  # bytes that a child may have grown by; a larger one make
 
 
 Request = dict[str, Any]  # Any: whatever JSON holds; both ends are this package
+Kind = tuple[str, int | None, int]
+"""Of items that may share a process: the file, the bound of memory, the turn."""
 
 
 def main() -> int:
@@ -66,7 +68,7 @@ def warm() -> None:
 
     import fxport.ort_runner.validate  # noqa: F401
     from fxport.diagnostics import Log, sarif
-    from fxport.exporter.exporting import export
+    from fxport.exporter.pipeline.exporting import export
     from fxport.exporter.validation import reference
     from fxport.exporter.weights import fill  # noqa: F401
 
@@ -102,9 +104,14 @@ class Bench:
 
     def serve(self, request: Request) -> int:
         """Work on one item and tell its result; returns 0."""
+        if "item" not in request:
+            import_libraries(request["libraries"])
+            return 0
         say(self._answers, {"pid": os.getpid()})
         os.chdir(request["folder"])
         item, path = item_of(request), Path(request["path"])
+        if request["turn"]:  # a file may be saved twice in a second, which the bytecode of the first does not tell
+            sys.dont_write_bytecode = True
         if request["member"]:  # this process does nothing else, then
             os.environ.update(Member(**request["member"]).environment)
         with self._traces:
@@ -122,7 +129,7 @@ class Child:
     """A forked process: `kind` is what its items have in common, `requests` and `done` are this side's pipe ends."""
 
     pid: int
-    kind: tuple[str, int | None]
+    kind: Kind
     requests: IO[str]
     done: int
 
@@ -149,7 +156,11 @@ class Nursery:
 
     def serve(self, request: Request) -> int:
         """Have one item worked on; returns 0, or the exit code of the child that died of it."""
-        kind = (item_of(request).file, request["memory"])
+        if "item" not in request:
+            self.close()
+            import_libraries(request["libraries"])
+            return 0
+        kind = (item_of(request).file, request["memory"], request["turn"])
         if self._child is not None and self._child.kind != kind:
             self.close()
         child = self._child = self._child or self._fork(kind, request["libraries"])
@@ -170,7 +181,7 @@ class Nursery:
         if child is not None:
             child.end()
 
-    def _fork(self, kind: tuple[str, int | None], libraries: Sequence[str]) -> Child:
+    def _fork(self, kind: Kind, libraries: Sequence[str]) -> Child:
         import_libraries(libraries)
         (theirs, ours), (done, told) = os.pipe(), os.pipe()
         pid = os.fork()

@@ -29,6 +29,7 @@ COMMANDS = {
     "package": "Write a folder that generates text from a language model, validated token by token.",
     "generate": "Generate text with a package, and tell tokens per second.",
     "check": "Check all models of a manifest: each exported and validated.",
+    "watch": "Export models whenever a file that they depend on is saved.",
     "train-step": "Export a training step to ONNX: forward, loss, backward and optimizer in one model.",
     "diff": "Tell two ONNX files apart: interface, operators, weights.",
     "view": "Show a report or a SARIF log in the browser.",

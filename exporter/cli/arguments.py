@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fxport.exporter.options import DEFAULT_OPSET, MAX_OPSET, MIN_OPSET
+from fxport.exporter.pipeline.options import DEFAULT_OPSET, MAX_OPSET, MIN_OPSET
 
 Source = Annotated[
     str,

@@ -10,10 +10,11 @@ from typing import Annotated
 import typer
 
 from fxport.diagnostics import Log
+from fxport.diagnostics.paths import stamp_of
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.exit_codes import CLEAN
-from fxport.exporter.cli.output import require_apart, require_folder, require_writable, stamp_of
+from fxport.exporter.cli.output import require_apart, require_folder, require_writable
 from fxport.exporter.cli.ranks import agreed
 from fxport.exporter.cli.reporting import Reporting, reports
 from fxport.exporter.sources.source import require_pretrained

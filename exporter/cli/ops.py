@@ -36,14 +36,14 @@ def listed() -> list[tuple[str, str, int]]:
 
 def written() -> str:
     """The text of the file, from the lowerings themselves."""
-    from fxport.exporter.lowerings import LOWERINGS
-    from fxport.exporter.options import MIN_OPSET
+    from fxport.exporter.lowering.lowerings import LOWERINGS
+    from fxport.exporter.pipeline.options import MIN_OPSET
 
     rows = sorted((str(target), family_of(entry), max(MIN_OPSET, entry.since)) for target, entry in LOWERINGS.items())
     return "".join(f"{name}\t{family}\t{opset}\n" for name, family, opset in rows)
 
 
 def family_of(lowering: object) -> str:
-    """`pointwise` for a lowering of `fxport.exporter.lowerings.pointwise`."""
+    """`pointwise` for a lowering of `fxport.exporter.lowering.lowerings.pointwise`."""
     function = getattr(lowering, "function", lowering)
     return getattr(function, "__module__", "").rpartition(".")[2]

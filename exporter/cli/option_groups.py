@@ -18,7 +18,9 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("--prompt", "--ids", "--max-new-tokens"),
     ),
     "Output": ("--output", "--opset", "--output-names", "--external-data", "--weights-in-place", "--no-functions"),
-    "Validation": ("--provider", "--no-validate", "--no-run", "--adversarial", "--bisect", "--repro", "--predict"),
+    "Validation": (
+        *("--provider", "--validate", "--no-validate", "--no-run", "--adversarial", "--bisect", "--repro", "--predict"),
+    ),
     "Measurement": ("--runs", "--warmup", "--threads", "--compile"),
     "Reporting": (
         *("--format", "--sarif", "--sarif-profile", "--report", "--fail-on", "--baseline"),

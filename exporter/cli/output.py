@@ -50,12 +50,3 @@ def require_writable(path: Path, option: str) -> None:
             pass
     except OSError as error:
         raise UsageError(f"{option} '{path}' cannot be written: {error_line(error)}; name another place.") from error
-
-
-def stamp_of(path: Path) -> tuple[int, int, int] | None:
-    """Return a file's inode, modification time and size, which change on a write; None where there is no file."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -100,9 +100,9 @@ def command(
 
 def packaged(asked: Request, log: Log) -> str:
     """Write the package; returns the summary. A mistake in the request is a UsageError."""
-    from fxport.exporter.errors import ExportError
     from fxport.exporter.language_models.generation import NotGenerativeError
     from fxport.exporter.language_models.packaging import package
+    from fxport.exporter.pipeline.errors import ExportError
     from fxport.exporter.sources.pretrained import PretrainedError
     from fxport.exporter.validation.against_eager import require_provider
     from fxport.exporter.weights import CheckpointError

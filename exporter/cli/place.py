@@ -79,7 +79,7 @@ def placed_on(path: Path, provider: str, log: Log) -> str:
 
 def predicted_on(path: Path, provider: str, log: Log) -> str:
     """Look each node up in the table of the provider's kernels; returns the summary."""
-    from fxport.exporter.kernels.placement import predicted
+    from fxport.exporter.lowering.kernels.placement import predicted
     from fxport.exporter.validation.prediction import prediction_of
 
     model = model_of(path)

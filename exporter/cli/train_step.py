@@ -151,8 +151,8 @@ def refuse_strangers(parts: Sequence[Any], text: str) -> None:
 def exported(request: Request, parts: Sequence[Any], log: Log) -> TrainingProgram:
     """The step in memory. Raises Stop with its findings in the log, or UsageError for parts that do not fit."""
     from fxport.exporter.capture.sizes.shapes import ShapesError
-    from fxport.exporter.errors import ExportError
-    from fxport.exporter.options import DEFAULT_OPSET, Options
+    from fxport.exporter.pipeline.errors import ExportError
+    from fxport.exporter.pipeline.options import DEFAULT_OPSET, Options
     from fxport.exporter.training import TrainingError, export_training_step
     from fxport.exporter.weights import CheckpointError
 

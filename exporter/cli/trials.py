@@ -106,7 +106,7 @@ class Trials:
 def serve() -> None:
     """The server's side: a folder a line, whose trial a fork of this process runs; its exit code is the answer."""
     import fxport.exporter.cli.trial
-    import fxport.exporter.pipeline  # noqa: F401  # with torch: what every trial needs
+    import fxport.exporter.pipeline.stages  # noqa: F401  # with torch: what every trial needs
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the user's code prints is no answer

@@ -88,7 +88,7 @@ class Comparison:
 
 def compare(asked: Comparison, log: Log) -> str:
     """Capture SOURCE for its names and sizes, run it, and hold the file against it; returns the summary."""
-    from fxport.exporter.options import Options
+    from fxport.exporter.pipeline.options import Options
     from fxport.exporter.validation.against_eager import require_provider, validation_of
     from fxport.exporter.validation.repro import repro_of
     from fxport.exporter.validation.request import exported, lowerings_of

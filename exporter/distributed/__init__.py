@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fxport.exporter.private import WRAPPERS
+from fxport.exporter.pipeline.private import WRAPPERS
 from fxport.fx_passes.private import verify
 
 verify(WRAPPERS)

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Log, Place, rules
 from fxport.exporter.distributed.agreement import by_rank
-from fxport.exporter.options import Options
+from fxport.exporter.pipeline.options import Options
 
 OF_A_RANK = ("dump", "rank_timeout")
 """Options that may differ: they say nothing about the model."""

@@ -13,9 +13,9 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import _resolve_process_group
 
-from fxport.exporter.lower.builder import Op, Value
-from fxport.exporter.lower.registry import Unsupported
-from fxport.exporter.lower.symbols import Size, is_symbolic
+from fxport.exporter.lowering.lower.builder import Op, Value
+from fxport.exporter.lowering.lower.registry import Unsupported
+from fxport.exporter.lowering.lower.symbols import Size, is_symbolic
 from fxport.exporter.weights.arrays import as_array, as_value
 
 c10d = torch.ops._c10d_functional

@@ -21,8 +21,8 @@ from fxport.exporter.distributed.eager import Eager
 from fxport.exporter.distributed.ranks import LEADER, RankLost, Ranks, join
 from fxport.exporter.distributed.skeleton import Skeleton, skeleton_of
 from fxport.exporter.distributed.streaming import End, Stream
-from fxport.exporter.errors import ExportError
 from fxport.exporter.onnx_program import ExternalData, OnnxProgram
+from fxport.exporter.pipeline.errors import ExportError
 from fxport.fx_passes.program import WeightSource
 
 Flow = Callable[[torch.nn.Module, Mapping[str, WeightSource]], OnnxProgram]

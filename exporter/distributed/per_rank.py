@@ -15,9 +15,9 @@ from torch.utils import _pytree as pytree
 from fxport.diagnostics import Log
 from fxport.exporter.capture.places import Around
 from fxport.exporter.distributed.collectives import TORCH, lowerings
-from fxport.exporter.exporting import export
 from fxport.exporter.onnx_program import OnnxProgram
-from fxport.exporter.options import Options
+from fxport.exporter.pipeline.exporting import export
+from fxport.exporter.pipeline.options import Options
 
 BELOW_AUTOGRAD = "post-dispatch"
 """The strategy of capture that sees what DTensor does: local operators, and collectives between them."""

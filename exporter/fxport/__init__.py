@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from fxport.diagnostics import Finding, Level, Log, Stop
     from fxport.diagnostics.errors import FxportError
     from fxport.diagnostics.sarif.objects import SarifError
-    from fxport.exporter.calls import CallError
     from fxport.exporter.capture.program import NamesError
     from fxport.exporter.capture.sizes.shapes import ShapesError
-    from fxport.exporter.errors import ExportError
-    from fxport.exporter.exporting import export
     from fxport.exporter.language_models.decode import Example, NoCacheError, decode_step, encode, prefill
     from fxport.exporter.language_models.generation import NotGenerativeError, generation_step
     from fxport.exporter.language_models.packaging import Package, package
-    from fxport.exporter.lower.builder import Op
-    from fxport.exporter.lower.registry import LoweringError, Unsupported, lowering
-    from fxport.exporter.lower.weights import WeightlessError
+    from fxport.exporter.lowering.lower.builder import Op
+    from fxport.exporter.lowering.lower.registry import LoweringError, Unsupported, lowering
+    from fxport.exporter.lowering.lower.weights import WeightlessError
     from fxport.exporter.onnx_program import OnnxProgram
-    from fxport.exporter.options import Options
+    from fxport.exporter.pipeline.calls import CallError
+    from fxport.exporter.pipeline.errors import ExportError
+    from fxport.exporter.pipeline.exporting import export
+    from fxport.exporter.pipeline.options import Options
     from fxport.exporter.sources.pretrained import PretrainedError
     from fxport.exporter.sources.usage import UsageError
     from fxport.exporter.training import (
@@ -97,16 +97,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CallError": "fxport.exporter.calls",
+    "CallError": "fxport.exporter.pipeline.calls",
     "CheckpointError": "fxport.exporter.weights.stored",
     "Example": "fxport.exporter.language_models.decode",
-    "ExportError": "fxport.exporter.errors",
+    "ExportError": "fxport.exporter.pipeline.errors",
     "Failure": "fxport.ort_runner.failures",
     "Finding": "fxport.diagnostics",
     "FxportError": "fxport.diagnostics.errors",
     "Level": "fxport.diagnostics",
     "Log": "fxport.diagnostics",
-    "LoweringError": "fxport.exporter.lower.registry",
+    "LoweringError": "fxport.exporter.lowering.lower.registry",
     "NamesError": "fxport.exporter.capture.program",
     "NoCacheError": "fxport.exporter.language_models.decode",
     "NoStructure": "fxport.ort_runner.structure",
@@ -114,9 +114,9 @@ _HOMES = {
     "NotATrainingStep": "fxport.ort_runner.train",
     "NotGenerativeError": "fxport.exporter.language_models.generation",
     "OnnxProgram": "fxport.exporter.onnx_program",
-    "Op": "fxport.exporter.lower.builder",
+    "Op": "fxport.exporter.lowering.lower.builder",
     "OptimizerError": "fxport.exporter.training",
-    "Options": "fxport.exporter.options",
+    "Options": "fxport.exporter.pipeline.options",
     "OtherStructure": "fxport.ort_runner.structure",
     "OtherTorch": "fxport.fx_passes.private",
     "Package": "fxport.exporter.language_models.packaging",
@@ -130,17 +130,17 @@ _HOMES = {
     "TrainingError": "fxport.exporter.training",
     "TrainingProgram": "fxport.exporter.training",
     "UnseededError": "fxport.exporter.training",
-    "Unsupported": "fxport.exporter.lower.registry",
+    "Unsupported": "fxport.exporter.lowering.lower.registry",
     "UsageError": "fxport.exporter.sources.usage",
-    "WeightlessError": "fxport.exporter.lower.weights",
+    "WeightlessError": "fxport.exporter.lowering.lower.weights",
     "decode_step": "fxport.exporter.language_models.decode",
     "encode": "fxport.exporter.language_models.decode",
-    "export": "fxport.exporter.exporting",
+    "export": "fxport.exporter.pipeline.exporting",
     "export_and_validate": "fxport.exporter.validation.validated",
     "export_training_step": "fxport.exporter.training",
     "generation_step": "fxport.exporter.language_models.generation",
     "load_into": "fxport.exporter.training",
-    "lowering": "fxport.exporter.lower.registry",
+    "lowering": "fxport.exporter.lowering.lower.registry",
     "onnx": "fxport",
     "package": "fxport.exporter.language_models.packaging",
     "prefill": "fxport.exporter.language_models.decode",

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from fxport.exporter.ir_passes.patterns import describe, fixed, put_in_place, remove_unused
 from fxport.exporter.language_models.few_bits import FewBits
+from fxport.exporter.lowering.ir_passes.patterns import describe, fixed, put_in_place, remove_unused
 
 DOMAIN = "com.microsoft"
 LEVELS: Mapping[str, int] = {"exact": 1, "fast": 4}

@@ -14,7 +14,6 @@ import torch
 
 from fxport.diagnostics import Log, Stop
 from fxport.diagnostics.drafts import committing, draft_folder, sync_folder
-from fxport.exporter.exporting import export
 from fxport.exporter.language_models.few_bits import BITS, BLOCKS, rounded
 from fxport.exporter.language_models.few_bits_pass import LEVELS, StoreFewBits
 from fxport.exporter.language_models.folders import model_of
@@ -27,7 +26,8 @@ from fxport.exporter.language_models.package_files import (
     write_generation,
 )
 from fxport.exporter.language_models.verdict import Verdict, verdict
-from fxport.exporter.options import Options
+from fxport.exporter.pipeline.exporting import export
+from fxport.exporter.pipeline.options import Options
 from fxport.ort_runner.package_config import FILE, PackageError
 
 Runtime = Literal["genai", "ort"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from fxport.diagnostics.model import Part
-from fxport.exporter.lower.places import PlaceTable
+from fxport.exporter.lowering.lower.places import PlaceTable
 
 
 def parts_of(model: ir.Model) -> Sequence[Part]:

@@ -11,9 +11,9 @@ import onnx_ir as ir
 from torch.fx import GraphModule, Node
 
 from fxport.diagnostics import Log, Place, Step
-from fxport.exporter.ir_passes.pipeline import write_dump as write_model
-from fxport.exporter.lower.places import PlaceTable
-from fxport.exporter.lower.walk import target_name
+from fxport.exporter.lowering.ir_passes.pipeline import write_dump as write_model
+from fxport.exporter.lowering.lower.places import PlaceTable
+from fxport.exporter.lowering.lower.walk import target_name
 from fxport.fx_passes.base import write_dump
 from fxport.fx_passes.graph import CAPTURED, bodies, place_of
 

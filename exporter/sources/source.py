@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fxport.diagnostics import Place
 from fxport.diagnostics.messages import error_line
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.sources.files import described
@@ -336,10 +337,18 @@ def users_code(function: Callable[[], T], doing: str) -> T:
 
 def where_raised(error: BaseException) -> str:
     """` at file.py:12`, or nothing where no line of the user's took part."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f" at {shown(error.filename)}:{error.lineno}"
-    place = place_of_exception(error)
+    place = raised_at(error)
     return f" at {shown(place.path)}:{place.line}" if place else ""
+
+
+def raised_at(error: BaseException) -> Place | None:
+    """Return the line of the user's code that an exception comes from, also by way of a `UsageError`."""
+    first = error
+    while first.__cause__ is not None:
+        first = first.__cause__
+    if isinstance(first, SyntaxError) and first.filename:
+        return Place(first.filename, first.lineno or 1)
+    return place_of_exception(first)
 
 
 def shown(path: str) -> str:

@@ -1,6 +1,6 @@
 """Training steps: forward, loss, backward and optimizer as one ONNX graph. Names are imported on use."""
 
-from fxport.exporter.private import TRAINING
+from fxport.exporter.pipeline.private import TRAINING
 from fxport.fx_passes.private import verify
 
 verify(TRAINING)

@@ -20,11 +20,11 @@ from fxport.diagnostics import Log, Stop, rules
 from fxport.diagnostics.paths import written_whole
 from fxport.exporter.capture.failures import causes
 from fxport.exporter.capture.places import place_of_module
-from fxport.exporter.errors import ExportError
-from fxport.exporter.exporting import export
-from fxport.exporter.ir_passes.sum_rows import SumRows
+from fxport.exporter.lowering.ir_passes.sum_rows import SumRows
 from fxport.exporter.onnx_program import ExternalData, OnnxProgram
-from fxport.exporter.options import Options
+from fxport.exporter.pipeline.errors import ExportError
+from fxport.exporter.pipeline.exporting import export
+from fxport.exporter.pipeline.options import Options
 from fxport.exporter.training import step as parts_of
 from fxport.exporter.training.blame import reads_of
 from fxport.exporter.training.description import METADATA, description_of, rates_of

@@ -17,7 +17,7 @@ from fxport.exporter.validation.attribution import Attribution, Subject, explain
 
 if TYPE_CHECKING:
     from fxport.exporter.onnx_program import OnnxProgram
-    from fxport.exporter.options import Options
+    from fxport.exporter.pipeline.options import Options
     from fxport.ort_runner import Samples, Validation
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from fxport.exporter.onnx_program import OnnxProgram
-    from fxport.exporter.options import Options
+    from fxport.exporter.pipeline.options import Options
     from fxport.exporter.sources.source import Source
     from fxport.fx_passes.program import Program
     from fxport.ort_runner import Samples
@@ -249,7 +249,7 @@ class _Stages:
         return lowered(self.subject.program.program, self.subject.options, passes)
 
     def _is_right(self, passes: int) -> bool:
-        from fxport.exporter.save import save
+        from fxport.exporter.onnx_program.save import save
 
         with tempfile.TemporaryDirectory(prefix="fxport.") as folder:
             path = Path(folder) / "stage.onnx"
@@ -268,7 +268,7 @@ class _Stages:
     # The operation --------------------------------------------------------------------------------------------------
 
     def _bisected(self, stage: str, model: ir.Model) -> Attribution:
-        from fxport.exporter.save import save
+        from fxport.exporter.onnx_program.save import save
 
         with tempfile.TemporaryDirectory(prefix="fxport.") as folder:
             path = Path(folder) / "stage.onnx"

@@ -15,7 +15,7 @@ from fxport.exporter.validation.request import exported, saved, with_weights_to_
 
 if TYPE_CHECKING:
     from fxport.exporter.onnx_program import OnnxProgram
-    from fxport.exporter.options import Options
+    from fxport.exporter.pipeline.options import Options
     from fxport.ort_runner import Validation
 
 
@@ -45,16 +45,20 @@ def check_one(
     *,
     isolate: bool = True,
     hard: bool = False,
+    validate: bool = True,
 ) -> Checked:
     """Export, save and validate one model; a rank that only takes part writes no files and keeps `export`'s program
-    there.
+    there. Without `validate`, it is exported and saved only.
 
     Raises Stop where there is no model, its findings in the log; UsageError for inputs that make no sense, OSError
     where `path` cannot be written. `isolate` runs ONNX Runtime in a process of its own; `hard` also tries hard values.
     """
-    require_provider(provider)
+    if validate:
+        require_provider(provider)
     program = exported(source, options, log)
     files = saved(program, path, log)
+    if not validate:
+        return Checked(path, files, program, None, log)
     with ranks.to_validate(program, source, log) as subject:
         if subject is None:
             return Checked(path, files, program, None, log)

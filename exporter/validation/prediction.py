@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def require_table(name: str) -> None:
     """Refuse a provider that there is no table of kernels for, by the names of the tables: nothing is imported."""
-    files = resources.files("fxport.exporter").joinpath("kernels").iterdir()
+    files = resources.files("fxport.exporter").joinpath("lowering", "kernels").iterdir()
     known = sorted(file.name.removesuffix(".tsv") for file in files if file.name.endswith(".tsv"))
     if name not in known:
         raise UsageError(f"--predict '{name}' is unknown. {did_you_mean(name, known)}")
@@ -22,7 +22,7 @@ def require_table(name: str) -> None:
 
 def prediction_of(model: ir.Model, provider: str) -> str:
     """`predicted on cuda: 210 of 214 nodes; left to the CPU: NonZero (net.py:12)`"""
-    from fxport.exporter.kernels.placement import predicted
+    from fxport.exporter.lowering.kernels.placement import predicted
 
     found = predicted(model, provider)
     said = f"predicted on {provider}: {found.nodes - len(found.elsewhere)} of {found.nodes} nodes"

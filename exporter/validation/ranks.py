@@ -55,7 +55,7 @@ def to_validate(program: OnnxProgram, source: Source, log: Log) -> Iterator[Sour
 
     They take part until rank 0 leaves the block.
     """
-    from fxport.exporter.errors import ExportError
+    from fxport.exporter.pipeline.errors import ExportError
 
     if not holds_a_part(source):
         yield source

@@ -19,7 +19,7 @@ from fxport.exporter.validation import ranks
 
 if TYPE_CHECKING:
     from fxport.exporter.onnx_program import OnnxProgram
-    from fxport.exporter.options import Options
+    from fxport.exporter.pipeline.options import Options
 
 
 class ExternalData(StrEnum):
@@ -137,7 +137,7 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
 def saved(program: OnnxProgram, path: Path, log: Log, external_data: Any = "auto") -> Sequence[Path]:
     """Writes the model; returns its files. Raises UsageError for a checkpoint that cannot be read, Stop where a rank
     is lost, and OSError."""
-    from fxport.exporter.errors import ExportError
+    from fxport.exporter.pipeline.errors import ExportError
     from fxport.exporter.weights import CheckpointError
 
     try:
@@ -178,7 +178,7 @@ def with_weights_to_run(source: Source, program: OnnxProgram, log: Log) -> tuple
 
 def options_of(request: Request) -> Options:
     """The exporter's options for the flags."""
-    from fxport.exporter.options import DEFAULT_OPSET, Options
+    from fxport.exporter.pipeline.options import DEFAULT_OPSET, Options
 
     try:
         return Options(
@@ -222,11 +222,11 @@ def exported(source: Source, options: Options, log: Log) -> OnnxProgram:
 
     Inputs that the model cannot take are a finding, wherever they come from.
     """
-    from fxport.exporter.calls import CallError
     from fxport.exporter.capture.program import NamesError
     from fxport.exporter.capture.sizes.shapes import ShapesError
-    from fxport.exporter.errors import ExportError
-    from fxport.exporter.exporting import export
+    from fxport.exporter.pipeline.calls import CallError
+    from fxport.exporter.pipeline.errors import ExportError
+    from fxport.exporter.pipeline.exporting import export
     from fxport.exporter.weights import CheckpointError
 
     args, kwargs, shapes = source.args or (), dict(source.kwargs), source.dynamic_shapes

@@ -23,12 +23,12 @@ from fxport.exporter.capture.arguments.padded import call_padded
 from fxport.exporter.capture.eager import restored
 from fxport.exporter.capture.patches.attention import masks_unread
 from fxport.exporter.capture.wrappers import unwrapped
-from fxport.exporter.ir_passes import pipeline as ir_pipeline
-from fxport.exporter.ir_passes import run_ir_passes
-from fxport.exporter.lower import lower
-from fxport.exporter.lower.registry import extend
-from fxport.exporter.lowerings import LOWERINGS
-from fxport.exporter.options import Options
+from fxport.exporter.lowering.ir_passes import pipeline as ir_pipeline
+from fxport.exporter.lowering.ir_passes import run_ir_passes
+from fxport.exporter.lowering.lower import lower
+from fxport.exporter.lowering.lower.registry import extend
+from fxport.exporter.lowering.lowerings import LOWERINGS
+from fxport.exporter.pipeline.options import Options
 from fxport.exporter.validation.eager_values import first_foreign
 from fxport.exporter.validation.intermediates import Intermediates, NodeFailed
 from fxport.exporter.validation.reference import refed

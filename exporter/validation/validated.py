@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from fxport.diagnostics import Level, Log, Stop
-from fxport.exporter.calls import checked_args, checked_kwargs, checked_model
-from fxport.exporter.errors import ExportError
-from fxport.exporter.options import Options
+from fxport.exporter.pipeline.calls import checked_args, checked_kwargs, checked_model
+from fxport.exporter.pipeline.errors import ExportError
+from fxport.exporter.pipeline.options import Options
 from fxport.exporter.sources.source import Source
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.against_eager import Tolerances

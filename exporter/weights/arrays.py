@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
-from fxport.exporter.lower.dtypes import DTYPES
+from fxport.exporter.lowering.lower.dtypes import DTYPES
 
 Arrays = dict[str, np.ndarray]
 TO_TORCH = {onnx.numpy().name: torch_dtype for torch_dtype, onnx in DTYPES.items() if not torch_dtype.is_complex}

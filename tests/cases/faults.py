@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from torch.fx import GraphModule
 
 from fxport.diagnostics import Log
-from fxport.exporter.lower.builder import SIZES
-from fxport.exporter.lower.registry import registered
-from fxport.exporter.lowerings import LOWERINGS
+from fxport.exporter.lowering.lower.builder import SIZES
+from fxport.exporter.lowering.lower.registry import registered
+from fxport.exporter.lowering.lowerings import LOWERINGS
 from fxport.fx_passes.base import FxPass
 from tests.cases.fault_models import decoder, numbers, reader
 from tests.cases.models import Example, ids

@@ -7,9 +7,9 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from fxport.exporter.lower.builder import SIZES
-from fxport.exporter.lower.registry import registered
-from fxport.exporter.lowerings import LOWERINGS
+from fxport.exporter.lowering.lower.builder import SIZES
+from fxport.exporter.lowering.lower.registry import registered
+from fxport.exporter.lowering.lowerings import LOWERINGS
 from tests.cases.faults import (
     Fault,
     InFxPass,

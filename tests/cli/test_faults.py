@@ -15,7 +15,7 @@ import torch
 
 from fxport import OnnxProgram, Options, export
 from fxport.diagnostics import Finding, Log, Place
-from fxport.exporter.lower.places import PlaceTable
+from fxport.exporter.lowering.lower.places import PlaceTable
 from fxport.exporter.sources.source import Source
 from fxport.exporter.validation.against_eager import validation_of
 from fxport.exporter.validation.attribution import Attribution

@@ -118,7 +118,7 @@ def test_a_difference_is_searched_with_the_checkpoints_weights(
 def test_weights_in_place(
     wanted: torch.nn.Module, folder: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fxport.exporter.save.EXTERNAL_THRESHOLD", 32)
+    monkeypatch.setattr("fxport.exporter.onnx_program.save.EXTERNAL_THRESHOLD", 32)
     assert (
         main(["export", "fake.py:model", "--fake", "--weights", "w.safetensors", "--weights-in-place", "-o", "m.onnx"])
         == 0

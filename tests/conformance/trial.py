@@ -17,8 +17,8 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxport import ExportError, export
-from fxport.exporter.lower.dtypes import DTYPES
-from fxport.exporter.options import Options
+from fxport.exporter.lowering.lower.dtypes import DTYPES
+from fxport.exporter.pipeline.options import Options
 from tests.conformance.agreement import UNFILLED, Expected, difference
 from tests.conformance.gradients import Vjp
 from tests.conformance.samples import Key, Sample

@@ -13,7 +13,7 @@ from fxport.diagnostics.calls import cut, names_of, span_of_call, utf16_length
 from fxport.diagnostics.source import kind_of, place_of_exception, place_of_trace, resolve
 
 SITE = sysconfig.get_paths()["purelib"]
-OURS = str(Path(diagnostics.__file__).parent.parent / "exporter" / "pipeline.py")
+OURS = str(Path(diagnostics.__file__).parent.parent / "exporter" / "pipeline" / "stages.py")
 TORCH = f"{SITE}/torch/nn/modules/linear.py"
 LIBRARY = f"{SITE}/transformers/models/bert.py"
 STDLIB = f"{sysconfig.get_paths()['stdlib']}/contextlib.py"

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from fxport.diagnostics import rules
-from fxport.exporter.options import DEFAULT_OPSET
+from fxport.exporter.pipeline.options import DEFAULT_OPSET
 from tests.distributed.faults import Told
 from tests.distributed.spawn import Outcome, spawn
 

@@ -20,8 +20,8 @@ import onnx
 import onnx_ir as ir
 
 from fxport.diagnostics.paths import write_whole
-from fxport.exporter.lower.weights import RegionTensor
-from fxport.exporter.save import save
+from fxport.exporter.lowering.lower.weights import RegionTensor
+from fxport.exporter.onnx_program.save import save
 from fxport.exporter.weights.stored import Region
 
 PARTS, SIZE = 4, 40_000

@@ -12,7 +12,7 @@ from torch.nn.utils.prune import l1_unstructured
 
 from fxport import ExportError, export
 from fxport.diagnostics import Level, Log, Rule, rules
-from fxport.exporter.calls import checked_args, checked_kwargs, checked_model
+from fxport.exporter.pipeline.calls import checked_args, checked_kwargs, checked_model
 
 X = torch.ones(2, 4)
 

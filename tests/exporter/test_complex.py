@@ -10,7 +10,7 @@ import torch
 
 from fxport import ExportError, export
 from fxport.diagnostics import Log
-from fxport.exporter.options import DEFAULT_OPSET
+from fxport.exporter.pipeline.options import DEFAULT_OPSET
 from fxport.exporter.validation.reference import cases
 from fxport.fx_passes.passes.complex_to_real import ROWS
 from tests.cases import complex, complex_linalg

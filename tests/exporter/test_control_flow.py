@@ -18,7 +18,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from fxport import Options, export
-from fxport.exporter.options import DEFAULT_OPSET
+from fxport.exporter.pipeline.options import DEFAULT_OPSET
 from tests.running import assert_same, run_exported, run_session, session_of
 
 AUTO = Dim.AUTO

@@ -20,7 +20,7 @@ from fxport.exporter.capture.driver import capture
 from fxport.exporter.capture.guards import answers
 from fxport.exporter.capture.guards.answers import ANSWERS, DEFER, Inquiry, Question, answered
 from fxport.exporter.capture.guards.askers import place_of_asker
-from fxport.exporter.options import Options
+from fxport.exporter.pipeline.options import Options
 
 
 def test_the_order() -> None:

@@ -10,8 +10,8 @@ import torch
 
 from fxport import export
 from fxport.diagnostics import Log, rules
-from fxport.exporter.ir_passes.insert_casts import InsertCasts
-from fxport.exporter.kernels import has_kernel
+from fxport.exporter.lowering.ir_passes.insert_casts import InsertCasts
+from fxport.exporter.lowering.kernels import has_kernel
 from tests.running import assert_same, run_session, session_of
 
 BF16, F32, F64, BOOL = ir.DataType.BFLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.BOOL

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from fxport import OnnxProgram, Options, export
-from fxport.exporter.ir_passes.sum_rows import SumRows
+from fxport.exporter.lowering.ir_passes.sum_rows import SumRows
 from tests.running import assert_same, run_session, session_of
 
 

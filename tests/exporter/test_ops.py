@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from fxport import ExportError, Options
-from fxport.exporter.options import DEFAULT_OPSET
+from fxport.exporter.pipeline.options import DEFAULT_OPSET
 from tests.called import Called
 from tests.cases import ops
 from tests.cases.ops import Draw, OpCase

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fxport import OnnxProgram, export
-from fxport.exporter.ir_passes import pipeline
+from fxport.exporter.lowering.ir_passes import pipeline
 from tests.running import assert_same, run_session, session_of
 
 

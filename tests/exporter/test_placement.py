@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from fxport import export
-from fxport.exporter.kernels import kernels_of
-from fxport.exporter.kernels.placement import predicted, providers
+from fxport.exporter.lowering.kernels import kernels_of
+from fxport.exporter.lowering.kernels.placement import predicted, providers
 from fxport.ort_runner.kernels import documented, main
 
 PAGE = """## Operators implemented by CPUExecutionProvider

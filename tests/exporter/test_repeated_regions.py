@@ -13,8 +13,8 @@ from torch.export import Dim
 from torch.nn import functional
 
 from fxport import OnnxProgram, Options, export
-from fxport.exporter.ir_passes.outline_regions import DOMAIN
-from fxport.exporter.lower.places import PlaceTable
+from fxport.exporter.lowering.ir_passes.outline_regions import DOMAIN
+from fxport.exporter.lowering.lower.places import PlaceTable
 from tests.running import assert_same, run_session, session_of
 
 AUTO = Dim.AUTO

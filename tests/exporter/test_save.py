@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from fxport import OnnxProgram, export
-from fxport.exporter.save import save
+from fxport.exporter.onnx_program.save import save
 
 
 class Scaled(torch.nn.Module):
@@ -62,7 +62,7 @@ def test_weights_beside_the_model_on_demand(tmp_path: Path) -> None:
 
 
 def test_weights_beside_the_model_above_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxport.exporter.save.SINGLE_FILE_LIMIT", 1000)
+    monkeypatch.setattr("fxport.exporter.onnx_program.save.SINGLE_FILE_LIMIT", 1000)
     assert len(program().save(tmp_path / "m.onnx")) == 2
 
 
@@ -92,7 +92,7 @@ def test_a_killed_save_leaves_no_model(tmp_path: Path) -> None:
         """
         import sys, time
         import onnx_ir as ir
-        from fxport.exporter.save import save
+        from fxport.exporter.onnx_program.save import save
         from tests.exporter.test_save import program
         made = program()
         def hang():

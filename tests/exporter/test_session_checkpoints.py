@@ -174,7 +174,7 @@ def test_a_save_that_fails_leaves_neither_model_nor_state(tmp_path: Path, monkey
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("fxport.exporter.onnx_program.save", full)
+    monkeypatch.setattr("fxport.exporter.onnx_program.program.save", full)
     with pytest.raises(OSError, match="No space left"):
         program.save(tmp_path / "step.onnx")
     monkeypatch.undo()

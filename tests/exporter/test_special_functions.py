@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from fxport.exporter.lowerings import airy, bessel, error_function, modified_bessel
-from fxport.exporter.lowerings.piecewise import Table, coefficients
+from fxport.exporter.lowering.lowerings import airy, bessel, error_function, modified_bessel
+from fxport.exporter.lowering.lowerings.piecewise import Table, coefficients
 from tests.running import run_exported
 
 special = torch.special

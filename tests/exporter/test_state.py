@@ -10,7 +10,7 @@ import torch
 
 from fxport import ExportError, export
 from fxport.diagnostics import Log
-from fxport.exporter.lower.walk import STATE
+from fxport.exporter.lowering.lower.walk import STATE
 from fxport.exporter.validation import reference
 from tests.running import assert_same, run_session, session_of
 

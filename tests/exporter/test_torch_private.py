@@ -21,7 +21,7 @@ import pytest
 import torch
 
 from fxport.exporter.capture.private import CAPTURE
-from fxport.exporter.private import DISTRIBUTED, TRAINING, WEIGHTS, WRAPPERS
+from fxport.exporter.pipeline.private import DISTRIBUTED, TRAINING, WEIGHTS, WRAPPERS
 from fxport.exporter.training.optimizers import OptimizerError, initial_state
 from fxport.fx_passes.private import (
     FX_PASSES,

@@ -44,7 +44,7 @@ PUBLIC_COMPUTED = frozenset(
         ("exporter/capture/patches/known_values.py", "Tensor.<name>"),
         ("exporter/capture/patches/known_values.py", "Tensor.<f'__{name}__'>"),
         ("exporter/capture/patches/numbers.py", "kind.<name>"),
-        ("exporter/lower/registry.py", "torch.ops.<namespace>"),
+        ("exporter/lowering/lower/registry.py", "torch.ops.<namespace>"),
         ("exporter/weights/dcp_folders.py", "torch.<name>"),
         ("fx_passes/passes/writes.py", "torch.ops.<namespace>"),
     )
@@ -204,8 +204,8 @@ def test_a_planted_use_is_found(form: str) -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("exporter/lower/walk.py", "def f(x):\n    return x._version"),
-        ("exporter/lower/walk.py", "from torch.fx.experimental.symbolic_shapes import ShapeEnv"),
+        ("exporter/lowering/lower/walk.py", "def f(x):\n    return x._version"),
+        ("exporter/lowering/lower/walk.py", "from torch.fx.experimental.symbolic_shapes import ShapeEnv"),
         ("exporter/capture/fake.py", "from torch._decomp import decomposition_table"),
         ("fx_passes/trace.py", "from torch._refs import tensor"),
     ],
@@ -226,7 +226,7 @@ def test_rows_hold_for_their_folder(path: str, source: str) -> None:
     ],
 )
 def test_what_is_public_is_not_found(source: str) -> None:
-    assert not breaches(source, "exporter/lower/walk.py", ())
+    assert not breaches(source, "exporter/lowering/lower/walk.py", ())
 
 
 def test_members_of_private_classes_are_known() -> None:

@@ -11,8 +11,8 @@ from torch import nn
 from fxport import ExportError, export
 from fxport.diagnostics import Finding, Log, Step, rules
 from fxport.exporter.capture import frames
-from fxport.exporter.lower.places import PlaceTable
-from fxport.exporter.options import Options
+from fxport.exporter.lowering.lower.places import PlaceTable
+from fxport.exporter.pipeline.options import Options
 from tests.diagnostics.sarif_checks import breaches, strict
 
 

@@ -224,7 +224,7 @@ ASKED = Options(weights_in_place=True)
 def test_weights_stay_in_the_files_of_the_checkpoint(
     save: Callable[[nn.Module, Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fxport.exporter.save.EXTERNAL_THRESHOLD", 100)
+    monkeypatch.setattr("fxport.exporter.onnx_program.save.EXTERNAL_THRESHOLD", 100)
     path = save(small(), tmp_path)
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     program = export(fake(), (IDS,), weights=path, options=ASKED)
@@ -248,14 +248,14 @@ def session(path: Path) -> onnxruntime.InferenceSession:
 
 
 def test_weights_of_another_type_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxport.exporter.save.EXTERNAL_THRESHOLD", 100)
+    monkeypatch.setattr("fxport.exporter.onnx_program.save.EXTERNAL_THRESHOLD", 100)
     path = to_safetensors(small().bfloat16(), tmp_path)
     files = export(fake(), (IDS,), weights=path, options=ASKED).save(tmp_path / "m.onnx")
     assert files == [tmp_path / "m.onnx"]
 
 
 def test_weights_outside_of_the_models_folder_cannot_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxport.exporter.save.EXTERNAL_THRESHOLD", 100)
+    monkeypatch.setattr("fxport.exporter.onnx_program.save.EXTERNAL_THRESHOLD", 100)
     (tmp_path / "out").mkdir()
     linked = tmp_path / "out" / "linked.safetensors"
     linked.symlink_to(to_safetensors(small(), tmp_path))

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.utils._sympy import functions as sf
 
-from fxport.exporter.lower.builder import Op
-from fxport.exporter.lower.symbols import FUNCTIONS
+from fxport.exporter.lowering.lower.builder import Op
+from fxport.exporter.lowering.lower.symbols import FUNCTIONS
 from fxport.fx_passes import float_functions
 from fxport.fx_passes.sizes import plain
 

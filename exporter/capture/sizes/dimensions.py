@@ -16,7 +16,7 @@ from fxport.exporter.capture.sizes.conditions import grid, sizes_to_try, test_of
 from fxport.exporter.capture.sizes.relied import SMALLEST, Relied, Symbol, sorted_conditions
 from fxport.exporter.capture.sizes.shapes import Derived, Request
 from fxport.exporter.capture.sizes.zero_one_specialization import is_small
-from fxport.exporter.options import Options
+from fxport.exporter.pipeline.options import Options
 from fxport.fx_passes.program import Condition, Program
 from fxport.fx_passes.sizes import Size, size_of, sizes_of
 

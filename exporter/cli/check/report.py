@@ -38,17 +38,17 @@ def write_files(rows: Sequence[Row], report: Report) -> None:
         write_reports(text, faces, report.sarif, report.folder)
 
 
-def document(rows: Sequence[Row], profile: str = "full") -> Mapping[str, Any]:  # Any: JSON
+def document(rows: Sequence[Row], profile: str = "full", run: str = "check") -> Mapping[str, Any]:  # Any: JSON
     """A SARIF log with a run for each row, so that GitHub keeps the models apart; one run where they are too many."""
     if len(rows) > MOST_RUNS or not rows:
-        return of_findings([finding for row in rows for finding in row.findings], "", profile)
-    first, *others = (of_findings(row.findings, row.id, profile, row) for row in rows)
+        return of_findings([finding for row in rows for finding in row.findings], "", profile, run)
+    first, *others = (of_findings(row.findings, row.id, profile, run, row) for row in rows)
     runs: list[Any] = [run for each in (first, *others) for run in each["runs"]]
     return {**first, "runs": runs}
 
 
-def of_findings(findings: Sequence[Any], name: str, profile: str, row: Row | None = None) -> dict[str, Any]:
-    about = sarif.About(model=name, run="check", command=sys.argv)
+def of_findings(findings: Sequence[Any], name: str, profile: str, run: str, row: Row | None = None) -> dict[str, Any]:
+    about = sarif.About(model=name, run=run, command=sys.argv)
     log = log_of(merged(findings))
     log.stages.extend(row.stages if row else ())
     return sarif.to_sarif(log, profile=profile, default_place=row.place if row else None, about=about)

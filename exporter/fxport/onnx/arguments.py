@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch.onnx import OperatorExportTypes, TrainingMode
 
-from fxport.exporter.calls import CallError, checked_args, checked_kwargs, checked_model, shown
 from fxport.exporter.distributed import is_sharded
+from fxport.exporter.pipeline.calls import CallError, checked_args, checked_kwargs, checked_model, shown
 
 FLAGS = (
     *("dynamo", "external_data", "report", "optimize", "verify", "profile", "dump_exported_program", "fallback"),

@@ -18,12 +18,12 @@ from torch.export import ExportedProgram
 from torch.onnx import OperatorExportTypes, TrainingMode
 
 from fxport.diagnostics import Level, Log, rules
-from fxport.exporter.calls import CallError, nearest, require_choices
-from fxport.exporter.errors import ExportError
-from fxport.exporter.exporting import export as export_onnx
 from fxport.exporter.onnx_program import OnnxProgram
-from fxport.exporter.options import Options
-from fxport.exporter.pipeline import shapes_of_axes
+from fxport.exporter.pipeline.calls import CallError, nearest, require_choices
+from fxport.exporter.pipeline.errors import ExportError
+from fxport.exporter.pipeline.exporting import export as export_onnx
+from fxport.exporter.pipeline.options import Options
+from fxport.exporter.pipeline.stages import shapes_of_axes
 from fxport.exporter.sources.source import Source
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.against_eager import require_provider, validation_of

@@ -20,9 +20,9 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Log
-from fxport.exporter.lower.walk import STRUCTURE
+from fxport.exporter.lowering.lower.walk import STRUCTURE
 from fxport.exporter.onnx_program import LARGEST_PROTO, OnnxProgram
-from fxport.exporter.save import weight_bytes
+from fxport.exporter.onnx_program.save import weight_bytes
 from fxport.exporter.weights.arrays import as_array, as_value
 from fxport.ort_runner import flattened
 from fxport.ort_runner.providers import choose

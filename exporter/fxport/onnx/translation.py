@@ -12,10 +12,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from fxport.exporter.calls import CallError, shown
-from fxport.exporter.lower.builder import Op
-from fxport.exporter.lower.registry import Lowering, Unsupported
-from fxport.exporter.options import MIN_OPSET
+from fxport.exporter.lowering.lower.builder import Op
+from fxport.exporter.lowering.lower.registry import Lowering, Unsupported
+from fxport.exporter.pipeline.calls import CallError, shown
+from fxport.exporter.pipeline.options import MIN_OPSET
 
 ADVICE = (
     "write it for fxport's builder: def translate(op, x, ...): return op.Relu(x), with `op` as its first parameter; "

@@ -183,7 +183,7 @@ def _custom(op: Any, x: Any) -> Any:
 
 
 def _late() -> dict[Any, Any]:
-    from fxport.exporter.lower.registry import Lowering
+    from fxport.exporter.lowering.lower.registry import Lowering
 
     gelu = torch.ops.aten.gelu.default
     return {gelu: Lowering((gelu,), lambda op, x, *, approximate="none": op.Identity(x), since=24)}

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/activation.py."""
+"""Rows for exporter/lowering/lowerings/activation.py."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/adaptive_pool.py."""
+"""Rows for exporter/lowering/lowerings/adaptive_pool.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/airy.py."""
+"""Rows for exporter/lowering/lowerings/airy.py."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/attention.py."""
+"""Rows for exporter/lowering/lowerings/attention.py."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/batch_norm.py."""
+"""Rows for exporter/lowering/lowerings/batch_norm.py."""
 
 import torch
 

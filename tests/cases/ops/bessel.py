@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/bessel.py."""
+"""Rows for exporter/lowering/lowerings/bessel.py."""
 
 import math
 

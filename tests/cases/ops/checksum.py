@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/checksum.py."""
+"""Rows for exporter/lowering/lowerings/checksum.py."""
 
 from math import inf, nan
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/comparison.py."""
+"""Rows for exporter/lowering/lowerings/comparison.py."""
 
 import math
 

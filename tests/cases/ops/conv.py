@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/conv.py."""
+"""Rows for exporter/lowering/lowerings/conv.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/conv_backward.py."""
+"""Rows for exporter/lowering/lowerings/conv_backward.py."""
 
 import torch
 

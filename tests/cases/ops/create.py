@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/create.py."""
+"""Rows for exporter/lowering/lowerings/create.py."""
 
 import torch
 

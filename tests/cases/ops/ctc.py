@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/ctc.py."""
+"""Rows for exporter/lowering/lowerings/ctc.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/cumulative.py."""
+"""Rows for exporter/lowering/lowerings/cumulative.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/detection.py: those of torchvision's own operators where it is installed."""
+"""Rows for exporter/lowering/lowerings/detection.py: those of torchvision's own operators where it is installed."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/distance.py, and for distances that decompose."""
+"""Rows for exporter/lowering/lowerings/distance.py, and for distances that decompose."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/division.py."""
+"""Rows for exporter/lowering/lowerings/division.py."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/einsum.py."""
+"""Rows for exporter/lowering/lowerings/einsum.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/embed.py."""
+"""Rows for exporter/lowering/lowerings/embed.py."""
 
 import torch
 

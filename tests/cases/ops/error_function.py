@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/error_function.py."""
+"""Rows for exporter/lowering/lowerings/error_function.py."""
 
 import math
 

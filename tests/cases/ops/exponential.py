@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/exponential.py."""
+"""Rows for exporter/lowering/lowerings/exponential.py."""
 
 import math
 

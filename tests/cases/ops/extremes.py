@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/extremes.py."""
+"""Rows for exporter/lowering/lowerings/extremes.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/fft.py: small and large sizes, powers of 2 and others, several dims, every norm."""
+"""Rows for exporter/lowering/lowerings/fft.py: small and large sizes, powers of 2 and others, all norms."""
 
 from __future__ import annotations
 

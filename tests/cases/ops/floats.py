@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/floats.py."""
+"""Rows for exporter/lowering/lowerings/floats.py."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/fold.py."""
+"""Rows for exporter/lowering/lowerings/fold.py."""
 
 import torch
 

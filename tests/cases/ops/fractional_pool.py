@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/fractional_pool.py."""
+"""Rows for exporter/lowering/lowerings/fractional_pool.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/gamma.py."""
+"""Rows for exporter/lowering/lowerings/gamma.py."""
 
 import math
 

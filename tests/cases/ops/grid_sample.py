@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/grid_sample.py."""
+"""Rows for exporter/lowering/lowerings/grid_sample.py."""
 
 import torch
 

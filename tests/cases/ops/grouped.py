@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/grouped.py."""
+"""Rows for exporter/lowering/lowerings/grouped.py."""
 
 import torch
 import transformers.integrations.moe  # noqa: F401  # registers the op

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/histogram.py. PyTorch cannot capture `histogram` with dynamic sizes."""
+"""Rows for exporter/lowering/lowerings/histogram.py. PyTorch cannot capture `histogram` with dynamic sizes."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/incomplete_gamma.py."""
+"""Rows for exporter/lowering/lowerings/incomplete_gamma.py."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/index.py."""
+"""Rows for exporter/lowering/lowerings/index.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/index_put.py."""
+"""Rows for exporter/lowering/lowerings/index_put.py."""
 
 import torch
 

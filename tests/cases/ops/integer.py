@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/integer.py."""
+"""Rows for exporter/lowering/lowerings/integer.py."""
 
 import torch
 

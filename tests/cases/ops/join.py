@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/join.py."""
+"""Rows for exporter/lowering/lowerings/join.py."""
 
 import torch
 

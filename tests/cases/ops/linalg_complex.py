@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/linalg_complex.py."""
+"""Rows for exporter/lowering/lowerings/linalg_complex.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/linalg_complex_jacobi.py; tests/exporter/test_linalg.py looks at the vectors."""
+"""Rows for exporter/lowering/lowerings/linalg_complex_jacobi.py; tests/exporter/test_linalg.py looks at the vectors."""
 
 import torch
 

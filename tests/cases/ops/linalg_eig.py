@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/linalg_eig.py; tests/exporter/test_linalg_eig.py looks at values and vectors themselves.
+"""Rows for exporter/lowering/lowerings/linalg_eig.py; tests/exporter/test_linalg_eig.py looks at values and vectors.
 
 Values are compared where their order is clear: a triangle, a rotation, a triangle of complex numbers.
 """

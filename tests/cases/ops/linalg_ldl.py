@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/linalg_ldl.py."""
+"""Rows for exporter/lowering/lowerings/linalg_ldl.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/logic.py."""
+"""Rows for exporter/lowering/lowerings/logic.py."""
 
 import math
 

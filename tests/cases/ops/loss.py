@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/loss.py, and for losses that decompose."""
+"""Rows for exporter/lowering/lowerings/loss.py, and for losses that decompose."""
 
 import torch
 import torch.nn.modules.linear_cross_entropy  # registers its ops

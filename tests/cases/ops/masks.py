@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/masks.py."""
+"""Rows for exporter/lowering/lowerings/masks.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/matmul.py."""
+"""Rows for exporter/lowering/lowerings/matmul.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/modified_bessel.py."""
+"""Rows for exporter/lowering/lowerings/modified_bessel.py."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/moments.py."""
+"""Rows for exporter/lowering/lowerings/moments.py."""
 
 import torch
 

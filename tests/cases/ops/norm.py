@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/norm.py."""
+"""Rows for exporter/lowering/lowerings/norm.py."""
 
 import torch
 

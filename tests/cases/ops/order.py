@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/order.py."""
+"""Rows for exporter/lowering/lowerings/order.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/packed.py: three sequences of 4, 2 and 2 steps."""
+"""Rows for exporter/lowering/lowerings/packed.py: three sequences of 4, 2 and 2 steps."""
 
 from __future__ import annotations
 

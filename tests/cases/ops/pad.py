@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/pad.py."""
+"""Rows for exporter/lowering/lowerings/pad.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/pad_backward.py."""
+"""Rows for exporter/lowering/lowerings/pad_backward.py."""
 
 import torch
 

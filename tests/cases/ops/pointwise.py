@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/pointwise.py."""
+"""Rows for exporter/lowering/lowerings/pointwise.py."""
 
 import math
 

@@ -1,8 +1,8 @@
-"""Rows for exporter/lowerings/polynomials.py."""
+"""Rows for exporter/lowering/lowerings/polynomials.py."""
 
 import torch
 
-from fxport.exporter.lowerings.polynomials import FAMILIES, SHIFTED
+from fxport.exporter.lowering.lowerings.polynomials import FAMILIES, SHIFTED
 from tests.cases.ops import OpCase, f, i, v
 
 DOUBLE = (torch.float32, torch.float64)

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/pool.py."""
+"""Rows for exporter/lowering/lowerings/pool.py."""
 
 import torch
 

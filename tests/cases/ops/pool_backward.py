@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/pool_backward.py."""
+"""Rows for exporter/lowering/lowerings/pool_backward.py."""
 
 import torch
 

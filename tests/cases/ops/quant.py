@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/quant.py. Scales are powers of 2: by others, PyTorch and ONNX differ at the borders."""
+"""Rows for exporter/lowering/lowerings/quant.py. Scales are powers of 2: by others, PyTorch and ONNX differ at ties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/quant_blocks.py, where torchao is installed. Scales are powers of 2, as in quant.py."""
+"""Rows for exporter/lowering/lowerings/quant_blocks.py, with torchao. Scales are powers of 2, as in quant.py."""
 
 from importlib.util import find_spec
 

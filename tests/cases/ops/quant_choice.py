@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/quant_choice.py."""
+"""Rows for exporter/lowering/lowerings/quant_choice.py."""
 
 from __future__ import annotations
 

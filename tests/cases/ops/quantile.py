@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/quantile.py."""
+"""Rows for exporter/lowering/lowerings/quantile.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/random_choices.py; tests/exporter/test_random.py looks at the distributions."""
+"""Rows for exporter/lowering/lowerings/random_choices.py; tests/exporter/test_random.py looks at the distributions."""
 
 import torch
 

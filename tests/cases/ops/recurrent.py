@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/recurrent.py: the ops as torch.nn.LSTM, GRU and RNN call them."""
+"""Rows for exporter/lowering/lowerings/recurrent.py: the ops as torch.nn.LSTM, GRU and RNN call them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/reduce.py."""
+"""Rows for exporter/lowering/lowerings/reduce.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/resize.py."""
+"""Rows for exporter/lowering/lowerings/resize.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/rounding.py."""
+"""Rows for exporter/lowering/lowerings/rounding.py."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/runs.py."""
+"""Rows for exporter/lowering/lowerings/runs.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/scalar.py."""
+"""Rows for exporter/lowering/lowerings/scalar.py."""
 
 import math
 

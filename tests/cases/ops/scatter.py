@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/scatter.py."""
+"""Rows for exporter/lowering/lowerings/scatter.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/search.py."""
+"""Rows for exporter/lowering/lowerings/search.py."""
 
 import torch
 from torch import Tensor

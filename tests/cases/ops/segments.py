@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/segments.py."""
+"""Rows for exporter/lowering/lowerings/segments.py."""
 
 import torch
 

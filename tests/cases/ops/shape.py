@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/shape.py."""
+"""Rows for exporter/lowering/lowerings/shape.py."""
 
 import torch
 

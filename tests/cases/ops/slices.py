@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/slices.py."""
+"""Rows for exporter/lowering/lowerings/slices.py."""
 
 import torch
 

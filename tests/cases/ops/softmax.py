@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/softmax.py."""
+"""Rows for exporter/lowering/lowerings/softmax.py."""
 
 import torch
 

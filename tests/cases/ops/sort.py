@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/sort.py. Where `topk` has ties the indices are open, so its rows have none."""
+"""Rows for exporter/lowering/lowerings/sort.py. Where `topk` has ties the indices are open, so its rows have none."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/strided.py."""
+"""Rows for exporter/lowering/lowerings/strided.py."""
 
 import torch
 

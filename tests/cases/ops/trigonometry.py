@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/trigonometry.py."""
+"""Rows for exporter/lowering/lowerings/trigonometry.py."""
 
 import itertools
 import math

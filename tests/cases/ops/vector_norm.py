@@ -1,4 +1,4 @@
-"""Rows for exporter/lowerings/vector_norm.py."""
+"""Rows for exporter/lowering/lowerings/vector_norm.py."""
 
 import torch
 

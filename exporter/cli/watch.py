@@ -1,0 +1,135 @@
+"""`fxport watch SOURCE…`: export on save, and the log that an editor shows, written anew each time."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fxport.diagnostics import Level, sarif, text
+from fxport.diagnostics.amounts import plural
+from fxport.diagnostics.escape import terminal
+from fxport.diagnostics.paths import write_whole
+from fxport.diagnostics.report import Report
+from fxport.exporter.checks.items import Item, Task, Terms
+from fxport.exporter.checks.merge import log_of, merged
+from fxport.exporter.checks.rows import Row
+from fxport.exporter.checks.watch import Turn, turns
+from fxport.exporter.cli import arguments
+from fxport.exporter.cli.check.report import document
+from fxport.exporter.cli.check.run import OUTPUT, prepare
+from fxport.exporter.cli.export import short_name
+from fxport.exporter.cli.output import require_folder
+from fxport.exporter.cli.reporting import Reporting, reports
+from fxport.exporter.pipeline.options import DEFAULT_OPSET
+from fxport.exporter.sources.source import require_file
+from fxport.exporter.sources.usage import UsageError
+
+
+@reports(without=("baseline", "format", "fail_on", "report", "verbose"))
+def command(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="SOURCE…", help="Models as for `fxport export`: FILE.py:NAME and others.")
+    ],
+    input: arguments.Input = None,
+    inputs: arguments.SampleFiles = None,
+    dynamic: arguments.Dynamic = None,
+    opset: arguments.Opset = None,
+    plugin: arguments.Plugin = None,
+    provider: arguments.Provider = "auto",
+    validate: Annotated[bool, typer.Option("--validate", help="Also compare each model with PyTorch.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Folder of the models; .fxport by default.")
+    ] = None,
+    reporting: Reporting = Reporting(),
+) -> None:
+    """Export models whenever a file that they depend on is saved, until Ctrl-C. Without --validate, none is run.
+
+    Exit codes: 2 usage, 3 a fault of fxport's, 130 Ctrl-C.
+    """
+    folder = Path.cwd()
+    for file in (source.rpartition(":")[0] for source in sources):
+        if file.endswith(".py"):
+            require_file(Path(file))
+    report = reporting.resolved("watch", sources[0])
+    models = (output or folder / OUTPUT).resolve()
+    require_folder(models, "--output")
+    prepare(models)
+    tasks = [
+        Task(
+            Item(
+                id=name,
+                model=name,
+                source=source,
+                opset=DEFAULT_OPSET if opset is None else opset,
+                provider=provider,
+                inputs=tuple(input or ()),
+                samples=tuple(map(str, inputs or ())),
+                dynamic=tuple(dynamic or ()),
+                plugin=tuple(plugin or ()),
+                validate=validate,
+            ),
+            Terms(),
+        )
+        for name, source in zip(ids_of(sources), sources, strict=True)
+    ]
+
+    def path_of(task: Task) -> Path:
+        return models / "models" / f"{task.item.id}.onnx"
+
+    def begun(names: Sequence[str]) -> None:
+        print(terminal(f"fxport: exporting {', '.join(names)}"), flush=True)
+
+    with closing(turns(tasks, folder, path_of, begun)) as done:
+        for turn in done:
+            tell(turn, report, {task.item.id: path_of(task) for task in tasks})
+
+
+def ids_of(sources: Sequence[str]) -> list[str]:
+    """A name for each source: short, and with its file where others have that one. Raises UsageError for one twice."""
+    names = [short_name(source) for source in sources]
+    counts = Counter(names)
+    full = [f"{Path(source.rpartition(':')[0]).stem}-{name}" for source, name in zip(sources, names, strict=True)]
+    ids = [whole if counts[name] > 1 else name for name, whole in zip(names, full, strict=True)]
+    for name, source in zip(ids, sources, strict=True):
+        if ids.count(name) > 1:
+            raise UsageError(f"SOURCE '{source}' would be '{name}' like another one; watch them in two terminals.")
+    return ids
+
+
+def tell(turn: Turn, report: Report, paths: dict[str, Path]) -> None:
+    """Write the log of all sources, then print their findings, and a line for each that was exported."""
+    rows = [row.told(report.levels, report.fail_on) for row in turn.rows]
+    if not turn.files:
+        raise UsageError(f"There is no file to watch: {reason_of(rows[0])}")
+    if report.sarif is not None:
+        try:
+            write_whole(report.sarif, sarif.as_text(document(rows, report.profile, "watch")))
+        except OSError as error:
+            raise UsageError(f"'{error.filename}' cannot be written: {error.strerror}; name another place.") from error
+    log = log_of(merged([finding for row in rows for finding in row.findings]))
+    lines = [text.render(log, color=sys.stdout.isatty(), least=Level.WARNING if report.quiet else Level.NOTE).rstrip()]
+    lines += [terminal(said_of(row, paths[row.id])) for row in rows if row.id in turn.renewed]
+    lines += [f"fxport: watching {plural(len(turn.files), 'file')}; Ctrl-C ends"]
+    print("\n".join(filter(None, lines)), flush=True)
+
+
+def said_of(row: Row, path: Path) -> str:
+    """One line about one source: its file, or the errors."""
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    if row.facts is None:
+        errors = sum(each.is_open and each.level is Level.ERROR for each in row.findings)
+        old = f"; '{shown}' is of an earlier save" if path.exists() else ""
+        return f"{row.id}: no model, {plural(errors, 'error')}{old}"
+    checked = f"{row.verdict} on {row.facts.provider}" if row.facts.provider else "not validated"
+    seconds = sum(each for _, each in row.stages)
+    return f"{row.id}: {shown}, {plural(row.facts.nodes, 'node')}, {checked}, {seconds:.1f} s"
+
+
+def reason_of(row: Row) -> str:
+    return next((finding.message for finding in row.findings), f"'{row.task.item.source}' has none.")

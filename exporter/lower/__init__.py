@@ -1,7 +1,0 @@
-"""From a normalized Program to an ONNX model: one walk, one lowering per node."""
-
-from fxport.exporter.lower.builder import Op, TensorType, Value, Values
-from fxport.exporter.lower.registry import Lowering, lowering
-from fxport.exporter.lower.walk import lower
-
-__all__ = ["Lowering", "Op", "TensorType", "Value", "Values", "lower", "lowering"]

@@ -1,0 +1,116 @@
+"""The two ends of a model: inputs, weights and state that go in, outputs that come out, all under their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch.fx import Node
+
+from fxport.diagnostics import Log, rules
+from fxport.exporter.capture.fake import has_no_values
+from fxport.exporter.lowering.lower.builder import SIZES, Op, TensorType
+from fxport.exporter.lowering.lower.dtypes import NUMBERS, UnsupportedDtype, onnx_dtype
+from fxport.exporter.lowering.lower.weights import initializer
+from fxport.exporter.weights.names import starred
+from fxport.fx_passes.graph import place_of
+from fxport.fx_passes.program import InputKind, OutputKind, Program, WeightSource
+from fxport.fx_passes.sizes import size_of, sizes_of
+
+
+def declare_inputs(program: Program, op: Op, log: Log) -> tuple[list[ir.Value], dict[Node, Any]]:
+    """The model's inputs, and what each placeholder of the graph stands for.
+
+    Behind the user's inputs comes the state that the model changes: inputs with a value of their own. ONNX lets a
+    caller leave such an input out, and gives it the initializer of its name then.
+    """
+    inputs, state = list[ir.Value](), list[ir.Value]()
+    values: dict[Node, Any] = {}
+    changed = set(program.state.values())
+    asked = {entry.name for entry in program.outputs if entry.kind is OutputKind.USER}
+    for entry, node in zip(program.inputs, program.placeholders, strict=True):
+        if entry.kind is InputKind.USER or entry.name in changed or entry.name not in asked:
+            op.unique(entry.name)
+        if entry.kind is InputKind.USER:
+            inputs.append(_input(entry.name, node.meta["val"], op))
+            fake = node.meta["val"]
+            values[node] = inputs[-1] if isinstance(fake, torch.Tensor) else size_of(fake)
+        else:
+            assert entry.target is not None
+            source = program.sources.get(entry.target)
+            name = entry.name  # unless an output has it, which the user sees and a weight's name nobody needs
+            if name in asked and name not in changed:
+                name = op.unique(f"{name}.weight")
+            values[node] = weight(name, program.tensors[entry.target], node, op, log, source)
+            if entry.name in changed and entry.name in op.initializers:
+                state.append(values[node])
+    return [*inputs, *state], values
+
+
+def _input(name: str, fake: Any, op: Op) -> ir.Value:
+    value = ir.Value(name=name)
+    if isinstance(fake, torch.Tensor):
+        kind = types_of(fake)[0]
+        op.stamp(value, kind)
+        op.symbols.bind_sizes(value, kind.sizes)
+    else:  # a symbolic number that the user feeds
+        op.stamp(value, TensorType(NUMBERS[type(fake)], ()))
+        op.symbols.bind_scalar(value, size_of(fake))
+    return value
+
+
+def weight(
+    name: str, tensor: torch.Tensor, node: Node, op: Op, log: Log, source: WeightSource | None = None
+) -> ir.Value:
+    """An initializer. A type that ONNX cannot hold is reported, and so is a weight that has no values."""
+    if source is None and has_no_values(tensor) and node.users:
+        log.report(rules.WEIGHT_WITHOUT_VALUES, at=place_of(next(iter(node.users))), name=starred(name))
+    try:
+        value = initializer(name, tensor, source)
+    except UnsupportedDtype as error:
+        log.report(rules.UNSUPPORTED_TYPE, at=place_of(node), name=name, dtype=str(tensor.dtype), error=str(error))
+        return opaque(name, TensorType(ir.DataType.FLOAT, tuple(tensor.shape)), op)
+    op.initializers[name] = value
+    return value
+
+
+def opaque(name: str, kind: TensorType, op: Op) -> ir.Value:
+    """A value of the right type for what could not be lowered, so that the walk can go on."""
+    value = ir.Value(name=op.unique(f"{name}.opaque"))
+    op.stamp(value, kind)
+    op.symbols.bind_sizes(value, kind.sizes)
+    return value
+
+
+def types_of(fake: Any) -> tuple[TensorType, ...]:
+    """The types of the tensors among what a node gives. Raises UnsupportedDtype."""
+    entries = fake if isinstance(fake, (tuple, list)) else (fake,)
+    tensors = (each for each in entries if isinstance(each, torch.Tensor))
+    return tuple(TensorType(onnx_dtype(tensor.dtype), sizes_of(tensor)) for tensor in tensors)
+
+
+def declare_outputs(program: Program, results: Sequence[Any], inputs: Sequence[ir.Value], op: Op) -> list[ir.Value]:
+    """The model's outputs under their names. A value that is an input, a weight or an output already is copied."""
+    used: set[int] = {id(value) for value in (*inputs, *op.initializers.values())}
+    outputs: list[ir.Value] = []
+    op.place = None
+    for entry, result in zip(program.outputs, results, strict=True):
+        if entry.kind is OutputKind.LITERAL or result is None:
+            continue
+        value = result if isinstance(result, ir.Value) else _number_output(result, op)
+        if id(value) in used:
+            copy = op.Identity(value)
+            copy.dtype, copy.shape, copy.meta[SIZES] = value.dtype, value.shape, value.meta.get(SIZES, ())
+            value = copy
+        used.add(id(value))
+        value.name = op.unique(entry.name)
+        outputs.append(value)
+    return outputs
+
+
+def _number_output(number: Any, op: Op) -> ir.Value:
+    value = op.Identity(op.symbols.scalar(number))
+    value.shape, value.meta[SIZES] = ir.Shape([]), ()
+    return value

@@ -1,0 +1,1 @@
+"""The export itself: its stages on one page, and what it takes and raises: arguments, options, errors."""
