@@ -41,6 +41,7 @@ class Item:
     adversarial: bool = False
     weights: str | None = None
     fake: bool = False
+    trust: bool = False
     input_names: tuple[str, ...] | None = None
     output_names: tuple[str, ...] | None = None
     atol: float | None = None
@@ -113,6 +114,7 @@ def tasks_of_model(model: Model, defaults: Choices) -> list[Task]:
             adversarial=said(model.adversarial, defaults.adversarial, False),
             weights=model.weights,
             fake=model.fake,
+            trust=model.trust,
             input_names=tuple(model.input_names) if model.input_names else None,
             output_names=tuple(model.output_names) if model.output_names else None,
             atol=said(model.atol, defaults.atol, None),

@@ -85,6 +85,8 @@ class Model(Choices):
     """Dims that may vary, by argument: ids = "0=batch,1=sequence"."""
     weights: str | None = None
     """A checkpoint with the weights: safetensors, an index of shards, torch.save, or a folder of them."""
+    trust: bool = False
+    """Load a .pt2 file that has pickles or other code in it, too: loading it runs that code."""
     fake: bool = False
     """Make the model without memory for its weights; `weights` has them."""
     ranks: Annotated[int, Field(ge=1)] = 1

@@ -162,7 +162,7 @@ def loaded(item: Item, modules: dict[Path, ModuleType]) -> Source:
         return load_without_memory(text)
     where, _, name = text.rpartition(":")
     if not where.endswith(".py") or not name:
-        return load(text)
+        return load(text, trust=item.trust)
     path = Path(where).resolve()
     if path not in modules:
         modules[path] = import_file(Path(where))

@@ -15,8 +15,8 @@ Source = Annotated[
         metavar="SOURCE",
         help="FILE.py:NAME or package.module:NAME, where NAME is a model, an nn.Module class (constructed without "
         "arguments, in eval mode), or a function that returns a model or (model, args[, kwargs[, dynamic_shapes]]); "
-        "or a .pt2 file of torch.export.save; or a folder that transformers has saved. Python code that it names is "
-        "run; of the others none.",
+        "or a .pt2 file of torch.export.save; or a folder that transformers has saved. Trusted input: Python code that "
+        "it names is run. Of the others none is, unless --trust is given for a .pt2 file.",
     ),
 ]
 Input = Annotated[
@@ -63,9 +63,19 @@ Dynamic = Annotated[
 Provider = Annotated[
     str, typer.Option("--provider", help="ONNX Runtime provider to validate on; auto: CUDA where it works, else CPU.")
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust", help="Load a .pt2 SOURCE that has pickles or other code in it, too: loading it runs that code."
+    ),
+]
 Plugin = Annotated[
     list[str] | None,
-    typer.Option("--plugin", metavar="MODULE", help="A module with LOWERINGS of your own. Repeatable."),
+    typer.Option(
+        "--plugin",
+        metavar="MODULE",
+        help="A module with LOWERINGS of your own. Trusted input: it is imported, which runs it. Repeatable.",
+    ),
 ]
 Bisect = Annotated[
     bool, typer.Option("--bisect/--no-bisect", help="Look for the line that a difference from PyTorch comes from.")

@@ -23,6 +23,7 @@ from fxport.exporter.validation.attribution import Attribution
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
     against: Annotated[str, typer.Option("--against", metavar="SOURCE", help="The model in PyTorch, as for export.")],
+    trust: arguments.Trust = False,
     init: arguments.Init = None,
     input: arguments.Input = None,
     inputs: arguments.SampleFiles = None,
@@ -41,7 +42,9 @@ def command(
     if repro is not None:
         require_folder(repro, "--repro")
     given = input or (), inputs or (), dynamic or ()
-    asked = Comparison(model, against, *given, provider, plugin or (), repro=repro, told=told.append, init=init or ())
+    asked = Comparison(
+        *(model, against, *given, provider, plugin or ()), repro=repro, told=told.append, init=init or (), trust=trust
+    )
 
     def work(log: Log) -> str:
         return "\n".join([compare(asked, log), *(line for found in told for line in story(found))])

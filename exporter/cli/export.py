@@ -26,6 +26,7 @@ from fxport.exporter.validation.request import ExternalData, Request, SelfCheck,
 @reports()
 def command(
     source: arguments.Source,
+    trust: arguments.Trust = False,
     init: arguments.Init = None,
     input: arguments.Input = None,
     inputs: arguments.SampleFiles = None,
@@ -114,6 +115,7 @@ def command(
         self_check=self_check,
         rank_timeout=rank_timeout,
         init=init or (),
+        trust=trust,
     )
     if weights_in_place and weights is None and not Path(source).is_dir():
         raise UsageError("--weights-in-place leaves the weights in a checkpoint; name it with --weights.")

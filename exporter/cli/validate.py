@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
     against: Annotated[str, typer.Option("--against", metavar="SOURCE", help="The model in PyTorch, as for export.")],
+    trust: arguments.Trust = False,
     init: arguments.Init = None,
     input: arguments.Input = None,
     inputs: arguments.SampleFiles = None,
@@ -64,6 +65,7 @@ def command(
         repro,
         adversarial,
         init=init or (),
+        trust=trust,
     )
     raise typer.Exit(run(lambda log: compare(asked, log), reporting.resolved("validate", against)))
 
@@ -84,6 +86,7 @@ class Comparison:
     adversarial: bool = False
     told: Callable[[Attribution], None] = ignore
     init: Sequence[str] = ()
+    trust: bool = False
 
 
 def compare(asked: Comparison, log: Log) -> str:
@@ -97,9 +100,8 @@ def compare(asked: Comparison, log: Log) -> str:
     require_provider(asked.provider)
     model = model_of(asked.path)
     with log.stage("load"):
-        source = with_dynamic(
-            with_inputs(load(asked.against, init_of(asked.init)), asked.input, asked.inputs), asked.dynamic
-        )
+        loaded = load(asked.against, init_of(asked.init), trust=asked.trust)
+        source = with_dynamic(with_inputs(loaded, asked.input, asked.inputs), asked.dynamic)
         options = Options(lowerings=lowerings_of(asked.plugin))
     program = exported(source, options, log)
 

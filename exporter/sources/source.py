@@ -58,15 +58,15 @@ class Source:
     guessed: bool = False  # inputs and dims are ours, from a configuration: what the user says takes their place
 
 
-def load(text: str, init: Mapping[str, object] = MappingProxyType({})) -> Source:
-    """The model that SOURCE names, made with the arguments `init`.
+def load(text: str, init: Mapping[str, object] = MappingProxyType({}), *, trust: bool = False) -> Source:
+    """The model that SOURCE names, made with the arguments `init`. With `trust`, code in a .pt2 file is run.
 
     A mistake in it, or an exception in the user's code, is a `UsageError`.
     """
     if init and (text.endswith(".pt2") or Path(text).is_dir()):
         raise UsageError(f"--init gives arguments to a class or function; '{text}' is none; leave --init out.")
     if text.endswith(".pt2"):
-        return load_program(Path(text))
+        return load_program(Path(text), trust=trust)
     if Path(text).is_dir():
         return load_folder(Path(text), in_memory=True)
     value, name = found(text, "NAME is a model, an nn.Module class or a function, or give a .pt2 file")
@@ -98,18 +98,18 @@ def found(text: str, expected: str) -> tuple[object, str]:
     return named(module, name, where), name
 
 
-def load_program(path: Path) -> Source:
-    """A file of `torch.export.save`, with the example inputs it holds. One that could run code is refused."""
+def load_program(path: Path, *, trust: bool = False) -> Source:
+    """A file of `torch.export.save`, with the example inputs it holds. One that could run code needs `trust`."""
     require_file(path)
     import torch
 
     from fxport.exporter.sources.pt2 import code_in
 
     try:
-        if (code := code_in(path)) is not None:
+        if not trust and (code := code_in(path)) is not None:
             raise UsageError(
-                f"'{path}' is not loaded, because that could run code in it: {code}; if you trust it, name a function "
-                f"that returns torch.export.load('{path.name}') as FILE.py:NAME."
+                f"'{path}' is not loaded, because that could run code in it: {code}; if you trust whoever made it, "
+                "give --trust (in a manifest: trust = true)."
             )
         program = torch.export.load(path)
     except UsageError:

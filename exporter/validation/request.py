@@ -76,6 +76,7 @@ class Request:
     self_check: SelfCheck = SelfCheck.REWRITTEN
     rank_timeout: float = 45.0
     init: Sequence[str] = ()
+    trust: bool = False
 
 
 def export_and_validate(request: Request, log: Log) -> str:
@@ -95,7 +96,7 @@ def source_of(request: Request) -> Source:
     """The model with the inputs and the dynamic dims that were asked for."""
     streamed = request.fake or Path(request.source).is_dir()  # a folder has its weights beside the model
     init = init_of(request.init)
-    made = load_without_memory(request.source, init) if streamed else load(request.source, init)
+    made = load_without_memory(request.source, init) if streamed else load(request.source, init, trust=request.trust)
     return with_dynamic(with_inputs(made, request.input, request.inputs), request.dynamic)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fxport import export
 from fxport.exporter.cli import main
 from fxport.exporter.sources.pt2 import code_in, is_size
 
@@ -57,6 +58,35 @@ def evil_pickle(name: str, content: bytes) -> bytes:
     buffer = io.BytesIO()
     torch.save(((Evil(),), {}), buffer)
     return buffer.getvalue()
+
+
+class Marking:
+    """Sample inputs that leave a file behind when they are unpickled, and are tensors all the same."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        text = "(open('ran', 'w').close(), __import__('torch').ones(4, 2))[1]"
+        return eval, (text,)
+
+
+def marking_pickle(name: str, content: bytes) -> bytes:
+    if "sample_inputs" not in name:
+        return content
+    buffer = io.BytesIO()
+    torch.save(((Marking(), torch.ones(6, 2)), {}), buffer)
+    return buffer.getvalue()
+
+
+def onnx_of(folder: Path) -> bytes:
+    """An ONNX model with the ports of `Net`, made from the module itself."""
+    program = export(Net().eval(), (torch.ones(4, 2), torch.ones(6, 2)))
+    return program.save(folder / "made.onnx")[0].read_bytes()
+
+
+COMMANDS = [
+    ["export", "net.pt2", "--no-validate"],
+    ["validate", "net.onnx", "--against", "net.pt2", "--no-bisect"],
+    ["bisect", "net.onnx", "--against", "net.pt2"],
+]
 
 
 def evil_size(name: str, content: bytes) -> bytes:
@@ -108,8 +138,36 @@ def test_code_in_a_file_is_not_run(
     assert main(["export", "net.pt2"]) == 2
     told = capsys.readouterr().err
     assert words in told
-    assert "if you trust it, name a function that returns torch.export.load('net.pt2')" in told
+    assert "if you trust whoever made it, give --trust" in told
     assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_code_is_run_with_trust_and_with_nothing_less(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    changed(saved(tmp_path / "net.pt2"), marking_pickle)
+    Path("net.onnx").write_bytes(onnx_of(tmp_path))
+    assert main(command) == 2
+    assert "give --trust" in capsys.readouterr().err
+    assert not Path("ran").exists()
+    main([*command, "--trust"])
+    assert Path("ran").exists()
+
+
+def test_a_manifest_says_what_it_trusts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    monkeypatch.chdir(tmp_path)
+    changed(saved(tmp_path / "net.pt2"), marking_pickle)
+    table = '[[model]]\nname = "net"\nsource = "net.pt2"\n'
+    Path("fxport.toml").write_text(table)
+    assert main(["check"]) == 1
+    told = capsys.readouterr()
+    assert "in a manifest: trust = true" in told.out + told.err
+    assert not Path("ran").exists()
+    Path("fxport.toml").write_text(f"{table}trust = true\n")
+    assert main(["check"]) == 0
+    assert Path("ran").exists()
 
 
 @pytest.mark.parametrize(
