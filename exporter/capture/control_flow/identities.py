@@ -17,7 +17,7 @@ from types import CodeType
 from typing import Any
 
 import torch
-from torch import SymBool
+from torch import SymBool, Tensor
 
 from fxport.exporter.capture.analysis.names import arguments
 from fxport.exporter.capture.control_flow.merging import merged_truth
@@ -100,13 +100,13 @@ class _Identities(ast.NodeTransformer):
 
 def is_truth(value: Any, truth: bool) -> Any:
     """Return `value is truth`."""
-    is_merged = hasattr(value, MERGED_TRUTH)
+    is_merged = isinstance(value, Tensor) and hasattr(value, MERGED_TRUTH)
     if not is_merged and not isinstance(value, SymBool):
         return value is truth
     note_rewritten("call")
     if truth:
         return value
-    return merged_truth(value.logical_not()) if is_merged else torch.sym_not(value)
+    return merged_truth(value.logical_not()) if isinstance(value, Tensor) else torch.sym_not(value)
 
 
 def class_of(value: Any) -> type:

@@ -56,7 +56,9 @@ def trunc(op: Op, x: Value) -> Value:
     ONNX has no Trunc, a cast to integers and back would lose large values and NaN, and ONNX Runtime's Where the sign of
     -0.0. What is left of a number below 1 is 0 times that number.
     """
-    return op.Mul(op.Floor(op.Abs(x)), op.Clip(x, -1, 1)) if is_float(x.dtype) else x
+    if not is_float(x.dtype):
+        return x
+    return op.Mul(op.Floor(op.Abs(x)), op.Clip(x, op.const(-1, like=x), op.const(1, like=x)))
 
 
 @lowering(aten.frac.default)
