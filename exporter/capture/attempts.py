@@ -21,6 +21,7 @@ from fxport.exporter.capture.guards.answers import going_on, refusals_kept
 from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.guards.presence import Scope, some_presumed
 from fxport.exporter.capture.knowledge import WritesCounted
+from fxport.exporter.capture.patches.arithmetic import operators_as_python
 from fxport.exporter.capture.patches.assigned_buffers import assignments_written
 from fxport.exporter.capture.patches.autocast_in_bodies import autocast_followed
 from fxport.exporter.capture.patches.bounded_values import BoundsKnown
@@ -32,7 +33,6 @@ from fxport.exporter.capture.patches.known_values import Asked, values_known
 from fxport.exporter.capture.patches.libraries import library_functions_rewritten
 from fxport.exporter.capture.patches.masks import masks_left_out
 from fxport.exporter.capture.patches.mixed_kinds import KindsHeeded
-from fxport.exporter.capture.patches.numbers import operators_as_python
 from fxport.exporter.capture.patches.outside import attributes_watched
 from fxport.exporter.capture.patches.packed import packed_sequences_kept
 from fxport.exporter.capture.patches.plain_weights import weights_unwatched

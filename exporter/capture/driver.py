@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +14,7 @@ from unittest import mock
 import torch
 from torch.export import ExportedProgram, _trace
 
-from fxport.diagnostics import Level, Log, Place, rules
+from fxport.diagnostics import Finding, Level, Log, Place, rules
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.capture import program
 from fxport.exporter.capture.arguments.inputs import Leaf, arguments_of, distinct, form_of, leaves_of
@@ -40,6 +40,7 @@ from fxport.exporter.capture.patches.outside import nothing_lost
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.self_check.checking import Subject, check, told_in
+from fxport.exporter.capture.self_check.state import with_weight_of_state
 from fxport.exporter.capture.sizes.conditions import ROUNDINGS
 from fxport.exporter.capture.sizes.dimensions import Comparison
 from fxport.exporter.capture.sizes.memory_conditions import memory_guards
@@ -96,7 +97,10 @@ def capture(
         result = _with_more_sizes(result, replace(request, fixed=fixed), once, log)
     if result.compared.single:
         result = once(request.fixing({**fixed, **result.compared.single}), capture=first_success)
-    repeat(result.log, log)
+    found = result.log.findings
+    if options.self_check != "never":
+        found = with_weight_of_state(found, module, (request.args, dict(request.kwargs)))
+    repeat(found, log)
     result.compared.report(options, log)
     _report_training(module, log)
     captured = replace(result.program, conditions=tuple(result.compared.conditions))
@@ -109,9 +113,9 @@ def capture(
     return replace(captured, conditions=(*captured.conditions, *further))
 
 
-def repeat(told: Log, log: Log) -> None:
+def repeat(told: Iterable[Finding], log: Log) -> None:
     """Report in a log what has been reported in another one."""
-    for finding in told.findings:
+    for finding in told:
         facts: Mapping[str, Any] = finding.facts
         log.report(finding.rule, at=finding.place, level=finding.level, **facts)
 
@@ -151,7 +155,7 @@ def _capture_once(
             observed = Observed(effects, inquiry)
             exported, request = capture(request, observed)
     except CaptureError:
-        repeat(told, log)  # what it has left behind
+        repeat(told.findings, log)  # what it has left behind
         raise
     for path in sorted({*assigned, *observed.lost}):  # PyTorch names them in no order
         if not is_made_anew(model, path):

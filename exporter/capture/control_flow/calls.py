@@ -7,7 +7,7 @@ import copy
 from collections.abc import Mapping
 
 from fxport.exporter.capture.analysis.names import SCOPES, own_nodes
-from fxport.exporter.capture.control_flow.syntax import call, is_at, placed
+from fxport.exporter.capture.control_flow.syntax import call, deferred, is_at, placed
 
 NAMES = frozenset(
     (
@@ -19,6 +19,9 @@ NAMES = frozenset(
     )
 )
 """The names under which the functions of `kept_calls` are called, mostly; a test compares them."""
+
+ENDING_EARLY = frozenset({"any", "all", "next"})
+"""Functions that need not come to all elements of what they are given."""
 
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)
 """Statements that run their expressions once."""
@@ -70,8 +73,8 @@ def comprehensions_as_loops(function: ast.FunctionDef, lines: set[int]) -> None:
 
 def _unrolled(node: ast.stmt, lines: set[int]) -> list[ast.stmt]:
     heads = [node] if isinstance(node, SIMPLE) else [getattr(node, field) for field in HEADS.get(type(node), ())]
-    parts = [part for head in heads for part in _once(head)]
-    found = [each for each in parts if isinstance(each, (ast.ListComp, ast.GeneratorExp)) and is_at(each, lines)]
+    once = [part for head in heads for part in _once(head)]
+    found = [each for each in once if isinstance(each, (ast.ListComp, ast.GeneratorExp)) and is_at(each, lines)]
     new: list[ast.stmt] = []
     for each in found:
         (first, *rest) = each.generators
@@ -90,12 +93,24 @@ def _unrolled(node: ast.stmt, lines: set[int]) -> list[ast.stmt]:
         turn: ast.stmt = ast.copy_location(given, each.elt)
         for test in reversed(first.ifs):
             turn = ast.copy_location(ast.If(test, [turn], []), test)
-        loop = ast.For(first.target, first.iter, [turn], [])
-        new += [ast.copy_location(empty, each), ast.copy_location(loop, each)]
+        loop: ast.stmt = ast.For(first.target, first.iter, [turn], [])
+        lines_of_it = [empty, loop]
+        if any(_ends_early(part, each) for part in once):
+            state = ast.Name(f"{held}_state", ast.Store())
+            read = deferred(copy.deepcopy(ast.Tuple([each.elt, *first.ifs], ast.Load())))
+            lines_of_it.insert(0, ast.Assign([state], call("state_read_by", read)))
+            lines_of_it.append(ast.Expr(call("require_unchanged", ast.Name(state.id, ast.Load()), ast.Constant(held))))
+        new += [placed(line, each) for line in lines_of_it]
         _Instead(each, ast.copy_location(ast.Name(held, ast.Load()), each)).visit(node)
     for each in new:
         ast.fix_missing_locations(each)
     return [*new, node]
+
+
+def _ends_early(node: ast.AST, source: ast.expr) -> bool:
+    """Return whether a node is a call that may not come to all elements of what it is given: `any(...)`."""
+    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args[:1] == [source]
+    return is_call and node.func.id in ENDING_EARLY  # type: ignore[attr-defined]  # a call, as just seen
 
 
 def _once(node: ast.AST) -> list[ast.AST]:

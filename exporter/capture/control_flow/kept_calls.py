@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import builtins
 import functools
+import gc
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from types import CellType
 from typing import Any
 
 import numpy as np
@@ -25,9 +27,11 @@ from fxport.exporter.capture.control_flow.merged import watch_copies
 from fxport.exporter.capture.control_flow.merging import LoopError, merged_truth
 from fxport.exporter.capture.control_flow.operators import and_, or_
 from fxport.exporter.capture.control_flow.truth import as_tensor, depends_on_data, predicate
-from fxport.exporter.capture.patches.numbers import real_of
+from fxport.exporter.capture.guards.caught import require_uncaught
+from fxport.exporter.capture.patches.arithmetic import real_of
 from fxport.exporter.capture.patches.symbolic_calls import CURVES
 from fxport.exporter.capture.sizes.progressions import Progression, progression
+from fxport.exporter.capture.snapshot import Snapshot
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
 
@@ -96,10 +100,47 @@ def _truths(plain: Callable[..., Any], of_rows: Callable[[Tensor], Tensor], step
     def made(values: Any) -> Any:
         if isinstance(values, ScanList) and values.is_dynamic:
             return of_rows(values.joined().reshape(-1).bool())
-        tests = [_bool(each) for each in values]
-        return functools.reduce(lambda one, other: step(one, lambda: other), tests, plain(()))
+        return functools.reduce(lambda one, other: step(one, lambda: other), _tests_of(values), plain(()))
 
     return made
+
+
+def _tests_of(values: Any) -> list[Any]:
+    """Return the truth of all values, also of those that Python would not come to where data decides before them.
+
+    Raises:
+        LoopError: To compute one of these changes something.
+    """
+    tests: list[Any] = []
+    state: Snapshot | None = None
+    for each in values:
+        tests.append(_bool(each))
+        if state is None and isinstance(values, Iterator) and depends_on_data(tests[-1]):
+            state = Snapshot.of({type(value).__name__: value for value in _read_by(values)})
+    if state is not None:
+        require_unchanged(state)
+    return tests
+
+
+def _read_by(values: Iterator[Any]) -> Iterator[Any]:
+    """Yield what an iterator computes its values of, but for those that it goes through."""
+    for each in gc.get_referents(values):
+        if isinstance(each, CellType):
+            yield from () if each == CellType() else (each.cell_contents,)
+        elif not isinstance(each, Iterator):
+            yield each
+
+
+def state_read_by(function: Callable[..., Any]) -> Snapshot:
+    """Return what an expression can reach, as it is before it is computed for several elements."""
+    return Snapshot.of({"": function})
+
+
+def require_unchanged(state: Snapshot, own: str = " ") -> None:
+    """Raise LoopError where a state has changed, but for variables whose names begin with `own`."""
+    changed = next((each for each in state.changes() if not each.name.startswith(own)), None)
+    if changed is not None:
+        raise LoopError(f"it changes '{changed.name}' for each element, and only the data tells to how many it comes")
 
 
 def _sorted(values: Any, *, key: Callable[[Any], Any] | None = None, reverse: Any = False) -> Any:
@@ -173,8 +214,10 @@ def _function(function: Callable[..., Any], symbolic: Callable[[Any], Any]) -> C
     """Join a function of one number with its form for symbolic numbers."""
 
     def made(value: Any, *rest: Any, **kwargs: Any) -> Any:
-        plain = rest or kwargs or not isinstance(value, SYMBOLIC)
-        return function(value, *rest, **kwargs) if plain else symbolic(value)
+        if rest or kwargs or not isinstance(value, SYMBOLIC):
+            return function(value, *rest, **kwargs)
+        _require_domain(value)
+        return symbolic(value)
 
     return made
 
@@ -183,8 +226,16 @@ def _log(value: Any, base: float | None = None) -> Any:
     """By a tensor: PyTorch has no logarithm of a symbolic number that a graph may hold."""
     if not isinstance(value, SYMBOLIC):
         return math.log(value) if base is None else math.log(value, base)
+    _require_domain(value)
     number: Any = value  # the stubs know no symbolic numbers
     return torch.scalar_tensor(number, dtype=torch.float64).log().item() / (1.0 if base is None else math.log(base))
+
+
+def _require_domain(*values: Any) -> None:
+    """Raise RefusedError where the model would catch that a function is not defined for a number from data."""
+    if any(map(depends_on_data, values)):
+        for kind in (ValueError, OverflowError):
+            require_uncaught(kind)
 
 
 def _by_tensors(function: Callable[..., Any], of_tensors: Callable[..., Tensor]) -> Callable[..., Any]:
@@ -193,6 +244,7 @@ def _by_tensors(function: Callable[..., Any], of_tensors: Callable[..., Tensor])
     def made(*values: Any) -> Any:
         if not any(isinstance(value, SYMBOLIC) for value in values):
             return function(*values)
+        _require_domain(*values)
         return of_tensors(*(torch.scalar_tensor(value, dtype=torch.float64) for value in values)).item()
 
     return made

@@ -69,16 +69,14 @@ def both(first: Any, second: Callable[[], Any]) -> Any:
     """Return the value of `first and second`."""
     if not depends_on_data(first):
         return first and second()
-    is_plain = _is_truth(first) and not _must_wait(second)
-    return and_(first, second) if is_plain else chosen(first, second, lambda: first)
+    return and_(first, second) if _are_truths(first, second) else chosen(first, second, lambda: first)
 
 
 def either(first: Any, second: Callable[[], Any]) -> Any:
     """Return the value of `first or second`."""
     if not depends_on_data(first):
         return first or second()
-    is_plain = _is_truth(first) and not _must_wait(second)
-    return or_(first, second) if is_plain else chosen(first, lambda: first, second)
+    return or_(first, second) if _are_truths(first, second) else chosen(first, lambda: first, second)
 
 
 def compared(first: Any, *rest: tuple[str, Callable[[], Any]]) -> Any:
@@ -127,6 +125,11 @@ def _chosen_of(values: Sequence[Any], index: Any, position: int) -> Any:
         return values[position]
     here = or_(index == position, lambda: index == position - len(values))
     return chosen(here, lambda: values[position], lambda: _chosen_of(values, index, position + 1))
+
+
+def _are_truths(first: Any, second: Callable[[], Any]) -> bool:
+    """Return whether both operands are truth values, and the second may be computed in any case."""
+    return _is_truth(first) and not _must_wait(second) and _is_truth(second())
 
 
 def _is_truth(value: Any) -> bool:

@@ -41,6 +41,7 @@ _ASKING = (
     *_CONVERTING,
     str(_HERE),
     str(_HERE.parent / "control_flow"),
+    str(_HERE.parent / "patches" / "arithmetic.py"),
     str(_HERE.parent / "patches" / "numbers.py"),
     str(_HERE.parent / "sizes" / "progressions.py"),
 )

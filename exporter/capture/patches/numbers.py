@@ -6,32 +6,21 @@ compute, such as a quotient by 0, is no size for which the captured graph holds.
 
 from __future__ import annotations
 
-import builtins
 import math
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from functools import reduce
-from types import FunctionType
 from typing import Any
-from unittest import mock
 
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
-from torch._export import non_strict_utils
-from torch._export.verifier import Verifier
-from torch.export import _trace
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from fxport.exporter.capture.faults import RefusedError
-from fxport.exporter.capture.patches.extremes import eithers, one_of
-from fxport.exporter.capture.patches.mixed_kinds import kinds_of, marked, propagated
+from fxport.exporter.capture.guards.caught import require_uncaught
+from fxport.exporter.capture.patches.mixed_kinds import marked, propagated
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
-
-REAL = "_fxport_real"
-"""The attribute of a function that stands for one of Python's while a model is traced."""
 
 
 def number(value: Any) -> Any:
@@ -179,8 +168,8 @@ def _operator(name: str, original: Callable[..., Any], *, reflected: bool) -> Ca
             return original(self, other, *rest)
         other = number(other)
         a, b = (other, self) if reflected else (self, other)
-        if name in DIVIDING and is_symbolic(b) and not _is_nonzero(b) and _holds(b == 0):
-            raise ZeroDivisionError("division by zero")
+        if name in DIVIDING and is_symbolic(b) and not _is_nonzero(b):
+            _require_divisor(b)
         result = SPECIAL[name](a, b) if name in SPECIAL else NotImplemented
         result = original(self, other) if result is NotImplemented else result
         if name in COMPARISONS and (may_be_nan(a) or may_be_nan(b)) and _is_known(result) and not _is_hidden():
@@ -189,6 +178,14 @@ def _operator(name: str, original: Callable[..., Any], *, reflected: bool) -> Ca
         return result % rest[0] if rest else result
 
     return run
+
+
+def _require_divisor(b: Any) -> None:
+    """Raise ZeroDivisionError for 0, and RefusedError where the model would catch that data gives 0."""
+    if _holds(b == 0):
+        raise ZeroDivisionError("division by zero")
+    if not b.node.has_hint():
+        require_uncaught(ZeroDivisionError)
 
 
 def _is_known(truth: Any) -> bool:
@@ -202,11 +199,10 @@ def _is_hidden() -> bool:
 
 
 def _compared_by_tensors(compare: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """Return the truth value of a comparison of tensors that hold two numbers."""
-    return compare(*map(_double, (a, b))).item()
+    return compare(*map(double, (a, b))).item()
 
 
-def _double(value: Any) -> Tensor:
+def double(value: Any) -> Tensor:
     return torch.scalar_tensor(value, dtype=torch.float64)
 
 
@@ -290,7 +286,8 @@ def _methods_of_numbers(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "__rdivmod__", _rdivmod
 
 
-def _methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
+def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
+    """Yield the methods of symbolic numbers: the type, the name, and what gives what Python gives for plain ones."""
     for kind in (SymInt, SymFloat):
         yield from ((kind, name, method) for name, method in _methods_of_numbers(kind))
     yield from ((SymBool, name, method) for name, method in _methods_of_truths())
@@ -300,98 +297,3 @@ def _methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     yield SymInt, "__invert__", lambda self: -self - 1
     yield SymFloat, "__bool__", lambda self: bool(self != 0)
     yield SymFloat, "is_integer", lambda self: self % 1.0 == 0.0
-
-
-# Functions ------------------------------------------------------------------------------------------------------------
-
-
-def _extreme(
-    real: Callable[..., Any],
-    of_tensors: Callable[..., Any],
-    of_numbers: Callable[..., Any],
-    of_truths: Callable[..., Any],
-    is_first: Callable[[Any, Any], Any],
-    is_better: Callable[[Any, Any], Any],
-) -> Callable[..., Any]:
-    """`min` or `max`: of numbers Python's, also of several and of kinds that differ; of tensors the values of one."""
-
-    def pair(one: Any, other: Any) -> Any:
-        if all(isinstance(each, (bool, SymBool)) for each in (one, other)):
-            return of_truths(one, other)
-        a, b = number(one), number(other)
-        if may_be_nan(a) or may_be_nan(b):
-            first, second = _double(a), _double(b)
-            return marked(torch.where(is_better(second, first), second, first).item(), kinds_of(one) | kinds_of(other))
-        if is_fraction(a) == is_fraction(b) and kinds_of(one) == kinds_of(other):
-            return marked(of_numbers(a, b), kinds_of(one))
-        if statically_known_true(is_first(one, other)):
-            return one
-        if statically_known_true(torch.sym_not(is_first(one, other))):
-            return other
-        return marked(of_numbers(a, b), kinds_of(one) | kinds_of(other))
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and isinstance(args[0], (tuple, Iterator)):
-            args = ([*args[0]],)
-        values = args[0] if len(args) == 1 and isinstance(args[0], list) else args
-        if len(values) > 1 and not kwargs and any(isinstance(each, Tensor) for each in values):
-            found = one_of(values, is_better)
-            return real(*args) if found is None else found
-        if kwargs or not all(map(is_number, values)) or not any(map(is_symbolic, values)):
-            return non_strict_utils._tensor_min_max(*args, real_callable=real, tensor_callable=of_tensors, **kwargs)
-        return reduce(pair, values)
-
-    return standing_for(real, run)
-
-
-def standing_for(real: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a function as one in the place of a function of Python's."""
-    setattr(function, REAL, real)
-    return function
-
-
-def real_of(function: Any) -> Any:
-    """Return the function of Python's in whose place another one is while a model is traced."""
-    return getattr(function, REAL, function)
-
-
-@contextmanager
-def _builtins_of_a_trace() -> Iterator[None]:
-    """Meanwhile `min`, `max` and `math.pow` take tensors, as PyTorch has it, and any numbers, as Python has it."""
-    most = _extreme(max, torch.maximum, torch.sym_max, operator.or_, operator.ge, operator.gt)
-    least = _extreme(min, torch.minimum, torch.sym_min, operator.and_, operator.le, operator.lt)
-    power = math.pow
-
-    def raised(a: Any, b: Any) -> Any:
-        return power_of_floats(a, b) if is_symbolic(a) or is_symbolic(b) else power(a, b)
-
-    with (
-        mock.patch.object(builtins, "max", most),
-        mock.patch.object(builtins, "min", least),
-        mock.patch.object(math, "pow", standing_for(power, raised)),
-    ):
-        token = eithers.set([])
-        try:
-            yield
-        finally:
-            eithers.reset(token)
-
-
-@contextmanager
-def operators_as_python() -> Iterator[None]:
-    """Meanwhile operators and builtin functions give for symbolic numbers what Python gives for plain ones.
-
-    And a captured graph may hold functions of Python's, such as those of `symbolic_calls.CURVES`; what else it holds is
-    for the checks of our own passes.
-    """
-    types, builtin = Verifier.allowed_op_types, Verifier.allowed_builtin_ops
-    with ExitStack() as stack:
-        for kind, name, method in _methods():
-            stack.enter_context(mock.patch.object(kind, name, method, create=True))
-        for patch in (
-            mock.patch.object(Verifier, "allowed_op_types", lambda graph: (*types(graph), FunctionType)),
-            mock.patch.object(Verifier, "allowed_builtin_ops", lambda graph: [*builtin(graph), operator.xor]),
-            mock.patch.object(_trace, "_override_builtin_ops", _builtins_of_a_trace),
-        ):
-            stack.enter_context(patch)
-        yield

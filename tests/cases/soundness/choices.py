@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -218,7 +219,70 @@ class JumpWhoseTestWrites(nn.Module):
         return x + self.count
 
 
+class AnyOfRows(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if any(row.sum() > 0 for row in x) and not all(each > 0 for each in x[0]):
+            return x + 1
+        return x - 1
+
+
+class AnyThatNotes(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        seen = []
+
+        def is_positive(i: int) -> Tensor:
+            seen.append(x[i])
+            return x[i] > 0
+
+        found = any(is_positive(i) for i in range(3))  # notes what it saw
+        return torch.stack(seen).sum() * (1 if found else 2)
+
+
+class AllThatCounts(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        counts = [0]
+
+        def is_positive(i: int) -> Tensor:
+            counts[0] += 1
+            return x[i] > 0
+
+        found = all(map(is_positive, range(3)))  # counts what it saw
+        return x * counts[0] * (1 if found else 2)
+
+
+class AndOr(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (x.sum() > 0 and 5 or 7)  # takes one of two numbers
+
+
+class QuotientCaught(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            factor = 1.0 / x.sum().item()  # may divide by zero
+        except ZeroDivisionError:
+            factor = 0.0
+        return x * factor
+
+
+class RootCaught(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            root = math.sqrt(x.sum().item())  # may have no root
+        except ValueError:
+            root = -1.0
+        return x * root
+
+
 CASES = (
+    *of(
+        "what Python comes to",
+        Row("any of rows", AnyOfRows, FIXED),
+        Row("any that notes", AnyThatNotes, FLAT, None, "# notes what it saw"),
+        Row("all that counts", AllThatCounts, FLAT, None, "# counts what it saw"),
+        Row("and, or of numbers", AndOr, FLAT, None, "# takes one of two numbers"),
+        Row("a quotient that is caught", QuotientCaught, FLAT, None, "# may divide by zero"),
+        Row("a root that is caught", RootCaught, FLAT, None, "# may have no root"),
+    ),
     *of(
         "elements that data choose",
         Row("the last of a list", LastElement, FIXED),
