@@ -16,14 +16,12 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from fxport.diagnostics.limits import SOURCE
 from fxport.diagnostics.model import Finding, Frame, Place
 from fxport.diagnostics.paths import git_root
 
 SOURCES = frozenset({".py", ".pyi"})
 MANIFESTS = frozenset({"fxport.toml", "pyproject.toml"})
-
-LARGEST_SOURCE = 1 << 24
-"""Bytes of a file up to which its lines are shown."""
 
 
 def shown_path(path: str) -> str:
@@ -72,7 +70,7 @@ def _may_be_read(path: str) -> bool:
         found = real.stat() if real.exists() else None  # then there is nothing to read
     except (OSError, ValueError):  # ValueError: a null character, or what is no text
         return False
-    if found is not None and (not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_SOURCE):
+    if found is not None and (not stat.S_ISREG(found.st_mode) or found.st_size > (SOURCE.bytes or 0)):
         return False
     if real.suffix not in SOURCES and real.name not in MANIFESTS:
         return False

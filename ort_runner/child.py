@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,21 +18,31 @@ from typing import IO, Any, Self
 import numpy as np
 
 from fxport.diagnostics import rules
+from fxport.diagnostics.amounts import size
 from fxport.diagnostics.crashes import without_stack
+from fxport.diagnostics.limits import RUN
 from fxport.diagnostics.own import import_folder
 from fxport.ort_runner.failures import Failure, tidy
 from fxport.ort_runner.frames import Message, receive, send
+from fxport.ort_runner.memory import most_memory
 from fxport.ort_runner.model_file import read_model_file
 from fxport.ort_runner.providers import Choice, provider_named
 from fxport.ort_runner.session import Opened, Port
 
 # -P: a file in the user's folder must not stand for a module of ours or of numpy.
 WORKER = (sys.executable, "-P", "-m", "fxport.ort_runner.worker")
-LEAST_TIME_LIMIT = 60.0
-"""Seconds that a request may take, however small the model is."""
+LEAST_TIME_LIMIT, LEAST_MEMORY = RUN.seconds or 0.0, RUN.memory or 0
+"""Seconds that a request may take, and bytes that the child may take, however small the model is."""
 
 SLOWEST_READ = 20e6
 """Bytes of a model's files a second: for larger ones there is more time."""
+
+MEMORY_OF_FILES, MEMORY_OF_INPUTS, MEMORY_OF_PARENT = 6, 200, 3
+"""Times the bytes of a model's files, of its inputs, and of what this process took at the most, that a child may take:
+ONNX Runtime holds weights as they are read, as they are kept and as they are repacked; in this process, PyTorch has
+run the same model."""
+
+SHORT_OF_MEMORY = re.compile(r"bad_alloc|bad allocation|[Ff]ailed to allocate|[Cc]annot allocate|[Oo]ut of memory")
 
 PATIENCE = 5.0  # seconds that a child gets to end by itself
 
@@ -49,6 +60,7 @@ class ChildSession:
         if provider != "auto":
             provider_named(provider)
         self._model, self._provider = model, provider
+        self._size = size_of(model)
         self._limit = time_limit_of(model) if time_limit is None else time_limit
         self._command = tuple(command)
         self._process: subprocess.Popen[bytes] | None = None
@@ -56,20 +68,25 @@ class ChildSession:
 
     def open(self, *, lean: bool = False, optimize: bool = True) -> Opened:
         """Raises Failure: of the model, or of the child."""
-        self.close()
-        # A file, because a pipe that nobody reads could fill up and block the child; `close` closes it.
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment()
-        )
-        request = {"model": str(self._model.absolute()), "provider": self._provider, "lean": lean, "optimize": optimize}
-        reply, _ = self._ask({"do": "open", **request})
+        reply, _ = self.anew({"do": "open", "lean": lean, "optimize": optimize})
         choice = Choice(provider_named(reply["provider"]), reply["asked"], reply["reason"])
         return Opened(_ports(reply["inputs"]), _ports(reply["outputs"]), choice, _ports(reply["state"]))
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Raises Failure: of a kernel, or of the child, which then is fatal."""
         return self._ask({"do": "run"}, inputs)[1]
+
+    def anew(
+        self, message: Message, arrays: Mapping[str, np.ndarray] | None = None
+    ) -> tuple[Message, dict[str, np.ndarray]]:
+        """Start a child and have it do a first thing with the model. Raises Failure, and ValueError for a provider."""
+        self.close()
+        # A file, because a pipe that nobody reads could fill up and block the child; `close` closes it.
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment()
+        )
+        return self._ask({"model": str(self._model.absolute()), "provider": self._provider, **message}, arrays)
 
     def close(self) -> None:
         """End the child, by force if it does not end by itself."""
@@ -98,41 +115,58 @@ class ChildSession:
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             raise RuntimeError("the session is not open")
-        late = threading.Event()
-        watch = threading.Timer(self._limit, _kill_late, (process, late))
-        watch.daemon = True
-        watch.start()
+        memory = memory_limit_of(self._size, sum(array.nbytes for array in (arrays or {}).values()))
+        watch = _Watch(process, self._limit)
         try:
-            send(process.stdin, message, arrays)
+            send(process.stdin, {**message, "memory": memory}, arrays)
             reply, outputs = receive(process.stdout)
+            while reply.get("goes_on"):
+                watch.begin()
+                reply, outputs = receive(process.stdout)
         except (EOFError, OSError) as error:
-            watch.cancel()
-            raise self._death(process, late.is_set()) from error
+            watch.end()
+            raise self._death(process, watch.late.is_set(), memory) from error
         finally:
-            watch.cancel()
+            watch.end()
         if reply.get("out_of_memory"):
-            raise Failure(rules.RUNTIME_FAILED, {"error": "the process ran out of memory"})
+            raise Failure(rules.RUNTIME_FAILED, {"error": f"{_allowed(memory)}the process ran out of memory"})
+        if (refused := reply.get("refused")) is not None:
+            raise ValueError(refused)
         if (failure := reply.get("failure")) is not None:
-            rule = rules.RULES[failure["rule"]]
-            raise Failure(rule, failure["facts"], node=failure["node"], fatal=failure["fatal"])
+            rule, facts = rules.RULES[failure["rule"]], failure["facts"]
+            if (error := facts.get("error")) is not None and SHORT_OF_MEMORY.search(error):
+                facts["error"] = f"{_allowed(memory)}{error}"
+            raise Failure(rule, facts, node=failure["node"], fatal=failure["fatal"])
         return reply, outputs
 
-    def _death(self, process: subprocess.Popen[bytes], late: bool) -> Failure:
+    def _death(self, process: subprocess.Popen[bytes], late: bool, memory: int) -> Failure:
         end(process)
         if late:
             how = f"it did not answer within {self._limit:g} seconds and was stopped"
         else:
             how = how_it_ended(process.returncode)
-        return Failure(rules.RUNTIME_FAILED, {"error": how + last_words(self._errors)}, fatal=True, late=late)
+        words = last_words(self._errors)
+        told = _allowed(memory) if SHORT_OF_MEMORY.search(words) else ""
+        return Failure(rules.RUNTIME_FAILED, {"error": told + how + words}, fatal=True, late=late)
 
 
 def time_limit_of(model: Path) -> float:
     """Seconds that a model may take to be opened or run: more for more weights."""
+    return LEAST_TIME_LIMIT + size_of(model) / SLOWEST_READ
+
+
+def memory_limit_of(files: int, inputs: int) -> int:
+    """Bytes that a child may take for a model: more for more weights, more inputs, and a parent that took more."""
+    bounds = (MEMORY_OF_FILES * files, MEMORY_OF_INPUTS * inputs, MEMORY_OF_PARENT * (most_memory() or 0))
+    return max(LEAST_MEMORY, *bounds)
+
+
+def size_of(model: Path) -> int:
+    """Bytes of a model's files; 0 where they cannot be read, which is told when the model is opened."""
     try:
-        size = read_model_file(model).size()
-    except (OSError, ValueError):  # it will be told when it is opened
-        size = 0
-    return LEAST_TIME_LIMIT + size / SLOWEST_READ
+        return read_model_file(model).size()
+    except (OSError, ValueError):
+        return 0
 
 
 def how_it_ended(code: int) -> str:
@@ -169,9 +203,32 @@ def end(process: subprocess.Popen[Any]) -> None:
         process.wait()
 
 
-def _kill_late(process: subprocess.Popen[bytes], late: threading.Event) -> None:
-    late.set()
-    process.kill()
+class _Watch:
+    """Kills a child that does not answer within a time, which may begin anew. `late` says that it has."""
+
+    def __init__(self, process: subprocess.Popen[bytes], seconds: float) -> None:
+        self.late = threading.Event()
+        self._process, self._seconds = process, seconds
+        self._timer: threading.Timer | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        self.end()
+        self._timer = threading.Timer(self._seconds, self._kill)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _kill(self) -> None:
+        self.late.set()
+        self._process.kill()
+
+
+def _allowed(memory: int) -> str:
+    return f"its process may take {size(memory)}: "
 
 
 def environment() -> dict[str, str]:

@@ -11,11 +11,23 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fxport.diagnostics import Place
 from fxport.ort_runner.provenance import PLACES_KEY, rows_of
+from fxport.ort_runner.wire import (
+    FUNCTION_NODE,
+    FUNCTION_VALUE,
+    GRAPH_INITIALIZER,
+    GRAPH_NODE,
+    GRAPH_OUTPUT,
+    GRAPH_VALUE,
+    MODEL_FUNCTIONS,
+    MODEL_GRAPH,
+    MODEL_METADATA,
+    RAW_DATA,
+    fields_of,
+)
 
 if TYPE_CHECKING:
     import onnx
@@ -23,15 +35,6 @@ if TYPE_CHECKING:
 INLINED = "_inlfunc_"
 PLACE_KEY = "fxport.place"
 LONGEST_INDEX = 12  # digits
-
-# Field numbers of onnx.proto.
-MODEL_GRAPH, MODEL_METADATA, MODEL_FUNCTIONS = 7, 14, 25
-GRAPH_NODE, GRAPH_INITIALIZER, GRAPH_OUTPUT, GRAPH_VALUE = 1, 5, 12, 13
-FUNCTION_NODE, FUNCTION_VALUE = 7, 12
-RAW_DATA = 9
-
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-_FIXED = MappingProxyType({FIXED64: 8, FIXED32: 4})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +101,11 @@ def read_shapes(path: Path) -> dict[str, tuple[int | str | None, ...]]:
 
     shapes: dict[str, tuple[int | str | None, ...]] = {}
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        for number, start, end in _fields(data, 0, len(data)):
+        for number, start, end in fields_of(data, 0, len(data)):
             if number not in (MODEL_GRAPH, MODEL_FUNCTIONS):
                 continue
             wanted = (GRAPH_OUTPUT, GRAPH_VALUE) if number == MODEL_GRAPH else (FUNCTION_VALUE,)
-            for inner, first, last in _fields(data, start, end):
+            for inner, first, last in fields_of(data, start, end):
                 if inner in wanted:
                     value = onnx.ValueInfoProto.FromString(data[first:last])
                     if value.type.tensor_type.HasField("shape"):
@@ -138,14 +141,14 @@ def _read(path: Path, data: mmap.mmap) -> ModelFile:
     external: dict[str, tuple[str, int, int | None]] = {}
     places: tuple[Place, ...] = ()
     try:
-        for number, start, end in _fields(data, 0, len(data)):
+        for number, start, end in fields_of(data, 0, len(data)):
             if number == MODEL_METADATA:
                 entry = onnx.StringStringEntryProto.FromString(data[start:end])
                 if entry.key == PLACES_KEY:
                     places = _places(path, entry.value)
             elif number in (MODEL_GRAPH, MODEL_FUNCTIONS):
                 node_field = GRAPH_NODE if number == MODEL_GRAPH else FUNCTION_NODE
-                for inner, first, last in _fields(data, start, end):
+                for inner, first, last in fields_of(data, start, end):
                     if inner == node_field:
                         _read_node(onnx.NodeProto.FromString(data[first:last]), nodes, external)
                     elif number == MODEL_GRAPH and inner == GRAPH_INITIALIZER:
@@ -172,7 +175,7 @@ def _read_node(node: onnx.NodeProto, nodes: list[NodeRecord], external: dict[str
 def _read_tensor(data: mmap.mmap, start: int, end: int, external: dict[str, tuple[str, int, int | None]]) -> None:
     import onnx
 
-    if any(number == RAW_DATA and last > first for number, first, last in _fields(data, start, end)):
+    if any(number == RAW_DATA and last > first for number, first, last in fields_of(data, start, end)):
         return  # the weights are in this file
     _note_external(onnx.TensorProto.FromString(data[start:end]), external)
 
@@ -196,32 +199,3 @@ def _places(path: Path, text: str) -> tuple[Place, ...]:
         Place(file or str(path), line, None if file else 1, module=module, node=node)
         for file, line, module, node in rows_of(text)
     )
-
-
-def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """(field number, first byte, end) of each field of the message in data[start:end]."""
-    while start < end:
-        key, start = _varint(data, start, end)
-        number, kind = key >> 3, key & 7
-        if kind == VARINT:
-            _, last = _varint(data, start, end)
-        elif kind == BYTES:
-            length, start = _varint(data, start, end)
-            last = start + length
-        else:
-            last = start + _FIXED.get(kind, end - start + 1)
-        if last > end or number == 0:
-            raise ValueError("the file is no ONNX model, or is cut off")
-        yield number, start, last
-        start = last
-
-
-def _varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
-    value = shift = 0
-    while start < end and shift < 70:
-        byte = data[start]
-        value |= (byte & 0x7F) << shift
-        start, shift = start + 1, shift + 7
-        if byte < 0x80:
-            return value, start
-    raise ValueError("the file is no ONNX model, or is cut off")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fxport.diagnostics.errors import FxportError
+from fxport.diagnostics.limits import CONFIG, json_of, read_bounded
 
 FILE = "genai_config.json"
 TOKENIZER = "tokenizer.json"
@@ -47,7 +47,7 @@ class PackageConfig:
         if not path.is_file():
             raise PackageError(f"'{folder}' is no package: it has no {FILE}; make one with fxport package.")
         try:
-            model = json.loads(path.read_bytes())["model"]
+            model = json_of(read_bounded(path, CONFIG), CONFIG)["model"]
             decoder, ends = model["decoder"], model["eos_token_id"]
             inputs = {part: _text(decoder["inputs"][part]) for part in INPUTS}
             outputs = {part: _text(decoder["outputs"][part]) for part in OUTPUTS}

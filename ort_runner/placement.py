@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fxport.ort_runner.child import ChildSession
 from fxport.ort_runner.model_file import NodeRecord
 from fxport.ort_runner.providers import AUTO, PROVIDERS
 from fxport.ort_runner.session import session_on
@@ -31,6 +32,13 @@ def copies(nodes: Sequence[NodeRecord], placed: Sequence[Placed]) -> tuple[str, 
     maker = {output: where[node.name] for node in nodes if node.name in where for output in node.outputs}
     used = ((name, where[node.name]) for node in nodes if node.name in where for name in node.inputs)
     return tuple(dict.fromkeys(name for name, provider in used if maker.get(name, provider) != provider))
+
+
+def placement_alone(model_path: str | os.PathLike[str], provider: str = AUTO) -> tuple[Placed, ...]:
+    """As `placement`, in a process of its own, which is stopped if it does not end. Raises the same."""
+    with ChildSession(Path(model_path), provider) as child:
+        reply, _ = child.anew({"do": "place"})
+    return tuple(Placed(*row) for row in reply["nodes"])
 
 
 def placement(model_path: str | os.PathLike[str], provider: str = AUTO) -> tuple[Placed, ...]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+from fxport.diagnostics.limits import METADATA, json_of
 from fxport.diagnostics.strangers import shown_path
 
 PLACES_KEY = "fxport.places"
@@ -17,7 +16,7 @@ def rows_of(text: str) -> list[Row]:
     Raises ValueError for anything but a table.
     """
     try:
-        rows = json.loads(text)
+        rows = json_of(text, METADATA)
         if not isinstance(rows, list):
             raise TypeError(f"a list is expected, not {type(rows).__name__}")
         shown = {path: shown_path(str(path)) for path in {row[0] for row in rows if row[0] is not None}}

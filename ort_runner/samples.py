@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from fxport.diagnostics.limits import ARRAYS, require_unpackable
 from fxport.diagnostics.paths import written_whole
 from fxport.ort_runner.dtypes import BY_NAME, FLOAT, element_of
 
@@ -90,6 +91,8 @@ def save_all(path: str | os.PathLike[str], samples: Sequence[Samples]) -> Path:
 def load_all(path: str | os.PathLike[str]) -> tuple[Samples, ...]:
     """Read what `save_all` wrote. Raises ValueError, with one line, for anything else; never reads a pickle."""
     try:
+        if zipfile.is_zipfile(path):
+            require_unpackable(path, ARRAYS)
         # Opened here, because numpy leaves a file open that turns out to be no archive.
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):

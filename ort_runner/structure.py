@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fxport.diagnostics.errors import FxportError
+from fxport.diagnostics.limits import METADATA, json_of
 
 STRUCTURE = "fxport.structure"
 """Key of the model's metadata: how arguments and results nest, with the names of inputs and outputs at the leaves."""
@@ -45,8 +45,8 @@ def restored(outputs: Mapping[str, Any], metadata: Mapping[str, str]) -> Any:
 
 def _part(name: str, metadata: Mapping[str, str]) -> Node:
     try:
-        held = json.loads(metadata.get(STRUCTURE, "{}"))
-    except (ValueError, RecursionError):  # another tool's
+        held = json_of(metadata.get(STRUCTURE, "{}"), METADATA)
+    except ValueError:  # another tool's
         held = {}
     if not isinstance(held, dict) or name not in held:
         raise NoStructure(f"the metadata '{STRUCTURE}' has no {name}: export the model with fxport")

@@ -10,12 +10,12 @@ from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
+from fxport.diagnostics.limits import SARIF, LimitError, json_of, read_bounded
 from fxport.diagnostics.log import Log
 from fxport.diagnostics.model import Finding, Place
 from fxport.diagnostics.paths import write_whole
 from fxport.diagnostics.strangers import without_strangers
 
-LARGEST_FILE = 64 * 2**20
 WIDTH = 120
 
 
@@ -114,13 +114,11 @@ def read_sarif(path: str | os.PathLike[str]) -> Sequence[Finding]:
     from fxport.diagnostics.sarif.read import findings_of
 
     file = Path(path)
-    with file.open("rb") as opened:
-        content = opened.read(LARGEST_FILE + 1)  # a pipe does not say how much it holds
-    if len(content) > LARGEST_FILE:
-        raise SarifError(f"{file}: more than {LARGEST_FILE / 2**20:.0f} MiB are too much for a log of fxport")
     try:
-        data = json.loads(content.decode("utf-8"), parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:  # ValueError: also text that is not UTF-8
+        data = json_of(read_bounded(file, SARIF).decode("utf-8"), SARIF, parse_constant=_refuse)
+    except LimitError as error:
+        raise SarifError(f"{file}: {error}") from error
+    except ValueError as error:  # also text that is not UTF-8
         raise SarifError(f"{file}: not JSON: {error}") from error
     try:
         return tuple(map(without_strangers, findings_of(data)))

@@ -10,6 +10,7 @@ from typing import Any
 
 from fxport.diagnostics import BaselineState, Finding, Log, Rule, rules
 from fxport.diagnostics.amounts import allowed, size
+from fxport.diagnostics.limits import LOCK, json_of, read_bounded
 from fxport.diagnostics.paths import write_whole
 from fxport.diagnostics.report import FailOn
 from fxport.exporter.checks.facts import Facts
@@ -55,7 +56,7 @@ def read(path: Path) -> Lock:
     if not path.exists():
         return {}
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json_of(read_bounded(path, LOCK), LOCK)
         if data["version"] != VERSION:
             raise ValueError(f"its version is {data['version']}")
         return {name: _entry(name, entry) for name, entry in data["models"].items()}

@@ -31,6 +31,7 @@ from fxport.exporter.checks.group import Member
 from fxport.exporter.checks.items import Item
 from fxport.exporter.checks.traces import Traces
 from fxport.exporter.checks.work import result_of
+from fxport.ort_runner.memory import private_memory
 from fxport.ort_runner.parent import end_with_parent, wait_for
 
 FORKS = sys.platform == "linux"
@@ -209,12 +210,6 @@ def work(answers: IO[str], requests: int, done: int) -> int:
                 return 0
             os.write(done, GOES_ON)
     return 0
-
-
-def private_memory() -> int:
-    """Bytes that this process holds for itself, as the bound counts them (VmData of Linux)."""
-    fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
-    return int(fields[5]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def apart(memory: int | None) -> None:

@@ -54,15 +54,14 @@ def command(
 
 def placed_on(path: Path, provider: str, log: Log) -> str:
     """Open a session and ask it; returns the table."""
-    from fxport.ort_runner import placement
     from fxport.ort_runner.failures import Failure
     from fxport.ort_runner.model_file import read_model_file
-    from fxport.ort_runner.placement import copies
+    from fxport.ort_runner.placement import copies, placement_alone
     from fxport.ort_runner.providers import choose
 
     with log.stage("place"):
         try:
-            nodes = placement(path, provider)
+            nodes = placement_alone(path, provider)
         except Failure as failure:
             log.report(failure.rule, at=Place(str(path), 1, 1), **failure.facts)
             raise Stop(log, "place") from failure

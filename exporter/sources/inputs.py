@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from fxport.diagnostics.limits import ARRAYS, require_unpackable
 from fxport.diagnostics.messages import error_line
 from fxport.exporter.sources.source import Source, require_file
 from fxport.exporter.sources.usage import UsageError, did_you_mean
@@ -159,6 +161,8 @@ def read_npz(path: Path) -> object:
     import numpy
     import torch
 
+    if zipfile.is_zipfile(path):
+        require_unpackable(path, ARRAYS)
     arrays = numpy.load(path, allow_pickle=False)
     if not isinstance(arrays, numpy.lib.npyio.NpzFile):
         return arrays

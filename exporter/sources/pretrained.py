@@ -10,6 +10,8 @@ from typing import Any
 import torch
 
 from fxport.diagnostics.errors import FxportError
+from fxport.diagnostics.limits import CONFIG as CONFIG_LIMIT
+from fxport.diagnostics.limits import json_of, read_bounded
 from fxport.diagnostics.messages import error_text
 from fxport.exporter.capture.fake import without_memory
 from fxport.exporter.weights import open_checkpoint
@@ -73,6 +75,7 @@ def configured(folder: Path) -> tuple[Any, Any]:
     """The class and the configuration of a folder's model, of transformers alone. Raises PretrainedError."""
     transformers = _transformers(folder)
     try:
+        json_of(read_bounded(folder / CONFIG, CONFIG_LIMIT), CONFIG_LIMIT)
         # Without code of the folder's own: `auto_map` is refused, not asked about.
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # a configuration is anybody's JSON, and transformers raises what it likes

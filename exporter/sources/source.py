@@ -15,6 +15,7 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fxport.diagnostics import Place
+from fxport.diagnostics.limits import PT2, require_unpackable
 from fxport.diagnostics.messages import error_line
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.sources.files import described
@@ -106,6 +107,7 @@ def load_program(path: Path, *, trust: bool = False) -> Source:
     from fxport.exporter.sources.pt2 import code_in
 
     try:
+        require_unpackable(path, PT2)
         if not trust and (code := code_in(path)) is not None:
             raise UsageError(
                 f"'{path}' is not loaded, because that could run code in it: {code}; if you trust whoever made it, "

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from fxport.diagnostics.limits import TOML, LimitError, read_bounded, require_depth
 from fxport.exporter.sources.toml_lines import Path as KeyPath
 from fxport.exporter.sources.toml_lines import line_of
 from fxport.exporter.sources.usage import UsageError, did_you_mean
@@ -46,11 +47,13 @@ def read(path: Path) -> Mapping[str, Any]:  # Any: whatever TOML holds
 def parsed(path: Path) -> Mapping[str, Any]:
     """The whole of a file. Raises UsageError."""
     try:
-        content = path.read_bytes()
+        content = read_bounded(path, TOML)
     except OSError as error:
         raise UsageError(f"'{path}' cannot be read: {error.strerror or error}; name another manifest.") from error
+    except LimitError as error:
+        raise UsageError(f"'{path}' cannot be read: {error}; correct it.") from error
     try:
-        return tomllib.loads(content.decode(ENCODING))
+        return require_depth(tomllib.loads(content.decode(ENCODING)), TOML)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         byte = f"byte 0x{content[error.start]:02x} is not UTF-8"

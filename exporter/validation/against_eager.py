@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fxport.ort_runner import Samples, Validation
 
 
-SLOWEST = 100
+SLOWEST = 20
 """ONNX Runtime may take so many times as long for one run as PyTorch for all, until it is taken to hang."""
 
 

@@ -10,6 +10,7 @@ from fxport.diagnostics import Log, Place, rules
 from fxport.diagnostics.messages import error_line
 from fxport.exporter.sources.usage import UsageError
 from fxport.ort_runner.provenance import PLACES_KEY, rows_of
+from fxport.ort_runner.wire import require_bounded
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -20,6 +21,7 @@ def model_of(path: Path) -> ir.Model:
     import onnx_ir as ir
 
     try:
+        require_bounded(path)
         model = ir.load(path)
     except Exception as error:  # protobuf and onnx_ir raise their own kinds for a foreign file
         raise UsageError(f"'{path}' is no ONNX model: {error_line(error)}; name an .onnx file.") from error

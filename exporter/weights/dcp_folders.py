@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch._subclasses import FakeTensorMode
 
+from fxport.diagnostics.limits import DCP, LimitError, read_bounded
 from fxport.diagnostics.messages import error_line, error_text
 from fxport.exporter.weights.stored import Checkpoint, CheckpointError, Region, Stored, values_of
 
@@ -107,12 +108,13 @@ class _Unpickler(pickle.Unpickler):
 
 def _metadata(path: Path) -> Any:
     try:
-        with path.open("rb") as file:
-            held = _Unpickler(file).load()
+        held = _Unpickler(io.BytesIO(read_bounded(path, DCP))).load()
         if not isinstance(held.state_dict_metadata, dict) or not isinstance(held.storage_data, dict):
             raise TypeError("it is no description of tensors")
     except OSError:
         raise
+    except LimitError as error:
+        raise CheckpointError(f"'{path}' is not read: {error}.") from error
     except pickle.UnpicklingError as error:
         raise CheckpointError(f"'{path}' is damaged, or would run code, which is refused: {error}.") from error
     except Exception as error:  # a damaged pickle makes Python raise what it likes

@@ -6,7 +6,6 @@ header {name: {dtype, shape, data_offsets}}, and the values, whose offsets count
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,11 +13,10 @@ from typing import Any
 
 import torch
 
+from fxport.diagnostics.limits import HEADER, json_of
 from fxport.exporter.weights.stored import CheckpointError, Region, Stored, in_region
 
 LENGTH_BYTES = 8
-LARGEST_HEADER = 100_000_000
-"""Bytes; the format's own limit."""
 
 DTYPES: Mapping[str, torch.dtype] = {
     "BOOL": torch.bool,
@@ -62,12 +60,12 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
     """The header, and the byte at which the values begin."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(LENGTH_BYTES), "little")
-        text = file.read(length) if length <= LARGEST_HEADER else b""
+        text = file.read(length) if length <= (HEADER.bytes or 0) else b""  # the format's own limit
     if len(text) < max(length, 2):
         raise CheckpointError(f"'{path}' is truncated, or no safetensors file: its header is incomplete; get it again.")
     try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        header = json_of(text, HEADER)
+    except ValueError as error:
         raise CheckpointError(f"'{path}' is no safetensors file: its header is not JSON.") from error
     if not isinstance(header, dict):
         raise CheckpointError(f"'{path}' is no safetensors file: its header is no JSON object.")

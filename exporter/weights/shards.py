@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fxport.diagnostics.limits import INDEX, json_of, read_bounded
 from fxport.exporter.weights.stored import CheckpointError, Stored
 
 
@@ -29,7 +29,7 @@ def open_shards(path: Path, open_file: Callable[[Path], Mapping[str, Stored]]) -
 def weight_map(path: Path) -> dict[str, str]:
     """Name of a tensor → name of the file that has it, as an index says."""
     try:
-        index: Any = json.loads(path.read_text(encoding="utf-8"))  # what a file holds has no type
+        index: Any = json_of(read_bounded(path, INDEX), INDEX)  # what a file holds has no type
         found = {str(name): str(shard) for name, shard in index["weight_map"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"'{path}' is no index of a checkpoint: it has no 'weight_map'.") from error

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch._subclasses import FakeTensorMode
 
+from fxport.diagnostics.limits import PICKLE, LimitError, require_size
 from fxport.diagnostics.messages import error_text
 from fxport.exporter.weights.stored import CheckpointError, Region, Stored, in_region, values_of
 
@@ -47,10 +49,13 @@ def open_optimizer(path: Path) -> dict[tuple[str, str], Stored]:
 def content_of(path: Path) -> Mapping[str, Any]:
     """Load the content of a file, its tensors without values where the file is a zip archive, else with them."""
     try:
+        _require_bounded(path)
         with FakeTensorMode():  # PyTorch then notes the offset of each tensor instead of reading it
             held = torch.load(path, weights_only=True, map_location="cpu")
         if _legacy(held):
             held = torch.load(path, weights_only=True, map_location="cpu")
+    except LimitError as error:
+        raise CheckpointError(f"'{path}' is not read: {error}; it is damaged, or no checkpoint.") from error
     except pickle.UnpicklingError as error:
         raise CheckpointError(_refusal(path, error)) from error
     except Exception as error:  # a damaged file makes the unzipper and torch raise what they like
@@ -72,6 +77,15 @@ def state_dict_of(content: Mapping[str, Any], path: Path) -> dict[str, torch.Ten
     raise CheckpointError(f"'{path}' has no state dict; it has {keys}; looked for: {', '.join(WRAPPERS)}.")
 
 
+def _require_bounded(path: Path) -> None:
+    """Refuse an archive whose pickle is larger than any that names tensors. Raises LimitError."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            for entry in archive.infolist():
+                if entry.filename.endswith(".pkl"):
+                    require_size(entry.file_size, PICKLE)
+
+
 def _refusal(path: Path, error: Exception) -> str:
     wanted = _GLOBAL.search(str(error))
     what = f"needs the code of '{wanted.group(1)}'" if wanted else "is damaged, or holds more than tensors"
@@ -83,14 +97,16 @@ def _legacy(held: object) -> bool:
     return any(_offset(tensor) is None for tensor in _tensors(held))
 
 
-def _tensors(held: object) -> list[torch.Tensor]:
-    if isinstance(held, torch.Tensor):
-        return [held]
-    if isinstance(held, Mapping):
-        return [tensor for value in held.values() for tensor in _tensors(value)]
-    if isinstance(held, list | tuple):
-        return [tensor for value in held for tensor in _tensors(value)]
-    return []
+def _tensors(held: object) -> Iterator[torch.Tensor]:
+    """Yield the tensors in nested containers. One that is in many places is looked into once."""
+    waiting, seen = [held], set[int]()
+    while waiting:
+        now = waiting.pop()
+        if isinstance(now, torch.Tensor):
+            yield now
+        elif isinstance(now, Mapping | list | tuple) and id(now) not in seen:
+            seen.add(id(now))
+            waiting += now.values() if isinstance(now, Mapping) else now
 
 
 def _offset(tensor: torch.Tensor) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import torch
 
 from fxport import export
 from fxport.exporter.cli import main
+from tests.ort_runner.test_parent import calls_of_calls
 
 Make = Callable[[Path, bytes], object]
 """Writes a file, given the bytes of a sound one."""
@@ -188,3 +190,60 @@ def test_a_table_of_places_that_is_none(table: str, strangers: Path, capsys: Out
     for command in (["validate", str(strangers), "--against", "net.py:wide"], ["place", str(strangers)]):
         assert main(command) == 2
         assert "'fxport.places' is no provenance table" in capsys.readouterr().err
+
+
+GREEDY = """graph (float[2, 3] x) => (float[2, 3] output) {
+    size = Constant<value = int64[2] {60000, 20000}>()
+    many = ConstantOfShape(size)
+    more = Exp(many)
+    all = ReduceSum<keepdims = 0>(more)
+    output = Add(x, all)
+}"""
+ENDLESS = """graph (float[2, 3] x) => (float[2, 3] output) {
+    n = Constant<value = int64 {9223372036854775807}>()
+    c = Constant<value = bool {1}>()
+    output = Loop(n, c, x) <body = b (int64 i, bool ci, float[2, 3] v) => (bool co, float[2, 3] w) {
+        co = Identity(ci)  w = Relu(v)
+    }>
+}"""
+
+
+def short(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let models take so many seconds only."""
+    for module in ("ort_runner.child", "exporter.validation.against_eager"):
+        monkeypatch.setattr(f"fxport.{module}.SLOWEST", 0, raising=False)
+    monkeypatch.setattr("fxport.ort_runner.child.LEAST_TIME_LIMIT", seconds)
+
+
+@pytest.mark.parametrize("command", ["validate", "bench"])
+def test_a_model_that_never_ends_is_stopped(
+    command: str, sound: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.chdir(folder / "inside")
+    short(monkeypatch, 4.0)
+    written(ENDLESS)(Path("bad.onnx"), sound)
+    assert main([command, "bad.onnx", "--against", "net.py:wide"]) == 1
+    assert "did not answer within" in capsys.readouterr().out
+
+
+def test_a_model_of_endless_calls_is_stopped_before_it_is_placed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    calls_of_calls(folder)
+    short(monkeypatch, 4.0)
+    assert main(["place", str(folder / "model.onnx")]) == 1
+    assert "did not answer within 4" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a process has a bound of memory on Linux only")
+@pytest.mark.parametrize("command", ["validate", "bench"])
+def test_a_model_takes_no_more_memory_than_it_may(
+    command: str, sound: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    """One of 4.8 GB for a tensor, which a larger limit would allow on many machines."""
+    monkeypatch.chdir(folder / "inside")
+    monkeypatch.setattr("fxport.ort_runner.child.MEMORY_OF_PARENT", 0)
+    written(GREEDY)(Path("bad.onnx"), sound)
+    assert main([command, "bad.onnx", "--against", "net.py:wide"]) == 1
+    told = capsys.readouterr().out
+    assert "its process may take 2 GB: " in " ".join(told.split())

@@ -12,7 +12,8 @@ import pytest
 from fxport.diagnostics import Edit, Fix, Frame, Log, Place, Step, github, html, json_log, markdown, rules, sarif, text
 from fxport.diagnostics.escape import terminal
 from fxport.diagnostics.faces import page
-from fxport.diagnostics.strangers import LARGEST_SOURCE, shown_path
+from fxport.diagnostics.limits import SOURCE
+from fxport.diagnostics.strangers import shown_path
 
 SECRET = "password = 'tell nobody'\n"
 
@@ -60,7 +61,7 @@ def test_only_source_of_the_project_is_read(path: str, shown: str, project: Path
 def test_pipes_and_huge_files_are_not_read(project: Path) -> None:
     os.mkfifo("pipe.py")
     with open("huge.py", "wb") as file:
-        file.truncate(LARGEST_SOURCE + 1)
+        file.truncate((SOURCE.bytes or 0) + 1)
     assert shown_path("pipe.py") == "<pipe.py>"
     assert shown_path("huge.py") == "<huge.py>"
 
