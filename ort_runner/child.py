@@ -54,18 +54,30 @@ class ChildSession:
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
 
-    def open(self, *, lean: bool = False, optimize: bool = True) -> Opened:
+    def open(self, *, lean: bool = False, optimize: bool = True, disabled: Sequence[str] = ()) -> Opened:
         """Raises Failure: of the model, or of the child."""
+        self.close()
+        return self.open_next(self._model, lean=lean, optimize=optimize, disabled=disabled)
+
+    def open_next(
+        self, model: Path, *, lean: bool = False, optimize: bool = True, disabled: Sequence[str] = ()
+    ) -> Opened:
+        """Open a session for a model in the place of the last one, in the same child if it lives. Raises Failure."""
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+        settings = {"lean": lean, "optimize": optimize, "disabled": list(disabled)}
+        request = {"model": str(model.absolute()), "provider": self._provider, **settings}
+        reply, _ = self._ask({"do": "open", **request})
+        choice = Choice(provider_named(reply["provider"]), reply["asked"], reply["reason"])
+        return Opened(_ports(reply["inputs"]), _ports(reply["outputs"]), choice, _ports(reply["state"]))
+
+    def _start(self) -> None:
         self.close()
         # A file, because a pipe that nobody reads could fill up and block the child; `close` closes it.
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment()
         )
-        request = {"model": str(self._model.absolute()), "provider": self._provider, "lean": lean, "optimize": optimize}
-        reply, _ = self._ask({"do": "open", **request})
-        choice = Choice(provider_named(reply["provider"]), reply["asked"], reply["reason"])
-        return Opened(_ports(reply["inputs"]), _ports(reply["outputs"]), choice, _ports(reply["state"]))
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Raises Failure: of a kernel, or of the child, which then is fatal."""

@@ -1,6 +1,7 @@
 """The child's side: `python -m fxport.ort_runner.worker` runs one session and answers on its standard output.
 
-Requests: {"do": "open", "model": path, "provider": name, "lean": bool, "optimize": bool}; {"do": "run"} with arrays.
+Requests: {"do": "open", "model": path, "provider": name, "lean": bool, "optimize": bool,
+"disabled": names}; {"do": "run"} with arrays.
 Answers: what `Opened` holds, or the outputs as arrays, or {"failure": …}. The process ends when its input does.
 """
 
@@ -41,7 +42,8 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         try:
             if request["do"] == "open":
                 session = LocalSession(Path(request["model"]), request["provider"])
-                reply, outputs = _described(session.open(lean=request["lean"], optimize=request["optimize"])), {}
+                settings = {name: request[name] for name in ("lean", "optimize", "disabled")}
+                reply, outputs = _described(session.open(**settings)), {}
             else:
                 reply, outputs = _ran(session, arrays)
         except Failure as failure:
