@@ -271,6 +271,13 @@ NODE_ELSEWHERE = Rule(
     "'{op}' runs on '{used}', not on '{provider}', so its operands may be copied there and back.",
 )
 
+OPTIMIZER_FAULT = Rule(
+    "FXP6006",
+    "OptimizerFault",
+    ERROR,
+    "The optimizer '{optimizer}' of ONNX Runtime breaks '{operators}'. Without it the model runs. It said: '{error}'.",
+)
+
 # 7: the artifact
 
 EXTERNAL_DATA_WRITTEN = Rule(

@@ -21,7 +21,8 @@ from fxport.ort_runner.failures import Failure
 from fxport.ort_runner.model_file import ModelFile, read_model_file
 from fxport.ort_runner.parts import Part, part_of
 from fxport.ort_runner.samples import Samples
-from fxport.ort_runner.trials import Runtime, Verdict, judged, run_built
+from fxport.ort_runner.session import Runtime
+from fxport.ort_runner.trials import Verdict, judged, run_built
 
 BATCH = 64 << 20
 """Bytes of values that are compared in one session; a single larger value is compared alone."""

@@ -9,7 +9,8 @@ import numpy as np
 from fxport.ort_runner.cuts import Cuts, scratch
 from fxport.ort_runner.model_file import ModelFile
 from fxport.ort_runner.samples import Samples
-from fxport.ort_runner.trials import NAME, Runtime, locations, opened_on
+from fxport.ort_runner.session import Runtime
+from fxport.ort_runner.trials import NAME, locations, opened_on
 
 CAPTURED = "cond"
 """Name prefix of the captured graph's nodes that stand for a branch of the model: lowerings make Ifs as well."""

@@ -66,9 +66,19 @@ class ChildSession:
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
 
-    def open(self, *, lean: bool = False, optimize: bool = True) -> Opened:
+    def open(self, *, lean: bool = False, optimize: bool = True, disabled: Sequence[str] = ()) -> Opened:
         """Raises Failure: of the model, or of the child."""
-        reply, _ = self.anew({"do": "open", "lean": lean, "optimize": optimize})
+        self.close()
+        return self.open_next(self._model, lean=lean, optimize=optimize, disabled=disabled)
+
+    def open_next(
+        self, model: Path, *, lean: bool = False, optimize: bool = True, disabled: Sequence[str] = ()
+    ) -> Opened:
+        """Open a session for a model in the place of the last one, in the same child if it lives. Raises Failure."""
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+        settings = {"lean": lean, "optimize": optimize, "disabled": list(disabled)}
+        reply, _ = self._ask({"do": "open", **self._named(model), **settings})
         choice = Choice(provider_named(reply["provider"]), reply["asked"], reply["reason"])
         return Opened(_ports(reply["inputs"]), _ports(reply["outputs"]), choice, _ports(reply["state"]))
 
@@ -80,13 +90,19 @@ class ChildSession:
         self, message: Message, arrays: Mapping[str, np.ndarray] | None = None
     ) -> tuple[Message, dict[str, np.ndarray]]:
         """Start a child and have it do a first thing with the model. Raises Failure, and ValueError for a provider."""
+        self._start()
+        return self._ask({**self._named(self._model), **message}, arrays)
+
+    def _named(self, model: Path) -> Message:
+        return {"model": str(model.absolute()), "provider": self._provider}
+
+    def _start(self) -> None:
         self.close()
         # A file, because a pipe that nobody reads could fill up and block the child; `close` closes it.
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment()
         )
-        return self._ask({"model": str(self._model.absolute()), "provider": self._provider, **message}, arrays)
 
     def close(self) -> None:
         """End the child, by force if it does not end by itself."""

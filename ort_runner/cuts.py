@@ -101,17 +101,30 @@ class Cuts:
         """Return the names that a node reads, including those that its bodies take from the enclosing graph."""
         return self._reads[number]
 
-    def of_nodes(self, numbers: Collection[int], outputs: Collection[str]) -> onnx.ModelProto:
-        """A model of these nodes alone: what they read and do not make are its inputs."""
+    def leaving(self, numbers: Collection[int]) -> list[str]:
+        """The values that these nodes make for others, or for the graph's outputs, in order."""
+        inside, outputs = frozenset(numbers), {value.name for value in self.graph.output}
+        read = {name for i, reads in enumerate(self._reads) if i not in inside for name in reads}
+        made = [name for number in sorted(inside) for name in self.graph.node[number].output]
+        return [name for name in made if name in read or name in outputs]
+
+    def of_nodes(
+        self, numbers: Collection[int], outputs: Collection[str], *, declared: bool = False
+    ) -> onnx.ModelProto:
+        """A model of these nodes alone: what they read and do not make are its inputs.
+
+        With `declared`, they have the sizes that the file says. Raises KeyError for outputs that it does not describe.
+        """
+        described = _same if declared else _loose
         made = {name for number in numbers for name in self.graph.node[number].output}
         read = {name for number in numbers for name in self._reads[number]}
         model = self._empty()
         model.graph.node.extend(self.graph.node[number] for number in sorted(numbers))
         fed = sorted(read - made - self._initializers.keys() - self._sparse.keys())
-        model.graph.input.extend(_loose(self._infos[name]) for name in fed if name in self._infos)
+        model.graph.input.extend(described(self._infos[name]) for name in fed if name in self._infos)
         model.graph.initializer.extend(self._initializers[name] for name in sorted(read & self._initializers.keys()))
         model.graph.sparse_initializer.extend(self._sparse[name] for name in sorted(read & self._sparse.keys()))
-        model.graph.output.extend(_loose(self._infos[name]) for name in outputs)
+        model.graph.output.extend(described(self._infos[name]) for name in outputs)
         return model
 
     def _empty(self) -> onnx.ModelProto:
@@ -169,6 +182,10 @@ class Cuts:
 
 def _key(info: onnx.ValueInfoProto) -> str | None:
     return next((entry.value for entry in info.metadata_props if entry.key == VALUE_KEY), None)
+
+
+def _same(info: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
+    return info
 
 
 def _loose(info: onnx.ValueInfoProto) -> onnx.ValueInfoProto:

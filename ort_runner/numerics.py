@@ -13,8 +13,8 @@ from fxport.ort_runner.child import ChildSession
 from fxport.ort_runner.compare import Gap, compare, disagreements
 from fxport.ort_runner.dtypes import BOOL, BY_NAME, FLOAT
 from fxport.ort_runner.failures import Failure
-from fxport.ort_runner.session import Dim, Opened, Port
-from fxport.ort_runner.trials import Runtime, run_file, sums_of
+from fxport.ort_runner.session import Dim, Opened, Port, Runtime
+from fxport.ort_runner.trials import run_file, sums_of
 
 Inputs = Mapping[str, np.ndarray]
 

@@ -17,7 +17,8 @@ from fxport.diagnostics import Rule
 from fxport.ort_runner.dtypes import FLOAT, element_of
 from fxport.ort_runner.parts import Part
 from fxport.ort_runner.providers import choose
-from fxport.ort_runner.trials import Runtime, Verdict, judged, run_file, sums_of
+from fxport.ort_runner.session import Runtime
+from fxport.ort_runner.trials import Verdict, judged, run_file, sums_of
 
 MODEL, VALUES, SCRIPT = "model.onnx", "values.npz", "run.py"
 LARGEST = (1 << 31) - (1 << 20)

@@ -45,12 +45,25 @@ class Opened:
     state: tuple[Port, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Settings of trials: the provider, with or without ONNX Runtime's graph optimizations, in a child process or
+    here. `disabled` are optimizers that are off.
+    """
+
+    provider: str
+    optimize: bool = False
+    isolate: bool = True
+    time_limit: float | None = None
+    disabled: tuple[str, ...] = ()
+
+
 class Runner(Protocol):
     """Something that runs a model: a session in this process, or one in a child (`child.ChildSession`)."""
 
-    def open(self, *, lean: bool = False, optimize: bool = True) -> Opened:
+    def open(self, *, lean: bool = False, optimize: bool = True, disabled: Sequence[str] = ()) -> Opened:
         """Open the session, again if it broke. Raises Failure. `lean` is for models of a size that matters; without
-        `optimize` the nodes of the file are those that run."""
+        `optimize` the nodes of the file are those that run; `disabled` are names of single optimizers."""
         ...
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -72,7 +85,7 @@ class LocalSession:
         self._session: onnxruntime.InferenceSession | None = None
         self._used = provider
 
-    def open(self, *, lean: bool = False, optimize: bool = True) -> Opened:
+    def open(self, *, lean: bool = False, optimize: bool = True, disabled: Sequence[str] = ()) -> Opened:
         """Raises Failure if the model cannot be loaded, ValueError for an unknown provider."""
         try:
             choice = choose(self._provider)
@@ -80,7 +93,8 @@ class LocalSession:
             raise Failure(
                 rules.VALIDATION_SKIPPED, {"reason": f"ONNX Runtime cannot be imported: {error}"}, fatal=True
             ) from error
-        session, choice = open_session(self._model, choice, LEAN if lean else None, optimize=optimize)
+        settings = LEAN if lean else None
+        session, choice = open_session(self._model, choice, settings, optimize=optimize, disabled=disabled)
         self._session, self._used = session, choice.provider.name
         state = ports_of(session.get_overridable_initializers())
         return Opened(ports_of(session.get_inputs()), ports_of(session.get_outputs()), choice, state)
@@ -107,12 +121,13 @@ def open_session(
     threads: int = 0,
     *,
     optimize: bool = True,
+    disabled: Sequence[str] = (),
 ) -> tuple[onnxruntime.InferenceSession, Choice]:
     """A session on the provider that was chosen, or on the CPU with the reason in the choice.
 
     The path, not the bytes, is given to ONNX Runtime: a model may exceed protobuf's 2 GB, and its external data is
     found beside it. `threads` of 0 leaves their number to ONNX Runtime; without `optimize` its graph optimizations are
-    off. Raises Failure.
+    off, or those of the names in `disabled`. Raises Failure.
     """
     import onnxruntime
 
@@ -125,7 +140,13 @@ def open_session(
         options.add_session_config_entry(key, value)
     provider = choice.provider
     try:
-        session = onnxruntime.InferenceSession(str(model), options, providers=provider.chain(), enable_fallback=False)
+        session = onnxruntime.InferenceSession(
+            str(model),
+            options,
+            providers=provider.chain(),
+            enable_fallback=False,
+            disabled_optimizers=list(disabled) or None,
+        )
     except Exception as error:
         raise failure_of(error, OPEN, provider.name) from error
     if provider.ort_name not in session.get_providers():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, TracebackType
+from typing import Self
 
 import numpy as np
 import onnx
@@ -17,7 +18,7 @@ from fxport.ort_runner.compare import compare, disagreements
 from fxport.ort_runner.cuts import scratch
 from fxport.ort_runner.model_file import ModelFile, read_model_file
 from fxport.ort_runner.samples import Samples
-from fxport.ort_runner.session import LocalSession, Opened
+from fxport.ort_runner.session import LocalSession, Opened, Runtime
 from fxport.ort_runner.sums import allowance
 from fxport.ort_runner.validations import (
     Facts,
@@ -33,18 +34,6 @@ Run = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 
 CHECKS = (types_are_equal, shapes_are_equal, non_finites_are_equal, values_are_near)
 NAME = "trial.onnx"
-
-
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """Settings of trials: the provider, with or without ONNX Runtime's graph optimizations, in a child process or
-    here.
-    """
-
-    provider: str
-    optimize: bool = False
-    isolate: bool = True
-    time_limit: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +55,45 @@ def run_file(path: Path, inputs: Mapping[str, np.ndarray], runtime: Runtime) -> 
         return opened, run(inputs)
 
 
+class Sessions:
+    """Runs of many models one after the other, in one child as long as it lives, or here. A context manager."""
+
+    def __init__(self, path: Path, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._child = ChildSession(path, runtime.provider, time_limit=runtime.time_limit) if runtime.isolate else None
+
+    def run(
+        self,
+        path: Path,
+        inputs: Mapping[str, np.ndarray] | None,
+        *,
+        optimize: bool = True,
+        disabled: Sequence[str] = (),
+    ) -> tuple[Opened, dict[str, np.ndarray]]:
+        """The outputs of a model file; none without `inputs`. Raises Failure."""
+        if self._child is not None:
+            opened = self._child.open_next(path, lean=True, optimize=optimize, disabled=disabled)
+            return opened, {} if inputs is None else self._child.run(_known(inputs, opened))
+        with LocalSession(path, self._runtime.provider) as session:
+            opened = session.open(lean=True, optimize=optimize, disabled=disabled)
+            return opened, {} if inputs is None else session.run(_known(inputs, opened))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._child is not None:
+            self._child.__exit__(kind, error, trace)
+
+
+def _known(inputs: Mapping[str, np.ndarray], opened: Opened) -> dict[str, np.ndarray]:
+    """The inputs that a session has."""
+    names = {port.name for port in opened.inputs}
+    return {name: array for name, array in inputs.items() if name in names}
+
+
 @contextmanager
 def opened_on(path: Path, runtime: Runtime) -> Iterator[tuple[Opened, Run]]:
     """A model file, and what runs it. Inputs that it does not have are not given to it. Raises Failure."""
@@ -75,9 +103,8 @@ def opened_on(path: Path, runtime: Runtime) -> Iterator[tuple[Opened, Run]]:
         else LocalSession(path, runtime.provider)
     )
     with runner:
-        opened = runner.open(lean=True, optimize=runtime.optimize)
-        names = {port.name for port in opened.inputs}
-        yield opened, lambda inputs: runner.run({name: array for name, array in inputs.items() if name in names})
+        opened = runner.open(lean=True, optimize=runtime.optimize, disabled=runtime.disabled)
+        yield opened, lambda inputs: runner.run(_known(inputs, opened))
 
 
 def run_built(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,10 +21,13 @@ from fxport.ort_runner.failures import Failure
 from fxport.ort_runner.model_file import ModelFile, missing_external_data, read_model_file
 from fxport.ort_runner.providers import AUTO, report_fall_back
 from fxport.ort_runner.samples import Samples
-from fxport.ort_runner.session import LocalSession, Opened, Runner
+from fxport.ort_runner.session import LocalSession, Opened, Runner, Runtime
 from fxport.ort_runner.shown import nothing_shown
 from fxport.ort_runner.sums import allowance
 from fxport.ort_runner.validations import VALIDATIONS, Facts, Run, inputs_fit, run_of
+
+if TYPE_CHECKING:
+    from fxport.ort_runner.optimizers import OptimizerFault
 
 LARGE_MODEL = 1 << 28  # bytes; a larger one is not kept in memory twice
 
@@ -32,6 +36,9 @@ LOCATABLE = frozenset(
     {rules.OUTPUT_DRIFT, rules.NON_FINITE_OUTPUT, rules.OUTPUT_SHAPE_MISMATCH, rules.OUTPUT_TYPE_MISMATCH}
 )
 """Rules about an output that is not PyTorch's: something inside of the model made it so."""
+
+BY_OPTIMIZERS = frozenset({rules.MODEL_REJECTED, rules.KERNEL_MISSING, rules.RUNTIME_FAILED})
+"""Failures that a graph optimization may bring."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +122,13 @@ def validate(
     path = Path(model_path)
     runner: Runner = ChildSession(path, provider, time_limit=time_limit) if isolate else LocalSession(path, provider)
     with runner:
-        work = _Work(path, log or Log(), runner, (atol, rtol), explain)
-        opened = work.open()
+        runtime = Runtime(provider, optimize=True, isolate=isolate, time_limit=time_limit)
+        work = _Work(path, log or Log(), runner, (atol, rtol), explain, runtime)
+        opened = work.open(samples[0].inputs if samples else None)
         results = tuple(work.sample(s) for s in samples) if opened else ()
         if opened and not work.errors:
             work.doubt(samples)
-            work.tell_ways(samples, opened.choice.provider.name, isolate=isolate, time_limit=time_limit)
+            work.tell_ways(samples, replace(runtime, provider=opened.choice.provider.name, optimize=False))
     if not samples:
         work.say(rules.VALIDATION_SKIPPED, {"reason": "there are no samples"})
     return Validation(
@@ -143,11 +151,12 @@ class _Work:
         runner: Runner,
         tolerances: tuple[float | None, float | None],
         explain: Explain | None,
+        runtime: Runtime,
     ) -> None:
         self.errors = 0
         self.doubts: dict[str, str] = {}
         self._path, self._log, self._runner = path, log, runner
-        self._tolerances, self._explain = tolerances, explain
+        self._tolerances, self._explain, self._runtime = tolerances, explain, runtime
         self._opened: Opened | None = None
         self._late = False
 
@@ -164,8 +173,8 @@ class _Work:
         finding = self._log.report(rule, at, related=related, **facts)
         self.errors += finding.level is Level.ERROR
 
-    def open(self) -> Opened | None:
-        """The open session, or None after a finding."""
+    def open(self, inputs: Mapping[str, np.ndarray] | None) -> Opened | None:
+        """The open session, or None after a finding; `inputs` are of a sample."""
         try:
             missing = tuple(missing_external_data(self._file))
         except (OSError, ValueError) as error:
@@ -179,7 +188,7 @@ class _Work:
         try:
             self._opened = self._runner.open(lean=self._lean)
         except Failure as failure:
-            self._fail(failure)
+            self._fail(failure, inputs=inputs)
             return None
         finding = report_fall_back(self._opened.choice, self._log)
         self.errors += finding is not None and finding.level is Level.ERROR
@@ -205,7 +214,7 @@ class _Work:
                 run = self._check(opened, samples, outputs)
                 gaps, differences = run.gaps, run.differences
         except Failure as failure:
-            self._fail(failure, samples.label)
+            self._fail(failure, samples.label, samples.inputs)
             self._late = failure.late
             if failure.fatal:
                 self._opened = None
@@ -226,13 +235,12 @@ class _Work:
             self.say(rules.NOTHING_SHOWN, facts, self._file.place_of_value(name))
             self.doubts.setdefault(name, rules.NOTHING_SHOWN.id)
 
-    def tell_ways(self, samples: Sequence[Samples], provider: str, *, isolate: bool, time_limit: float | None) -> None:
+    def tell_ways(self, samples: Sequence[Samples], runtime: Runtime) -> None:
         """Report each way of a branch that no sample took."""
-        from fxport.ort_runner.branches import ways_taken  # these load onnx
-        from fxport.ort_runner.trials import Runtime
+        from fxport.ort_runner.branches import ways_taken  # loads onnx
 
         try:
-            taken = ways_taken(self._file, samples, Runtime(provider, isolate=isolate, time_limit=time_limit))
+            taken = ways_taken(self._file, samples, runtime)
         except Failure as failure:
             self._fail(failure)
             return
@@ -275,9 +283,22 @@ class _Work:
         runs = [first, *(self._runner.run(samples.inputs) for _ in range(count - 1))]
         return {name: np.stack([run[name] for run in runs]) for name in wanted}
 
-    def _fail(self, failure: Failure, label: str | None = None) -> None:
+    def _fail(self, failure: Failure, label: str | None = None, inputs: Mapping[str, np.ndarray] | None = None) -> None:
+        fault = self._fault(failure, inputs)
+        if fault is not None:
+            facts = {"optimizer": fault.name, "operators": fault.broken, "error": failure.facts.get("error", "")}
+            self.say(rules.OPTIMIZER_FAULT, facts, *fault.places(self._file))
+            return
         facts = failure.facts if label is None else {**failure.facts, "sample": label}
         self.say(failure.rule, facts, self._file.place_of_node(failure.node or ""))
+
+    def _fault(self, failure: Failure, inputs: Mapping[str, np.ndarray] | None) -> OptimizerFault | None:
+        """The runtime's own fault behind a failure, if it is one."""
+        if failure.late or failure.rule not in BY_OPTIMIZERS:
+            return None
+        from fxport.ort_runner.optimizers import optimizer_fault  # loads onnx
+
+        return optimizer_fault(self._path, inputs, self._runtime, lambda _opened, _outputs: True)
 
 
 def _alike(want: np.ndarray, got: np.ndarray | None) -> bool:

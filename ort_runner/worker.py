@@ -1,6 +1,7 @@
 """The child's side: `python -m fxport.ort_runner.worker` runs one session and answers on its standard output.
 
-Requests: {"do": "open", "model": path, "provider": name, "lean": bool, "optimize": bool}; {"do": "run"} with arrays;
+Requests: {"do": "open", "model": path, "provider": name, "lean": bool, "optimize": bool,
+"disabled": names}; {"do": "run"} with arrays;
 {"do": "place", "model": path, "provider": name}; {"do": "time", …, "runs": n, "warmup": n, "threads": n} with arrays.
 Each has "memory", the bytes that the process may take.
 Answers: what `Opened` holds, the outputs as arrays, {"nodes": rows}, what `Latency` holds, {"failure": …}, {"refused":
@@ -89,7 +90,8 @@ class Worker:
     def open(self, request: Message, _arrays: Arrays) -> Reply:
         """Open the session that later runs use."""
         self._session = LocalSession(Path(request["model"]), request["provider"])
-        return _described(self._session.open(lean=request["lean"], optimize=request["optimize"])), {}
+        settings = {name: request[name] for name in ("lean", "optimize", "disabled")}
+        return _described(self._session.open(**settings)), {}
 
     def run(self, _request: Message, arrays: Arrays) -> Reply:
         """Run the open session."""

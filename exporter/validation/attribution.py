@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fxport.fx_passes.program import Program
     from fxport.ort_runner import Samples
     from fxport.ort_runner.bisect import Divergence, Reference, Suspect
-    from fxport.ort_runner.trials import Runtime
+    from fxport.ort_runner.session import Opened, Runtime
     from fxport.ort_runner.validate import Explain
 
 OPTIMIZATION = "graph optimization of ONNX Runtime"
@@ -156,7 +156,7 @@ class _Stages:
 
     def __init__(self, subject: Subject, case: Samples, samples: Samples) -> None:
         from fxport.exporter.validation.intermediates import Intermediates
-        from fxport.ort_runner.trials import Runtime
+        from fxport.ort_runner.session import Runtime
 
         self.subject, self.case, self.samples = subject, case, samples
         self.trail: list[Step] = []
@@ -209,8 +209,26 @@ class _Stages:
             stage = OTHER_WEIGHTS if self._has_other_weights() else "the file, which is not what is exported now"
             return self._bisected_file(stage, optimize=False)
         if not self._note("the file, with graph optimization", self._file_is_right(optimize=True)):
-            return self._bisected_file(OPTIMIZATION, optimize=True)
+            return self._of_optimization()
         return Attribution(None, reason="the difference does not come again")
+
+    def _of_optimization(self) -> Attribution:
+        """The optimizer that changes the results, and the nodes that it breaks."""
+        from fxport.ort_runner.model_file import read_model_file
+        from fxport.ort_runner.optimizers import optimizer_fault
+
+        fault = optimizer_fault(self.subject.path, self.samples.inputs, self.runtime, self._is_judged_right)
+        if fault is None or not fault.nodes:
+            return self._bisected_file(OPTIMIZATION, optimize=True)
+        place, related = fault.places(read_model_file(self.subject.path))
+        stage = f"optimizer {fault.name} of ONNX Runtime, which breaks {fault.broken}"
+        in_source = place.path != str(self.subject.path)
+        return Attribution(stage, place if in_source else None, related, optimize=True)
+
+    def _is_judged_right(self, opened: Opened, outputs: Mapping[str, np.ndarray]) -> bool:
+        from fxport.ort_runner.trials import judged, sums_of
+
+        return not judged(self.samples, outputs, opened, sums_of(self.subject.path, opened, self.samples.inputs))
 
     def _of_lowering(self) -> Attribution:
         """A lowering, or the runtime's kernel: the standard's own evaluator decides, where it can."""

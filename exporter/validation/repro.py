@@ -26,7 +26,7 @@ def repro_of(folder: Path, path: Path, provider: str, lines: list[str]) -> Calla
     def write(found: Attribution) -> None:
         from fxport.ort_runner.failures import Failure
         from fxport.ort_runner.repro import write_repro
-        from fxport.ort_runner.trials import Runtime
+        from fxport.ort_runner.session import Runtime
 
         if written:
             return

@@ -32,7 +32,7 @@ def numerics_of(asked: Numerics, place: Place, log: Log) -> list[str]:
     """Report each output that is not what it was; returns the lines of the summary."""
     from fxport.ort_runner.failures import Failure
     from fxport.ort_runner.numerics import GENERATED, changes, generated
-    from fxport.ort_runner.trials import Runtime
+    from fxport.ort_runner.session import Runtime
 
     runtime = Runtime(asked.provider, optimize=True)
     try:

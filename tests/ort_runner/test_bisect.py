@@ -15,7 +15,7 @@ from fxport.ort_runner import Samples
 from fxport.ort_runner.bisect import MOST_SESSIONS, Divergence, Reference, bisect
 from fxport.ort_runner.cuts import VALUE_KEY, Cuts, Mark
 from fxport.ort_runner.parts import Part, kernel_is_wrong
-from fxport.ort_runner.trials import Runtime
+from fxport.ort_runner.session import Runtime
 from tests.ort_runner.models import HEADER, RELU, floats, save
 
 HERE = Runtime("cpu", isolate=False)

@@ -15,7 +15,7 @@ from fxport.diagnostics import Rule, rules
 from fxport.ort_runner import Samples
 from fxport.ort_runner.parts import Part
 from fxport.ort_runner.repro import with_plain_ends, write_repro
-from fxport.ort_runner.trials import Runtime
+from fxport.ort_runner.session import Runtime
 from tests.ort_runner.models import HEADER, RELU, floats
 
 HERE = Runtime("cpu", isolate=False)

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from fxport.exporter.lowering.lower.places import remark
 
 
-class CastsBeforeTransposes(ir.passes.InPlacePass):
+def casts_before_transposes(graph: ir.Graph) -> bool:
     """Casts first and transposes then, where a product reads the result.
 
     ONNX Runtime folds a Transpose into the MatMul that reads it, also through a Cast, by changing the places of these
@@ -17,12 +17,8 @@ class CastsBeforeTransposes(ir.passes.InPlacePass):
     Given:   %t = Transpose(%x); %c = Cast(%t); %y = MatMul(%c, %w)
     Result:  %t = Cast(%x); %c = Transpose(%t); %y = MatMul(%c, %w)
     """
-
-    def call(self, model: ir.Model) -> ir.passes.PassResult:
-        graphs = (model.graph, *model.functions.values())
-        nodes = [node for graph in graphs for node in ir.traversal.RecursiveGraphIterator(graph)]
-        swapped = [_swap(node) for node in nodes if node.op_type == "Cast" and not node.domain]
-        return ir.passes.PassResult(model, any(swapped))
+    changed = [_swap(node) for node in list(graph) if node.op_type == "Cast" and not node.domain]
+    return any(changed)
 
 
 def _swap(cast: ir.Node) -> bool:

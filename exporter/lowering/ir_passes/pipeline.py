@@ -9,8 +9,8 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from fxport.diagnostics import Log
+from fxport.exporter.lowering.ir_passes.avoid_faults import AvoidFaults
 from fxport.exporter.lowering.ir_passes.batch_scalars import BatchScalars
-from fxport.exporter.lowering.ir_passes.casts_first import CastsBeforeTransposes
 from fxport.exporter.lowering.ir_passes.check import check
 from fxport.exporter.lowering.ir_passes.drop_identities import DropIdentities
 from fxport.exporter.lowering.ir_passes.fold_arrangements import FoldArrangements
@@ -72,7 +72,7 @@ def run_ir_passes(
 
     With `dump`, each result is written as text to `<dump>/4-finish/<number>-<pass>.onnx.txt`.
     """
-    kernels = (InsertCasts(log), CastsBeforeTransposes())  # last: fewer nodes to look at; the second after new casts
+    kernels = (InsertCasts(log), AvoidFaults())  # last: fewer nodes to look at; the second after new casts
     last = (OutlineRegions(),) if functions else ()  # behind all, also a user's: those see each call's own nodes
     for number, each in enumerate((*passes, *kernels, *last)):
         result = each(model)

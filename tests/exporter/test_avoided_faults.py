@@ -1,0 +1,116 @@
+"""Known faults of ONNX Runtime's optimizations: exported models do not meet them, and would without their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+import torch
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fxport import export
+from fxport.exporter.lowering.ir_passes import avoid_faults
+from fxport.exporter.lowering.ir_passes.avoid_faults import FAULTS
+from tests.running import assert_same, run_session, session_of
+
+
+class Calls(nn.Module):
+    """A function as a model."""
+
+    def __init__(self, function: Callable[..., object], **modules: nn.Module) -> None:
+        super().__init__()
+        self.function = function
+        self.parts = nn.ModuleDict(modules)
+
+    def forward(self, *inputs: Tensor) -> object:
+        return self.function(*inputs, **self.parts)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model that the optimizer of a row breaks where it is exported without the row."""
+
+    name: str
+    optimizer: str
+    model: nn.Module
+    inputs: tuple[Tensor, ...]
+
+
+CSE = "CommonSubexpressionElimination"
+IDS = torch.tensor([3, 1, 2, 1, 3])
+BELOW = -1 - torch.rand(1, 2, 4, 4, generator=torch.Generator().manual_seed(0))
+
+
+def counted(x: Tensor) -> tuple[Tensor, ...]:
+    values, places = torch.unique(x, return_inverse=True)
+    again, counts = torch.unique(x, return_counts=True)
+    return values + 1, places, again * 2, counts
+
+
+def placed(x: Tensor) -> tuple[Tensor, ...]:
+    values, places = torch.unique(x, return_inverse=True)
+    again, found = torch.unique(x, return_inverse=True)
+    return values + 1, places, again * 2, found
+
+
+def steps(x: Tensor, cell: nn.Module) -> tuple[Tensor, Tensor]:
+    return cell(x)[0] * 2, cell(x)[1] * 3
+
+
+def to_the_fourth(x: Tensor, norm: nn.Module) -> Tensor:
+    d = x - x.mean(-1, keepdim=True)
+    return d / torch.sqrt((d**4).mean(-1, keepdim=True) + 0.01) * norm.weight + norm.bias
+
+
+CASES = (
+    Case("Unique", CSE, Calls(counted), (IDS,)),
+    Case("GRU", CSE, Calls(steps, cell=nn.GRU(3, 4)), (torch.randn(5, 2, 3),)),
+    Case("max_pool2d", "Pad_Fusion", Calls(lambda x: F.max_pool2d(F.pad(x, (1, 1, 1, 1)), 2)), (BELOW,)),
+    Case("max_pool1d", "Pad_Fusion", Calls(lambda x: F.max_pool1d(F.pad(x, (1, 1)), 2)), (BELOW[0],)),
+    Case("whole parts", "DivMulFusion", Calls(lambda x: torch.div(1, x, rounding_mode="trunc") * 7), (IDS,)),
+    Case("fourth power", "LayerNormFusionL1", Calls(to_the_fourth, norm=nn.LayerNorm(4)), (3 * torch.randn(2, 3, 4),)),
+)
+
+
+def hold_against_eager(case: Case) -> None:
+    program = export(case.model, case.inputs)
+    with torch.no_grad():
+        want = case.model(*case.inputs)
+    assert_same(run_session(session_of(program), program, case.inputs), want if isinstance(want, tuple) else [want])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_model_runs_with_all_optimizations(case: Case) -> None:
+    hold_against_eager(case)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_model_fails_or_differs_without_the_row(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = tuple(row for row in FAULTS if row.optimizer != case.optimizer)
+    assert len(others) == len(FAULTS) - 1
+    monkeypatch.setattr(avoid_faults, "FAULTS", others)
+    with pytest.raises((AssertionError, Fail)):
+        hold_against_eager(case)
+
+
+def test_every_output_of_equal_nodes_is_there() -> None:
+    program = export(Calls(placed), (IDS,))
+    (node,) = [node for node in program.model.graph if node.op_type == "Unique"]
+    assert [bool(output.name) for output in node.outputs] == [True, False, True]
+    joined = export(Calls(counted), (IDS,))
+    (node,) = [node for node in joined.model.graph if node.op_type == "Unique"]
+    assert [bool(output.name) for output in node.outputs] == [True, False, True, True]
+
+
+def test_other_graphs_stay_as_they_are() -> None:
+    def plain(x: Tensor) -> Tensor:
+        return F.avg_pool2d(F.pad(x, (1, 1, 1, 1)), 2) + (1 / x).sum() * x.pow(2).mean()
+
+    program = export(Calls(plain), (BELOW,))
+    pad = next(node for node in program.model.graph if node.op_type == "Pad")
+    assert len(pad.inputs) < 4
+    assert not [node for node in program.model.graph if node.op_type in ("Neg", "Max")]
+    assert_same(run_session(session_of(program), program, (BELOW,)), [plain(BELOW)])
