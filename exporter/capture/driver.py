@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from fxport.exporter.capture.fake import fake_weights
 from fxport.exporter.capture.faults import RefusedError, is_our_fault
 from fxport.exporter.capture.frames import helpers_kept
 from fxport.exporter.capture.functional import copied, functional
+from fxport.exporter.capture.further import further_failures
 from fxport.exporter.capture.guards.answers import Inquiry, RefusalHidden, answered
 from fxport.exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from fxport.exporter.capture.patches.derivatives import require_seen_through
@@ -268,7 +270,7 @@ def _first_success(
 ) -> tuple[ExportedProgram, CaptureRequest]:
     """Try one attempt after the other, and report what made the first ones fail; raise CaptureError if all do."""
     failed: list[Failed] = []
-    state = observed.effects.state.anew()
+    state, start = observed.effects.state.anew(), time.monotonic()
     for attempt, tried in _tried(request, options, failed):
         observed.inquiry.guards.clear()
         try:
@@ -287,7 +289,28 @@ def _first_success(
             return exported, tried
     error = _telling(failed, options)
     report_failure(error, request.model, log)
+    stopped = {finding.rule for finding in log.findings if finding.level is Level.ERROR}
+    if options.strategy is None and rules.DATA_DEPENDENT_CONTROL_FLOW in stopped:
+        _report_further(failed[-1].request, error, observed, time.monotonic() - start, log)
     raise CaptureError(error) from error
+
+
+def _report_further(request: CaptureRequest, error: Exception, observed: Observed, taken: float, log: Log) -> None:
+    """Report what would show once the line that a failure is about is mended, as far as that explains itself."""
+    state = observed.effects.state.anew()
+
+    def again(request: CaptureRequest) -> None:
+        try:
+            non_strict(request, observed)
+        finally:
+            observed.effects.note(state)
+            state.restore()
+
+    for further in further_failures(request, error, again, taken):
+        told = Log()
+        report_failure(further, request.model, told)
+        if not any(finding.rule is rules.CAPTURE_FAILED for finding in told.findings):
+            repeat(told.findings, log)
 
 
 def _tried(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import os
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -37,11 +38,17 @@ Reads = dict[tuple[str, str, int], Place | None]
 
 @contextmanager
 def environment_watched() -> Iterator[Reads]:
-    """Note what the user's own lines read, also by a name that they have imported."""
+    """Note what the user's own lines read, also by a name that they have imported.
+
+    Threads that ran before are no part of `forward`: a progress bar, say.
+    """
     found: Reads = {}
+    others = {*threading.enumerate()} - {threading.current_thread()}
     variable = type(os.environ).__getitem__
 
     def note(name: str) -> None:
+        if threading.current_thread() in others:
+            return
         frame: Any = sys._getframe(2)
         while frame is not None and frame.f_code.co_filename in _BETWEEN:
             frame = frame.f_back

@@ -1,0 +1,58 @@
+"""Reads of the machine: those of `forward` count, those of threads that ran before it do not."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import torch
+from torch import Tensor, nn
+
+from fxport import export
+from fxport.diagnostics import Log, rules
+
+
+class Scaled(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2
+
+
+class Timed(nn.Module):
+    """A thread of forward's own reads the clock."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        read: list[float] = []
+        thread = threading.Thread(target=lambda: read.append(time.time() % 1))
+        thread.start()
+        thread.join()
+        return x * read[0]
+
+
+def reads_of(model: nn.Module) -> list[str]:
+    log = Log()
+    export(model, torch.ones(2), log=log)
+    return [str(finding.facts["name"]) for finding in log.findings if finding.rule is rules.ENVIRONMENT_BAKED]
+
+
+def test_a_thread_that_ran_before_does_not_count() -> None:
+    ended, reads = threading.Event(), 0
+
+    def ticks() -> None:
+        nonlocal reads
+        while not ended.is_set():
+            reads += time.time() > 0
+            ended.wait(0.001)
+
+    thread = threading.Thread(target=ticks)
+    thread.start()
+    try:
+        before = reads
+        assert reads_of(Scaled()) == []
+        assert reads > before
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_a_thread_of_forward_counts() -> None:
+    assert reads_of(Timed()) == ["time.time"]
