@@ -106,14 +106,14 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[Effects]:
                 drawn = [name for name, before in states.items() if SHARED[name].state != before]
     finally:
         for holder in state.left_over():
-            log.report(rules.STATE_LEFT, at=_place_of(model, holder, None), name=holder.name)
+            log.report(rules.STATE_LEFT, at=place_of_change(model, holder, None), name=holder.name)
     made = {name for rule, name in effects.seen if rule is rules.LAYER_MADE}
     for (rule, name), effect in effects.seen.items():
         if rule is rules.PYTHON_RANDOM_BAKED:
             written = re.compile(rf"self\.{re.escape(name.rpartition('.')[2])}\.\w+")
             log.report(rule, at=_place_of_draw(model, written), name=name)
         elif rule is rules.LAYER_MADE or name not in made:
-            at = _place_of(model, effect.holder, effect.key)
+            at = place_of_change(model, effect.holder, effect.key)
             log.report(rule, at=at, level=effect.level, name=name, value=effect.before)
     for name in drawn:
         log.report(rules.PYTHON_RANDOM_BAKED, at=_place_of_draw(model, SHARED[name].written), name=name)
@@ -138,7 +138,7 @@ def attributes_watched(model: torch.nn.Module, effects: Effects) -> AbstractCont
     return forward_by(model, call)
 
 
-def _place_of(model: torch.nn.Module, holder: Holder, key: Any) -> Place | None:
+def place_of_change(model: torch.nn.Module, holder: Holder, key: Any) -> Place | None:
     """Return the line that changes what a holder holds, in the function or module through which it is reached."""
     function = holder.owner.names.get(key) if isinstance(holder.owner, Namespace) else holder.function
     owner, attribute = _owner_of(model, _ITEM.sub("", holder.name_of(key)))
