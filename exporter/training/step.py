@@ -103,7 +103,7 @@ class TrainingStep(Around):
     """
 
     def __init__(self, parts: Parts, settings: Settings) -> None:
-        super().__init__(parts.model)
+        super().__init__(parts.model, functions=(parts.loss_fn,))
         self.parts = (parts,)
         self.settings = settings
         self._seen = _Seen()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn, optim
@@ -95,12 +97,31 @@ def kept_parameters() -> Parts:
     return model, KeepsParameters(model.parameters()), classify
 
 
+class Filter(nn.Module):
+    """Filters frequencies with weights that are complex, or by parts."""
+
+    def __init__(self, is_complex: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, dtype=torch.cfloat) if is_complex else torch.randn(4, 2))
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = self.weight if self.weight.is_complex() else torch.view_as_complex(self.weight)
+        return self.head(torch.fft.irfft(torch.fft.rfft(x) * weight, n=6))
+
+
+def filtering(is_complex: bool) -> Parts:
+    model = Filter(is_complex)
+    return model, optim.Adam(model.parameters(), lr=0.01), classify
+
+
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
         (dampened, "a group of their own"),
         (under_a_name, "keeps state under 'all'"),
         (in_a_list, "'factors' of '0.weight' is of type 'list'"),
+        (lambda: filtering(is_complex=True), "torch.view_as_complex"),
         (kept_parameters, "take them from `self.param_groups`"),
     ],
 )
@@ -279,6 +300,23 @@ def scheduled() -> Parts:
     return model, optimizer, classify
 
 
+def drawn_by_python() -> Parts:
+    def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return classify(model, x * random.random(), y)  # here
+
+    model = net()
+    return model, optim.SGD(model.parameters(), lr=0.1), loss
+
+
+def drawn_by_numpy() -> Parts:
+    def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        share = np.random.beta(0.4, 0.4)  # here
+        return share * classify(model, x, y) + (1 - share) * classify(model, x.flip(0), y.flip(0))
+
+    model = net()
+    return model, optim.SGD(model.parameters(), lr=0.1), loss
+
+
 REFUSED: dict[str, tuple[Callable[[], Parts], str]] = {
     "a number in a group": (lambda: with_own(CountsInGroup), "optimizer.state"),
     "a number of the optimizer": (lambda: with_own(CountsItself), "optimizer.state"),
@@ -288,6 +326,8 @@ REFUSED: dict[str, tuple[Callable[[], Parts], str]] = {
     "a list in the loss": (history_in_loss, "beside the loss"),
     "a tensor in the loss": (running_mean_in_loss, "buffer"),
     "another model's statistics": (teacher_outside, "submodule"),
+    "numbers drawn by Python": (drawn_by_python, "Draw with torch"),
+    "numbers drawn by NumPy": (drawn_by_numpy, "Draw with torch"),
     "a number of the model": (lambda: with_model(Counting), "buffer"),
     "a tensor of the model": (lambda: with_model(KeepsMean), "buffer"),
 }
@@ -313,6 +353,7 @@ def test_what_a_step_would_carry_outside_of_its_tensors_is_refused_at_its_line(
 CURES: dict[str, Callable[[], Parts]] = {
     "state of the optimizer": lambda: with_own(CountsAsState),
     "a submodule": teacher_inside,
+    "complex weights by parts": lambda: filtering(is_complex=False),
     "buffers": lambda: with_model(BuffersBoth),
 }
 

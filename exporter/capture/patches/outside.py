@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from fxport.exporter.capture.patches.environment import environment_watched
 from fxport.exporter.capture.patches.generators import SHARED
 from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.patches.restoration import restore_state
-from fxport.exporter.capture.places import place_of_function, place_of_module
+from fxport.exporter.capture.places import Around, of_user, place_of_function, place_of_module
 from fxport.exporter.capture.reachable import SCALARS
 from fxport.exporter.capture.snapshot import MERGED_STATE, Change, Snapshot, same
 
@@ -157,13 +158,26 @@ def _owner_of(model: torch.nn.Module, name: str) -> tuple[str, str]:
 
 
 def _functions(model: torch.nn.Module) -> Iterator[Any]:
-    """Yield the `forward` of each class of the user's in a model, once."""
+    """Yield the functions of the user's around a model, and the `forward` of each class in it, once."""
+    if isinstance(model, Around):
+        yield from (each for each in model.functions if inspect.isfunction(each) and _is_users(each))
+        model = of_user(model)
     modules = (module for module in model.modules() if not isinstance(module, torch.jit.ScriptModule))
     kinds = dict.fromkeys(type(module) for module in modules)
     for kind in kinds:
         function = kind.forward
-        if inspect.isfunction(function) and kind_of(function.__code__.co_filename) == USER:
+        if inspect.isfunction(function) and _is_users(function):
             yield function
+
+
+def _is_users(function: FunctionType) -> bool:
+    return kind_of(function.__code__.co_filename) == USER
+
+
+def _lines_of(function: FunctionType) -> range:
+    """Return the lines of a function in its file."""
+    lines, first = inspect.getsourcelines(function)
+    return range(first, first + len(lines))
 
 
 def _place_of_draw(model: torch.nn.Module, written: re.Pattern[str]) -> Place | None:
@@ -179,7 +193,13 @@ def _place_of_draw(model: torch.nn.Module, written: re.Pattern[str]) -> Place | 
         inside = [node for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) for node in ast.walk(each)]
         calls = [node for node in inside if isinstance(node, ast.Call) and written.fullmatch(ast.unparse(node.func))]
         if calls:
-            owned = [node for node in calls if scope_of("".join(lines), node.lineno).rpartition(".")[0] in classes]
+            within = {line for each in functions if each.__code__.co_filename == path for line in _lines_of(each)}
+            text = "".join(lines)
+            owned = [
+                node
+                for node in calls
+                if node.lineno in within or scope_of(text, node.lineno).rpartition(".")[0] in classes
+            ]
             first = min(owned or calls, key=lambda node: node.lineno)
             return Place(path, first.lineno, call=ast.unparse(first.func).rpartition(".")[2])
     return place_of_module(model)
