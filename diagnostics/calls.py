@@ -135,14 +135,18 @@ def last_assignment(text: str, line: int, attribute: str) -> int | None:
 
 
 def last_change(text: str, line: int, name: str) -> int | None:
-    """The line of the last `….name = …` or `name = …` in the function that begins on `line`, else of what names it."""
+    """The line of the last `name = …`, `….name = …` or `…["name"] = …` in the function that begins on `line`.
+
+    Else that of the last statement that names it.
+    """
 
     def speaks_of(each: ast.AST | None) -> bool:
-        return name in (getattr(each, "id", None), getattr(each, "attr", None))
+        return name in (getattr(each, "id", None), getattr(each, "attr", None), getattr(each, "value", None))
 
     def assigns(each: ast.stmt) -> bool:
         targets = each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)]
-        return any(speaks_of(target.value if isinstance(target, ast.Subscript) else target) for target in targets)
+        parts = [(each.value, each.slice) if isinstance(each, ast.Subscript) else (each,) for each in targets]
+        return any(speaks_of(part) for target in parts for part in target)
 
     found = _last(text, line, assigns)
     return found or _last(text, line, lambda each: any(map(speaks_of, ast.walk(each))))
@@ -151,10 +155,14 @@ def last_change(text: str, line: int, name: str) -> int | None:
 def _last(text: str, line: int, wanted: Callable[[ast.stmt], bool]) -> int | None:
     """The line of the last statement of a kind in the function that begins on `line`."""
     for node, _ in _expressions(text).get(line, ()):
-        first = min((each.lineno for each in getattr(node, "decorator_list", ())), default=node.lineno)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and first == line:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _first_line(node) == line:
             return max((each.lineno for each in own_statements(node) if wanted(each)), default=None)
     return None
+
+
+def _first_line(node: ast.AST) -> int:
+    """The line on which an expression or a statement begins, decorators included."""
+    return min((each.lineno for each in getattr(node, "decorator_list", ())), default=getattr(node, "lineno", 1))
 
 
 def scope_of(text: str, line: int) -> str:
@@ -232,7 +240,7 @@ def _expressions(text: str) -> Mapping[int, Sequence[Located]]:
         return {}
     lines: dict[int, list[Located]] = defaultdict(list)
     for node, names in _named(tree):
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+        for line in range(_first_line(node), (node.end_lineno or node.lineno) + 1):
             lines[line].append((node, names))
     return dict(lines)
 

@@ -14,6 +14,7 @@ from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.capture.arguments.padded import call_padded
 from fxport.exporter.capture.failures import first_line
 from fxport.exporter.capture.fake import has_no_values
+from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.patches.restoration import restore_state
 from fxport.exporter.capture.places import of_user, place_of_module
 from fxport.exporter.capture.snapshot import Snapshot
@@ -77,6 +78,8 @@ def failure_in_eager(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
     try:
         with restored(module, {name for name, _ in module.named_buffers()}):
             called(module, (args, kwargs))
+    except RefusedError:  # ours: it runs in PyTorch
+        return None
     except Exception as error:  # noqa: BLE001  # the user's code raises what it likes
         return error
     return None

@@ -176,6 +176,11 @@ LEAKED = "a tensor of the capture came from where it cannot be followed: another
 
 CTC = "the gradient of ctc_loss has no form in ONNX"
 CTC_BY_PARTS = "Write the loss with tensor operations, as docs/training.md shows under 'CTC'."
+WRITTEN = "it writes to a tensor that is neither an input nor the model's, so that its new value would be lost"
+MAKE_BUFFER = (
+    "Make the tensor a buffer of the model, or the module that it is in a submodule; a tensor in the groups of an "
+    "optimizer, one of `optimizer.state[parameter]`."
+)
 PACKED_ROWS = "the gradient of packed sequences needs lengths that are known only when the model runs"
 PAD = "Run the layer, of one direction, on padded sequences, and leave the padding out of the loss by a mask."
 
@@ -194,6 +199,12 @@ TABLE: tuple[Failure, ...] = (
     ),
     Failure(_is_of_torch, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _untraced),
     Failure(_says(Exception, r"_ctc_loss"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(CTC), remedy=CTC_BY_PARTS),
+    Failure(
+        _says(RuntimeError, r"mutating a non-functional tensor with a functional"),
+        rules.UNSUPPORTED_PYTHON_CONSTRUCT,
+        _told(WRITTEN),
+        remedy=MAKE_BUFFER,
+    ),
     Failure(_packed, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(PACKED_ROWS), remedy=PAD),
     Failure(_is(DataDependentOutputException, DynamicOutputShapeException), rules.DATA_DEPENDENT_CONTROL_FLOW, _detail),
     Failure(

@@ -121,7 +121,7 @@ def _name(path: Path | None) -> str:
         return str(key)
     around = _name(parent)
     if style == "item":
-        return f"{around}[{key!r}]"
+        return f"{around}[{'a tensor' if isinstance(key, torch.Tensor) else repr(key)}]"
     if style == "itself":
         return around
     return f"{around}.{key}" if around else str(key)

@@ -6,7 +6,9 @@ import inspect
 import re
 import sys
 import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -21,11 +23,17 @@ _SCRIPTED = re.compile(r"# (.+?):(\d+):\d+$", re.MULTILINE)
 
 
 class Around(torch.nn.Module):
-    """A module of fxport's own that is captured in the place of a user's, which it calls: findings are about that."""
+    """A module of fxport's own that is captured in the place of a user's, which it calls: findings are about that.
 
-    def __init__(self, module: torch.nn.Module) -> None:
+    Args:
+        module: The user's module.
+        functions: Functions of the user's that it calls as well.
+    """
+
+    def __init__(self, module: torch.nn.Module, functions: Sequence[Callable[..., Any]] = ()) -> None:
         super().__init__()
         self.around = (module,)  # in a tuple, so that it does not become a submodule
+        self.functions = (*functions,)
 
 
 def of_user(root: torch.nn.Module) -> torch.nn.Module:

@@ -59,8 +59,11 @@ FOREIGN = frozenset(
 )
 """Packages whose code and objects are not looked into."""
 
-PLAIN = (SimpleNamespace, local, UserDict, UserList, ChainMap, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
-"""Classes of Python's library whose objects hold what users put in."""
+PLAIN = (
+    *(SimpleNamespace, local, UserDict, UserList, ChainMap, weakref.WeakKeyDictionary, weakref.WeakValueDictionary),
+    *(torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler),
+)
+"""Classes of Python's library and of PyTorch whose objects hold what users put in."""
 
 IMMUTABLE = 1 << 8
 """The flag of a class that is made in C and cannot be changed."""

@@ -16,7 +16,7 @@ import torch
 from torch.export import Dim
 from torch.optim import Optimizer
 
-from fxport.diagnostics import Log, Stop, rules
+from fxport.diagnostics import Finding, Fix, Level, Log, Stop, rules
 from fxport.diagnostics.paths import written_whole
 from fxport.exporter.capture.failures import causes
 from fxport.exporter.capture.places import place_of_module
@@ -27,6 +27,7 @@ from fxport.exporter.pipeline.exporting import export
 from fxport.exporter.pipeline.options import Options
 from fxport.exporter.training import step as parts_of
 from fxport.exporter.training.blame import reads_of
+from fxport.exporter.training.carried import RANDOM
 from fxport.exporter.training.description import METADATA, description_of, rates_of
 from fxport.exporter.training.loop import repeated
 from fxport.exporter.training.optimizers import OptimizerError
@@ -135,6 +136,7 @@ def export_training_step(
     names = inputs.names(loss_fn)
     options = replace(options, input_names=names, strategy="post-dispatch", ir_passes=(SumRows(), *options.ir_passes))
     program = _exported(step, inputs.call, shapes, options, log)
+    _refuse_constants(program)
     if rng != "native":
         _refuse_unseeded(program)
     _report_unused(step, settings, program)
@@ -234,6 +236,12 @@ def _check(parts: Parts, settings: Settings) -> None:
         if any(id(p) not in names for p in group["params"]):
             raise TrainingError(f"group {index} of the optimizer has a parameter that is none of the model's")
     given = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    complex_one = next((names[id(p)] for p in model.parameters() if p.is_complex()), None)
+    if complex_one is not None:
+        raise TrainingError(
+            f"'{complex_one}' is complex, and ONNX has no complex tensors to feed; keep it as a real tensor with an axis "
+            "more, and use torch.view_as_complex(it) in forward"
+        )
     left = [names[id(p)] for p in model.parameters() if p.requires_grad and id(p) not in given]
     if left:
         raise TrainingError(f"'{left[0]}' asks for gradients, but is in no group of the optimizer; freeze it or add it")
@@ -253,6 +261,22 @@ def _report_unused(step: TrainingStep, settings: Settings, program: OnnxProgram)
         at = reads.get(f"{parts_of.PARAMETER}/{name}") or place_of_module(parts.model, owner)
         program.log.report(rules.GRADIENT_MISSING, at=at, name=name)
     raise ExportError(program.log, f"{len(step.unused)} parameters get no gradient, the first is '{step.unused[0]}'")
+
+
+def _refuse_constants(program: OnnxProgram) -> None:
+    """Raise ExportError where the step draws numbers with Python or NumPy, which would be the same in each step."""
+    log = program.log
+
+    def revised(found: Sequence[Finding]) -> list[Finding]:
+        return [replace(each, level=Level.ERROR, fixes=(Fix(RANDOM),)) if _is_drawn(each) else each for each in found]
+
+    if any(map(_is_drawn, log.findings)):
+        log.revise(revised)
+        raise ExportError(log, "the step draws numbers that would be the same in each step")
+
+
+def _is_drawn(finding: Finding) -> bool:
+    return finding.rule is rules.PYTHON_RANDOM_BAKED
 
 
 def _refuse_unseeded(program: OnnxProgram) -> None:

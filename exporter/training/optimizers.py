@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
@@ -14,6 +14,8 @@ import torch
 from torch.optim import Optimizer
 
 from fxport.diagnostics.errors import FxportError
+from fxport.exporter.training.carried import nothing_kept_by
+from fxport.exporter.training.own_tensors import OwnTensors
 
 STEPS_MUST_BE_TENSORS: tuple[type[Optimizer], ...] = (torch.optim.RAdam, torch.optim.ASGD)
 """Optimizers that branch in Python on the number of steps, unless they are told to keep it on the device."""
@@ -43,17 +45,37 @@ def initial_state(optimizer: Optimizer, names: Mapping[int, str]) -> State:
     for kind, reason in REFUSED.items():
         if isinstance(optimizer, kind):
             raise OptimizerError(f"{kind.__name__} cannot be a part of the graph: {reason}. Choose another optimizer.")
-    begun = any(optimizer.state.get(p) for group in optimizer.param_groups for p in group["params"])
-    held = optimizer.state if begun else _fresh(optimizer)
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    _refuse_other_keys(optimizer, parameters)
+    waiting = [p for p in parameters if p.requires_grad and not optimizer.state.get(p)]
+    fresh = _fresh(optimizer) if waiting else {}
     state: State = {}
     for group in optimizer.param_groups:
+        untouched = {p: 0.0 if optimizer.state.get(p) else 1.0 for p in group["params"]}
         for parameter in group["params"]:
-            entries = {key: _as_tensor(value) for key, value in held.get(parameter, {}).items() if value is not None}
-            if _dampened(group):
-                entries[UNTOUCHED] = torch.tensor(0.0 if begun else 1.0)
+            name = names[id(parameter)]
+            held = optimizer.state.get(parameter) or (fresh.get(parameter, {}) if parameter.requires_grad else {})
+            entries = {key: _as_tensor(value, name, key) for key, value in held.items() if value is not None}
+            if _dampened(group) and parameter.requires_grad:
+                entries[UNTOUCHED] = torch.tensor(untouched[parameter])
             if entries:
-                state[names[id(parameter)]] = entries
+                state[name] = entries
+        if _dampened(group) and len({untouched[p] for p in group["params"] if p.requires_grad}) > 1:
+            raise OptimizerError(
+                "SGD with dampening has momentum for some parameters of a group and for others not, which it cannot "
+                "tell apart in a graph. Put those that are new into a group of their own."
+            )
     return state
+
+
+def _refuse_other_keys(optimizer: Optimizer, parameters: Sequence[torch.Tensor]) -> None:
+    strange = next((key for key in optimizer.state if not any(key is each for each in parameters)), None)
+    if strange is not None:
+        shown = "a tensor" if isinstance(strange, torch.Tensor) else repr(strange)
+        raise OptimizerError(
+            f"{type(optimizer).__name__} keeps state under {shown}, which is none of its parameters. Keep it in the "
+            "state of a parameter, such as the first: `self.state[self.param_groups[0]['params'][0]]`."
+        )
 
 
 def _fresh(optimizer: Optimizer) -> Mapping[torch.Tensor, dict[str, Any]]:
@@ -72,7 +94,14 @@ def _fresh(optimizer: Optimizer) -> Mapping[torch.Tensor, dict[str, Any]]:
         for group in shadow.param_groups:
             prepare(group, *([] for _ in range(lists)))
     else:
-        _step_of(optimizer)(shadow)
+        try:
+            _step_of(optimizer)(shadow)
+        except Exception as error:  # the optimizer's own code raises what it likes
+            raise OptimizerError(
+                f"{type(optimizer).__name__} does not step with other parameters in its groups: "
+                f"{type(error).__name__}: {error}. Let it take them from `self.param_groups`, and their state from "
+                "`self.state`."
+            ) from error
         if shadow.state:
             raise OptimizerError(
                 f"{type(optimizer).__name__} makes its state in its first step, so its initial values are not known. "
@@ -92,8 +121,13 @@ def _shadow(optimizer: Optimizer) -> tuple[Optimizer, dict[int, torch.Tensor]]:
             copy.grad = torch.zeros_like(copy)
             originals[id(copy)] = parameter
             copies.append(copy)
-        groups.append({**group, "params": copies})
+        groups.append({**_copied(group), "params": copies})
     return _like(optimizer, groups), originals
+
+
+def _copied(group: Mapping[str, Any]) -> dict[str, Any]:
+    """A group with tensors of its own, to which a step may write."""
+    return {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in group.items()}
 
 
 def _like(optimizer: Optimizer, groups: list[dict[str, Any]]) -> Optimizer:
@@ -109,9 +143,14 @@ def _step_of(optimizer: Optimizer) -> Callable[[Optimizer], Any]:
     return getattr(step, "__wrapped__", step)
 
 
-def _as_tensor(value: Any) -> torch.Tensor:
+def _as_tensor(value: Any, name: str, key: str) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
+    if not isinstance(value, bool | int | float):
+        raise OptimizerError(
+            f"the state '{key}' of '{name}' is of type '{type(value).__name__}'. Keep each tensor under a name of its "
+            "own."
+        )
     return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
 
 
@@ -125,6 +164,7 @@ def stepped(
     parameters: Mapping[str, torch.Tensor],
     state: State,
     learning_rates: Mapping[int, torch.Tensor],
+    own: OwnTensors,
 ) -> State:
     """Runs the optimizer's own step on other tensors; returns their new state.
 
@@ -143,12 +183,13 @@ def stepped(
         changes |= {name: False for name in ("foreach", "fused") if name in group}
         if isinstance(optimizer, STEPS_MUST_BE_TENSORS) and torch.compiler.is_compiling():
             changes["capturable"] = True
-        groups.append({**group, **changes})
+        groups.append({**_copied(group), **changes})
     new = _like(optimizer, groups)
     for name, parameter in parameters.items():
         if name in state:
-            new.state[parameter] = {key: value.clone() for key, value in state[name].items() if key != UNTOUCHED}
-    with _exact_numbers(), _unprofiled(type(optimizer)):
+            new.state[parameter] = {key: _exact(optimizer, key, value) for key, value in state[name].items()}
+            new.state[parameter].pop(UNTOUCHED, None)
+    with _exact_numbers(), _unprofiled(type(optimizer)), nothing_kept_by(new, own):
         for hook in new._optimizer_step_pre_hooks.values():
             hook(new, (), {})
         _step_of(optimizer)(new)
@@ -160,6 +201,12 @@ def stepped(
         for name, parameter in parameters.items()
         if name in state
     }
+
+
+def _exact(optimizer: Optimizer, key: str, value: torch.Tensor) -> torch.Tensor:
+    """A copy of a state; a count of steps in float64 where the optimizer computes on it with Python's numbers."""
+    counts = key == "step" and isinstance(optimizer, STEPS_MUST_BE_TENSORS) and torch.compiler.is_compiling()
+    return value.double() if counts else value.clone()
 
 
 @contextmanager

@@ -25,8 +25,10 @@ from fxport.exporter.capture.patches.autograd import (
 )
 from fxport.exporter.capture.places import Around
 from fxport.exporter.training.averages import cumulative_averages
+from fxport.exporter.training.carried import nothing_carried
 from fxport.exporter.training.hooks import accumulated, stand_in
 from fxport.exporter.training.optimizers import State, initial_state, stepped
+from fxport.exporter.training.own_tensors import OwnTensors
 from fxport.exporter.training.seeded import GivenRandom, SeededRandom
 from fxport.exporter.weights.session_files import BUFFER, OPTIMIZER, PARAMETER
 from fxport.fx_passes.graph import PART
@@ -74,6 +76,11 @@ class Parts:
     """Context manager around forward and backward."""
 
     @property
+    def around(self) -> dict[str, Any]:
+        """Parts that run in a step beside the model, by name."""
+        return {"loss_fn": self.loss_fn, "context": self.context, "optimizer": self.optimizer}
+
+    @property
     def names(self) -> dict[int, str]:
         """The name of every parameter by its id; tied ones have one."""
         return {id(parameter): name for name, parameter in self.model.named_parameters()}
@@ -96,10 +103,15 @@ class TrainingStep(Around):
     """
 
     def __init__(self, parts: Parts, settings: Settings) -> None:
-        super().__init__(parts.model)
+        super().__init__(parts.model, functions=(parts.loss_fn,))
         self.parts = (parts,)
         self.settings = settings
         self._seen = _Seen()
+        self._own = OwnTensors()
+        self._parameters_held, self._buffers_held = (
+            dict(parts.model.named_parameters()),
+            dict(parts.model.named_buffers()),
+        )
 
     def forward(
         self,
@@ -113,9 +125,11 @@ class TrainingStep(Around):
 
         Random ops draw from the seed, or take the masks in turn, or draw as ever if there is neither.
         """
+        (parts,) = self.parts
         parameters = _of_kind(state, PARAMETER)
         buffers = {name: value.detach().clone() for name, value in _of_kind(state, BUFFER).items()}
-        with GivenRandom(masks) if masks else SeededRandom(seed) if seed is not None else nullcontext():
+        random = GivenRandom(masks) if masks else SeededRandom(seed) if seed is not None else nullcontext()
+        with nothing_carried(parts.model, parts.around, self._own), random:
             return self._results(state, parameters, buffers, batch, learning_rates)
 
     def _results(
@@ -128,7 +142,9 @@ class TrainingStep(Around):
     ) -> dict[str, torch.Tensor]:
         """The outputs of a step; the optimizer and its hooks draw from where the model draws."""
         (parts,) = self.parts
+        before = {name: value._version for name, value in parameters.items()}
         loss, extras, gradients = self._gradients(parameters, buffers, batch)
+        changed = {*gradients, *(name for name, value in parameters.items() if value._version != before[name])}
         results = {LOSS: loss, **extras}
         with torch.no_grad(), annotate({PART: UPDATE}):
             gradients = self._clipped(gradients, results)
@@ -138,8 +154,11 @@ class TrainingStep(Around):
             for name, gradient in gradients.items():
                 current[name].grad = gradient
             rates = {int(group): rate for group, rate in learning_rates.items()}
-            new = stepped(parts.optimizer, parts.names, current, _nested(_of_kind(state, OPTIMIZER)), rates)
-        results |= {f"{NEW}/{PARAMETER}/{name}": current[name].detach() for name in gradients}
+            with self._own.instead_of((self._parameters_held, current), (self._buffers_held, buffers)):
+                new = stepped(
+                    parts.optimizer, parts.names, current, _nested(_of_kind(state, OPTIMIZER)), rates, self._own
+                )
+        results |= {f"{NEW}/{PARAMETER}/{name}": current[name].detach() for name in current if name in changed}
         results |= {f"{NEW}/{BUFFER}/{name}": value for name, value in buffers.items()}
         results |= {
             f"{NEW}/{OPTIMIZER}/{name}/{key}": value
@@ -159,7 +178,7 @@ class TrainingStep(Around):
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor]]:
         """The loss, what the loss function returned beside it, and the gradient of every parameter that is trained."""
         (parts,) = self.parts
-        trained = dict(parts.model.named_parameters())
+        trained = self._parameters_held
         count = self.settings.accumulate
         total: dict[str, torch.Tensor] = {}
         losses, extras = [], {}
@@ -169,7 +188,8 @@ class TrainingStep(Around):
                 leaves = {name: stand_in(trained[name], value) for name, value in parameters.items()}
                 given = {f"model.{name}": value for name, value in (leaves | buffers).items()}
                 differentiated = _Differentiated(parts, leaves, share=1 / count)
-                loss, extras, found = functional_call(differentiated, given, tuple(micro))
+                with self._own.instead_of((trained, leaves), (self._buffers_held, buffers)):
+                    loss, extras, found = functional_call(differentiated, given, tuple(micro))
             buffers.update({name: given[f"model.{name}"].detach() for name in buffers})
             losses.append(loss.detach())
             self._seen.unused = [name for name, gradient in found.items() if gradient is None]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from fxport.exporter.capture.patches.environment import environment_watched
 from fxport.exporter.capture.patches.generators import SHARED
 from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.patches.restoration import restore_state
-from fxport.exporter.capture.places import place_of_function, place_of_module
+from fxport.exporter.capture.places import Around, of_user, place_of_function, place_of_module
 from fxport.exporter.capture.reachable import SCALARS
 from fxport.exporter.capture.snapshot import MERGED_STATE, Change, Snapshot, same
 
@@ -106,14 +107,14 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[Effects]:
                 drawn = [name for name, before in states.items() if SHARED[name].state != before]
     finally:
         for holder in state.left_over():
-            log.report(rules.STATE_LEFT, at=_place_of(model, holder, None), name=holder.name)
+            log.report(rules.STATE_LEFT, at=place_of_change(model, holder, None), name=holder.name)
     made = {name for rule, name in effects.seen if rule is rules.LAYER_MADE}
     for (rule, name), effect in effects.seen.items():
         if rule is rules.PYTHON_RANDOM_BAKED:
             written = re.compile(rf"self\.{re.escape(name.rpartition('.')[2])}\.\w+")
             log.report(rule, at=_place_of_draw(model, written), name=name)
         elif rule is rules.LAYER_MADE or name not in made:
-            at = _place_of(model, effect.holder, effect.key)
+            at = place_of_change(model, effect.holder, effect.key)
             log.report(rule, at=at, level=effect.level, name=name, value=effect.before)
     for name in drawn:
         log.report(rules.PYTHON_RANDOM_BAKED, at=_place_of_draw(model, SHARED[name].written), name=name)
@@ -138,7 +139,7 @@ def attributes_watched(model: torch.nn.Module, effects: Effects) -> AbstractCont
     return forward_by(model, call)
 
 
-def _place_of(model: torch.nn.Module, holder: Holder, key: Any) -> Place | None:
+def place_of_change(model: torch.nn.Module, holder: Holder, key: Any) -> Place | None:
     """Return the line that changes what a holder holds, in the function or module through which it is reached."""
     function = holder.owner.names.get(key) if isinstance(holder.owner, Namespace) else holder.function
     owner, attribute = _owner_of(model, _ITEM.sub("", holder.name_of(key)))
@@ -157,13 +158,26 @@ def _owner_of(model: torch.nn.Module, name: str) -> tuple[str, str]:
 
 
 def _functions(model: torch.nn.Module) -> Iterator[Any]:
-    """Yield the `forward` of each class of the user's in a model, once."""
+    """Yield the functions of the user's around a model, and the `forward` of each class in it, once."""
+    if isinstance(model, Around):
+        yield from (each for each in model.functions if inspect.isfunction(each) and _is_users(each))
+        model = of_user(model)
     modules = (module for module in model.modules() if not isinstance(module, torch.jit.ScriptModule))
     kinds = dict.fromkeys(type(module) for module in modules)
     for kind in kinds:
         function = kind.forward
-        if inspect.isfunction(function) and kind_of(function.__code__.co_filename) == USER:
+        if inspect.isfunction(function) and _is_users(function):
             yield function
+
+
+def _is_users(function: FunctionType) -> bool:
+    return kind_of(function.__code__.co_filename) == USER
+
+
+def _lines_of(function: FunctionType) -> range:
+    """Return the lines of a function in its file."""
+    lines, first = inspect.getsourcelines(function)
+    return range(first, first + len(lines))
 
 
 def _place_of_draw(model: torch.nn.Module, written: re.Pattern[str]) -> Place | None:
@@ -179,7 +193,13 @@ def _place_of_draw(model: torch.nn.Module, written: re.Pattern[str]) -> Place | 
         inside = [node for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) for node in ast.walk(each)]
         calls = [node for node in inside if isinstance(node, ast.Call) and written.fullmatch(ast.unparse(node.func))]
         if calls:
-            owned = [node for node in calls if scope_of("".join(lines), node.lineno).rpartition(".")[0] in classes]
+            within = {line for each in functions if each.__code__.co_filename == path for line in _lines_of(each)}
+            text = "".join(lines)
+            owned = [
+                node
+                for node in calls
+                if node.lineno in within or scope_of(text, node.lineno).rpartition(".")[0] in classes
+            ]
             first = min(owned or calls, key=lambda node: node.lineno)
             return Place(path, first.lineno, call=ast.unparse(first.func).rpartition(".")[2])
     return place_of_module(model)
