@@ -239,8 +239,8 @@ def _check(parts: Parts, settings: Settings) -> None:
     complex_one = next((names[id(p)] for p in model.parameters() if p.is_complex()), None)
     if complex_one is not None:
         raise TrainingError(
-            f"'{complex_one}' is complex, and ONNX has no complex tensors to feed; keep it as a real tensor with an axis"
-            " more, and use torch.view_as_complex(it) in forward"
+            f"'{complex_one}' is complex, and ONNX has no complex tensors to feed; keep it as a real tensor with an"
+            " axis more, and use torch.view_as_complex(it) in forward"
         )
     left = [names[id(p)] for p in model.parameters() if p.requires_grad and id(p) not in given]
     if left:
