@@ -79,6 +79,13 @@ _CLASSES_BY_OWNER: Mapping[tuple[str, str], str | None] = MappingProxyType(
         ("Run", "originalUriBaseIds"): "ArtifactLocation",
     }
 )
+_TYPES: Mapping[str, type] = MappingProxyType(
+    dict.fromkeys(("startLine", "startColumn", "endLine", "endColumn", "occurrenceCount", "nestingLevel"), int)
+    | dict.fromkeys(("text", "uri", "uriBaseId", "name", "fullyQualifiedName", "ruleId", "justification"), str)
+    | dict.fromkeys(("kind", "level", "baselineState", "version"), str)
+    | dict.fromkeys(("partialFingerprints", "properties"), dict)
+)
+_NAMES: Mapping[type, str] = MappingProxyType({int: "a whole number", str: "a text", dict: "an object"})
 _MAPS = frozenset(("messageStrings", "originalUriBaseIds"))
 
 
@@ -120,6 +127,9 @@ def from_dict(data: object, kind: str = "SarifLog", path: str = "$") -> Any:  # 
 
 def _object(owner: str, key: str, value: object, path: str) -> object:
     kind = _CLASSES_BY_OWNER.get((owner, key), _CLASSES.get(key))
+    wanted = _TYPES.get(key) if kind is None else None
+    if wanted is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
+        raise SarifError(f"{path}: {_NAMES[wanted]} is expected, not {type(value).__name__}")
     if kind is None or (isinstance(value, Mapping) and key == "properties"):
         return value
     if key in _MAPS and isinstance(value, Mapping):

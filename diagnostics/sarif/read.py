@@ -35,7 +35,15 @@ def findings_of(data: object) -> Sequence[Finding]:
     log = from_dict(data)
     if log.version != "2.1.0":
         raise SarifError(f"$.version: '2.1.0' is expected, not {log.version!r}")
-    return tuple(finding for index, run in enumerate(_list(log.runs, "$.runs")) for finding in _run(run, index))
+    found: list[Finding] = []
+    for index, run in enumerate(_list(log.runs, "$.runs")):
+        try:
+            found += _run(run, index)
+        except SarifError:
+            raise
+        except (TypeError, ValueError, AttributeError, LookupError) as error:
+            raise SarifError(f"$.runs[{index}]: {error}") from error
+    return tuple(found)
 
 
 def _run(run: Any, index: int) -> Iterator[Finding]:  # Any, here and below: sarif_om has no types
@@ -84,7 +92,7 @@ def _finding(result: Any, table: Mapping[str, Rule], bases: Mapping[str, str]) -
         related=tuple(_place(location, bases) for location in result.related_locations or ()),
         fixes=(*(_fix(fix, bases) for fix in result.fixes or ()), *(_suggestion(item) for item in suggestions)),
         count=result.occurrence_count or 1,
-        identity=(result.partial_fingerprints or {}).get(IDENTITY, ""),
+        identity=str((result.partial_fingerprints or {}).get(IDENTITY, "")),
         steps=tuple(_steps(result, bases)),
         suppression=Suppression(SuppressedBy(suppression.kind), suppression.justification or "")
         if suppression
@@ -158,7 +166,8 @@ def _fix(fix: Any, bases: Mapping[str, str]) -> Fix:
 
 
 def _suggestion(item: Mapping[str, Any]) -> Fix:
-    return Fix(item["description"], (), Applicability(item["applicability"]), item.get("code"))
+    code = item.get("code")
+    return Fix(str(item["description"]), (), Applicability(item["applicability"]), None if code is None else str(code))
 
 
 def _path(artifact: Any, bases: Mapping[str, str]) -> str:

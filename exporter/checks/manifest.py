@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import ByteSize, Field
+from pydantic import AfterValidator, ByteSize, Field
 
 from fxport.diagnostics.rules import RULES
 from fxport.exporter.pipeline.options import MAX_OPSET, MIN_OPSET
@@ -25,6 +25,19 @@ Opset = Annotated[int, Field(ge=MIN_OPSET, le=MAX_OPSET)]
 ProviderName = Literal["auto", "cpu", "cuda", "tensorrt"]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
+
+
+def relative(pattern: str) -> str:
+    """Return a pattern of files below a folder. Raises ValueError for what is none."""
+    parts = Path(pattern).parts
+    if not parts or Path(pattern).is_absolute():
+        raise ValueError("it should be relative to this file")
+    if any("**" in part and part != "**" for part in parts):
+        raise ValueError("** stands for folders, between slashes")
+    return pattern
+
+
+Pattern = Annotated[str, AfterValidator(relative)]
 ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 
 
@@ -95,7 +108,7 @@ class Model(Choices):
     """Names of the flattened inputs."""
     output_names: list[str] | None = None
     """Names of the flattened outputs."""
-    depends: list[str] = []
+    depends: list[Pattern] = []
     """Further files that the model is made from, as patterns: "weights/*.safetensors"."""
 
 

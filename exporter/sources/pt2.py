@@ -10,7 +10,7 @@ import ast
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch.export.pt2_archive import PT2ArchiveReader
 
 # The records of an archive that hold data. All others, such as data/aotinductor with shared objects, are refused.
 KNOWN = re.compile(
-    r"models/\w+\.json|data/(?:weights|constants)/[\w.]+|data/sample_inputs/\w+\.pt|extra/.*|"
+    r"models/\w+\.json|data/(?:weights|constants)/(?:(?:weight|tensor)_[\w.]+|\w+_config\.json)|data/sample_inputs/\w+\.pt|extra/.*|"
     r"archive_format|archive_version|byteorder|version|\.data/(?:version|serialization_id)"
 )
 PICKLED = re.compile(r"data/sample_inputs/\w+\.pt")
@@ -36,6 +36,11 @@ FUNCTIONS = frozenset(
 
 METHODS = frozenset(("size", "stride", "storage_offset", "floor", "ceil", "trunc", "sqrt", "pow", "fmod"))
 """Methods that guards may call on inputs, and on the module math."""
+
+POWERS = frozenset(("Pow", "PowByNatural", "FloatPow", "LShift"))
+LARGEST_NUMBER, LARGEST_EXPONENT, MOST_NODES = 2**63, 4096, 10_000
+"""Bounds of a text of sizes: of its numbers, of the product of its exponents, and of its length: `9**9**9**9` never
+ends."""
 
 _PLAIN = (ast.Expression, ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Name, ast.keyword)
 _MARKS = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
@@ -74,7 +79,9 @@ def is_size(text: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    return all(_is_harmless(node, id(node) in called) for node in nodes)
+    return (
+        len(nodes) <= MOST_NODES and _is_small(nodes) and all(_is_harmless(node, id(node) in called) for node in nodes)
+    )
 
 
 FORMS: Mapping[str, tuple[Callable[[str], Any], str]] = {
@@ -82,6 +89,43 @@ FORMS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "size": (is_size, "expression of sizes"),
 }
 """Test for the texts of a kind, and its name; other kinds are sizes."""
+
+
+def _is_small(nodes: Sequence[ast.AST]) -> bool:
+    """Return True if no number that is written there, and none that powers and shifts make, is of many digits.
+
+    A power or a shift by another power would be: its exponent is a number that is written there.
+    """
+    numbers = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    if any(isinstance(number, int | float) and abs(number) > LARGEST_NUMBER for number in numbers):
+        return False
+    product = 1.0
+    for each in map(_number, filter(None, map(_exponent_of, nodes))):
+        if not isinstance(each, ast.Constant) or not isinstance(each.value, int | float):
+            return False
+        product *= max(1.0, abs(each.value))
+    return product <= LARGEST_EXPONENT
+
+
+def _exponent_of(node: ast.AST) -> ast.expr | None:
+    match node:
+        case ast.BinOp(op=ast.Pow() | ast.LShift(), right=exponent):
+            return exponent
+        case ast.Call(func=ast.Name(id=name), args=[_, exponent, *_]) if name in POWERS:
+            return exponent
+        case ast.Call(func=ast.Attribute(attr="pow"), args=[*_, exponent]):
+            return exponent
+    return None
+
+
+def _number(node: ast.expr) -> ast.expr:
+    """The constant in `3`, `-3`, `Integer(3)` and `Rational(1, 2)`; other expressions as they are."""
+    match node:
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=inner):
+            return _number(inner)
+        case ast.Call(func=ast.Name(id="Integer" | "Float" | "Rational"), args=[inner, *_]):
+            return _number(inner)
+    return node
 
 
 def _is_harmless(node: ast.AST, called: bool) -> bool:

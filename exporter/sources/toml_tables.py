@@ -17,6 +17,8 @@ from fxport.exporter.sources.usage import UsageError, did_you_mean
 
 NAME, PYPROJECT = "fxport.toml", "pyproject.toml"
 ENCODING = "utf-8-sig"  # some editors put a mark of it first
+_MANY_PARTS = re.compile(rb"""(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){%d}""" % (TOML.depth or 0))
+_NULL = re.compile(rb"\\u0000|\\U00000000")
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
 _SUBJECT = re.compile(r"\w+ should ")  # how pydantic begins: "Input should be greater than 0"
 TABLE = ("tool", "fxport")
@@ -53,6 +55,7 @@ def parsed(path: Path) -> Mapping[str, Any]:
     except LimitError as error:
         raise UsageError(f"'{path}' cannot be read: {error}; correct it.") from error
     try:
+        _require_plain(content)
         return require_depth(tomllib.loads(content.decode(ENCODING)), TOML)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
@@ -62,6 +65,17 @@ def parsed(path: Path) -> Mapping[str, Any]:
         at = _AT_LINE.search(str(error))
         line = f":{at[1] or len(content.splitlines())}" if at else ""
         raise UsageError(f"{path.name}{line}: no TOML: {_AT_LINE.sub('', str(error))}; correct it.") from error
+
+
+def _require_plain(content: bytes) -> None:
+    """Refuse keys of many parts, for which tomllib takes time and memory without measure, and null characters.
+
+    Raises ValueError.
+    """
+    if _MANY_PARTS.search(content):
+        raise LimitError(f"a key has more than {TOML.depth} parts")
+    if _NULL.search(content):
+        raise ValueError("it has a null character, which no name of a file has")
 
 
 def validated(kind: type[K], data: Mapping[str, Any], path: Path, known: Known) -> K:

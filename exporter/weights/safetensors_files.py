@@ -75,9 +75,9 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
 def _entry(path: Path, name: str, entry: Any) -> tuple[torch.dtype, tuple[int, ...], int, int]:
     try:
         kind, shape, (begin, end) = entry["dtype"], tuple(map(int, entry["shape"])), map(int, entry["data_offsets"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CheckpointError(f"'{path}' is damaged: the entry of '{name}' in its header is incomplete.") from error
-    if kind not in DTYPES:
+    if not isinstance(kind, str) or kind not in DTYPES:
         raise CheckpointError(f"'{path}' has '{name}' in the type {kind}, which PyTorch does not have.")
     dtype = DTYPES[kind]
     if min((begin, *shape)) < 0 or end - begin != math.prod(shape) * dtype.itemsize:
