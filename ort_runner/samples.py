@@ -31,7 +31,8 @@ class Samples:
     the outputs that a second call of PyTorch gives otherwise: UNREPEATABLE ones are not compared by value, STATEFUL
     ones are, but to be equal says little of them. `is_extra` says that there was time for this run, which may not be so
     the next time, `may_fail` that ONNX Runtime may refuse these inputs. `roundings` calls PyTorch again with each
-    operation rounded a little otherwise, and gives outputs of shape [runs, ...]; it is not saved. Types that numpy lacks are ml_dtypes arrays. Raises ValueError for a type that
+    operation rounded a little otherwise, and gives outputs of shape [runs, ...]; it is not saved. Types that numpy
+    lacks are ml_dtypes arrays. Raises ValueError for a type that
     ONNX Runtime has no tensors of, and for an exact output whose shape is not that of the output.
     """
 
