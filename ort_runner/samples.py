@@ -30,8 +30,9 @@ class Samples:
     `draws` holds the outputs that PyTorch draws at random, each of shape [runs, ...] over several runs. `doubts` names
     the outputs that a second call of PyTorch gives otherwise: UNREPEATABLE ones are not compared by value, STATEFUL
     ones are, but to be equal says little of them. `is_extra` says that there was time for this run, which may not be so
-    the next time. `roundings` calls PyTorch again with each operation rounded a little otherwise, and gives outputs of
-    shape [runs, ...]; it is not saved. Types that numpy lacks are ml_dtypes arrays. Raises ValueError for a type that
+    the next time, `may_fail` that ONNX Runtime may refuse these inputs. `roundings` calls PyTorch again with each
+    operation rounded a little otherwise, and gives outputs of shape [runs, ...]; it is not saved. Types that numpy
+    lacks are ml_dtypes arrays. Raises ValueError for a type that
     ONNX Runtime has no tensors of, and for an exact output whose shape is not that of the output.
     """
 
@@ -42,6 +43,7 @@ class Samples:
     draws: Arrays | None = None
     doubts: Mapping[str, str] = field(default_factory=dict)
     is_extra: bool = False
+    may_fail: bool = False
     roundings: Callable[[], Arrays] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:

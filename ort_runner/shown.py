@@ -9,6 +9,9 @@ import numpy as np
 from fxport.ort_runner.dtypes import FLOAT, element_of
 from fxport.ort_runner.samples import Samples
 
+NO_ELEMENTS = "without elements"
+"""Property of outputs that have no values to compare; their shapes are."""
+
 
 def nothing_shown(samples: Sequence[Samples]) -> Iterator[tuple[str, str]]:
     """Yield (output, what it is in all samples) of those that show nothing.
@@ -28,7 +31,7 @@ def _detail(arrays: Sequence[np.ndarray]) -> tuple[str, bool]:
     """Return the property common to all arrays ("" if there is none), and True if that alone is a reason for doubt."""
     elements = np.concatenate([array.reshape(-1) for array in arrays])
     if not elements.size:
-        return "without elements", True
+        return NO_ELEMENTS, True
     is_float = element_of(elements.dtype).kind == FLOAT
     if is_float and bool(np.isnan(elements).all()):
         return "NaN everywhere", True

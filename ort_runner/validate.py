@@ -214,7 +214,10 @@ class _Work:
                 run = self._check(opened, samples, outputs)
                 gaps, differences = run.gaps, run.differences
         except Failure as failure:
-            self._fail(failure, samples.label, samples.inputs)
+            if samples.may_fail:
+                self._refused(failure, samples.label)
+            else:
+                self._fail(failure, samples.label, samples.inputs)
             self._late = failure.late
             if failure.fatal:
                 self._opened = None
@@ -291,6 +294,12 @@ class _Work:
             return
         facts = failure.facts if label is None else {**failure.facts, "sample": label}
         self.say(failure.rule, facts, self._file.place_of_node(failure.node or ""))
+
+    def _refused(self, failure: Failure, label: str) -> None:
+        """Report the end of a process for inputs that may be refused: an exception is all that is said of others."""
+        if failure.fatal:
+            facts = {**failure.facts, "sample": label, "level": Level.WARNING}
+            self.say(failure.rule, facts, self._file.place_of_node(failure.node or ""))
 
     def _fault(self, failure: Failure, inputs: Mapping[str, np.ndarray] | None) -> OptimizerFault | None:
         """The runtime's own fault behind a failure, if it is one."""

@@ -35,12 +35,12 @@ from fxport.exporter.validation.adversarial import adversarial
 from fxport.exporter.validation.repeats import report, twice
 from fxport.exporter.validation.roundings import rounded_otherwise
 from fxport.exporter.validation.runs import changed_by, fed, outputs_of, run_doubled, run_widened, state_of
-from fxport.exporter.validation.sizes import Beyond, at_edges, beyond
+from fxport.exporter.validation.sizes import Beyond, at_edges, at_nothing, beyond
 from fxport.exporter.validation.untouched import tensors_kept, undisturbed
 from fxport.exporter.weights.arrays import Arrays, as_array, as_value
 from fxport.fx_passes.program import Program
 from fxport.ort_runner.samples import Samples
-from fxport.ort_runner.shown import nothing_shown
+from fxport.ort_runner.shown import NO_ELEMENTS, nothing_shown
 
 EXACT_LIMIT = 2048 * 1024 * 1024
 """Bytes of weights up to which the model is also run in float64: that takes several times as long."""
@@ -73,6 +73,7 @@ class Case:
     draws: Arrays | None = None
     doubts: Mapping[str, str] = field(default_factory=dict)
     is_extra: bool = False
+    may_fail: bool = False
     roundings: Callable[[], Arrays] | None = None
 
     def samples(self) -> Samples:
@@ -85,6 +86,7 @@ class Case:
             self.draws,
             self.doubts,
             self.is_extra,
+            self.may_fail,
             self.roundings,
         )
 
@@ -196,17 +198,25 @@ def _at_drawn(subject: _Subject, call: tuple[Any, Any]) -> Iterator[Case]:
 def _at_edges(subject: _Subject, call: tuple[Any, Any], cost: float, seconds: float) -> Iterator[Case]:
     """The runs at sizes of `at_edges` that eager PyTorch takes, as long as another one of that cost can be paid for.
 
-    What the model refuses is its own matter, and so is a size at which an output is NaN everywhere.
+    What the model refuses is its own matter, and so is a size at which an output is NaN everywhere. Without elements,
+    ONNX Runtime may refuse what PyTorch takes, but give nothing else.
     """
     if seconds < cost:
         return
     start = time.perf_counter()
+    is_extra = seconds < math.inf
     for label, changed in at_edges(subject.module, call, subject.program):
         if time.perf_counter() - start + cost > seconds:
             return
         case = _tried(label, subject, changed)
         if isinstance(case, Case) and not any(nothing_shown([case.samples()])):
-            yield replace(case, is_extra=seconds < math.inf)
+            yield replace(case, is_extra=is_extra)
+    for label, changed in at_nothing(subject.module, call, subject.program):
+        if time.perf_counter() - start + cost > seconds:
+            return
+        case = _tried(label, subject, changed)
+        if isinstance(case, Case) and all(detail == NO_ELEMENTS for _, detail in nothing_shown([case.samples()])):
+            yield replace(case, is_extra=is_extra, may_fail=True)
 
 
 def cases_beyond(

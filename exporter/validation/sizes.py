@@ -64,6 +64,16 @@ def at_edges(module: torch.nn.Module, call: Call, program: Program) -> Iterator[
             yield label, at_chosen(module, call, program, chosen)
 
 
+def at_nothing(module: torch.nn.Module, call: Call, program: Program) -> Iterator[tuple[str, Call]]:
+    """Yield (label, call) with one dynamic dimension of no elements, where no limit excludes it."""
+    known = known_sizes(module, call, program)
+    for symbol in known:
+        chosen = {**known, symbol: 0}
+        if all(condition.allows(chosen) for condition in program.conditions):
+            name = program.dim_names.get(str(symbol), str(symbol))
+            yield f"{name}=0", at_chosen(module, call, program, chosen)
+
+
 def _wanted(known: Sizes, program: Program) -> Iterator[tuple[str, dict[sympy.Symbol, Sequence[int]]]]:
     """(label, candidates for each size, the best first)."""
     bounds = {symbol: _bounds(symbol, program) for symbol in known}

@@ -51,6 +51,54 @@ def test_bounds_are_tried() -> None:
     assert all(3 <= rows <= 9 for rows, _ in found.values())
 
 
+def test_dimensions_may_have_no_elements_where_no_limit_excludes_it() -> None:
+    found = labels(BOTH)
+    assert (found["rows=0"], found["columns=0"]) == ((0, 4), (4, 0))
+    assert "rows=0" not in labels({"x": {0: Dim("rows", min=3, max=9)}})
+
+
+class Rows(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(x)
+
+
+def one_row_of_nothing(op: Any, x: Any) -> Any:
+    """Right for every size but 0, at which it gives a row."""
+    rows = op.Slice(op.Shape(x), op.const([0]), op.const([1]))
+    more = op.cast(op.Equal(rows, op.const([0])), rows.dtype)
+    return op.typed(op.Pad(op.Relu(x), op.Concat(op.const([0, 0]), more, op.const([0]), axis=0)), op.sizes(x))
+
+
+def refuses_nothing(op: Any, x: Any) -> Any:
+    """Fails for no rows."""
+    rows = op.Slice(op.Shape(x), op.const([0]), op.const([1]))
+    return op.typed(op.Add(op.Relu(x), op.cast(op.Mod(op.const([0]), rows), x.dtype)), op.sizes(x))
+
+
+def at_nothing(lowering: Any, tmp_path: Path) -> Any:
+    return export_and_validate(
+        Rows(),
+        (X,),
+        path=tmp_path / "m.onnx",
+        dynamic_shapes={"x": {0: "rows"}},
+        lowerings={torch.ops.aten.relu.default: lowering},
+        adversarial=True,
+    )
+
+
+def test_a_model_that_gives_something_of_nothing_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="FXP5004") as caught:
+        at_nothing(one_row_of_nothing, tmp_path)
+    assert {each.facts["sample"] for each in caught.value.log.findings if each.level is Level.ERROR} == {"rows=0"}
+
+
+def test_a_model_may_refuse_what_has_no_elements(tmp_path: Path) -> None:
+    checked = at_nothing(refuses_nothing, tmp_path)
+    assert checked.validation.passed
+    assert "rows=0" in [sample.label for sample in checked.validation.samples]
+    assert not [each for each in checked.log.findings if each.level is not Level.NOTE]
+
+
 def test_a_static_model_has_no_other_sizes() -> None:
     assert [*labels(None)] == ["sample"]
 
