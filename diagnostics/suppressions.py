@@ -25,7 +25,7 @@ _COMMENT = re.compile(r"(?:^|\s)#\s*fxport:\s*ignore(?:\[(?P<ids>[\w\s,]*)\])?(?
 ABSENT = "no finding of this rule is on the line"
 UNNAMED = "the comment names no rule"
 UNKNOWN = "no rule is called so"
-FATAL = "without a cure there is no model, so the error stays"
+FATAL = "an error that stops the export cannot be ignored"
 
 
 @dataclass(frozen=True, slots=True)

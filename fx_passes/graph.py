@@ -15,6 +15,9 @@ from fxport.diagnostics import Place
 from fxport.diagnostics.source import place_of_trace
 from fxport.fx_passes.sizes import size_of
 
+LOOPS_BY_DATA = (torch.ops.higher_order.while_loop, torch.ops.higher_order.while_loop_stack_output)
+"""Operators that end when their data say so, if ever."""
+
 CAPTURED = "fxport_captured"
 """Key of `node.meta`: the name in the captured graph of the node that this one was made from."""
 
@@ -65,6 +68,12 @@ def bodies(gm: GraphModule) -> Iterator[tuple[str, GraphModule]]:
             body = gm.get_submodule(node.target) if _is_module(gm, node.target) else None
             if isinstance(body, GraphModule):
                 yield node.target, body
+
+
+def loops_by_data(gm: GraphModule) -> bool:
+    """Return True if the graph, or a body in it, has a loop that ends when its data say so."""
+    here = any(is_call(node, *LOOPS_BY_DATA) for node in gm.graph.nodes)
+    return here or any(loops_by_data(body) for _, body in bodies(gm))
 
 
 def _is_module(gm: GraphModule, target: str) -> bool:

@@ -44,6 +44,11 @@ def report_randomness(gm: GraphModule, log: Log, rule: Rule = rules.RANDOMNESS_C
         log.report(rule, at=first, related=related, op=kind)
 
 
+def draws_numbers(gm: GraphModule) -> bool:
+    """Return True if the graph, or a body in it, draws random numbers that something uses."""
+    return any(is_random(node) and node.users for node in _nodes(gm))
+
+
 def is_random(node: Node) -> bool:
     """Return True if the values of a node are drawn at random: a dropout out of training draws none."""
     target = node.target

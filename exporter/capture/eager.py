@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
+from torch.fx import GraphModule
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Log, rules
@@ -18,6 +21,10 @@ from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.patches.restoration import restore_state
 from fxport.exporter.capture.places import of_user, place_of_module
 from fxport.exporter.capture.snapshot import Snapshot
+from fxport.fx_passes.graph import loops_by_data
+
+LEAST_PATIENCE, MORE_PATIENCE = 2.0, 20.0
+"""Seconds, and times what the example takes, for which a call on values of ours may run."""
 
 UNEXPLAINED = (rules.CAPTURE_FAILED, rules.LOWERING_RAISED)
 """They repeat what an exception said, which may be the model's own fault."""
@@ -39,6 +46,28 @@ def called(module: torch.nn.Module, call: tuple[Any, Any]) -> tuple[Any, tuple[A
     with torch.enable_grad():
         args, kwargs = own = copied(call)
         return call_padded(module, args, kwargs), own
+
+
+class TookTooLongError(Exception):
+    """A call of the model was ended, which on values of ours may never end: a loop until data say so."""
+
+
+class Patience(TorchFunctionMode):
+    """Raise TookTooLongError from the model's next call of PyTorch, once `seconds` have passed."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds, self.end = seconds, time.monotonic() + seconds
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if time.monotonic() > self.end:
+            raise TookTooLongError(f"it did not end within {self.seconds:.0f} seconds")
+        return func(*args, **(kwargs or {}))
+
+
+def patience(gm: GraphModule, seconds: float) -> AbstractContextManager[object]:
+    """End calls that take longer than `seconds` at values of ours, if the graph has a loop that ends by data."""
+    return Patience(max(LEAST_PATIENCE, MORE_PATIENCE * seconds)) if loops_by_data(gm) else nullcontext()
 
 
 def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -16,6 +16,7 @@ from torch.export.graph_signature import OutputKind as ExportedOutputKind
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Log, rules
+from fxport.diagnostics.amounts import plural
 from fxport.diagnostics.errors import FxportError
 from fxport.exporter.capture.arguments.inputs import arguments_of, different, path_name
 from fxport.exporter.capture.arguments.nesting import Structure, of_arguments, of_results, structure_of
@@ -165,7 +166,10 @@ def _user_names(fed: Sequence[str], paths: Mapping[str, str], wanted: Sequence[s
     """Map the name of each placeholder that the user feeds to its ONNX name."""
     wanted = wanted or ()
     if len(wanted) > len(fed):
-        raise NamesError(f"input_names has {len(wanted)} names; the inputs are {len(fed)}: {', '.join(fed)}")
+        raise NamesError(
+            f"input_names has {plural(len(wanted), 'name')}; "
+            f"the model has {plural(len(fed), 'input')}: {', '.join(fed)}"
+        )
     _require_different("input_names", wanted)
     return dict(zip(fed, [*wanted, *different((paths[n] for n in fed[len(wanted) :]), wanted)], strict=True))
 

@@ -172,6 +172,6 @@ def exported(request: Request, parts: Sequence[Any], log: Log) -> TrainingProgra
     except ExportError as error:
         raise Stop(log, "export") from error
     except CheckpointError as error:
-        raise UsageError(f"--weights {error}") from error
+        raise UsageError(f"--weights: {error}") from error
     except (TrainingError, ShapesError, ValueError) as error:
         raise UsageError(f"'{request.source}': {str(error).rstrip('.')}.") from error

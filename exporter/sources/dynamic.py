@@ -61,7 +61,9 @@ def parse_dim(dim: str, text: str) -> Asked:
         raise UsageError(f"--dynamic '{text}': '{dim}' is no name of a dim; {FORM}.")
     low, high = (int(match[each]) if match[each] else None for each in ("low", "high"))
     if low is not None and high is not None and low >= high:
-        raise UsageError(f"--dynamic '{text}': from {low} to {high} there are not two sizes; {FORM}.")
+        raise UsageError(
+            f"--dynamic '{text}': the upper bound {high} must be larger than the lower bound {low}; {FORM}."
+        )
     return Asked(match["name"], low, high)
 
 

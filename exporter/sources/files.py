@@ -33,7 +33,8 @@ def described(text: str) -> str:
     if path.is_dir():
         return ""
     if path.suffix == ".py":
-        names = ", ".join(list(lines_of(path.read_bytes()))[:8]) if _is_python(path) else ""
+        held = lines_of(path.read_bytes()) if _is_python(path) else ()
+        names = ", ".join([name for name in held if not name.startswith("_")][:8])
         return f"'{text}' is a file; say which of its names is the model: {text}:NAME." + (
             f" It has: {names}." if names else ""
         )

@@ -236,7 +236,8 @@ def named(module: ModuleType, dotted: str, where: str) -> object:
     value: object = module
     for part in dotted.split("."):
         if not hasattr(value, part):
-            known = [name for name in vars(value) if not name.startswith("_")] if hasattr(value, "__dict__") else []
+            held = vars(value) if hasattr(value, "__dict__") else {}
+            known = [name for name, each in held.items() if not (name.startswith("_") or inspect.ismodule(each))]
             raise UsageError(f"'{where}' has no '{dotted}'. {did_you_mean(part, known)}".rstrip())
         value = getattr(value, part)
     return value

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fxport.diagnostics import Place, rules
+from fxport.diagnostics import Place
 from fxport.diagnostics.messages import error_line
+from fxport.fx_passes.randomness import draws_numbers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -134,7 +135,7 @@ def attribute(subject: Subject, case: Samples, samples: Samples) -> Attribution:
 
     `case` is the sample that differs under the names of the program, `samples` the same under those of the file.
     """
-    if any(finding.rule is rules.RANDOMNESS_CAPTURED for finding in subject.program.log.findings):
+    if draws_numbers(subject.program.program.graph_module):
         return Attribution(None, reason="the model draws random numbers", samples=samples)
     return _in_a_step(replace(_Stages(subject, case, samples).run(), samples=samples), subject.program.program)
 

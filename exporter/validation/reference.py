@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -20,7 +20,7 @@ from fxport.diagnostics.messages import error_line
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.arguments.keywords import in_order
 from fxport.exporter.capture.arguments.padded import as_padded
-from fxport.exporter.capture.eager import FailsOnRanks, called, restored
+from fxport.exporter.capture.eager import FailsOnRanks, called, patience, restored
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.float64 import widened
@@ -39,6 +39,7 @@ from fxport.exporter.validation.sizes import Beyond, at_edges, at_nothing, beyon
 from fxport.exporter.validation.untouched import tensors_kept, undisturbed
 from fxport.exporter.weights.arrays import Arrays, as_array, as_value
 from fxport.fx_passes.program import Program
+from fxport.fx_passes.randomness import draws_numbers
 from fxport.ort_runner.samples import Samples
 from fxport.ort_runner.shown import NO_ELEMENTS, nothing_shown
 
@@ -94,7 +95,8 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class _Subject:
     """A module that is run, and what was exported of it. `random` says that it draws random numbers, `whole` is what
-    computes in float64 if the module itself cannot, `log` gets why nothing does. `state` is what the module reaches."""
+    computes in float64 if the module itself cannot, `log` gets why nothing does. `state` is what the module reaches.
+    `seconds` is what the example takes, by which calls on values of ours are ended; None where none are."""
 
     module: torch.nn.Module
     program: Program
@@ -102,6 +104,7 @@ class _Subject:
     whole: torch.nn.Module | None
     log: Log
     state: Snapshot
+    seconds: float | None = None
 
     @classmethod
     def of(
@@ -154,7 +157,7 @@ def cases(
     fault. The model's state is afterwards what it was. `whole` is what computes in float64 where `model` runs on
     several ranks: the same model in one process.
     """
-    random = any(finding.rule is rules.RANDOMNESS_CAPTURED for finding in exported.log.findings)
+    random = draws_numbers(exported.program.graph_module)
     subject = _Subject.of(model, exported, log, random=random, whole=whole)
     module = subject.module
     call = as_padded((tuple(args), in_order(module, kwargs)))
@@ -171,6 +174,7 @@ def cases(
             continue
         told.append(case)
         yield case
+    subject = replace(subject, seconds=cost)
     for name, how, tries in _of_ours(module, call, exported.program, hard=hard):
         record, start = _record_later if name == LATER else _record, time.perf_counter()
         case = _first(name, subject, tries, record)
@@ -302,8 +306,10 @@ Record = Callable[[str, _Subject, Call], Case]
 
 def _tried(name: str, subject: _Subject, call: Call, record: Record = _record) -> Case | Exception:
     """The run of a call, or what the model raised for it. A mistake of fxport's own flies on."""
+    limit = nullcontext() if subject.seconds is None else patience(subject.program.graph_module, subject.seconds)
     try:
-        return record(name, subject, call)
+        with limit:
+            return record(name, subject, call)
     except Exception as error:
         if is_our_fault(error):
             raise

@@ -146,7 +146,7 @@ def saved(program: OnnxProgram, path: Path, log: Log, external_data: Any = "auto
     except ExportError as error:
         raise Stop(log, "save") from error
     except CheckpointError as error:
-        raise UsageError(f"--weights {error}") from error
+        raise UsageError(f"--weights: {error}") from error
 
 
 def with_weights_to_run(source: Source, program: OnnxProgram, log: Log) -> tuple[Source, OnnxProgram] | None:
@@ -236,6 +236,6 @@ def exported(source: Source, options: Options, log: Log) -> OnnxProgram:
     except ExportError as error:
         raise Stop(log, "export") from error
     except CheckpointError as error:
-        raise UsageError(f"--weights {error}") from error
+        raise UsageError(f"--weights: {error}") from error
     except (CallError, NamesError, ShapesError) as error:
         raise UsageError(f"'{source.name}': {error}.") from error

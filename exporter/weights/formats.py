@@ -38,7 +38,7 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """
     where = Path(path)
     if not where.exists():
-        raise CheckpointError(f"There is no '{where}'; give {KNOWN}.")
+        raise CheckpointError(f"there is no '{where}'; give {KNOWN}.")
     try:
         for each in FORMATS:
             if each.fits(where):

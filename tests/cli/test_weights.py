@@ -68,7 +68,7 @@ def test_validation_is_left_out_where_the_weights_do_not_fit_into_memory(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["fake.py:model", "--fake", "--weights", "none"], "--weights There is no 'none'"),
+        (["fake.py:model", "--fake", "--weights", "none"], "--weights: there is no 'none'"),
         (["fake.py:model", "--fake", "--weights", "cut.safetensors"], "is truncated"),
         (["m.pt2", "--fake"], "leave --fake out"),
         (["real.py:model", "--weights-in-place"], "name it with --weights"),

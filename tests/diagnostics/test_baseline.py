@@ -129,8 +129,7 @@ def test_an_error_without_which_there_is_no_model_cannot_be_ignored(file: str) -
     error, told = log.findings
     assert error.is_open
     assert told.message == (
-        "The comment that ignores 'FXP3001' has no effect. "
-        "Reason: without a cure there is no model, so the error stays."
+        "The comment that ignores 'FXP3001' has no effect. Reason: an error that stops the export cannot be ignored."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Finding, Level, Log, Place, rules
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
-from fxport.exporter.capture.eager import called, copied, restored
+from fxport.exporter.capture.eager import TookTooLongError, called, copied, patience, restored
 from fxport.exporter.capture.fake import drawn_weights, has_no_values
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.patches.outside import effect_of
@@ -146,6 +146,7 @@ class _Check:
         self.conditions: list[Condition] = []
         self.reached: set[GraphModule] = set()
         self.proven: set[GraphModule] = set()
+        self.seconds, self.ended = 0.0, 0
 
     def run(self) -> Sequence[Condition]:
         """Compare both at all calls, up to the first at which they differ."""
@@ -156,12 +157,14 @@ class _Check:
 
     def require_repeatable(self) -> None:
         """Raise CannotCompareError for a model that does not run, or that gives something else each time."""
+        begun = time.monotonic()
         try:
             results = [self.in_eager(self.subject.call, seed) for seed in (0, 1)]
         except Exception as error:  # the model's own; what fails for it is told where it is run to explain that
             if is_our_fault(error):
                 raise
             raise CannotCompareError("it does not run in PyTorch on the example") from None
+        self.seconds = (time.monotonic() - begun) / len(results)
         if _difference(*results) is not None:
             raise CannotCompareError("it gives other results each time that it runs")
 
@@ -176,7 +179,7 @@ class _Check:
         sized = [*at_sizes(self.module, call, self.subject.program)]
         yield from sized
         for number, each in enumerate(drawn([call, *(other for _, other in sized)])):
-            if time.monotonic() - begun > SECONDS or (number >= LEAST and self.all_reached):
+            if self.ended or time.monotonic() - begun > SECONDS or (number >= LEAST and self.all_reached):
                 return
             yield each
 
@@ -189,10 +192,12 @@ class _Check:
         if not self.allows(call):
             return True
         try:
-            want = self.in_eager(call)
+            with nullcontext() if call is self.subject.call else patience(self.program.graph_module, self.seconds):
+                want = self.in_eager(call)
         except Exception as error:  # the model's own: it is not for this call
             if is_our_fault(error):
                 raise
+            self.ended += isinstance(error, TookTooLongError)
             return True
         reached: set[GraphModule] = set()
         try:
