@@ -16,6 +16,7 @@ from fxport.ort_runner.failures import RUN, failure_of
 from fxport.ort_runner.providers import AUTO
 from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
 from fxport.ort_runner.train_checkpoint import RunState, read_checkpoint, write_checkpoint
+from fxport.ort_runner.train_evaluate import Evaluator
 from fxport.ort_runner.train_inputs import Rates, RefusedInput, arrays_for, as_seed, named_batch, require_names
 from fxport.ort_runner.train_log import reporters, rows_of
 from fxport.ort_runner.train_state_dict import state_dicts
@@ -79,6 +80,8 @@ class TrainingSession:
         if on_nan not in get_args(OnNan):
             raise RefusedInput(f"on_nan is {on_nan!r}; it takes: {', '.join(get_args(OnNan))}")
         self._session, used = session_on(provider, path, threads=threads)
+        self._opened = path, used.name, threads
+        self._evaluator: Evaluator | None = None
         self._device, self._provider = used.device, used.name
         written = self._session.get_modelmeta().custom_metadata_map.get(METADATA)
         if written is None:
@@ -250,6 +253,25 @@ class TrainingSession:
         if self._has_seed:
             given[SEED] = np.asarray(as_seed(self._seed + self.steps), np.int64)
         return {name: to_ort(array) for name, array in given.items()}
+
+    def evaluate(self, batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Run the model in eval mode on the session's weights, without a step: of a step exported with `evaluate`.
+
+        Args:
+            batch: As `step` takes it; of one step and one micro-batch.
+
+        Returns:
+            The loss, and what the loss function returned beside it. What it draws follows the session's seed, the same
+            in each evaluation.
+
+        Raises:
+            NoEvaluation: There is no `<name>.evaluate.onnx` beside the model.
+            RefusedInput: A name, shape or dtype that is not the model's, or a tensor without elements.
+            fxport.ort_runner.failures.Failure: A kernel failed.
+        """
+        if self._evaluator is None:
+            self._evaluator = Evaluator(*self._opened)
+        return self._evaluator.run({**self._front, **self._fixed}, batch, self._seed)
 
     def fit(
         self,

@@ -21,6 +21,7 @@ from fxport.exporter.sources.usage import UsageError
 
 if TYPE_CHECKING:
     from fxport.exporter.training import TrainingProgram
+    from fxport.exporter.training.evaluation import EvaluationProgram
     from fxport.ort_runner import Validation
 
 PARTS = "(model, optimizer, loss_fn, batch[, dynamic_shapes])"
@@ -50,6 +51,7 @@ class Request:
     provider: str
     validate: bool
     weights: Path | None
+    evaluate: bool
 
 
 @reports()
@@ -65,6 +67,9 @@ def command(
     constant_lr: Annotated[bool, typer.Option("--constant-lr", help="Learning rates as constants.")] = False,
     native_rng: Annotated[
         bool, typer.Option("--native-rng", help="Random numbers of ONNX Runtime's own instead of a seed input.")
+    ] = False,
+    evaluate: Annotated[
+        bool, typer.Option("--evaluate", help="A second graph beside it: the loss with the model in eval mode.")
     ] = False,
     weights: arguments.Weights = None,
     provider: arguments.Provider = "auto",
@@ -87,6 +92,7 @@ def command(
         provider=provider,
         validate=not no_validate,
         weights=weights,
+        evaluate=evaluate,
     )
     written = {"--output": request.output} | ({"--sarif": reporting.sarif} if reporting.sarif else {})
     require_writable(request.output, "--output")
@@ -99,6 +105,7 @@ def export_and_validate(request: Request, log: Log) -> str:
     """The whole run; returns the summary. A model of several steps is not run: its step is that of a single one."""
     from fxport.exporter.validation.against_eager import require_provider
     from fxport.exporter.validation.summary import summary_of
+    from fxport.ort_runner.train_evaluate import EVALUATION_SUFFIX
 
     require_provider(request.provider)
     with log.stage("load"):
@@ -111,10 +118,15 @@ def export_and_validate(request: Request, log: Log) -> str:
     run_it = request.validate and request.steps == 1
     name = short_name(request.source)
     validation = validated(request.output, name, program, request.provider, log) if run_it else None
+    if program.evaluation is not None and request.validate:
+        path = request.output.with_suffix(EVALUATION_SUFFIX)
+        validated(path, f"{name}, evaluation", program.evaluation, request.provider, log)
     return summary_of(program.model, files, validation, log)
 
 
-def validated(path: Path, name: str, program: TrainingProgram, provider: str, log: Log) -> Validation | None:
+def validated(
+    path: Path, name: str, program: TrainingProgram | EvaluationProgram, provider: str, log: Log
+) -> Validation | None:
     """The step in ONNX Runtime against eager PyTorch's; a difference is blamed on a part of the step and a line."""
     from fxport.exporter.validation.against_eager import validation_of
 
@@ -165,6 +177,7 @@ def exported(request: Request, parts: Sequence[Any], log: Log) -> TrainingProgra
             accumulate=request.accumulate,
             clip_grad_norm=request.clip_grad_norm,
             steps=request.steps,
+            evaluate=request.evaluate,
             weights=request.weights,
             options=Options(opset=DEFAULT_OPSET if request.opset is None else request.opset),
             log=log,

@@ -15,36 +15,36 @@ import safetensors.torch
 import torch
 from torch.export import Dim
 from torch.optim import Optimizer
+from torch.utils import _pytree as pytree
 
-from fxport.diagnostics import Finding, Fix, Level, Log, Stop, rules
+from fxport.diagnostics import Log, Stop, rules
 from fxport.diagnostics.paths import written_whole
-from fxport.exporter.capture.failures import causes
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.lowering.ir_passes.sum_rows import SumRows
 from fxport.exporter.onnx_program import ExternalData, OnnxProgram
 from fxport.exporter.pipeline.errors import ExportError
-from fxport.exporter.pipeline.exporting import export
 from fxport.exporter.pipeline.options import Options
 from fxport.exporter.training import step as parts_of
 from fxport.exporter.training.blame import reads_of
-from fxport.exporter.training.carried import RANDOM
+from fxport.exporter.training.capturing import exported, refuse_constants, refuse_unseeded
 from fxport.exporter.training.description import METADATA, description_of, rates_of
+from fxport.exporter.training.evaluation import EvaluationProgram, evaluation_of
 from fxport.exporter.training.loop import repeated
 from fxport.exporter.training.optimizers import OptimizerError
 from fxport.exporter.training.resume import resumed
 from fxport.exporter.training.seeded import RecordedRandom
 from fxport.exporter.training.step import Parts, Settings, TrainingError, TrainingStep, batch_names, state_of
 from fxport.exporter.weights import Checkpoint, open_checkpoint
-from fxport.fx_passes.randomness import report_randomness
 
 STATE_SUFFIX = ".state.safetensors"
+EVALUATION_SUFFIX = ".evaluate.onnx"
 
 
 @dataclass(eq=False)
 class TrainingProgram(OnnxProgram):
     """An exported step. `state` has the values that training begins with, by the names of the model's inputs.
 
-    `step`, `call`, `dynamic_shapes` and `options` are what was exported, and how.
+    `step`, `call`, `dynamic_shapes` and `options` are what was exported, and how; `evaluation` is the one in eval mode.
     """
 
     state: Mapping[str, torch.Tensor]
@@ -52,6 +52,7 @@ class TrainingProgram(OnnxProgram):
     call: tuple[Any, ...]
     dynamic_shapes: Any
     options: Options
+    evaluation: EvaluationProgram | None = None
 
     def save(
         self,
@@ -62,6 +63,8 @@ class TrainingProgram(OnnxProgram):
         keep_initializers_as_inputs: bool = False,
     ) -> list[Path]:
         """Writes the model, and its state beside it as `<name>.state.safetensors`. Returns the files written.
+
+        A graph for evaluation becomes `<name>.evaluate.onnx`.
 
         Raises TypeError for a file object, beside which there is nothing.
         """
@@ -77,6 +80,9 @@ class TrainingProgram(OnnxProgram):
                 include_initializers=include_initializers,
                 keep_initializers_as_inputs=keep_initializers_as_inputs,
             )
+            if self.evaluation is not None:
+                evaluating = Path(destination).with_suffix(EVALUATION_SUFFIX)
+                written += self.evaluation.save(evaluating, external_data)
         return [*written, beside]
 
 
@@ -94,6 +100,7 @@ def export_training_step(
     steps: int = 1,
     outputs: Sequence[str] = (),
     allow_unused: bool = False,
+    evaluate: bool | Callable[..., Any] = False,
     context: Callable[[], AbstractContextManager[Any]] = nullcontext,
     weights: str | os.PathLike[str] | None = None,
     options: Options = Options(),  # noqa: B008  # frozen
@@ -119,6 +126,10 @@ def export_training_step(
     `context` makes a context manager that stands around forward and backward, such as
     `torch.autograd.graph.allow_mutation_on_saved_tensors`.
 
+    `evaluate=True` exports the loss function a second time, with the model in eval mode and without gradients, as a
+    graph of its own on the same weights: `TrainingSession.evaluate` runs it. Another function `evaluate(model, *batch)`
+    in its place returns a tensor of one element, or (tensor, {name: tensor}).
+
     `weights` is a checkpoint in whose state the training begins: parameters, buffers, and the optimizer's state.
 
     Raises TrainingError for what cannot be trained so, CheckpointError for a checkpoint that cannot be read, and
@@ -135,13 +146,33 @@ def export_training_step(
     shapes = inputs.shapes(dynamic_shapes)
     names = inputs.names(loss_fn)
     options = replace(options, input_names=names, strategy="post-dispatch", ir_passes=(SumRows(), *options.ir_passes))
-    program = _exported(step, inputs.call, shapes, options, log)
-    _refuse_constants(program)
+    program = exported(step, inputs.call, shapes, options, log)
+    refuse_constants(program)
     if rng != "native":
-        _refuse_unseeded(program)
+        refuse_unseeded(program)
     _report_unused(step, settings, program)
     finished = _described(program, parts, inputs, steps)
-    return TrainingProgram(finished, program.program, program.log, state, step, inputs.call, shapes, options)
+    evaluation = None
+    if evaluate:
+        judged = parts if evaluate is True else replace(parts, loss_fn=evaluate)
+        evaluation = evaluation_of(
+            judged, state, _micro(batch, accumulate, dynamic_shapes), dynamic_shapes, rng, options, log
+        )
+    return TrainingProgram(
+        finished, program.program, program.log, state, step, inputs.call, shapes, options, evaluation
+    )
+
+
+def _micro(batch: Sequence[Any], accumulate: int, shapes: Any) -> Sequence[Any]:
+    """The example of an evaluation: the first of the micro-batches."""
+    if accumulate == 1:
+        return batch
+    if shapes:
+        raise TrainingError(
+            "evaluate and accumulate do not go together with dynamic_shapes, which are those of all micro-batches; "
+            "export a step with accumulate=1 for the evaluation, or leave dynamic_shapes out"
+        )
+    return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor[0], batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,19 +227,6 @@ def _begun(parts: Parts, weights: str | os.PathLike[str] | None, log: Log) -> di
     return state if weights is None else _resumed(state, parts, open_checkpoint(weights), log)
 
 
-def _exported(
-    step: TrainingStep, call: tuple[Any, ...], shapes: dict[str, Any] | None, options: Options, log: Log
-) -> OnnxProgram:
-    """One step as a model. A TrainingError that ended the capture is raised as what it is."""
-    try:
-        return export(step, call, dynamic_shapes=shapes, options=options, log=log)
-    except ExportError as error:
-        mistake = next((each for each in causes(error) if isinstance(each, TrainingError)), None)
-        if mistake is None:
-            raise
-        raise TrainingError(str(mistake)) from error
-
-
 def _described(program: OnnxProgram, parts: Parts, inputs: _Inputs, steps: int) -> ir.Model:
     """The model of so many steps, with what is fed back into it, and what is given anew, in its metadata."""
     produced = [value.name for value in program.model.graph.outputs]
@@ -239,8 +257,8 @@ def _check(parts: Parts, settings: Settings) -> None:
     complex_one = next((names[id(p)] for p in model.parameters() if p.is_complex()), None)
     if complex_one is not None:
         raise TrainingError(
-            f"'{complex_one}' is complex, and ONNX has no complex tensors to feed; keep it as a real tensor with an"
-            " axis more, and use torch.view_as_complex(it) in forward"
+            f"'{complex_one}' is complex, and ONNX has no complex tensors to feed; keep it as a real tensor with an "
+            "axis more, and use torch.view_as_complex(it) in forward"
         )
     left = [names[id(p)] for p in model.parameters() if p.requires_grad and id(p) not in given]
     if left:
@@ -261,30 +279,6 @@ def _report_unused(step: TrainingStep, settings: Settings, program: OnnxProgram)
         at = reads.get(f"{parts_of.PARAMETER}/{name}") or place_of_module(parts.model, owner)
         program.log.report(rules.GRADIENT_MISSING, at=at, name=name)
     raise ExportError(program.log, f"{len(step.unused)} parameters get no gradient, the first is '{step.unused[0]}'")
-
-
-def _refuse_constants(program: OnnxProgram) -> None:
-    """Raise ExportError where the step draws numbers with Python or NumPy, which would be the same in each step."""
-    log = program.log
-
-    def revised(found: Sequence[Finding]) -> list[Finding]:
-        return [replace(each, level=Level.ERROR, fixes=(Fix(RANDOM),)) if _is_drawn(each) else each for each in found]
-
-    if any(map(_is_drawn, log.findings)):
-        log.revise(revised)
-        raise ExportError(log, "the step draws numbers that would be the same in each step")
-
-
-def _is_drawn(finding: Finding) -> bool:
-    return finding.rule is rules.PYTHON_RANDOM_BAKED
-
-
-def _refuse_unseeded(program: OnnxProgram) -> None:
-    """Raise ExportError where the step still draws random numbers of its own, as in branches and bodies of loops."""
-    before = len(program.log.findings)
-    report_randomness(program.program.graph_module, program.log, rules.UNSEEDED_RANDOM)
-    if len(program.log.findings) > before:
-        raise ExportError(program.log, "the step draws random numbers that do not follow its seed")
 
 
 def _masks_of(step: TrainingStep, call: tuple[Any, ...]) -> list[torch.Tensor]:

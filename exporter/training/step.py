@@ -126,8 +126,8 @@ class TrainingStep(Around):
         Random ops draw from the seed, or take the masks in turn, or draw as ever if there is neither.
         """
         (parts,) = self.parts
-        parameters = _of_kind(state, PARAMETER)
-        buffers = {name: value.detach().clone() for name, value in _of_kind(state, BUFFER).items()}
+        parameters = kind_of_state(state, PARAMETER)
+        buffers = {name: value.detach().clone() for name, value in kind_of_state(state, BUFFER).items()}
         random = GivenRandom(masks) if masks else SeededRandom(seed) if seed is not None else nullcontext()
         with nothing_carried(parts.model, parts.around, self._own), random:
             return self._results(state, parameters, buffers, batch, learning_rates)
@@ -156,7 +156,7 @@ class TrainingStep(Around):
             rates = {int(group): rate for group, rate in learning_rates.items()}
             with self._own.instead_of((self._parameters_held, current), (self._buffers_held, buffers)):
                 new = stepped(
-                    parts.optimizer, parts.names, current, _nested(_of_kind(state, OPTIMIZER)), rates, self._own
+                    parts.optimizer, parts.names, current, _nested(kind_of_state(state, OPTIMIZER)), rates, self._own
                 )
         results |= {f"{NEW}/{PARAMETER}/{name}": current[name].detach() for name in current if name in changed}
         results |= {f"{NEW}/{BUFFER}/{name}": value for name, value in buffers.items()}
@@ -238,7 +238,7 @@ class _Differentiated(torch.nn.Module):
             cumulative_averages(self.model),
         ):
             with sdpa_kernel(SDPBackend.MATH), annotate({PART: FORWARD}):
-                loss, extras = _split(self.loss_fn(self.model, *batch))
+                loss, extras = split_loss(self.loss_fn(self.model, *batch))
             scaled = loss if self.share == 1 else loss * self.share
             with annotate({PART: BACKWARD}):
                 found = torch.autograd.grad(scaled, list(wanted.values()), allow_unused=True)
@@ -256,15 +256,16 @@ def _dense_gradients(model: torch.nn.Module) -> Iterator[None]:
         yield
 
 
-def _split(result: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """A loss, or a loss with a mapping of further tensors to return."""
+def split_loss(result: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Return the loss and the further tensors that a loss function gave. Raises TrainingError."""
     loss, extras = result if isinstance(result, tuple) else (result, {})
     if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
         raise TrainingError("loss_fn must return a tensor of one element, or (loss, {name: tensor}).")
     return loss, dict(extras)
 
 
-def _of_kind(state: Mapping[str, torch.Tensor], kind: str) -> dict[str, torch.Tensor]:
+def kind_of_state(state: Mapping[str, torch.Tensor], kind: str) -> dict[str, torch.Tensor]:
+    """Return the state of one kind, such as the parameters, by the names that it has in the model."""
     return {name.removeprefix(f"{kind}/"): value for name, value in state.items() if name.startswith(f"{kind}/")}
 
 
