@@ -63,7 +63,7 @@ CAPTURE_ORDER = (
     ("patches", "program"),
     ("failures",),
     ("control_flow", "eager", "request"),
-    ("attempts", "further"),
+    ("attempts", "exported", "further"),
     ("self_check",),
     ("driver",),
     ("__init__",),

@@ -29,6 +29,7 @@ from fxport.exporter.capture.attempts import (
     non_strict,
     strict,
 )
+from fxport.exporter.capture.exported import captured_before
 from fxport.exporter.capture.failures import PRESUMED, RANK, first_line, report_failure, report_overcome
 from fxport.exporter.capture.fake import fake_weights
 from fxport.exporter.capture.faults import RefusedError, is_our_fault
@@ -71,8 +72,7 @@ def capture(
     is reported and ends the stage; what was asked to be dynamic and became a constant is reported as well.
     """
     if isinstance(model, ExportedProgram):
-        before = copied(model) if options.keep_exported_program else None
-        return replace(program.from_exported(functional(model), None, [], model, options, log), exported=before)
+        return captured_before(model, args, kwargs or {}, dynamic_shapes, options, log)
     module, kwargs = unwrapped(model), kwargs or {}
     try:
         arguments = arguments_of(module, args, kwargs)
