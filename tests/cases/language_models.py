@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -77,10 +78,14 @@ QUICK = ("Llama, tied", "Mistral, windows")
 
 
 def made(name: str) -> Any:
+    """The model of a row."""
+    return model_of(*MODELS[name])
+
+
+def model_of(kind: str, settings: Mapping[str, Any]) -> Any:
     """A model with weights that are large enough for texts of more than one token; no token ends a text."""
     import transformers
 
-    kind, settings = MODELS[name]
     cls = getattr(transformers, kind)
     torch.manual_seed(0)
     model = cls(cls.config_class(**settings)).eval()

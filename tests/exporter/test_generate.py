@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from fxport import Example, decode_step, encode, export, prefill
+from tests.cases.language_models import model_of
 from tests.running import session_of
 
 transformers = pytest.importorskip("transformers")
@@ -44,19 +45,6 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 QUICK = ("learned positions", "full windows")
-
-
-def named(name: str) -> Any:
-    """Weights that are large enough for texts of more than one token; no token ends a text."""
-    kind, settings = MODELS[name]
-    cls = getattr(transformers, kind)
-    torch.manual_seed(0)
-    model = cls(cls.config_class(**settings)).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(3 if parameter.dim() > 1 else 1)
-    model.generation_config.eos_token_id = None
-    return model
 
 
 def exported(example: Example) -> onnxruntime.InferenceSession:
@@ -98,7 +86,7 @@ def written(model: Any, sessions: Mapping[str, Any], ids: torch.Tensor, mask: to
 )
 @pytest.mark.filterwarnings("ignore")  # of transformers, about what it falls back to and about lengths
 def test_texts_are_those_of_generate(name: str) -> None:
-    model = named(name)
+    model = model_of(*MODELS[name])
     sessions = {"prefill": exported(prefill(model)), "decode_step": exported(decode_step(model, past=PROMPT))}
     if model.config.is_encoder_decoder:
         sessions["encode"] = exported(encode(model))

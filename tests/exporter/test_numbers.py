@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from torch import Tensor, nn
 
 from fxport import ExportError, OnnxProgram, export
 from fxport.diagnostics import Log
+from tests.modules import module_with
 from tests.running import run_session, session_of, within_conditions
 
 HEAD = """\
@@ -99,15 +98,7 @@ INTEGERS = (
 def model_of(number: str, lines: Sequence[str], folder: Path) -> nn.Module:
     """A model in a file of its own, which returns what the lines give."""
     source = HEAD.format(number=number) + "\n".join(["        return (", *lines, "        )", ""])
-    path = folder / f"numbers_{abs(hash(source))}.py"
-    path.write_text(source, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module.Model()
+    return module_with(source, folder, "numbers").Model()
 
 
 def exported(model: nn.Module, source: Source, log: Log) -> OnnxProgram:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import importlib.util
 import linecache
 import math
 import sys
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 
 from fxport import ExportError, export
 from fxport.diagnostics import Level, Log
+from tests.modules import module_of
 from tests.running import assert_same, run_session, session_of
 
 SOURCE = """\
@@ -49,13 +49,7 @@ INPUTS = tuple(torch.randn(n, 4, generator=torch.Generator().manual_seed(n)) for
 def written(path: Path, text: str, encoding: str = "utf-8") -> type[nn.Module]:
     """The model of a file with this text."""
     path.write_bytes(text.encode(encoding))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module.Model
+    return module_of(path).Model
 
 
 def right_or_refused(model: type[nn.Module], path: Path) -> Log | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from torch import nn
 from fxport import export
 from tests.conftest import LONG, QUIET
 from tests.fuzz.test_control_flow import inputs
+from tests.modules import module_with
 from tests.running import assert_same, run_session, session_of
 
 Tree = tuple[Any, ...]
@@ -218,14 +218,7 @@ def source_of(block: list[Tree]) -> str:
 
 def made_of(source: str, folder: Path) -> type[nn.Module]:
     """The model of the text, which is a file of its own as a user's would be."""
-    path = folder / f"program_{abs(hash(source))}.py"
-    path.write_text(source, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Generated
+    return module_with(source, folder, "program").Generated
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from torch import nn
 from fxport import ExportError, OnnxProgram, export
 from fxport.diagnostics import Log
 from tests.conftest import LONG, QUIET
+from tests.modules import module_with
 from tests.running import run_session, session_of
 
 EXPRESSIONS, MODELS, MANY = 8, 20, 400
@@ -106,14 +106,7 @@ def source_of(texts: Sequence[str]) -> str:
 
 def made_of(source: str, folder: Path) -> nn.Module:
     """The model of the text, which is a file of its own as a user's would be."""
-    path = folder / f"numbers_{abs(hash(source))}.py"
-    path.write_text(source, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Generated()
+    return module_with(source, folder, "numbers").Generated()
 
 
 @pytest.fixture(scope="module")
