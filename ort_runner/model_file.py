@@ -160,7 +160,7 @@ def _read(path: Path, data: mmap.mmap) -> ModelFile:
 
 def _read_node(node: onnx.NodeProto, nodes: list[NodeRecord], external: dict[str, tuple[str, int, int | None]]) -> None:
     mark = next((entry.value for entry in node.metadata_props if entry.key == PLACE_KEY), "")
-    place = int(mark) if mark.isdecimal() and len(mark) <= LONGEST_INDEX else None
+    place = int(mark) if isinstance(mark, str) and mark.isdecimal() and len(mark) <= LONGEST_INDEX else None
     nodes.append(NodeRecord(node.name, node.op_type, tuple(node.input), tuple(node.output), place))
     for attribute in node.attribute:
         if attribute.HasField("t"):

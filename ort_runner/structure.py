@@ -48,9 +48,29 @@ def _part(name: str, metadata: Mapping[str, str]) -> Node:
         held = json_of(metadata.get(STRUCTURE, "{}"), METADATA)
     except ValueError:  # another tool's
         held = {}
-    if not isinstance(held, dict) or name not in held:
+    if not isinstance(held, dict) or not _is_node(held.get(name)):
         raise NoStructure(f"the metadata '{STRUCTURE}' has no {name}: export the model with fxport")
     return held[name]
+
+
+def _is_node(node: Any) -> bool:
+    """Return True for a node with a form that is known, and nodes within it."""
+    form = next((each for each in FORMS if each in node), None) if isinstance(node, dict) else None
+    if form is None or form == "literal":
+        return form is not None
+    content = node[form]
+    if form == "value":
+        return isinstance(content, str)
+    if not isinstance(content, list):
+        return False
+    if form in ("list", "tuple"):
+        return all(map(_is_node, content))
+    pairs = all(isinstance(pair, list) and len(pair) == 2 for pair in content)
+    return pairs and all(isinstance(key, KEYS) and _is_node(child) for key, child in content)
+
+
+KEYS = (str, int, float, bool, type(None))
+"""Types of the keys of a dict in a structure: those that JSON has, and that can be keys."""
 
 
 def _filled(node: Node, outputs: Mapping[str, Any]) -> Any:

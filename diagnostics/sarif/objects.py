@@ -79,12 +79,17 @@ _CLASSES_BY_OWNER: Mapping[tuple[str, str], str | None] = MappingProxyType(
         ("Run", "originalUriBaseIds"): "ArtifactLocation",
     }
 )
-_TYPES: Mapping[str, type] = MappingProxyType(
-    dict.fromkeys(("startLine", "startColumn", "endLine", "endColumn", "occurrenceCount", "nestingLevel"), int)
-    | dict.fromkeys(("text", "uri", "uriBaseId", "name", "fullyQualifiedName", "ruleId", "justification"), str)
-    | dict.fromkeys(("kind", "level", "baselineState", "version"), str)
-    | dict.fromkeys(("partialFingerprints", "properties"), dict)
+_SCALARS: Mapping[type, tuple[str, ...]] = MappingProxyType(
+    {
+        int: ("startLine", "startColumn", "endLine", "endColumn", "occurrenceCount", "nestingLevel"),
+        str: (
+            *("text", "uri", "uriBaseId", "name", "fullyQualifiedName", "ruleId", "justification"),
+            *("kind", "level", "baselineState", "version"),
+        ),
+        dict: ("partialFingerprints", "properties"),
+    }
 )
+_TYPES: Mapping[str, type] = MappingProxyType({key: kind for kind, keys in _SCALARS.items() for key in keys})
 _NAMES: Mapping[type, str] = MappingProxyType({int: "a whole number", str: "a text", dict: "an object"})
 _MAPS = frozenset(("messageStrings", "originalUriBaseIds"))
 

@@ -52,6 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run_here(args: Sequence[str]) -> int:
     """Run one command line in this process and return its exit code."""
     try:
+        if "--sandbox" in args:
+            from fxport.exporter.cli.sandbox import sandboxed
+
+            return sandboxed(args)
         application(args)(args=args or ["--help"], prog_name="fxport")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else CLEAN

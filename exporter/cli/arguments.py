@@ -69,6 +69,14 @@ Trust = Annotated[
         "--trust", help="Load a .pt2 SOURCE that has pickles or other code in it, too: loading it runs that code."
     ),
 ]
+Sandbox = Annotated[
+    bool,
+    typer.Option(
+        "--sandbox",
+        help="Run all of this without a network and without write access but to the outputs named here; needs "
+        "bubblewrap (Linux).",
+    ),
+]
 Plugin = Annotated[
     list[str] | None,
     typer.Option(

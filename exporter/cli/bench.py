@@ -39,6 +39,7 @@ def command(
         str, typer.Option("--against", metavar="SOURCE", help="The model in PyTorch, as for export: timed beside it.")
     ],
     init: arguments.Init = None,
+    sandbox: arguments.Sandbox = False,  # dealt with before: cli.sandbox
     input: arguments.Input = None,
     inputs: arguments.Inputs = None,
     provider: arguments.Provider = "auto",

@@ -27,6 +27,7 @@ from fxport.exporter.validation.request import ExternalData, Request, SelfCheck,
 def command(
     source: arguments.Source,
     trust: arguments.Trust = False,
+    sandbox: arguments.Sandbox = False,  # dealt with before: cli.sandbox
     init: arguments.Init = None,
     input: arguments.Input = None,
     inputs: arguments.SampleFiles = None,

@@ -9,7 +9,17 @@ from typing import Any
 from typer.core import TyperCommand
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Input": ("--against", "--trust", "--init", "--input", "--inputs", "--input-names", "--weights", "--fake"),
+    "Input": (
+        "--against",
+        "--trust",
+        "--sandbox",
+        "--init",
+        "--input",
+        "--inputs",
+        "--input-names",
+        "--weights",
+        "--fake",
+    ),
     "Dynamic shapes": ("--dynamic", "--allow-specialization"),
     "Training": ("--steps", "--accumulate", "--clip-grad-norm", "--constant-lr", "--native-rng", "--evaluate"),
     "Models": ("--manifest", "--jobs", "--executor", "--address", "--no-cache", "--update"),

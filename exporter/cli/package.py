@@ -87,6 +87,7 @@ def command(
         int, typer.Option("--tokens", min=0, help="Tokens to compare with eager PyTorch; 0: compare nothing.")
     ] = 32,
     init: arguments.Init = None,
+    sandbox: arguments.Sandbox = False,  # dealt with before: cli.sandbox
     reporting: Reporting = Reporting(),
 ) -> None:
     """Write a folder that generates text: the model for prompt and steps, its configuration, and the tokenizer.

@@ -72,6 +72,7 @@ def command(
         bool, typer.Option("--evaluate", help="A second graph beside it: the loss with the model in eval mode.")
     ] = False,
     weights: arguments.Weights = None,
+    sandbox: arguments.Sandbox = False,  # dealt with before: cli.sandbox
     provider: arguments.Provider = "auto",
     no_validate: arguments.NoValidate = False,
     reporting: Reporting = Reporting(),

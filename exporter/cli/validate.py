@@ -34,6 +34,7 @@ def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
     against: Annotated[str, typer.Option("--against", metavar="SOURCE", help="The model in PyTorch, as for export.")],
     trust: arguments.Trust = False,
+    sandbox: arguments.Sandbox = False,  # dealt with before: cli.sandbox
     init: arguments.Init = None,
     input: arguments.Input = None,
     inputs: arguments.SampleFiles = None,

@@ -318,7 +318,7 @@ def init_of(texts: Sequence[str]) -> dict[str, object]:
             raise UsageError(f"--init gives '{name}' twice; give it once.")
         try:
             values[name] = ast.literal_eval(value)
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, MemoryError, RecursionError):  # the last two: too many brackets
             values[name] = value
     return values
 
