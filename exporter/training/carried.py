@@ -17,6 +17,7 @@ from fxport.diagnostics.calls import last_change
 from fxport.diagnostics.source import USER, kind_of, lines_of
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.holders import MEMBERS, MISSING
+from fxport.exporter.capture.knowledge import version
 from fxport.exporter.capture.patches.outside import effect_of, place_of_change
 from fxport.exporter.capture.places import place_of_function
 from fxport.exporter.capture.snapshot import Change, Snapshot
@@ -62,7 +63,7 @@ def nothing_kept_by(optimizer: Optimizer, own: OwnTensors) -> Iterator[None]:
     """Raise RefusedError for what the step of an optimizer changes in its groups and attributes beside its state."""
     groups = optimizer.param_groups
     held = [
-        (group, key, value, value._version) for group in groups for key, value in group.items() if _is_tensor(value)
+        (group, key, value, version(value)) for group in groups for key, value in group.items() if _is_tensor(value)
     ]
     state = Snapshot.of({"optimizer": optimizer})
     own.watched |= {id(value) for _, _, value, _ in held}
@@ -71,8 +72,8 @@ def nothing_kept_by(optimizer: Optimizer, own: OwnTensors) -> Iterator[None]:
     for change in state.changes():
         if id(change.holder.owner) not in owners and _is_carried(change, own):
             _refuse(change, _place_in(optimizer, change.key if isinstance(change.key, str) else "state"), IN_OPTIMIZER)
-    for _, key, value, version in held:
-        if value._version != version:
+    for _, key, value, seen in held:
+        if version(value) != seen:
             raise RefusedError(_reason(f"group[{key!r}]"), place=_place_in(optimizer, key), cure=IN_OPTIMIZER)
 
 

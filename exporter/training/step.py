@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics.errors import FxportError
+from fxport.exporter.capture.knowledge import version
 from fxport.exporter.capture.patches.autograd import (
     checkpoints_kept_whole,
     dropout_between_layers_kept,
@@ -142,9 +143,9 @@ class TrainingStep(Around):
     ) -> dict[str, torch.Tensor]:
         """The outputs of a step; the optimizer and its hooks draw from where the model draws."""
         (parts,) = self.parts
-        before = {name: value._version for name, value in parameters.items()}
+        before = {name: version(value) for name, value in parameters.items()}
         loss, extras, gradients = self._gradients(parameters, buffers, batch)
-        changed = {*gradients, *(name for name, value in parameters.items() if value._version != before[name])}
+        changed = {*gradients, *(name for name, value in parameters.items() if version(value) != before[name])}
         results = {LOSS: loss, **extras}
         with torch.no_grad(), annotate({PART: UPDATE}):
             gradients = self._clipped(gradients, results)
