@@ -83,6 +83,13 @@ TIES_LEFT_OUT = Rule(
     "Elements of output '{output}' that PyTorch's own rounding decides either way were not compared. "
     "These are {count} of {elements}. Seen with the inputs '{sample}'.",
 )
+PASS_CHANGES_VALUES = Rule(
+    "FXP5013",
+    "PassChangesValues",
+    ERROR,
+    "The pass '{name}' changes what the model computes. "
+    "Seen in the output '{output}', with the inputs '{sample}': before the pass it is another one.",
+)
 TOKENS_DIFFER = Rule(
     "FXP5015",
     "TokensDiffer",

@@ -92,6 +92,10 @@ Adversarial = Annotated[
     bool,
     typer.Option("--adversarial", help="Also validate at hard sizes and on zeros, denormal and large numbers, NaN."),
 ]
+CheckPasses = Annotated[
+    bool,
+    typer.Option("--check-passes", help="Run the model before and after each pass, and name one that changes values."),
+]
 Predict = Annotated[
     str | None,
     typer.Option(

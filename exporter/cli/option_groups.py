@@ -29,7 +29,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Output": ("--output", "--opset", "--output-names", "--external-data", "--weights-in-place", "--no-functions"),
     "Validation": (
-        *("--provider", "--validate", "--no-validate", "--no-run", "--adversarial", "--bisect", "--repro", "--predict"),
+        *("--provider", "--validate", "--no-validate", "--no-run", "--adversarial", "--check-passes"),
+        *("--bisect", "--repro", "--predict"),
     ),
     "Measurement": ("--runs", "--warmup", "--threads", "--compile"),
     "Reporting": (

@@ -76,6 +76,7 @@ class Request:
     self_check: SelfCheck = SelfCheck.REWRITTEN
     rank_timeout: float = 45.0
     init: Sequence[str] = ()
+    check_passes: bool = False
     trust: bool = False
 
 
@@ -110,6 +111,8 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
     if options.weights is None and source.weights is not None:
         options = replace(options, weights=source.weights)
     program = exported(source, options, log)
+    if request.check_passes:
+        checked(source, options, log)
     try:
         files = saved(program, request.output, log, EXTERNAL_DATA[request.external_data])
     except OSError as error:
@@ -133,6 +136,21 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
                 hard=request.adversarial,
             )
     return "\n".join([summary_of(program.model, files, validation, log), *lines])
+
+
+def checked(source: Source, options: Options, log: Log) -> None:
+    """Holds each pass against the model before it. A model without its source, or without weights, has no passes."""
+    from torch.export import ExportedProgram
+
+    from fxport.exporter.validation.pass_checks import check_passes
+    from fxport.exporter.validation.stages import Call
+
+    if isinstance(source.model, ExportedProgram) or options.weights is not None or source.whole is not None:
+        reason = "passes are checked for a model of one process with its own weights"
+        log.report(rules.VALIDATION_SKIPPED, reason=reason)
+        return
+    with log.stage("check passes"):
+        check_passes(Call(source.model, source.args or (), source.kwargs, source.dynamic_shapes), options, log)
 
 
 def saved(program: OnnxProgram, path: Path, log: Log, external_data: Any = "auto") -> Sequence[Path]:

@@ -82,15 +82,15 @@ def guilty_fx_stage(call: Call, options: Options, inputs: Named, want: Arrays, d
         program = capture(call.model, call.args, call.kwargs, call.dynamic_shapes, options, log)
     if _is_wrong(program, inputs, want, differs):
         return FxStage("capture", tuple(_left_at(program, call, inputs)))
-    before = [_copied(program)]
+    before = [copied(program)]
     found: list[FxStage] = []
 
     def observe(name: str, now: Program) -> None:
         if _is_wrong(now, inputs, want, differs):
-            places = _changed_places(before[0], now, inputs, differs)
+            places = changed_places(before[0], now, inputs, differs)
             found.append(FxStage("decomposition" if name == "decompose" else f"pass {name}", tuple(places)))
             raise _Found
-        before[0] = _copied(now)
+        before[0] = copied(now)
 
     try:
         normalize(program, extend(LOWERINGS, options.lowerings).keys(), log, observe=observe)
@@ -134,11 +134,12 @@ def ir_passes_of(options: Options) -> Sequence[ir.passes.PassBase]:
     return ir_pipeline.passes_of(options)
 
 
-def _copied(program: Program) -> Program:
+def copied(program: Program) -> Program:
+    """Return the program with a graph of its own."""
     return replace(program, graph_module=copy.deepcopy(program.graph_module))
 
 
-def _changed_places(before: Program, now: Program, inputs: Named, differs: Differs) -> Iterator[Place]:
+def changed_places(before: Program, now: Program, inputs: Named, differs: Differs) -> Iterator[Place]:
     """The places of what a pass wrote before the first value, of those in both graphs, that is not the same."""
     try:
         first = _first_changed(before, now, inputs, differs)
