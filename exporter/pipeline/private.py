@@ -69,6 +69,7 @@ TRAINING: Rows = (
         "hooks of parameters, which become part of a step",
     ),
     fields("torch.optim:Optimizer", "_optimizer_step_pre_hooks _optimizer_step_post_hooks", "hooks of a step"),
+    names("torch.autograd:Function", "apply", "replaced: functions that are given the model's own parameters"),
     names("torch.autograd", "_engine_run_backward", "replaced: hooks that read the model's own parameters"),
     names("torch.optim.adam", "_get_value", "replaced: the count of steps in float64, as in Python"),
     names("torch.optim", "_adafactor", "the module whose `min` and `max` are replaced"),

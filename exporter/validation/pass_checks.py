@@ -157,7 +157,7 @@ def _onnx_changes(program: Program, options: Options, inputs: Mapping[str, Array
 
 
 def _ran_in_runtime(model: ir.Model, inputs: Mapping[str, Arrays], path: Path, sessions: Sessions) -> Results:
-    """What a copy of a model gives that ONNX Runtime has kernels for."""
+    """Run a copy of a model that ONNX Runtime has kernels for; return its results, or in words why it did not run."""
     ready = model.clone()
     for each in (RemoveUnusedNodesPass(), InsertCasts(Log())):
         ready = each(ready).model
@@ -172,13 +172,13 @@ def _ran_in_runtime(model: ir.Model, inputs: Mapping[str, Arrays], path: Path, s
 
 
 def _form(node: ir.Node) -> tuple[object, ...]:
-    """What a pass may change of a node."""
+    """Return what a pass may change of a node."""
     names = tuple(value.name if value is not None else None for value in node.inputs)
     return node.op_type, names, tuple((name, str(attribute)) for name, attribute in node.attributes.items())
 
 
 def _place_of_change(model: ir.Model, known: Mapping[str | None, Sequence[object]]) -> Place | None:
-    """The place of the first node that a pass made or changed."""
+    """Return the place of the first node that a pass made or changed."""
     table = PlaceTable(model)
     nodes = ir.traversal.RecursiveGraphIterator(model.graph)
     places = (table.of(node) for node in nodes if known.get(node.name) != _form(node))
