@@ -26,10 +26,10 @@ def join_outputs(graph: ir.Graph) -> bool:
     numbers: dict[ir.Value, Hashable] = {}
     groups: defaultdict[Hashable, list[ir.Node]] = defaultdict(list)
     for node in graph:
-        key = _key(node, numbers)
-        for index, output in enumerate(node.outputs):
-            numbers[output] = (key, index)
-        groups[key].append(node)
+        group = groups[_key(node, numbers)]
+        group.append(node)
+        # By the first of the group, not by its key: that one would hold the keys of all nodes before it.
+        numbers.update(((output, (group[0], index)) for index, output in enumerate(node.outputs)))
     changed = [_join(group) for group in groups.values()]
     return any(changed)
 
