@@ -133,7 +133,14 @@ def run_of(log: Path) -> dict[str, Any]:
 
 def test_the_log_is_new_within_a_second_of_the_capture(project: Path) -> None:
     command = [sys.executable, "-m", "fxport", "watch", "net.py:net", "--sarif", ".sarif/fxport.sarif"]
-    process = subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a suite in the background ignores it
+    )
     log = project / ".sarif" / "fxport.sarif"
     try:
         said = lines_until(process, "fxport: watching")
