@@ -136,7 +136,7 @@ FAULTS: tuple[tuple[Callable[[Path], Path], str], ...] = (
     (dcp_that_runs_code, "would run code, which is refused: it names"),
     (dcp_that_leads_away, "is outside of it"),
     (damaged_dcp, "is damaged"),
-    (lambda folder: folder / "none", "There is no"),
+    (lambda folder: folder / "none", "there is no"),
     (lambda folder: folder, "has no checkpoint in it"),
 )
 
