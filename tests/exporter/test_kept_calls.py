@@ -157,7 +157,7 @@ VALUES = {
     sum: [2, 3], any: [0, 3], all: [2, 0], sorted: [3, 2], math.prod: [2, 3], math.asin: 0.5, math.acos: 0.5,
     max: [2, 3], min: [3, 2],
 }  # fmt: skip
-FURTHER = {each: (2,) for each in (torch.split, math.pow, math.copysign, math.fmod, math.atan2)}
+FURTHER = dict.fromkeys((torch.split, math.pow, math.copysign, math.fmod, math.atan2), (2,))
 """Further arguments of functions that need some."""
 
 
