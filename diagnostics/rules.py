@@ -277,6 +277,12 @@ OPTIMIZER_FAULT = Rule(
     ERROR,
     "The optimizer '{optimizer}' of ONNX Runtime breaks '{operators}'. Without it the model runs. It said: '{error}'.",
 )
+WITNESS_FAILED = Rule(
+    "FXP6007",
+    "WitnessFailed",
+    ERROR,
+    "'{runtime}' cannot run the model. It said: '{error}'. Seen with the inputs '{sample}'.",
+)
 
 # 7: the artifact
 

@@ -25,14 +25,14 @@ OUTPUT_SHAPE_MISMATCH = Rule(
     "FXP5004",
     "OutputShapeMismatch",
     ERROR,
-    "Output '{output}' has another shape than in PyTorch. ONNX Runtime: '{shape}'; PyTorch: '{expected}'. "
+    "Output '{output}' has another shape than in PyTorch. In the ONNX model: '{shape}'; PyTorch: '{expected}'. "
     "Seen with the inputs '{sample}'. Cause: {cause}.",
 )
 OUTPUT_TYPE_MISMATCH = Rule(
     "FXP5005",
     "OutputTypeMismatch",
     ERROR,
-    "Output '{output}' has another type than in PyTorch. ONNX Runtime: '{type}'; PyTorch: '{expected}'. "
+    "Output '{output}' has another type than in PyTorch. In the ONNX model: '{type}'; PyTorch: '{expected}'. "
     "Seen with the inputs '{sample}'. Cause: {cause}.",
 )
 DISTRIBUTION_DRIFT = Rule(
@@ -89,6 +89,12 @@ PASS_CHANGES_VALUES = Rule(
     ERROR,
     "The pass '{name}' changes what the model computes. "
     "Seen in the output '{output}', with the inputs '{sample}': before the pass it is another one.",
+)
+RUNTIMES_DIFFER = Rule(
+    "FXP5014",
+    "RuntimesDiffer",
+    NOTE,
+    "Runtimes do not give the same '{output}'. {detail}. Seen with the inputs '{sample}'.",
 )
 TOKENS_DIFFER = Rule(
     "FXP5015",

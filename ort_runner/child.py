@@ -27,6 +27,7 @@ from fxport.ort_runner.frames import Message, receive, send
 from fxport.ort_runner.memory import most_memory
 from fxport.ort_runner.model_file import read_model_file
 from fxport.ort_runner.providers import Choice, provider_named
+from fxport.ort_runner.runtimes import ONNXRUNTIME, provider_of
 from fxport.ort_runner.session import Opened, Port
 
 # -P: a file in the user's folder must not stand for a module of ours or of numpy.
@@ -51,15 +52,21 @@ class ChildSession:
     """A session in a child, which is started at `open` and again at the next `open` after it died.
 
     `time_limit` is in seconds and holds for each request; `time_limit_of` the model by default. `command` is the
-    child's; tests put doubles there.
+    child's; tests put doubles there. `runtime` is a row of `RUNTIMES`.
     """
 
     def __init__(
-        self, model: Path, provider: str, *, time_limit: float | None = None, command: Sequence[str] = WORKER
+        self,
+        model: Path,
+        provider: str,
+        *,
+        time_limit: float | None = None,
+        command: Sequence[str] = WORKER,
+        runtime: str = ONNXRUNTIME,
     ) -> None:
         if provider != "auto":
             provider_named(provider)
-        self._model, self._provider = model, provider
+        self._model, self._provider, self._runtime = model, provider, runtime
         self._size = size_of(model)
         self._limit = time_limit_of(model) if time_limit is None else time_limit
         self._command = tuple(command)
@@ -77,9 +84,9 @@ class ChildSession:
         """Open a session for a model in the place of the last one, in the same child if it lives. Raises Failure."""
         if self._process is None or self._process.poll() is not None:
             self._start()
-        settings = {"lean": lean, "optimize": optimize, "disabled": list(disabled)}
+        settings = {"lean": lean, "optimize": optimize, "disabled": list(disabled), "runtime": self._runtime}
         reply, _ = self._ask({"do": "open", **self._named(model), **settings})
-        choice = Choice(provider_named(reply["provider"]), reply["asked"], reply["reason"])
+        choice = Choice(provider_of(reply["provider"]), reply["asked"], reply["reason"])
         return Opened(_ports(reply["inputs"]), _ports(reply["outputs"]), choice, _ports(reply["state"]))
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -20,8 +20,9 @@ from fxport.ort_runner.distributions import Difference
 from fxport.ort_runner.failures import Failure
 from fxport.ort_runner.model_file import ModelFile, missing_external_data, read_model_file
 from fxport.ort_runner.providers import AUTO, report_fall_back
-from fxport.ort_runner.samples import Samples
-from fxport.ort_runner.session import LocalSession, Opened, Runner, Runtime
+from fxport.ort_runner.runtimes import ONNXRUNTIME, session_of
+from fxport.ort_runner.samples import Arrays, Samples
+from fxport.ort_runner.session import Opened, Runner, Runtime
 from fxport.ort_runner.shown import nothing_shown
 from fxport.ort_runner.sums import allowance
 from fxport.ort_runner.validations import VALIDATIONS, Facts, Run, inputs_fit, run_of
@@ -70,13 +71,15 @@ class SampleResult:
     passed: bool
     differences: Mapping[str, Difference] = field(default_factory=dict)
     is_extra: bool = False
+    lost: Mapping[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
     """The verdict. `provider` is the one that ran, None if no session came up; `passed` says that every one of at
     least one samples ran and that no error was found. `doubts` has the outputs that are not validated all the same,
-    each with the rule of the finding that says why."""
+    each with the rule of the finding that says why. `witnesses` are the verdicts of other runtimes, which `passed` has
+    counted."""
 
     model: Path
     provider: str | None
@@ -84,6 +87,7 @@ class Validation:
     seconds: float
     passed: bool
     doubts: Mapping[str, str] = field(default_factory=dict)
+    witnesses: tuple[Validation, ...] = ()
 
     @property
     def equal(self) -> bool:
@@ -108,6 +112,7 @@ def validate(
     atol: float | None = None,
     rtol: float | None = None,
     explain: Explain | None = None,
+    runtime: str = ONNXRUNTIME,
 ) -> Validation:
     """Run a model on each of the samples and compare its outputs with PyTorch's.
 
@@ -115,20 +120,25 @@ def validate(
     in a child process: 0.2 s more, for which a crash, a hang of more than `time_limit` seconds (60, and one for each
     20 MB of the model, by default), or a lack of memory is a finding too instead of the end of this process. After a
     hang no further sample is run. `atol` and `rtol` replace the error budget by |got - want| <= atol + rtol * |want|.
-    `explain` is asked for the origin of a difference; the finding is then placed there. Raises ValueError for an
-    unknown provider.
+    `explain` is asked for the origin of a difference; the finding is then placed there. `runtime` is a row of
+    `RUNTIMES`; what is wrong with the samples themselves is told for ONNX Runtime only. Raises ValueError for a
+    provider that is unknown.
     """
     start = time.perf_counter()
     path = Path(model_path)
-    runner: Runner = ChildSession(path, provider, time_limit=time_limit) if isolate else LocalSession(path, provider)
+    runner: Runner = (
+        ChildSession(path, provider, time_limit=time_limit, runtime=runtime)
+        if isolate
+        else session_of(runtime, path, provider)
+    )
     with runner:
-        runtime = Runtime(provider, optimize=True, isolate=isolate, time_limit=time_limit)
-        work = _Work(path, log or Log(), runner, (atol, rtol), explain, runtime)
+        trials = Runtime(provider, optimize=True, isolate=isolate, time_limit=time_limit)
+        work = _Work(path, log or Log(), runner, (atol, rtol), explain, trials, runtime)
         opened = work.open(samples[0].inputs if samples else None)
         results = tuple(work.sample(s) for s in samples) if opened else ()
-        if opened and not work.errors:
+        if opened and not work.errors and runtime == ONNXRUNTIME:
             work.doubt(samples)
-            work.tell_ways(samples, replace(runtime, provider=opened.choice.provider.name, optimize=False))
+            work.tell_ways(samples, replace(trials, provider=opened.choice.provider.name, optimize=False))
     if not samples:
         work.say(rules.VALIDATION_SKIPPED, {"reason": "there are no samples"})
     return Validation(
@@ -151,12 +161,14 @@ class _Work:
         runner: Runner,
         tolerances: tuple[float | None, float | None],
         explain: Explain | None,
-        runtime: Runtime,
+        trials: Runtime,
+        runtime: str,
     ) -> None:
         self.errors = 0
         self.doubts: dict[str, str] = {}
         self._path, self._log, self._runner = path, log, runner
-        self._tolerances, self._explain, self._runtime = tolerances, explain, runtime
+        self._tolerances, self._explain = tolerances, explain
+        self._trials, self._runtime = trials, runtime
         self._opened: Opened | None = None
         self._late = False
 
@@ -199,6 +211,7 @@ class _Work:
         before, seconds = self.errors, 0.0
         gaps: Mapping[str, Gap] = {}
         differences: Mapping[str, Difference] = {}
+        lost: Mapping[str, np.ndarray] = {}
         if self._late:  # the model does not end, and would not with this sample
             return SampleResult(samples.label, gaps, seconds, False, differences)
         try:
@@ -211,7 +224,7 @@ class _Work:
                 start = time.perf_counter()
                 outputs = self._runner.run(samples.inputs)
                 seconds = time.perf_counter() - start
-                run = self._check(opened, samples, outputs)
+                run, lost = self._check(opened, samples, outputs)
                 gaps, differences = run.gaps, run.differences
         except Failure as failure:
             if samples.may_fail:
@@ -228,6 +241,7 @@ class _Work:
             self.errors == before,
             MappingProxyType(differences),
             samples.is_extra,
+            lost,
         )
 
     def doubt(self, samples: Sequence[Samples]) -> None:
@@ -252,7 +266,8 @@ class _Work:
                 facts = {"truth": str(missing).lower(), "count": len(samples)}
                 self.say(rules.BRANCH_NOT_TAKEN, facts, self._file.place_of_node(name))
 
-    def _check(self, opened: Opened, samples: Samples, outputs: Mapping[str, np.ndarray]) -> Run:
+    def _check(self, opened: Opened, samples: Samples, outputs: Mapping[str, np.ndarray]) -> tuple[Run, Arrays]:
+        """Report what is wrong with the outputs of a run; returns them with those that are not PyTorch's."""
         atol, rtol = self._tolerances
         draws = self._draws(samples, outputs)
         run = run_of(samples, outputs, opened, atol=atol, rtol=rtol, draws=draws)
@@ -275,7 +290,7 @@ class _Work:
             self.say(rule, {**facts, "sample": samples.label}, place, related)
             if rule is rules.NOT_COMPARABLE:
                 self.doubts[name] = rule.id
-        return run
+        return run, {name: outputs[name] for name in lost}
 
     def _draws(self, samples: Samples, first: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """The outputs that are drawn at random, over as many runs as PyTorch's."""
@@ -292,8 +307,12 @@ class _Work:
             facts = {"optimizer": fault.name, "operators": fault.broken, "error": failure.facts.get("error", "")}
             self.say(rules.OPTIMIZER_FAULT, facts, *fault.places(self._file))
             return
-        facts = failure.facts if label is None else {**failure.facts, "sample": label}
-        self.say(failure.rule, facts, self._file.place_of_node(failure.node or ""))
+        rule, facts = failure.rule, failure.facts
+        if self._runtime != ONNXRUNTIME:  # also the end of its process
+            facts = {"runtime": self._runtime, "error": facts.get("error", failure)}
+            rule = rules.WITNESS_FAILED
+        facts = facts if label is None else {**facts, "sample": label}
+        self.say(rule, facts, self._file.place_of_node(failure.node or ""))
 
     def _refused(self, failure: Failure, label: str) -> None:
         """Report the end of a process for inputs that may be refused: an exception is all that is said of others."""
@@ -303,11 +322,11 @@ class _Work:
 
     def _fault(self, failure: Failure, inputs: Mapping[str, np.ndarray] | None) -> OptimizerFault | None:
         """The runtime's own fault behind a failure, if it is one."""
-        if failure.late or failure.rule not in BY_OPTIMIZERS:
+        if failure.late or failure.rule not in BY_OPTIMIZERS or self._runtime != ONNXRUNTIME:
             return None
         from fxport.ort_runner.optimizers import optimizer_fault  # loads onnx
 
-        return optimizer_fault(self._path, inputs, self._runtime, lambda _opened, _outputs: True)
+        return optimizer_fault(self._path, inputs, self._trials, lambda _opened, _outputs: True)
 
 
 def _alike(want: np.ndarray, got: np.ndarray | None) -> bool:

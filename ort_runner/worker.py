@@ -1,7 +1,7 @@
 """The child's side: `python -m fxport.ort_runner.worker` runs one session and answers on its standard output.
 
 Requests: {"do": "open", "model": path, "provider": name, "lean": bool, "optimize": bool,
-"disabled": names}; {"do": "run"} with arrays;
+"disabled": names, "runtime": name}; {"do": "run"} with arrays;
 {"do": "place", "model": path, "provider": name}; {"do": "time", …, "runs": n, "warmup": n, "threads": n} with arrays.
 Each has "memory", the bytes that the process may take.
 Answers: what `Opened` holds, the outputs as arrays, {"nodes": rows}, what `Latency` holds, {"failure": …}, {"refused":
@@ -28,7 +28,8 @@ from fxport.ort_runner.memory import bound, most_memory
 from fxport.ort_runner.parent import end_with_parent
 from fxport.ort_runner.placement import placement
 from fxport.ort_runner.providers import choose
-from fxport.ort_runner.session import LocalSession, Opened
+from fxport.ort_runner.runtimes import session_of
+from fxport.ort_runner.session import Opened, Runner
 
 Arrays = dict[str, np.ndarray]
 Reply = tuple[Message, Arrays]
@@ -76,7 +77,7 @@ class Worker:
     def __init__(self, answers: IO[bytes]) -> None:
         self._is_on_cpu = False
         self._answers = answers
-        self._session: LocalSession | None = None
+        self._session: Runner | None = None
         self._told = time.monotonic()
 
     def bind(self, request: Message) -> None:
@@ -89,7 +90,7 @@ class Worker:
 
     def open(self, request: Message, _arrays: Arrays) -> Reply:
         """Open the session that later runs use."""
-        self._session = LocalSession(Path(request["model"]), request["provider"])
+        self._session = session_of(request["runtime"], Path(request["model"]), request["provider"])
         settings = {name: request[name] for name in ("lean", "optimize", "disabled")}
         return _described(self._session.open(**settings)), {}
 

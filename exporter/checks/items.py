@@ -50,6 +50,7 @@ class Item:
     depends: tuple[str, ...] = ()
     ranks: int = 1
     validate: bool = True
+    runtimes: tuple[str, ...] = ()
 
     @property
     def file(self) -> str:
@@ -122,6 +123,7 @@ def tasks_of_model(model: Model, defaults: Choices) -> list[Task]:
             runs=runs,
             depends=tuple(model.depends),
             ranks=model.ranks,
+            runtimes=tuple(each(said(model.runtime, defaults.runtime, []))),
         )
         found.append(Task(item, terms))
     return found

@@ -23,6 +23,7 @@ from fxport.exporter.sources.usage import UsageError, did_you_mean
 
 Opset = Annotated[int, Field(ge=MIN_OPSET, le=MAX_OPSET)]
 ProviderName = Literal["auto", "cpu", "cuda", "tensorrt"]
+RuntimeName = Literal["onnxruntime", "reference", "openvino"]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 
@@ -61,6 +62,8 @@ class Choices(Keys):
     """The opset of the model, or several: each is a check of its own."""
     provider: ProviderName | list[ProviderName] | None = None
     """The provider of ONNX Runtime, or several: each is a check of its own."""
+    runtime: RuntimeName | list[RuntimeName] | None = None
+    """Other implementations of ONNX that run the same samples, besides ONNX Runtime."""
     plugin: list[str] | None = None
     """Modules with `LOWERINGS` of your own."""
     allow_specialization: bool | None = None

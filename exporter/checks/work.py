@@ -31,7 +31,7 @@ from fxport.exporter.sources.source import (
 )
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation import ranks
-from fxport.exporter.validation.against_eager import Tolerances
+from fxport.exporter.validation.against_eager import Tolerances, require_runtimes
 from fxport.exporter.validation.one import Checked, check_one
 from fxport.exporter.validation.request import lowerings_of
 
@@ -134,6 +134,8 @@ def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) 
             source = with_dynamic(source, item.dynamic)
     if ranks.is_left_to_rank_0(source):
         return None
+    with said_by("runtime"):
+        require_runtimes(item.runtimes)
     tolerances = Tolerances(item.atol, item.rtol)
     checked = check_one(
         source,
@@ -145,6 +147,7 @@ def measured(item: Item, path: Path, modules: dict[Path, ModuleType], log: Log) 
         isolate=False,  # this process is one of its own already
         hard=item.adversarial,
         validate=item.validate,
+        runtimes=item.runtimes,
     )
     if not checked.files:
         return None

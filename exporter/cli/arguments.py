@@ -63,6 +63,15 @@ Dynamic = Annotated[
 Provider = Annotated[
     str, typer.Option("--provider", help="ONNX Runtime provider to validate on; auto: CUDA where it works, else CPU.")
 ]
+Runtimes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--runtime",
+        metavar="NAME",
+        help="Another implementation of ONNX that runs the same samples, besides ONNX Runtime: reference (onnx's own) "
+        "or openvino. Repeatable.",
+    ),
+]
 Trust = Annotated[
     bool,
     typer.Option(

@@ -29,7 +29,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Output": ("--output", "--opset", "--output-names", "--external-data", "--weights-in-place", "--no-functions"),
     "Validation": (
-        *("--provider", "--validate", "--no-validate", "--no-run", "--adversarial", "--check-passes"),
+        *("--provider", "--runtime", "--validate", "--no-validate", "--no-run", "--adversarial", "--check-passes"),
         *("--bisect", "--repro", "--predict"),
     ),
     "Measurement": ("--runs", "--warmup", "--threads", "--compile"),
@@ -39,7 +39,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Advanced": ("--fix", "--plugin", "--custom-ops", "--dump", "--rank-timeout"),
 }
-"""By heading, in the order of the help. What is in none stands under "Options"."""
+"""By heading, in the order of the help. What is in none stands under "Options"; an option of two headings stands under
+the first of them that has another option of the same command."""
 
 ARGUMENTS, OTHERS = "Arguments", "Options"
 
@@ -49,7 +50,7 @@ class Grouped(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # Any: of click, which newer typer holds a copy of
         """Writes arguments first, then the options of each group in its order, then those of none."""
-        heading = {option: group for group, options in GROUPS.items() for option in options}
+        heading = _headings({name for param in self.get_params(ctx) for name in param.opts})
         place = {option: number for number, option in enumerate(heading)}
         sections: dict[str, list[tuple[int, tuple[str, str]]]] = {ARGUMENTS: []}
         sections |= {group: [] for group in (*GROUPS, OTHERS)}
@@ -63,3 +64,14 @@ class Grouped(TyperCommand):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl([record for _, record in sorted(rows, key=itemgetter(0))])
+
+
+def _headings(known: set[str]) -> dict[str, str]:
+    """Return the heading of each option of a command, in the order of the help."""
+    found: dict[str, str] = {}
+    for group, options in GROUPS.items():
+        mine = [option for option in options if option in known]
+        for option in mine:
+            if len(mine) > 1 or sum(option in others for others in GROUPS.values()) == 1:
+                found.setdefault(option, group)
+    return found

@@ -40,6 +40,7 @@ def command(
     inputs: arguments.SampleFiles = None,
     dynamic: arguments.Dynamic = None,
     provider: arguments.Provider = "auto",
+    runtime: arguments.Runtimes = None,
     bisect: arguments.Bisect = True,
     repro: arguments.Repro = None,
     adversarial: arguments.Adversarial = False,
@@ -67,6 +68,7 @@ def command(
         adversarial,
         init=init or (),
         trust=trust,
+        runtimes=runtime or (),
     )
     raise typer.Exit(run(lambda log: compare(asked, log), reporting.resolved("validate", against)))
 
@@ -88,17 +90,19 @@ class Comparison:
     told: Callable[[Attribution], None] = ignore
     init: Sequence[str] = ()
     trust: bool = False
+    runtimes: Sequence[str] = ()
 
 
 def compare(asked: Comparison, log: Log) -> str:
     """Capture SOURCE for its names and sizes, run it, and hold the file against it; returns the summary."""
     from fxport.exporter.pipeline.options import Options
-    from fxport.exporter.validation.against_eager import require_provider, validation_of
+    from fxport.exporter.validation.against_eager import require_provider, require_runtimes, validation_of
     from fxport.exporter.validation.repro import repro_of
     from fxport.exporter.validation.request import exported, lowerings_of
     from fxport.exporter.validation.summary import comparison_of
 
     require_provider(asked.provider)
+    require_runtimes(asked.runtimes)
     model = model_of(asked.path)
     with log.stage("load"):
         loaded = load(asked.against, init_of(asked.init), trust=asked.trust)
@@ -129,6 +133,7 @@ def compare(asked: Comparison, log: Log) -> str:
         options=wanted,
         told=told,
         hard=asked.adversarial,
+        runtimes=asked.runtimes,
     )
     return "\n".join([comparison_of(validation, log), *lines])
 

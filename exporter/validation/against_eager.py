@@ -16,6 +16,8 @@ from fxport.exporter.sources.usage import UsageError, did_you_mean
 from fxport.exporter.validation.attribution import Attribution, Subject, explainer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fxport.exporter.onnx_program import OnnxProgram
     from fxport.exporter.pipeline.options import Options
     from fxport.ort_runner import Samples, Validation
@@ -49,6 +51,17 @@ def require_provider(name: str) -> None:
         raise UsageError(f"--provider '{name}' is unknown. {did_you_mean(name, (AUTO, *PROVIDERS))}")
 
 
+def require_runtimes(names: Sequence[str]) -> None:
+    """Refuse a runtime that fxport has no row for, and one that is not installed."""
+    from fxport.ort_runner.runtimes import RUNTIMES
+
+    for name in names:
+        if name not in RUNTIMES:
+            raise UsageError(f"--runtime '{name}' is unknown. {did_you_mean(name, RUNTIMES)}")
+        if (reason := RUNTIMES[name].why_not) is not None:
+            raise UsageError(f"--runtime '{name}' is not installed: {reason}.")
+
+
 def ignore(found: Attribution) -> None:
     """Does nothing with the origin of a difference, which the finding tells anyway."""
 
@@ -66,16 +79,19 @@ def validation_of(
     options: Options | None = None,
     told: Callable[[Attribution], None] = ignore,
     hard: bool = False,
+    runtimes: Sequence[str] = (),
 ) -> Validation | None:
     """Run the file and compare. Errors are in the log; None where there was nothing to compare with.
 
     With the `options` of the export, the origin of a difference is looked for, and `told` is given it: not where the
     program's weights are elsewhere, as those of a sharded model that one process has no room for. With `hard`, zeros,
-    NaN and the like are tried as well.
+    NaN and the like are tried as well. Besides ONNX Runtime, the `runtimes` run the same samples.
     """
     from fxport.exporter.validation import limits
     from fxport.ort_runner import validate
     from fxport.ort_runner.child import time_limit_of
+    from fxport.ort_runner.runtimes import ONNXRUNTIME
+    from fxport.ort_runner.witnesses import witnessed
 
     validation: Validation | None = None
     try:
@@ -106,6 +122,10 @@ def validation_of(
                 if validation.passed and source.whole is None:
                     limited = limits.Subject(path, source, program, provider, isolate, atol, rtol, adapt)
                     validation = limits.checked_limits(limited, validation, log)
+                others = [name for name in dict.fromkeys(runtimes) if name != ONNXRUNTIME]
+                if others:
+                    terms = {"isolate": isolate, "time_limit": limit, "atol": atol, "rtol": rtol}
+                    validation = witnessed(validation, samples, others, log, **terms)
     except Stop:
         return validation  # its findings are in the log, the file is there: the summary is still wanted
     return validation

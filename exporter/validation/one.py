@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fxport.diagnostics import Log
 from fxport.exporter.sources.source import Source
 from fxport.exporter.validation import ranks
-from fxport.exporter.validation.against_eager import Tolerances, require_provider, validation_of
+from fxport.exporter.validation.against_eager import Tolerances, require_provider, require_runtimes, validation_of
 from fxport.exporter.validation.request import exported, saved, with_weights_to_run
 
 if TYPE_CHECKING:
@@ -46,15 +46,18 @@ def check_one(
     isolate: bool = True,
     hard: bool = False,
     validate: bool = True,
+    runtimes: Sequence[str] = (),
 ) -> Checked:
     """Export, save and validate one model; a rank that only takes part writes no files and keeps `export`'s program
     there. Without `validate`, it is exported and saved only.
 
     Raises Stop where there is no model, its findings in the log; UsageError for inputs that make no sense, OSError
-    where `path` cannot be written. `isolate` runs ONNX Runtime in a process of its own; `hard` also tries hard values.
+    where `path` cannot be written. `isolate` runs ONNX Runtime in a process of its own; `hard` also tries hard values;
+    `runtimes` run the samples besides ONNX Runtime.
     """
     if validate:
         require_provider(provider)
+        require_runtimes(runtimes)
     program = exported(source, options, log)
     files = saved(program, path, log)
     if not validate:
@@ -64,6 +67,14 @@ def check_one(
             return Checked(path, files, program, None, log)
         ready = with_weights_to_run(subject, program, log)
         validation = ready and validation_of(
-            path, *ready, provider, log, tolerances=tolerances, isolate=isolate, options=options, hard=hard
+            path,
+            *ready,
+            provider,
+            log,
+            tolerances=tolerances,
+            isolate=isolate,
+            options=options,
+            hard=hard,
+            runtimes=runtimes,
         )
     return Checked(path, files, program, validation, log)

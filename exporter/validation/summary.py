@@ -82,10 +82,11 @@ def verdict(validation: Validation | None) -> Iterable[str]:
     if validation is None or validation.provider is None:
         yield "not validated"
         return
-    yield f"{_conclusion(validation)} on {validation.provider}"
-    width = max(8, *(len(sample.label) for sample in validation.samples))
-    for sample in validation.samples:
-        yield f"  {sample.label:<{width}} {'; '.join(_told(sample)) or 'nothing compared'}"
+    for each in (validation, *validation.witnesses):
+        yield f"{_conclusion(each)} on {each.provider}" if each.provider else "not validated on another runtime"
+        width = max(8, *(len(sample.label) for sample in each.samples))
+        for sample in each.samples:
+            yield f"  {sample.label:<{width}} {'; '.join(_told(sample)) or 'nothing compared'}"
 
 
 def _conclusion(validation: Validation) -> str:

@@ -12,10 +12,11 @@ import pytest
 
 from fxport.exporter.checks import init, manifest
 from fxport.exporter.checks.items import TIMED_RUNS, tasks_of
-from fxport.exporter.checks.manifest import Manifest, ProviderName, find, load
+from fxport.exporter.checks.manifest import Manifest, ProviderName, RuntimeName, find, load
 from fxport.exporter.sources.toml_lines import line_of
 from fxport.exporter.sources.usage import UsageError
 from fxport.ort_runner.providers import AUTO, PROVIDERS
+from fxport.ort_runner.runtimes import RUNTIMES
 
 SCHEMA = Path(manifest.__file__).with_name("fxport.schema.json")
 
@@ -32,6 +33,7 @@ source = "models/bert.py:model"
 inputs = { ids = "2x16:int64:0..999", scale = 1.5, causal = true }
 dynamic = { ids = "0=batch,1=sequence" }
 provider = ["cpu", "cuda"]
+runtime = "reference"
 budget = { nodes = 500, bytes = "100 MB", latency = 2 }
 
 [[model]]
@@ -60,6 +62,7 @@ def test_items_are_models_by_opsets_by_providers(tmp_path: Path) -> None:
     assert (bert.item.runs, resnet.item.runs) == (TIMED_RUNS, 0)
     assert (bert.terms.budget.nodes, bert.terms.budget.error, bert.terms.budget.bytes) == (500, 0.5, 100_000_000)
     assert (resnet.terms.budget.nodes, resnet.terms.expect, bert.terms.expect) == (1000, ("FXP5002",), ("FXP1005",))
+    assert (bert.item.runtimes, resnet.item.runtimes) == (("reference",), ())
     assert (resnet.item.opset, resnet.item.provider, resnet.terms.time_limit) == (20, "auto", 60)
 
 
@@ -156,6 +159,7 @@ def test_every_key_is_explained_and_every_provider_known() -> None:
     tables = [schema, *schema["$defs"].values()]
     assert all("description" in key for table in tables for key in table.get("properties", {}).values())
     assert set(get_args(ProviderName)) == {AUTO, *PROVIDERS}
+    assert get_args(RuntimeName) == tuple(RUNTIMES)
 
 
 @pytest.mark.parametrize(

@@ -217,11 +217,15 @@ def test_ctrl_c_is_reported_and_leaves_no_file(folder: Path) -> None:
 
 def test_validate_a_file(folder: Path, capsys: Output) -> None:
     assert main(["export", "models.py:Adder", "--input", "x=2x3"]) == 0
-    assert main(["validate", "Adder.onnx", "--against", "models.py:Adder", "--input", "x=2x3"]) == 0
-    capsys.readouterr()
-    wrong = ["--input", "x=2x3", "--input", "scale=3.0"]
-    assert main(["validate", "Adder.onnx", "--against", "models.py:Adder", *wrong]) == 1
-    assert "FXP5002" in capsys.readouterr().out
+    right = ["validate", "Adder.onnx", "--against", "models.py:Adder", "--input", "x=2x3"]
+    assert main([*right, "--runtime", "reference", "--runtime", "onnxruntime"]) == 0
+    assert "equal to PyTorch on reference" in capsys.readouterr().out
+    assert main([*right, "--input", "scale=3.0", "--runtime", "reference"]) == 1
+    said = capsys.readouterr()
+    assert "FXP5002" in said.out
+    assert "PyTorch is alone; onnxruntime and reference agree" in said.out
+    assert main([*right, "--runtime", "referense"]) == 2
+    assert "--runtime 'referense' is unknown. Did you mean 'reference'" in capsys.readouterr().err
     (folder / "garbage.onnx").write_bytes(b"\x00garbage")
     assert main(["validate", "garbage.onnx", "--against", "models.py:Adder", "--input", "x=2x3"]) == 2
     assert main(["validate", "missing.onnx", "--against", "models.py:Adder", "--input", "x=2x3"]) == 2

@@ -104,7 +104,8 @@ def test_a_crash_of_one_sample_spares_the_others(tmp_path: Path, monkeypatch: py
         "os.abort() if inputs['x'].shape[0] == 2 else None; import numpy; return {'y': numpy.maximum(inputs['x'], 0)}"
     )
     model, log = save(tmp_path, RELU), Log()
-    monkeypatch.setattr(ChildSession.__init__, "__kwdefaults__", {"time_limit": 60.0, "command": double(action)})
+    settings = {**ChildSession.__init__.__kwdefaults__, "time_limit": 60.0, "command": double(action)}
+    monkeypatch.setattr(ChildSession.__init__, "__kwdefaults__", settings)
     done = validate(model, [relu_samples("a", 3), relu_samples("b", 2), relu_samples("c", 4)], "cpu", log)
     assert [sample.passed for sample in done.samples] == [True, False, True]
     assert not done.passed
