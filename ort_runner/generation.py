@@ -17,6 +17,9 @@ from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
 if TYPE_CHECKING:
     import onnxruntime
 
+ROOM = 256
+"""Tokens for which a cache that is written in place has room at first."""
+
 RANK = 4
 """Of a tensor of the cache: [batch, heads, tokens, size]."""
 
@@ -54,6 +57,7 @@ class Generator:
         self._layers = _layers_of(self.config, self._session)
         self._outputs = [self.config.outputs["logits"], *(layer.present for layer in self._layers)]
         self._cache: list[onnxruntime.OrtValue] = []
+        self._room = 0
         self._mask = np.zeros((0, 0), np.int64)
 
     def reset(self) -> None:
@@ -75,23 +79,58 @@ class Generator:
             Failure: A kernel fails.
         """
         ids = np.asarray(ids, np.int64)
+        if self.config.in_place and self._mask.shape[1] and min(ids.shape) > 1:
+            return self._fed_singly(ids, mask)
         if not self._cache:
             self._mask = np.zeros((ids.shape[0], 0), np.int64)
             self._cache = [layer_without_tokens(layer, ids.shape[0]) for layer in self._layers]
+            self._room = 0
         if ids.shape[0] != self._mask.shape[0]:
             raise PackageError(f"the batch is {ids.shape[0]} and was {self._mask.shape[0]}; reset the generator first.")
         require_room(self.config, self._mask.shape[1] + ids.shape[1])
+        if self.config.in_place:
+            self.reserve(self._mask.shape[1] + ids.shape[1])
         new = np.ones_like(ids) if mask is None else np.asarray(mask, np.int64)
         whole = np.concatenate([self._mask, new], axis=1)
         names = self.config.inputs
         feeds = {names["input_ids"]: to_ort(ids), names["attention_mask"]: to_ort(whole)}
         feeds |= {layer.past: value for layer, value in zip(self._layers, self._cache, strict=True)}
         try:
-            logits, *self._cache = self._session.run_with_ort_values(self._outputs, feeds)
+            logits = self._run(feeds)
         except Exception as error:
             raise failure_of(error, RUN, self.provider) from error
         self._mask = whole
         return from_ort(self._outputs[0], logits)
+
+    def _run(self, feeds: dict[str, onnxruntime.OrtValue]) -> onnxruntime.OrtValue:
+        """Run one step; the cache is that after it."""
+        if not self.config.in_place:
+            logits, *self._cache = self._session.run_with_ort_values(self._outputs, feeds)
+            return logits
+        binding = self._session.io_binding()
+        for name, value in feeds.items():
+            binding.bind_ortvalue_input(name, value)
+        binding.bind_output(self._outputs[0])
+        for layer, value in zip(self._layers, self._cache, strict=True):
+            binding.bind_ortvalue_output(layer.present, value)
+        self._session.run_with_iobinding(binding)
+        return binding.get_outputs()[0]
+
+    def _fed_singly(self, ids: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+        """Take several tokens of several texts after others one by one: the kernel that writes in place asks for it."""
+        columns = [slice(index, index + 1) for index in range(ids.shape[1])]
+        return np.concatenate([self.feed(ids[:, at], None if mask is None else mask[:, at]) for at in columns], axis=1)
+
+    def reserve(self, tokens: int) -> None:
+        """Make room in a cache that is written in place, of twice as many tokens as before if that is not enough."""
+        if tokens <= self._room:
+            return
+        seen, room = self._mask.shape[1], min(max(tokens, 2 * self._room, ROOM), self.config.context_length)
+        for index, (layer, value) in enumerate(zip(self._layers, self._cache, strict=True)):
+            larger = np.zeros((self._mask.shape[0], layer.heads, room, layer.size), layer.dtype)
+            larger[:, :, :seen] = from_ort(layer.past, value)[:, :, :seen]
+            self._cache[index] = to_ort(larger)
+        self._room = room
 
     def greedy(
         self, prompts: Sequence[Sequence[int]], max_new_tokens: int, stop: frozenset[int] | None = None

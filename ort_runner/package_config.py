@@ -12,6 +12,8 @@ from fxport.diagnostics.limits import CONFIG, json_of, read_bounded
 
 FILE = "genai_config.json"
 TOKENIZER = "tokenizer.json"
+CAPACITY = "capacity"
+"""Dimension of a cache that is written in place: the tokens for which it has room."""
 
 
 class PackageError(FxportError, ValueError):
@@ -30,6 +32,7 @@ class PackageConfig:
         pad: The token that fills up shorter prompts.
         inputs: Names of inputs in the file by their part; those of the cache have `%d` for the layer.
         outputs: Names of outputs, likewise.
+        in_place: Whether a step writes new keys and values into the memory of the cache, which has room for more.
     """
 
     model: Path
@@ -39,6 +42,7 @@ class PackageConfig:
     pad: int
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
+    in_place: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> PackageConfig:
@@ -47,7 +51,8 @@ class PackageConfig:
         if not path.is_file():
             raise PackageError(f"'{folder}' is no package: it has no {FILE}; make one with fxport package.")
         try:
-            model = json_of(read_bounded(path, CONFIG), CONFIG)["model"]
+            whole = json_of(read_bounded(path, CONFIG), CONFIG)
+            model = whole["model"]
             decoder, ends = model["decoder"], model["eos_token_id"]
             inputs = {part: _text(decoder["inputs"][part]) for part in INPUTS}
             outputs = {part: _text(decoder["outputs"][part]) for part in OUTPUTS}
@@ -59,6 +64,7 @@ class PackageConfig:
                 pad=_count(model["pad_token_id"]),
                 inputs=inputs,
                 outputs=outputs,
+                in_place=whole["search"]["past_present_share_buffer"] is True,
             )
         except (KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
             raise PackageError(

@@ -42,6 +42,13 @@ class Accuracy(StrEnum):
     FAST = "fast"
 
 
+class Cache(StrEnum):
+    """Kinds of caches."""
+
+    GROWING = "dynamic"
+    SHARED = "shared"
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One command line of `fxport package`, as it was typed."""
@@ -52,6 +59,7 @@ class Request:
     weights: Stored
     block: int
     accuracy: Accuracy
+    cache: Cache
     tokenizer: Path | None
     provider: str
     tokens: int
@@ -79,6 +87,9 @@ def command(
     accuracy: Annotated[
         Accuracy, typer.Option("--accuracy", help="fast: also round the inputs of products with such weights.")
     ] = Accuracy.EXACT,
+    cache: Annotated[
+        Cache, typer.Option("--cache", help="shared: each step writes into the memory of the cache.")
+    ] = Cache.GROWING,
     tokenizer: Annotated[
         Path | None, typer.Option("--tokenizer", metavar="DIR", help="The folder of the tokenizer, if not SOURCE.")
     ] = None,
@@ -95,7 +106,9 @@ def command(
     It is run beside eager PyTorch, and written only if it gives the same tokens. Exit codes are those of `fxport export`.
     """  # noqa: E501  # one line of the help
     require_folder(output, "--output")
-    asked = Request(source, output, runtime, weights, block, accuracy, tokenizer, provider, tokens, tuple(init or ()))
+    asked = Request(
+        source, output, runtime, weights, block, accuracy, cache, tokenizer, provider, tokens, tuple(init or ())
+    )
     raise typer.Exit(run(lambda log: packaged(asked, log), reporting.resolved("package", source)))
 
 
@@ -121,6 +134,7 @@ def packaged(asked: Request, log: Log) -> str:
             weights=asked.weights.value,
             block=asked.block,
             accuracy=asked.accuracy.value,
+            cache=asked.cache.value,
             provider=asked.provider,
             steps=asked.tokens,
             log=log,

@@ -16,7 +16,7 @@ BLOCKS = (16, 32, 64, 128, 256)
 
 @dataclass(frozen=True, slots=True)
 class FewBits:
-    """A matrix [rows, columns] in few bits: `(number - 2 ** (bits - 1)) * scale`, with a scale for each block of a row.
+    """A matrix [rows, columns] in few bits: `(number - zero) * scale`, with a scale and a zero for each block of a row.
 
     Attributes:
         numbers: uint8 [rows, blocks, block * bits / 8]; of 4 bits, the lower half of a byte comes first.
@@ -24,6 +24,7 @@ class FewBits:
         columns: Columns of the matrix; the last block is filled up.
         bits: 4 or 8.
         block: Numbers that share a scale.
+        zeros: uint8 [rows, blocks]; None where all are `2 ** (bits - 1)`.
     """
 
     numbers: np.ndarray
@@ -31,6 +32,15 @@ class FewBits:
     columns: int
     bits: int
     block: int
+    zeros: np.ndarray | None = None
+
+    @property
+    def packed_zeros(self) -> np.ndarray | None:
+        """The zeros as `MatMulNBits` takes them, uint8 [rows, blocks * bits / 8]: of 4 bits, two to a byte."""
+        if self.zeros is None or self.bits != 4:
+            return self.zeros
+        even = np.pad(self.zeros, ((0, 0), (0, self.zeros.shape[1] % 2)))
+        return even[:, 0::2] | (even[:, 1::2] << 4)
 
     def restored(self) -> torch.Tensor:
         """The matrix that the numbers stand for, float32 [rows, columns]."""
@@ -38,7 +48,8 @@ class FewBits:
         if self.bits == 4:
             numbers = np.stack([numbers & 15, numbers >> 4], axis=-1)
         rows, blocks = self.scales.shape
-        centered = numbers.reshape(rows, blocks, self.block).astype(np.float32) - float(1 << (self.bits - 1))
+        middle = np.float32(1 << (self.bits - 1)) if self.zeros is None else self.zeros[..., None].astype(np.float32)
+        centered = numbers.reshape(rows, blocks, self.block).astype(np.float32) - middle
         whole = (centered * self.scales[..., None]).reshape(rows, -1)
         return torch.from_numpy(np.ascontiguousarray(whole[:, : self.columns]))
 
@@ -56,9 +67,28 @@ def in_few_bits(weight: torch.Tensor, bits: int, block: int) -> FewBits:
     scales = farthest / np.float32(-middle)
     inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales != 0)
     numbers = np.clip(np.rint(grouped * inverse) + middle, 0, 2 * middle - 1).astype(np.uint8)
-    if bits == 4:
-        numbers = numbers[..., 0::2] | (numbers[..., 1::2] << 4)
-    return FewBits(numbers, scales[..., 0], columns, bits, block)
+    return FewBits(_packed(numbers, bits), scales[..., 0], columns, bits, block)
+
+
+def few_bits_of(numbers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None, bits: int, block: int) -> FewBits:
+    """A matrix of numbers that are there already.
+
+    Args:
+        numbers: uint8 [rows, columns], whole blocks.
+        scales: [rows, blocks].
+        zeros: uint8 [rows, blocks], or None for `2 ** (bits - 1)`.
+        bits: 4 or 8.
+        block: Numbers that share a scale.
+    """
+    rows, columns = numbers.shape
+    if zeros is not None and (zeros == 1 << (bits - 1)).all():
+        zeros = None
+    packed = _packed(numbers.reshape(rows, -1, block), bits)
+    return FewBits(packed, np.ascontiguousarray(scales, np.float32), columns, bits, block, zeros)
+
+
+def _packed(numbers: np.ndarray, bits: int) -> np.ndarray:
+    return numbers[..., 0::2] | (numbers[..., 1::2] << 4) if bits == 4 else np.ascontiguousarray(numbers)
 
 
 def linear_weights(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,12 +35,12 @@ class StoreFewBits(ir.passes.InPlacePass):
             uses, weight = _uses(graph.initializers[name]), self._weights[name]
             if not uses or not all(each.fits(weight) for each in uses):
                 continue
-            numbers, scales = _stored(graph, name, weight)
+            stored = _stored(graph, name, weight)
             for each in uses:
                 if each.node.op_type == "Gather":
-                    _gather(each.node, numbers, scales, weight)
+                    _gather(each.node, stored, weight)
                 else:
-                    _multiply(each.node, numbers, scales, weight, self._level)
+                    _multiply(each.node, stored, weight, self._level)
             _remove_weight(graph, name)
             self.replaced.add(name)
         if self.replaced:
@@ -95,9 +95,11 @@ def _uses(weight: ir.Value) -> list[_Use]:
     return found
 
 
-def _stored(graph: ir.Graph, name: str, weight: FewBits) -> tuple[ir.Value, ir.Value]:
+def _stored(graph: ir.Graph, name: str, weight: FewBits) -> tuple[ir.Value, ...]:
+    """Numbers and scales, and zeros where they are not the middle, as constants of the graph."""
     numbers = _constant(graph, f"{name}.q{weight.bits}", weight.numbers)
-    return numbers, _constant(graph, f"{name}.scales", weight.scales)
+    scales, zeros = _constant(graph, f"{name}.scales", weight.scales), weight.packed_zeros
+    return (numbers, scales) if zeros is None else (numbers, scales, _constant(graph, f"{name}.zeros", zeros))
 
 
 def _constant(graph: ir.Graph, name: str, array: np.ndarray) -> ir.Value:
@@ -107,7 +109,7 @@ def _constant(graph: ir.Graph, name: str, array: np.ndarray) -> ir.Value:
     return value
 
 
-def _multiply(user: ir.Node, numbers: ir.Value, scales: ir.Value, weight: FewBits, level: int) -> None:
+def _multiply(user: ir.Node, stored: Sequence[ir.Value], weight: FewBits, level: int) -> None:
     attributes = {
         "K": weight.columns,
         "N": weight.scales.shape[0],
@@ -116,7 +118,7 @@ def _multiply(user: ir.Node, numbers: ir.Value, scales: ir.Value, weight: FewBit
         "accuracy_level": level,
     }
     bias = user.inputs[2] if user.op_type == "Gemm" and len(user.inputs) > 2 else None
-    product = _node(user, "MatMulNBits", [user.inputs[0], numbers, scales], attributes)
+    product = _node(user, "MatMulNBits", [user.inputs[0], *stored], attributes)
     result = product.outputs[0]
     if bias is not None:
         result = _node(user, "Add", [result, bias], {}, domain="").outputs[0]
@@ -124,14 +126,14 @@ def _multiply(user: ir.Node, numbers: ir.Value, scales: ir.Value, weight: FewBit
     remove_unused(user)
 
 
-def _gather(user: ir.Node, numbers: ir.Value, scales: ir.Value, weight: FewBits) -> None:
-    graph = user.graph
+def _gather(user: ir.Node, stored: Sequence[ir.Value], weight: FewBits) -> None:
+    graph, (numbers, *others) = user.graph, stored
     assert isinstance(graph, ir.Graph)
     rows = weight.scales.shape[0]
     shape = _constant(graph, f"{numbers.name}.rows", np.array([rows, weight.columns * weight.bits // 8], np.int64))
     flat = _node(user, "Reshape", [numbers, shape], {}, domain="", described=False)
     attributes = {"bits": weight.bits, "block_size": weight.block, "gather_axis": 0, "quantize_axis": 1}
-    inputs = [flat.outputs[0], user.inputs[1], scales]
+    inputs = [flat.outputs[0], user.inputs[1], *others]
     put_in_place(user.outputs[0], _node(user, "GatherBlockQuantized", inputs, attributes).outputs[0])
     remove_unused(user)
 

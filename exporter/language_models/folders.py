@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +12,38 @@ import torch
 
 from fxport.diagnostics import Log, Stop, rules
 from fxport.diagnostics.messages import error_text
-from fxport.exporter.sources.pretrained import CONFIG, PretrainedError, configured
+from fxport.exporter.language_models.few_bits import FewBits
+from fxport.exporter.language_models.quantized import quantized_weights
+from fxport.exporter.sources.pretrained import PretrainedError, configured
 from fxport.exporter.weights import open_checkpoint
 from fxport.exporter.weights.names import starred
 
 
-def model_of(folder: Path, log: Log) -> Any:
-    """The model of a folder in eval mode, its weights in float32.
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model in eval mode with weights in float32, and those that its checkpoint has in few bits, by their names."""
+
+    model: Any
+    packed: Mapping[str, FewBits]
+
+
+def model_of(folder: Path, log: Log) -> Loaded:
+    """The model of a folder.
 
     Raises PretrainedError or CheckpointError for a folder that has no such model, and Stop where weights are missing.
     """
     kind, config = configured(folder)
-    if scheme := getattr(config, "quantization_config", None):
-        method = scheme.get("quant_method") if isinstance(scheme, dict) else getattr(scheme, "quant_method", None)
-        raise PretrainedError(
-            f"'{folder / CONFIG}': the weights are quantized already, by '{method}', which packages cannot take; give "
-            "the folder of the weights before, and --weights."
-        )
     checkpoint = open_checkpoint(folder)
+    packed: dict[str, FewBits] = {}
+    given: dict[str, Any] = {"pretrained_model_name_or_path": folder}
+    if settings := getattr(config, "quantization_config", None):
+        weights, packed = quantized_weights(folder, checkpoint, _plain(settings))
+        del config.quantization_config
+        given = {"pretrained_model_name_or_path": None, "state_dict": weights}
     types = {str(stored.dtype).removeprefix("torch.") for stored in checkpoint.tensors.values()}
     try:
         model, found = kind.from_pretrained(
-            folder, config=config, local_files_only=True, dtype=torch.float32, output_loading_info=True
+            **given, config=config, local_files_only=True, dtype=torch.float32, output_loading_info=True
         )
     except Exception as error:  # weights are anybody's files, and transformers raises what it likes
         raise PretrainedError(f"'{folder}' makes no {kind.__name__}: {error_text(error)}.") from error
@@ -48,7 +59,25 @@ def model_of(folder: Path, log: Log) -> Any:
         log.report(rules.WEIGHT_UNUSED, name=starred(name), path=str(folder))
     if found["missing_keys"]:
         raise Stop(log, "load")
-    return model.eval()
+    _require_same(model, packed, folder)
+    return Loaded(model.eval(), packed)
+
+
+def _plain(settings: Any) -> Mapping[str, Any]:
+    """The settings of a quantization as a mapping."""
+    found: Any = settings if isinstance(settings, Mapping) else settings.to_dict()
+    return found
+
+
+def _require_same(model: Any, packed: Mapping[str, FewBits], folder: Path) -> None:
+    """Raise PretrainedError where a model has a weight in few bits under another name, or with other values."""
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    for name, weight in packed.items():
+        if name not in parameters or not torch.equal(parameters[name], weight.restored()):
+            raise PretrainedError(
+                f"'{folder}': transformers puts '{name}' together with other weights, so its few bits cannot be kept; "
+                "give the folder of the weights before, and --weights."
+            )
 
 
 def _once(names: Iterable[str]) -> list[str]:

@@ -66,14 +66,15 @@ def write_generation(model: Any, target: Path) -> list[Path]:
     return [path]
 
 
-def write_config(model: Any, graph: ir.Graph, target: Path, *, uniform: bool) -> Path:
+def write_config(model: Any, graph: ir.Graph, target: Path, *, uniform: bool, in_place: bool = False) -> Path:
     """Write what a runtime has to know. With `uniform`, raises UnequalLayers where layers of the cache differ."""
     path = target / FILE
-    path.write_text(json.dumps(config_of(model, graph, uniform=uniform), indent=2) + "\n", encoding="utf-8")
+    described = config_of(model, graph, uniform=uniform, in_place=in_place)
+    path.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
     return path
 
 
-def config_of(model: Any, graph: ir.Graph, *, uniform: bool) -> dict[str, Any]:
+def config_of(model: Any, graph: ir.Graph, *, uniform: bool, in_place: bool = False) -> dict[str, Any]:
     """The configuration of a package, as onnxruntime-genai reads it."""
     text = model.config.get_text_config()
     cache = [value for value in graph.inputs if str(value.name).startswith(f"{CACHE}.")]
@@ -117,7 +118,7 @@ def config_of(model: Any, graph: ir.Graph, *, uniform: bool) -> dict[str, Any]:
             "type": GENAI_TYPE,
             "vocab_size": int(text.vocab_size),
         },
-        "search": {**_search(settings), "max_length": length, "past_present_share_buffer": False},
+        "search": {**_search(settings), "max_length": length, "past_present_share_buffer": in_place},
     }
 
 

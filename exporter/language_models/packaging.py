@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,8 +14,9 @@ import torch
 
 from fxport.diagnostics import Log, Stop
 from fxport.diagnostics.drafts import committing, draft_folder, sync_folder
-from fxport.exporter.language_models.few_bits import BITS, BLOCKS, rounded
-from fxport.exporter.language_models.few_bits_pass import LEVELS, StoreFewBits
+from fxport.exporter.language_models.cache_in_place import CacheInPlace
+from fxport.exporter.language_models.few_bits import BITS, BLOCKS, FewBits, rounded
+from fxport.exporter.language_models.few_bits_pass import StoreFewBits
 from fxport.exporter.language_models.folders import model_of
 from fxport.exporter.language_models.generation import generation_step
 from fxport.exporter.language_models.package_files import (
@@ -33,11 +34,15 @@ from fxport.ort_runner.package_config import FILE, PackageError
 Runtime = Literal["genai", "ort"]
 Weights = Literal["float32", "int8", "int4"]
 Accuracy = Literal["exact", "fast"]
+Cache = Literal["dynamic", "shared"]
 
 STEPS = 32
 """Tokens of each text that are compared."""
 
 MODEL = "model.onnx"
+
+PASSES: Mapping[Cache, CacheInPlace | None] = {"dynamic": None, "shared": CacheInPlace()}
+"""Pass that makes the cache of a kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,7 @@ def package(
     weights: Weights = "float32",
     block: int = 32,
     accuracy: Accuracy = "exact",
+    cache: Cache = "dynamic",
     provider: str = "cpu",
     steps: int = STEPS,
     log: Log | None = None,
@@ -90,6 +96,8 @@ def package(
         weights: How the weights of linear layers are stored: "int8" and "int4" in blocks with a scale each.
         block: Numbers that share a scale: 16, 32, 64, 128 or 256.
         accuracy: "exact" computes in float32; "fast" rounds the inputs of products with such weights to 8 bits too.
+        cache: "dynamic" gives the cache of each step as new tensors, by standard operators; "shared" writes new keys
+            and values into the memory of the cache, by GroupQueryAttention of ONNX Runtime.
         provider: The provider of ONNX Runtime for the comparison.
         steps: Tokens of each text to compare; 0 compares nothing.
         log: Where findings and times go.
@@ -108,10 +116,13 @@ def package(
     log = log or Log()
     target = Path(destination)
     require_choices(weights=(weights, Weights), runtime=(runtime, Runtime), accuracy=(accuracy, Accuracy))
+    require_choices(cache=(cache, Cache))
+    if cache == "shared" and not steps:
+        raise PackageError(
+            "a cache in place is compared with eager PyTorch before it is believed; compare some tokens."
+        )
     if block not in BLOCKS:
         raise PackageError(f"blocks of {block} have no kernel; choose one of {', '.join(map(str, BLOCKS))}.")
-    if accuracy == "fast" and weights not in BITS:
-        raise PackageError("'fast' is about weights in few bits; choose int4 or int8 too, or 'exact'.")
     require_free(target)
     source = None if isinstance(model, torch.nn.Module) else Path(model)
     words = Path(tokenizer) if tokenizer is not None else source
@@ -119,22 +130,35 @@ def package(
         raise PackageError(
             f"'{words}' has no tokenizer; save it there with tokenizer.save_pretrained, or name its folder."
         )
+    packed: Mapping[str, FewBits] = {}
     if source is not None:
         with log.stage("load"):
-            model = model_of(source, log)
+            loaded = model_of(source, log)
+        model, packed = loaded.model, loaded.packed
     assert isinstance(model, torch.nn.Module)
     require_plain(model)
+    if packed and weights != "float32":
+        raise PackageError(f"'{source}' has weights in few bits already, which are taken as they are; omit --weights.")
+    if accuracy == "fast" and weights not in BITS and not packed:
+        raise PackageError("'fast' is about weights in few bits; choose int4 or int8 too, or 'exact'.")
     target.parent.mkdir(parents=True, exist_ok=True)
-    with draft_folder(target.absolute().parent) as outer, _in_few_bits(model, weights, block, accuracy) as store:
+    with (
+        draft_folder(target.absolute().parent) as outer,
+        _in_few_bits(model, weights, block, accuracy, packed) as store,
+    ):
         draft = outer / "package"
         draft.mkdir()
         example = generation_step(model)
-        options = Options(ir_passes=() if store is None else (store,))
+        options = Options(ir_passes=tuple(each for each in (store, PASSES[cache]) if each is not None))
         program = export(*example[:3], dynamic_shapes=example.dynamic_shapes, options=options, log=log)
+        if store is not None and (lost := sorted(packed.keys() - store.replaced)):
+            raise PackageError(f"'{lost[0]}' is used by others than products, so its few bits cannot be kept.")
         quiet = replace(program, log=Log())  # where the weights are is told by the summary
         files = quiet.save(draft / MODEL)
         try:
-            files.append(write_config(model, program.model.graph, draft, uniform=runtime == "genai"))
+            files.append(
+                write_config(model, program.model.graph, draft, uniform=runtime == "genai", in_place=cache == "shared")
+            )
         except UnequalLayers as error:
             raise PackageError(
                 f"the layers of the cache have different shapes ({error}), which onnxruntime-genai cannot take; "
@@ -183,14 +207,17 @@ def require_plain(model: torch.nn.Module) -> None:
 
 
 @contextmanager
-def _in_few_bits(model: torch.nn.Module, weights: str, block: int, accuracy: str) -> Iterator[StoreFewBits | None]:
+def _in_few_bits(
+    model: torch.nn.Module, weights: str, block: int, accuracy: str, packed: Mapping[str, FewBits]
+) -> Iterator[StoreFewBits | None]:
     """The pass that stores the weights in few bits, while the model computes with the values that they then have."""
-    if weights not in BITS:
-        yield None
-        return
-    assert accuracy in LEVELS
-    with rounded(model, BITS[weights], block) as packed:
+    if packed:  # the model has their values already
         yield StoreFewBits(packed, accuracy)
+    elif weights in BITS:
+        with rounded(model, BITS[weights], block) as made:
+            yield StoreFewBits(made, accuracy)
+    else:
+        yield None
 
 
 def _put(draft: Path, target: Path) -> None:

@@ -231,10 +231,10 @@ BAD_FOLDERS = {
     "no weights": (drop_weights, CheckpointError, "source"),
     "half of the weights": (cut_weights, CheckpointError, "model.safetensors"),
     "an encoder-decoder": (lambda s: None, NotGenerativeError, "is an encoder-decoder"),
-    "quantized": (
-        lambda s: change_config(s, quantization_config={"quant_method": "gptq", "bits": 4}),
+    "quantized by own code": (
+        lambda s: change_config(s, quantization_config={"quant_method": "own"}),
         PretrainedError,
-        "quantized already, by 'gptq'",
+        "quantized already, by 'own'",
     ),
 }
 
@@ -277,6 +277,8 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "weights": ({"weights": "int3"}, "weights 'int3' is unknown"),
     "runtime": ({"runtime": "tensorrt"}, "runtime 'tensorrt' is unknown"),
     "accuracy": ({"accuracy": "fast"}, "'fast' is about weights in few bits"),
+    "cache": ({"cache": "paged"}, "cache 'paged' is unknown"),
+    "in place": ({"cache": "shared", "steps": 0}, "compare some tokens"),
     "block": ({"weights": "int4", "block": 24}, "blocks of 24"),
     "tokenizer": ({"tokenizer": "."}, "has no tokenizer"),
 }

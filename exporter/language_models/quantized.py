@@ -1,0 +1,237 @@
+"""Weights that a checkpoint already has in few bits, taken as they are: GPTQ, AWQ and compressed-tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fxport.exporter.language_models.few_bits import BLOCKS, FewBits, few_bits_of
+from fxport.exporter.sources.pretrained import PretrainedError
+from fxport.exporter.weights import Checkpoint
+
+WORD = 32
+"""Bits of the numbers in which these formats pack theirs."""
+
+WIDTHS = (4, 8)
+
+AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
+"""Field of a word that holds each of eight columns, in the format of AWQ for matrix products."""
+
+
+class _Unknown(Exception):
+    """A scheme, or a tensor of one, that is not taken. The text says what."""
+
+
+Tensors = Mapping[str, np.ndarray]
+"""The tensors of one layer, by what follows the layer's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format: the suffix of packed weights, those of what belongs to them, and how they are read.
+
+    `settings` are checked once; they are `quantization_config` of a configuration.
+    """
+
+    packed: str
+    others: tuple[str, ...]
+    check: Callable[[Mapping[str, Any]], tuple[int, int]]
+    read: Callable[[Tensors, int, int, Mapping[str, Any]], FewBits]
+
+
+def quantized_weights(
+    folder: Path, checkpoint: Checkpoint, settings: Mapping[str, Any]
+) -> tuple[dict[str, torch.Tensor], dict[str, FewBits]]:
+    """All weights of a quantized checkpoint.
+
+    Args:
+        folder: The folder, for messages.
+        checkpoint: Its tensors.
+        settings: `quantization_config` of its configuration.
+
+    Returns:
+        The weights in float32, those in few bits restored; and those in few bits as they are, both by the names that
+        they have in the model.
+
+    Raises:
+        PretrainedError: The scheme is none of those that are known, or a tensor does not fit it.
+    """
+    method = settings.get("quant_method")
+    known = FORMATS.get(str(method))
+    cure = "give the folder of the weights before, and --weights"
+    if known is None:
+        raise PretrainedError(
+            f"'{folder}': the weights are quantized already, by '{method}', which packages cannot take; {cure}."
+        )
+    try:
+        bits, group = known.check(settings)
+        return _read(known, checkpoint, bits, group, settings)
+    except _Unknown as error:
+        raise PretrainedError(f"'{folder}': the weights are quantized by '{method}': {error}; {cure}.") from error
+
+
+def _read(
+    known: Format, checkpoint: Checkpoint, bits: int, group: int, settings: Mapping[str, Any]
+) -> tuple[dict[str, torch.Tensor], dict[str, FewBits]]:
+    weights: dict[str, torch.Tensor] = {}
+    packed: dict[str, FewBits] = {}
+    layers = [name.removesuffix(known.packed) for name in checkpoint.tensors if name.endswith(known.packed)]
+    used: set[str] = set()
+    for layer in layers:
+        names = {end: layer + end for end in (known.packed, *known.others) if layer + end in checkpoint.tensors}
+        tensors = {end: _array(checkpoint.tensors[name].read()) for end, name in names.items()}
+        try:
+            made = known.read(tensors, bits, group, settings)
+        except _Unknown as error:
+            raise _Unknown(f"'{layer}': {error}") from error
+        except (KeyError, ValueError, IndexError) as error:
+            raise _Unknown(f"'{layer}' has tensors that do not fit each other: {error}") from error
+        packed[f"{layer}.weight"] = made
+        weights[f"{layer}.weight"] = made.restored()
+        used |= set(names.values())
+    if not packed:
+        raise _Unknown("the folder has no packed weights")
+    for name, stored in checkpoint.tensors.items():
+        if name not in used:
+            tensor = stored.read()
+            weights[name] = tensor.float() if tensor.is_floating_point() else tensor
+    return weights, packed
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+
+
+def _fields(words: np.ndarray, bits: int) -> np.ndarray:
+    """The numbers in 32-bit words, lowest first, along a new last axis."""
+    shifts = np.arange(0, WORD, bits, dtype=np.uint32)
+    return ((words.astype(np.int32).view(np.uint32)[..., None] >> shifts) & ((1 << bits) - 1)).astype(np.uint8)
+
+
+def _widths(settings: Mapping[str, Any], bits: str = "bits", group: str = "group_size") -> tuple[int, int]:
+    width, size = settings.get(bits), settings.get(group)
+    if width not in WIDTHS:
+        raise _Unknown(f"numbers of {width} bits; those of 4 and 8 are taken")
+    if not isinstance(size, int) or isinstance(size, bool) or (size != -1 and size < BLOCKS[0]):
+        raise _Unknown(f"groups of {size}")
+    assert isinstance(width, int)
+    return width, size
+
+
+def _as_rows(numbers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None, bits: int, group: int) -> FewBits:
+    """Numbers [rows, columns] with scales and zeros [rows, groups], in blocks for which there are kernels."""
+    rows, columns = numbers.shape
+    group = columns if group == -1 else group
+    block = next((size for size in reversed(BLOCKS) if group % size == 0), None)
+    if columns % group or block is None:
+        raise _Unknown(f"groups of {group} in rows of {columns}, which no kernel takes")
+    groups = (rows, columns // group)
+    if scales.shape != groups or (zeros is not None and zeros.shape != groups):
+        raise _Unknown(f"scales of shape {list(scales.shape)} for {list(groups)} groups")
+    if not np.isfinite(scales).all():
+        raise _Unknown("scales that are not finite")
+    times = group // block
+    spread = None if zeros is None else zeros.repeat(times, 1)
+    return few_bits_of(numbers, scales.repeat(times, 1), spread, bits, block)
+
+
+# GPTQ -----------------------------------------------------------------------------------------------------------------
+
+
+def _check_gptq(settings: Mapping[str, Any]) -> tuple[int, int]:
+    if settings.get("dynamic"):
+        raise _Unknown("settings that differ by layer ('dynamic')")
+    if settings.get("checkpoint_format", "gptq") not in ("gptq", "gptq_v2"):
+        raise _Unknown(f"a checkpoint of format '{settings['checkpoint_format']}'")
+    return _widths(settings)
+
+
+def _read_gptq(tensors: Tensors, bits: int, group: int, settings: Mapping[str, Any]) -> FewBits:
+    """qweight [columns / n, rows], qzeros [groups, rows / n], scales [groups, rows]; n numbers a word, low ones first.
+
+    Format "gptq" stores zeros less one.
+    """
+    words = tensors[".qweight"]
+    numbers = _fields(words, bits).transpose(1, 0, 2).reshape(words.shape[1], -1)
+    columns = numbers.shape[1]
+    size = columns if group == -1 else group
+    if ".g_idx" in tensors and not np.array_equal(tensors[".g_idx"], np.arange(columns) // size):
+        raise _Unknown("groups of columns that are not side by side (desc_act)")
+    zeros = _fields(tensors[".qzeros"], bits).reshape(len(tensors[".qzeros"]), -1).astype(np.int32)
+    zeros += settings.get("checkpoint_format", "gptq") == "gptq"
+    if zeros.max(initial=0) >= 1 << bits:
+        raise _Unknown(f"a zero of {zeros.max()}, which {bits} bits do not hold")
+    return _as_rows(numbers, tensors[".scales"].T, zeros.T.astype(np.uint8), bits, group)
+
+
+# AWQ ------------------------------------------------------------------------------------------------------------------
+
+
+def _check_awq(settings: Mapping[str, Any]) -> tuple[int, int]:
+    if str(settings.get("version", "gemm")).lower() != "gemm":
+        raise _Unknown(f"version '{settings['version']}'; 'gemm' is taken")
+    bits, group = _widths(settings)
+    if bits != AWQ_BITS:
+        raise _Unknown(f"numbers of {bits} bits; those of {AWQ_BITS} are taken")
+    return bits, group
+
+
+AWQ_BITS = 4
+
+
+def _read_awq(tensors: Tensors, bits: int, group: int, settings: Mapping[str, Any]) -> FewBits:
+    """qweight [columns, rows / 8] and qzeros [groups, rows / 8] in the order of AWQ, scales [groups, rows]."""
+    numbers, zeros = (
+        _fields(tensors[name], bits)[..., AWQ_ORDER].reshape(len(tensors[name]), -1) for name in (".qweight", ".qzeros")
+    )
+    return _as_rows(numbers.T, tensors[".scales"].T, zeros.T, bits, group)
+
+
+# compressed-tensors ---------------------------------------------------------------------------------------------------
+
+
+def _check_compressed(settings: Mapping[str, Any]) -> tuple[int, int]:
+    groups = settings.get("config_groups")
+    if settings.get("format") != "pack-quantized" or not isinstance(groups, Mapping) or len(groups) != 1:
+        raise _Unknown(f"format '{settings.get('format')}' with {len(groups or ())} groups of layers")
+    (scheme,) = groups.values()
+    if scheme.get("input_activations") or scheme.get("output_activations"):
+        raise _Unknown("inputs of layers are rounded too")
+    weights = scheme["weights"]
+    strategy = weights.get("strategy")
+    if weights.get("type", "int") != "int" or strategy not in ("group", "channel") or weights.get("actorder"):
+        raise _Unknown(f"weights of type '{weights.get('type')}' by {strategy} (order: {weights.get('actorder')})")
+    return _widths({"bits": weights.get("num_bits"), "group_size": weights.get("group_size") or -1})
+
+
+def _read_compressed(tensors: Tensors, bits: int, group: int, settings: Mapping[str, Any]) -> FewBits:
+    """weight_packed [rows, columns / n], low numbers first, 2 ** (bits - 1) more than they are; weight_scale
+    [rows, groups]; weight_zero_point [rows / n, groups], packed along rows, likewise.
+    """
+    rows, columns = (int(size) for size in tensors[".weight_shape"])
+    numbers = _fields(tensors[".weight_packed"], bits).reshape(len(tensors[".weight_packed"]), -1)[:, :columns]
+    zeros = None
+    if ".weight_zero_point" in tensors:
+        words = tensors[".weight_zero_point"]
+        zeros = _fields(words, bits).transpose(0, 2, 1).reshape(-1, words.shape[1])[:rows]
+    if ".weight_g_idx" in tensors:
+        raise _Unknown("groups of columns that are not side by side (weight_g_idx)")
+    return _as_rows(numbers, tensors[".weight_scale"], zeros, bits, group)
+
+
+FORMATS: Mapping[str, Format] = {
+    "gptq": Format(".qweight", (".qzeros", ".scales", ".g_idx"), _check_gptq, _read_gptq),
+    "awq": Format(".qweight", (".qzeros", ".scales"), _check_awq, _read_awq),
+    "compressed-tensors": Format(
+        ".weight_packed",
+        (".weight_scale", ".weight_zero_point", ".weight_shape", ".weight_g_idx"),
+        _check_compressed,
+        _read_compressed,
+    ),
+}
+"""Formats of quantized checkpoints, by `quant_method`."""

@@ -1,0 +1,187 @@
+"""Checkpoints that are quantized already: their numbers are in the package as they are, and mean the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from fxport import package
+from fxport.diagnostics import Log
+from fxport.exporter.language_models.folders import model_of
+from fxport.exporter.sources.pretrained import PretrainedError
+from fxport.ort_runner.package_config import PackageError
+from tests.exporter.test_language_packages import generated, small, written
+
+safetensors = pytest.importorskip("safetensors.torch")
+
+GROUP = 16
+Written = dict[str, torch.Tensor]
+
+
+def words(numbers: np.ndarray, order: tuple[int, ...], bits: int) -> torch.Tensor:
+    """Numbers [..., n] as 32-bit words [..., n * bits / 32], of which field i holds column order[i] of its part."""
+    count = 32 // bits
+    parts = numbers.reshape(*numbers.shape[:-1], -1, count).astype(np.uint64)
+    found = sum(parts[..., column] << np.uint64(index * bits) for index, column in enumerate(order))
+    return torch.from_numpy(np.asarray(found).astype(np.uint32).view(np.int32).copy())
+
+
+def plain(bits: int) -> tuple[int, ...]:
+    return tuple(range(32 // bits))
+
+
+def gptq(numbers: np.ndarray, zeros: np.ndarray, scales: np.ndarray, bits: int) -> Written:
+    columns = np.arange(numbers.shape[1])
+    return {
+        ".qweight": words(numbers, plain(bits), bits).T.contiguous(),
+        ".qzeros": words((zeros - 1).T, plain(bits), bits),
+        ".scales": torch.from_numpy(scales.T.copy()),
+        ".g_idx": torch.from_numpy((columns // GROUP).astype(np.int32)),
+    }
+
+
+def awq(numbers: np.ndarray, zeros: np.ndarray, scales: np.ndarray, bits: int) -> Written:
+    order = (0, 2, 4, 6, 1, 3, 5, 7)
+    return {
+        ".qweight": words(numbers.T, order, bits),
+        ".qzeros": words(zeros.T, order, bits),
+        ".scales": torch.from_numpy(scales.T.copy()),
+    }
+
+
+def compressed(numbers: np.ndarray, zeros: np.ndarray, scales: np.ndarray, bits: int) -> Written:
+    return {
+        ".weight_packed": words(numbers, plain(bits), bits),
+        ".weight_zero_point": words(zeros.T, plain(bits), bits).T.contiguous(),
+        ".weight_scale": torch.from_numpy(scales.copy()),
+        ".weight_shape": torch.tensor(numbers.shape),
+    }
+
+
+def packed_by(bits: int) -> dict[str, Any]:
+    weights = {"num_bits": bits, "type": "int", "strategy": "group", "group_size": GROUP, "symmetric": False}
+    return {"format": "pack-quantized", "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}}}
+
+
+FORMATS: dict[str, tuple[Callable[..., Written], int, Mapping[str, Any]]] = {
+    "gptq": (gptq, 4, {"bits": 4, "group_size": GROUP, "desc_act": False}),
+    "gptq, 8 bits": (gptq, 8, {"bits": 8, "group_size": GROUP}),
+    "awq": (awq, 4, {"bits": 4, "group_size": GROUP, "version": "gemm", "zero_point": True}),
+    "compressed-tensors": (compressed, 4, packed_by(4)),
+}
+
+
+def checkpoint(folder: Path, name: str) -> tuple[Any, dict[str, np.ndarray]]:
+    """Write a folder in a format, of random numbers; return the model with what they stand for, and the numbers."""
+    write, bits, settings = FORMATS[name]
+    model, rng = small(eos_token_id=None), np.random.default_rng(0)
+    state: Written = {}
+    numbers: dict[str, np.ndarray] = {}
+    for key, tensor in model.state_dict().items():
+        if not key.endswith("_proj.weight"):
+            state[key] = tensor.clone()
+            continue
+        rows, columns = tensor.shape
+        made = rng.integers(0, 1 << bits, (rows, columns))
+        zeros = rng.integers(1, 1 << bits, (rows, columns // GROUP))
+        scales = (rng.uniform(0.5, 1.5, zeros.shape) * 0.5 / (1 << bits)).astype(np.float16)
+        state |= {key.removesuffix(".weight") + end: each for end, each in write(made, zeros, scales, bits).items()}
+        whole = (made - zeros.repeat(GROUP, 1)) * scales.astype(np.float64).repeat(GROUP, 1)
+        tensor.copy_(torch.from_numpy(whole))
+        numbers[key] = made
+    folder.mkdir()
+    safetensors.save_file(state, folder / "model.safetensors", {"format": "pt"})
+    model.config.architectures = [type(model).__name__]
+    model.config.save_pretrained(folder)
+    model.generation_config.save_pretrained(folder)
+    change(folder, {"quant_method": name.split(",")[0], **settings})
+    (folder / "tokenizer.json").write_text("{}")
+    return model, numbers
+
+
+def change(folder: Path, settings: Mapping[str, Any]) -> None:
+    config = folder / "config.json"
+    before = json.loads(config.read_text())
+    config.write_text(
+        json.dumps({**before, "quantization_config": {**before.get("quantization_config", {}), **settings}})
+    )
+
+
+def stored(folder: Path) -> dict[str, np.ndarray]:
+    """The numbers in the package [rows, columns], by the weight's name."""
+    found = {}
+    for each in onnx.load(folder / "model.onnx").graph.initializer:
+        name, _, kind = each.name.rpartition(".")
+        if kind in ("q4", "q8"):
+            array = onnx.numpy_helper.to_array(each)
+            if kind == "q4":
+                array = np.stack([array & 15, array >> 4], -1)
+            found[name] = array.reshape(array.shape[0], -1)
+    return found
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_numbers_stay_as_they_are(name: str, tmp_path: Path) -> None:
+    model, numbers = checkpoint(tmp_path / "source", name)
+    found = package(tmp_path / "source", tmp_path / "package", steps=8)
+    assert found.verdict is not None
+    assert found.verdict.error < 1e-5
+    held = stored(found.folder)
+    assert held.keys() == numbers.keys()
+    for key, array in numbers.items():
+        np.testing.assert_array_equal(held[key], array)
+    assert written(found.folder) == generated(model)
+
+
+def with_tensor(name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        tensors = safetensors.load_file(folder / "model.safetensors")
+        key = f"model.layers.0.mlp.up_proj{name}"
+        safetensors.save_file({**tensors, key: change(tensors[key])}, folder / "model.safetensors", {"format": "pt"})
+
+    return write
+
+
+def with_settings(**settings: Any) -> Callable[[Path], None]:
+    return lambda folder: change(folder, settings)
+
+
+BAD: dict[str, tuple[str, Callable[[Path], None], str]] = {
+    "an unknown scheme": ("gptq", with_settings(quant_method="own"), "quantized already, by 'own'"),
+    "3 bits": ("gptq", with_settings(bits=3), "numbers of 3 bits"),
+    "settings by layer": ("gptq", with_settings(dynamic={"+:.*": {"bits": 8}}), "differ by layer"),
+    "columns in another order": ("gptq", with_tensor(".g_idx", lambda x: x.flip(0)), "not side by side"),
+    "a zero of 16": ("gptq", with_tensor(".qzeros", lambda x: torch.full_like(x, -1)), "a zero of 16"),
+    "scales of another shape": ("gptq", with_tensor(".scales", lambda x: x[:1].clone()), "scales of shape"),
+    "scales that are not finite": ("awq", with_tensor(".scales", lambda x: x * torch.nan), "not finite"),
+    "another order of AWQ": ("awq", with_settings(version="gemv"), "version 'gemv'"),
+    "inputs rounded too": (
+        "compressed-tensors",
+        with_settings(config_groups={"g": {"input_activations": {"num_bits": 8}, "weights": {"num_bits": 4}}}),
+        "inputs of layers",
+    ),
+    "another format": ("compressed-tensors", with_settings(format="float-quantized"), "format 'float-quantized'"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_not_known_is_refused(name: str, tmp_path: Path) -> None:
+    kind, spoil, words = BAD[name]
+    checkpoint(tmp_path / "source", kind)
+    spoil(tmp_path / "source")
+    with pytest.raises(PretrainedError, match=f"{words}.*give the folder of the weights before, and --weights"):
+        model_of(tmp_path / "source", Log())
+
+
+def test_they_are_not_rounded_again(tmp_path: Path) -> None:
+    checkpoint(tmp_path / "source", "gptq")
+    with pytest.raises(PackageError, match=r"few bits already.*omit --weights"):
+        package(tmp_path / "source", tmp_path / "package", weights="int4")
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
