@@ -59,6 +59,21 @@ def test_the_next_call_after_the_time_is_refused() -> None:
         spin(60.0)
 
 
+def ended_without_gradients() -> None:
+    patient = Patience(60.0)
+    with patient, torch.no_grad():
+        patient.end = 0.0
+        torch.ones(2).add(1)
+
+
+def test_gradients_are_recorded_again_after_the_end() -> None:
+    with pytest.raises(TookTooLongError):
+        ended_without_gradients()
+    recorded = torch.is_grad_enabled()
+    torch.set_grad_enabled(True)  # for the tests behind this one, if it fails
+    assert recorded
+
+
 def test_the_example_has_all_the_time_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eager, "LEAST_PATIENCE", 0.0)
     monkeypatch.setattr(eager, "MORE_PATIENCE", 0.0)
