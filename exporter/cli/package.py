@@ -72,8 +72,9 @@ def command(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A folder that transformers has saved, with its tokenizer; or FILE.py:NAME or package.module:NAME, "
-            "where NAME is a causal language model of transformers or a function that returns one.",
+            help="A folder that transformers has saved, with its tokenizer; a GGUF file; or FILE.py:NAME "
+            "or package.module:NAME, where NAME is a causal language model of transformers or a function that "
+            "returns one.",
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
@@ -115,6 +116,7 @@ def command(
 def packaged(asked: Request, log: Log) -> str:
     """Write the package; returns the summary. A mistake in the request is a UsageError."""
     from fxport.exporter.language_models.generation import NotGenerativeError
+    from fxport.exporter.language_models.gguf_file import is_gguf
     from fxport.exporter.language_models.packaging import package
     from fxport.exporter.pipeline.errors import ExportError
     from fxport.exporter.sources.pretrained import PretrainedError
@@ -124,7 +126,7 @@ def packaged(asked: Request, log: Log) -> str:
 
     require_provider(asked.provider)
     folder = Path(asked.source)
-    model = folder if folder.is_dir() else load(asked.source, init_of(asked.init)).model
+    model = folder if folder.is_dir() or is_gguf(folder) else load(asked.source, init_of(asked.init)).model
     try:
         made = package(
             model,  # type: ignore[arg-type]  # a program without a class is refused as no language model

@@ -13,6 +13,7 @@ import torch
 from fxport.diagnostics import Log, Stop, rules
 from fxport.diagnostics.messages import error_text
 from fxport.exporter.language_models.few_bits import FewBits
+from fxport.exporter.language_models.gguf_file import load_gguf
 from fxport.exporter.language_models.quantized import quantized_weights
 from fxport.exporter.sources.pretrained import PretrainedError, configured
 from fxport.exporter.weights import open_checkpoint
@@ -60,6 +61,17 @@ def model_of(folder: Path, log: Log) -> Loaded:
     if found["missing_keys"]:
         raise Stop(log, "load")
     _require_same(model, packed, folder)
+    return Loaded(model.eval(), packed)
+
+
+def model_of_gguf(path: Path, log: Log) -> Loaded:
+    """The model of a GGUF file. Raises PretrainedError, and Stop where weights are missing."""
+    model, found, packed = load_gguf(path)
+    for name in _once(found["missing_keys"]):
+        log.report(rules.WEIGHT_MISSING, name=starred(name), path=str(path), nearest="none")
+    if found["missing_keys"]:
+        raise Stop(log, "load")
+    _require_same(model, packed, path)
     return Loaded(model.eval(), packed)
 
 

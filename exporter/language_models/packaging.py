@@ -17,8 +17,9 @@ from fxport.diagnostics.drafts import committing, draft_folder, sync_folder
 from fxport.exporter.language_models.cache_in_place import CacheInPlace
 from fxport.exporter.language_models.few_bits import BITS, BLOCKS, FewBits, rounded
 from fxport.exporter.language_models.few_bits_pass import StoreFewBits
-from fxport.exporter.language_models.folders import model_of
+from fxport.exporter.language_models.folders import model_of, model_of_gguf
 from fxport.exporter.language_models.generation import generation_step
+from fxport.exporter.language_models.gguf_file import is_gguf
 from fxport.exporter.language_models.package_files import (
     UnequalLayers,
     copy_tokenizer,
@@ -87,8 +88,8 @@ def package(
     passes. An earlier package at the destination is replaced as a whole.
 
     Args:
-        model: A causal language model of transformers in float32 and eval mode, or the folder of one, which has a
-            tokenizer unless `tokenizer` names another folder.
+        model: A causal language model of transformers in float32 and eval mode, or the folder of one, or a
+            GGUF file. The folder, or that of the file, has a tokenizer unless `tokenizer` names another.
         destination: The folder to write: a new one, an empty one, or an earlier package.
         tokenizer: A folder with the files of the tokenizer; a model alone has none, and its package takes token ids.
         runtime: "genai" for onnxruntime-genai, which `fxport generate` runs too; "ort" for that alone, also with caches
@@ -125,7 +126,8 @@ def package(
         raise PackageError(f"blocks of {block} have no kernel; choose one of {', '.join(map(str, BLOCKS))}.")
     require_free(target)
     source = None if isinstance(model, torch.nn.Module) else Path(model)
-    words = Path(tokenizer) if tokenizer is not None else source
+    is_file = source is not None and is_gguf(source)
+    words = Path(tokenizer) if tokenizer is not None else source.parent if source is not None and is_file else source
     if words is not None and not has_tokenizer(words):
         raise PackageError(
             f"'{words}' has no tokenizer; save it there with tokenizer.save_pretrained, or name its folder."
@@ -133,7 +135,7 @@ def package(
     packed: Mapping[str, FewBits] = {}
     if source is not None:
         with log.stage("load"):
-            loaded = model_of(source, log)
+            loaded = model_of_gguf(source, log) if is_file else model_of(source, log)
         model, packed = loaded.model, loaded.packed
     assert isinstance(model, torch.nn.Module)
     require_plain(model)

@@ -86,6 +86,21 @@ def configured(folder: Path) -> tuple[Any, Any]:
     return kind, config
 
 
+def from_gguf(path: Path) -> tuple[Any, dict[str, Any]]:
+    """The causal language model of a GGUF file in float32, and the names of missing and extra weights, by transformers.
+
+    Raises PretrainedError for a file whose model it does not know.
+    """
+    kind = _transformers(path).AutoModelForCausalLM
+    try:
+        model, found = kind.from_pretrained(
+            path.parent, gguf_file=path.name, local_files_only=True, dtype=torch.float32, output_loading_info=True
+        )
+    except Exception as error:  # a stranger's file, of which transformers raises what it likes
+        raise PretrainedError(f"'{path}' makes no model of transformers: {error_text(error)}.") from error
+    return model, found
+
+
 def is_pretrained(folder: Path) -> bool:
     """Return True if a folder has a configuration of transformers."""
     return (folder / CONFIG).is_file()

@@ -12,7 +12,7 @@ import onnx
 import pytest
 import torch
 
-from fxport import package
+from fxport import Stop, package
 from fxport.diagnostics import Log
 from fxport.exporter.language_models.folders import model_of
 from fxport.exporter.sources.pretrained import PretrainedError
@@ -185,3 +185,93 @@ def test_they_are_not_rounded_again(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match=r"few bits already.*omit --weights"):
         package(tmp_path / "source", tmp_path / "package", weights="int4")
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+# GGUF -----------------------------------------------------------------------------------------------------------------
+
+SIZES = {
+    "attn_q": (32, 32),
+    "attn_k": (16, 32),
+    "attn_v": (16, 32),
+    "attn_output": (32, 32),
+    "ffn_gate": (64, 32),
+    "ffn_up": (64, 32),
+    "ffn_down": (32, 64),
+}
+"""Matrices of a layer in a GGUF file."""
+
+
+def gguf_file(path: Path, *, head: str = "Q4_0", last: bool = True) -> dict[str, np.ndarray]:
+    """Write a Llama of one layer; return the restored values [rows, columns] of its weights."""
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed")
+    rng, held = np.random.default_rng(0), {}
+    out = gguf.GGUFWriter(path, "llama")
+    for key, value in {
+        "block_count": 1,
+        "context_length": 64,
+        "embedding_length": 32,
+        "feed_forward_length": 64,
+    }.items():
+        getattr(out, f"add_{key}")(value)
+    out.add_head_count(4)
+    out.add_head_count_kv(2)
+    out.add_layer_norm_rms_eps(1e-6)
+    out.add_rope_dimension_count(8)
+    out.add_vocab_size(100)
+    out.add_name("tiny")
+    layer = {f"blk.0.{name}.weight": size for name, size in SIZES.items() if last or name != "ffn_down"}
+    kinds = {"token_embd.weight": "Q8_0", "output.weight": head, "blk.0.attn_v.weight": "Q8_0"}
+    for name, size in {"token_embd.weight": (100, 32), "output.weight": (100, 32), **layer}.items():
+        kind = gguf.GGMLQuantizationType[kinds.get(name, "Q4_0")]
+        packed = gguf.quants.quantize(rng.normal(size=size).astype(np.float32), kind)
+        held[name] = gguf.quants.dequantize(packed, kind)
+        out.add_tensor(name, packed, raw_dtype=kind)
+    for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
+        out.add_tensor(f"{name}.weight", np.ones(32, np.float32))
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
+    (path.parent / "tokenizer.json").write_text("{}")
+    return held
+
+
+def test_a_gguf_file_stays_as_it_is(tmp_path: Path) -> None:
+    """Also its table of embeddings; rows of queries and keys are in the order of transformers."""
+    (tmp_path / "source").mkdir()
+    held = gguf_file(tmp_path / "source" / "tiny.gguf")
+    found = package(tmp_path / "source" / "tiny.gguf", tmp_path / "package", steps=8)
+    assert found.verdict is not None
+    assert found.verdict.error < 1e-5
+    kinds = [node.op_type for node in onnx.load(found.folder / "model.onnx").graph.node]
+    assert (kinds.count("MatMulNBits"), kinds.count("GatherBlockQuantized")) == (8, 1)
+    constants = {
+        each.name: onnx.numpy_helper.to_array(each) for each in onnx.load(found.folder / "model.onnx").graph.initializer
+    }
+    names = {"model.embed_tokens": "token_embd", "lm_head": "output", "model.layers.0.mlp.down_proj": "blk.0.ffn_down"}
+    numbers = stored(found.folder)
+    assert len(numbers) == len(held)
+    for ours, theirs in names.items():
+        scales, array = constants[f"{ours}.weight.scales"], numbers[f"{ours}.weight"].astype(np.float32)
+        middle = 8 if ours != "model.embed_tokens" else 128
+        restored = (array - middle) * scales.repeat(32, 1)
+        np.testing.assert_array_equal(restored, held[f"{theirs}.weight"])
+
+
+def test_other_types_of_gguf_are_refused(tmp_path: Path) -> None:
+    gguf_file(tmp_path / "tiny.gguf", head="Q5_0")
+    with pytest.raises(PretrainedError, match=r"'output.weight' is of type Q5_0, which no kernel takes.*quantize the"):
+        package(tmp_path / "tiny.gguf", tmp_path / "package")
+
+
+def test_damaged_files_of_gguf_are_refused(tmp_path: Path) -> None:
+    gguf_file(tmp_path / "tiny.gguf", last=False)
+    log = Log()
+    with pytest.raises(Stop):
+        package(tmp_path / "tiny.gguf", tmp_path / "package", log=log)
+    assert [each.rule.id for each in log.findings] == ["FXP7010"]
+    whole = (tmp_path / "tiny.gguf").read_bytes()
+    (tmp_path / "tiny.gguf").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(PretrainedError, match="is no GGUF file"):
+        package(tmp_path / "tiny.gguf", tmp_path / "package")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tiny.gguf", "tokenizer.json"]
