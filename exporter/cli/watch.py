@@ -19,10 +19,10 @@ from fxport.diagnostics.report import Report
 from fxport.exporter.checks.items import Item, Task, Terms
 from fxport.exporter.checks.merge import log_of, merged
 from fxport.exporter.checks.rows import Row
+from fxport.exporter.checks.running import OUTPUT, prepare
 from fxport.exporter.checks.watch import Turn, turns
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.check.report import document
-from fxport.exporter.cli.check.run import OUTPUT, prepare
 from fxport.exporter.cli.export import short_name
 from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports

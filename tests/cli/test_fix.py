@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from fxport.diagnostics import Applicability, Edit, Finding, Fix, Level, Place, rules
+from fxport.diagnostics.source_text import source_text
 from fxport.exporter.cli import main
-from fxport.exporter.cli.fix import verified, within
-from fxport.exporter.cli.source_text import source_text
-from fxport.exporter.cli.trial import Outcome
+from fxport.exporter.validation.fixes.search import verified, within
+from fxport.exporter.validation.fixes.trial import Outcome
 
 Output = pytest.CaptureFixture[str]
 
@@ -97,7 +97,8 @@ def finding(file: str, line: int = 2, **changes: object) -> Finding:
 
 
 def accepted(file: str, before: Outcome, after: Outcome, least: Level = Level.WARNING) -> bool:
-    texts, found = verified(f"{file}:x", least, lambda texts: after if texts else before)
+    result = verified(f"{file}:x", least, lambda texts: after if texts else before)
+    texts, found = result.texts, result.found
     assert bool(texts) == bool(found)
     assert all(text == SOURCE.replace("1", "3") for text in texts.values())
     return bool(found)
@@ -174,11 +175,11 @@ def test_line_ends_and_encodings_stay(tmp_path: Path, raw: bytes) -> None:
     before = Outcome((finding(str(path), line), finding(str(path), line + 1)), values=(ONE,))
     rest = Outcome((finding(str(path), line + 1),), values=(ONE,))
     done = Outcome((), values=(ONE,))
-    texts, found = verified(
+    result = verified(
         f"{path}:x", Level.WARNING, lambda texts: done if "y = 3" in str(texts) else rest if texts else before
     )
-    assert len(found) == 2
-    ((file, text),) = texts.items()
+    assert len(result.found) == 2
+    ((file, text),) = result.texts.items()
     assert "\r" not in text
     source_text(file).write(text)
     assert path.read_bytes() == raw.replace(b"x = 1", b"x = 3").replace(b"y = 2", b"y = 3")

@@ -14,9 +14,9 @@ from torch.utils import _pytree as pytree
 
 from fxport import ExportError, export
 from fxport.diagnostics import Applicability, Level, Log, Stop
-from fxport.exporter.cli.fix import verified
-from fxport.exporter.cli.trial import Outcome, outcome_of, patched, scaled
 from fxport.exporter.sources.source import Source, import_file
+from fxport.exporter.validation.fixes.search import verified
+from fxport.exporter.validation.fixes.trial import Outcome, outcome_of, patched, scaled
 from tests.cases.failures import CASES, FailureCase
 from tests.cases.failures.fixed import FIXES
 
@@ -56,7 +56,8 @@ def test_the_fix_helps(name: str) -> None:
     case = BY_NAME[name]
     before = attempted(case, {})
     assert any(finding.rule.id == case.rule for finding in before.findings)
-    texts, found = verified(f"{case.file}:CASES", Level.NOTE, lambda texts: attempted(case, texts))
+    result = verified(f"{case.file}:CASES", Level.NOTE, lambda texts: attempted(case, texts))
+    texts, found = result.texts, result.found
     told = {each.fix.description: each for each in found if each.finding.rule.id == case.rule}
     assert FIXES[name] in told
     assert told[FIXES[name]].fix.applicability is Applicability.MACHINE

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fxport.exporter.checks.executors import Executor, Workers
 from fxport.exporter.cli.reporting import Reporting, reports
-
-
-class Executor(StrEnum):
-    """Executor of the checks: this machine or a Ray cluster."""
-
-    LOCAL = "local"
-    RAY = "ray"
 
 
 @reports(without=("baseline",))  # its baseline is fxport.lock
@@ -60,9 +53,7 @@ def command(
     request = Request(
         models=tuple(models or ()),
         manifest=manifest,
-        jobs=jobs,
-        executor=executor,
-        address=address,
+        workers=Workers(executor, jobs, address),
         cached=not no_cache,
         update=update,
         output=output,

@@ -17,12 +17,12 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from fxport.exporter.cli.trial import Outcome
+    from fxport.exporter.validation.fixes.trial import Outcome
     from fxport.exporter.validation.request import Request
 
 LONGEST_TRIAL = 600.0  # seconds
-SERVER = (sys.executable, "-P", "-c", "from fxport.exporter.cli.trials import serve; serve()")
-ALONE = (sys.executable, "-P", "-c", "from fxport.exporter.cli.trial import main; main()")
+SERVER = (sys.executable, "-P", "-c", "from fxport.exporter.validation.fixes.trials import serve; serve()")
+ALONE = (sys.executable, "-P", "-c", "from fxport.exporter.validation.fixes.trial import main; main()")
 
 
 class Trials:
@@ -43,7 +43,7 @@ class Trials:
 
     def run(self, request: Request, texts: Mapping[str, str]) -> Outcome:
         """The outcome of one trial; an error in it where the trial did not come to its end."""
-        from fxport.exporter.cli.trial import OUTCOME, TRIAL, Outcome
+        from fxport.exporter.validation.fixes.trial import OUTCOME, TRIAL, Outcome
 
         with tempfile.TemporaryDirectory(prefix="fxport-fix-") as name:
             folder, since = Path(name), self._errors.tell()
@@ -105,8 +105,6 @@ class Trials:
 
 def serve() -> None:
     """The server's side: a folder a line, whose trial a fork of this process runs; its exit code is the answer."""
-    import fxport.exporter.cli.trial
-    import fxport.exporter.pipeline.stages  # noqa: F401  # with torch: what every trial needs
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the user's code prints is no answer
@@ -121,7 +119,7 @@ def serve() -> None:
 def _in_fork(folder: str) -> int:
     import traceback
 
-    from fxport.exporter.cli.trial import run
+    from fxport.exporter.validation.fixes.trial import run
 
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     try:
