@@ -7,11 +7,15 @@ The usual run takes the same 40 examples every time, so that a change is judged 
 from __future__ import annotations
 
 import math
+import os
 from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # tests run side by side: none of them needs all cores
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much, HealthCheck.large_base_example]
 

@@ -34,6 +34,7 @@ def session_of(program: OnnxProgram) -> onnxruntime.InferenceSession:
     onnx.checker.check_model(proto, full_check=True)
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = 3
+    settings.intra_op_num_threads = 1  # small models; the tests run side by side
     return onnxruntime.InferenceSession(proto.SerializeToString(), settings, providers=["CPUExecutionProvider"])
 
 

@@ -1,4 +1,8 @@
-"""Every row of tests/cases/ops against eager PyTorch in ONNX Runtime: dtype × static/dynamic × opset."""
+"""Every row of tests/cases/ops against eager PyTorch in ONNX Runtime: dtype × static/dynamic × opset.
+
+The calls of a row (a variant of the arguments and a dtype each) are made by one model; other opsets are other lowerings
+of one capture, and dynamic sizes a second model.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,29 @@ import importlib
 import itertools
 import pkgutil
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from fxport import ExportError, Options
+from fxport import ExportError, OnnxProgram, Options, export
+from fxport.diagnostics import Log
+from fxport.exporter.lowering.ir_passes import passes_of, run_ir_passes
+from fxport.exporter.lowering.lower import lower
+from fxport.exporter.lowering.lower.registry import extend
+from fxport.exporter.lowering.lowerings import LOWERINGS
 from fxport.exporter.pipeline.options import DEFAULT_OPSET
 from tests.called import Called
 from tests.cases import ops
 from tests.cases.ops import Draw, OpCase
-from tests.running import assert_same, run_exported
-
-STATIC = "static"
+from tests.running import assert_same, run_session, session_of
 
 SAMPLED = 3
-"""CI runs every third combination, chosen by what it says and not by where it stands, so that a new row changes no
-other's lot; `--slow` runs all."""
+"""CI runs every third row, chosen by what it says and not by where it stands, so that a new row changes no other's
+lot; `--slow` runs all."""
 
 
 def rows() -> Iterator[tuple[str, OpCase]]:
@@ -34,16 +42,57 @@ def rows() -> Iterator[tuple[str, OpCase]]:
             yield info.name, case
 
 
-def parameters(known: Iterable[tuple[str, OpCase]]) -> Iterator[Any]:
+@dataclass(frozen=True)
+class Call:
+    """A call of a row: what it is named by, the model that makes it, what is expected of it, and what it draws."""
+
+    name: str
+    model: Called
+    eager: Called
+    draws: tuple[Draw, ...]
+    dtype: torch.dtype
+
+    def inputs(self, draws: Sequence[Draw], seed: int) -> tuple[torch.Tensor, ...]:
+        generator = torch.Generator().manual_seed(seed)
+        return tuple(draw.make(self.dtype, generator) for draw in draws)
+
+
+class Calls(torch.nn.Module):
+    """A model of several calls, each with tensors of its own."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        super().__init__()
+        self.models = torch.nn.ModuleList(call.model for call in calls)
+        self.counts = [len(call.draws) for call in calls]
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        results, first = [], 0
+        for model, count in zip(self.models, self.counts, strict=True):
+            results.append(model(*tensors[first : first + count]))
+            first += count
+        return results
+
+
+def calls_of(case: OpCase, dtypes: Sequence[torch.dtype]) -> list[Call]:
+    found = []
+    for kwargs, dtype in itertools.product(case.variants(), dtypes):
+        options = ",".join(f"{name}={value}" for name, value in kwargs.items())
+        model = Called(case.target, (case.args, kwargs), case.results)
+        eager = Called(case.reference or case.target, (case.args, kwargs), case.results)
+        draws = tuple(leaf for leaf in model.leaves if isinstance(leaf, Draw))
+        found.append(Call(f"{options} {str(dtype)[6:]}", model, eager, draws, dtype))
+    return found
+
+
+def parameters(known: Iterable[tuple[str, OpCase]], **wanted: bool) -> Iterator[Any]:
+    """The rows as parameters of a test; with `dynamic=True` those that have dynamic sizes."""
     for number, (family, case) in enumerate(known):
-        usual = max(DEFAULT_OPSET, case.since)
-        for kwargs in case.variants():
-            for dtype in case.dtypes:
-                yield _parameter(family, number, case, kwargs, dtype, usual, None)
-            if case.dynamic is not None:
-                yield _parameter(family, number, case, kwargs, case.dtypes[0], usual, case.dynamic)
-        for opset in sorted({*case.opsets} - {usual, *range(case.since)}):
-            yield _parameter(family, number, case, next(case.variants()), case.dtypes[0], opset, None)
+        if wanted.get("dynamic") and case.dynamic is None:
+            continue
+        marks = [pytest.mark.xfail(reason=case.known_gap, strict=True)] if case.known_gap else []
+        if zlib.crc32(_content(case).encode()) % SAMPLED:
+            marks.append(pytest.mark.slow)
+        yield pytest.param(case, id=f"{family}-{number}-{_called(case.target)}", marks=marks)
 
 
 def _called(target: Any) -> str:
@@ -51,46 +100,77 @@ def _called(target: Any) -> str:
     return str(target) if isinstance(target, torch._ops.OpOverload) else target.__name__
 
 
-def _content(case: OpCase, kwargs: dict[str, Any]) -> str:
+def _content(case: OpCase) -> str:
     """The operator and its arguments, in words that are the same in every process."""
-    words = pytree.tree_map(lambda leaf: _called(leaf) if callable(leaf) else repr(leaf), (case.args, kwargs))
+    told = (case.args, case.kwargs, case.vary, case.dtypes)
+    words = pytree.tree_map(lambda leaf: _called(leaf) if callable(leaf) else repr(leaf), told)
     return f"{_called(case.target)}{words}"
 
 
-def _parameter(
-    family: str, number: int, case: OpCase, kwargs: dict[str, Any], dtype: torch.dtype, opset: int, dynamic: str | None
-) -> Any:
-    options = ",".join(f"{name}={value}" for name, value in kwargs.items())
-    parts = [family, str(number), _called(case.target), options, str(dtype)[6:], f"opset{opset}", dynamic or STATIC]
-    name = "-".join(parts)
-    marks = [pytest.mark.xfail(reason=case.known_gap, strict=True)] if case.known_gap else []
-    said = "-".join([_content(case, kwargs), *parts[4:]])
-    if zlib.crc32(said.encode()) % SAMPLED:
-        marks.append(pytest.mark.slow)
-    return pytest.param(case, kwargs, dtype, opset, dynamic, id=name, marks=marks)
+@pytest.mark.parametrize("case", list(parameters(rows())))
+def test_op(case: OpCase) -> None:
+    """All calls at the usual opset, and the first one at the others."""
+    usual = max(DEFAULT_OPSET, case.since)
+    calls, seed = calls_of(case, case.dtypes), _seed(case)
+    inputs = [call.inputs(call.draws, seed) for call in calls]
+    program = exported(calls, inputs, None, usual)
+    compare(case, calls, program, inputs)
+    others = sorted({*case.opsets} - {usual, *range(case.since)})
+    if len(calls) > 1 and others:
+        program = exported(calls[:1], inputs[:1], None, others[0])
+    for opset in others:
+        compare(case, calls[:1], lowered(program, opset), inputs[:1])
 
 
-@pytest.mark.parametrize(("case", "kwargs", "dtype", "opset", "dynamic"), list(parameters(rows())))
-def test_op(case: OpCase, kwargs: dict[str, Any], dtype: torch.dtype, opset: int, dynamic: str | None) -> None:
-    model = Called(case.target, (case.args, kwargs), case.results)
-    eager = Called(case.reference or case.target, (case.args, kwargs), case.results)
-    draws = [leaf for leaf in model.leaves if isinstance(leaf, Draw)]
-    generator = torch.Generator().manual_seed(zlib.crc32(_called(case.target).encode()))
-    inputs = tuple(draw.make(dtype, generator) for draw in draws)
-    axes = _axes(dynamic, draws)
-    cases = [inputs]
-    if dynamic is not None:
-        names = {name for dims in axes for name in dims.values()}
-        grown = [draw.resized(_grown(draw.shape, dims, names)) for draw, dims in zip(draws, axes, strict=True)]
-        cases.append(tuple(draw.make(dtype, generator) for draw in grown))
-    shapes = (tuple(axes),) if dynamic is not None else None
+@pytest.mark.parametrize("case", list(parameters(rows(), dynamic=True)))
+def test_op_of_dynamic_sizes(case: OpCase) -> None:
+    """At the example's sizes and at others; the calls share their dynamic dimensions."""
+    calls, seed = calls_of(case, case.dtypes[:1]), _seed(case)
+    axes = [_axes(case.dynamic, call.draws) for call in calls]
+    names = {name for each in axes for dims in each for name in dims.values()}
+    inputs = [call.inputs(call.draws, seed) for call in calls]
+    program = exported(calls, inputs, tuple(itertools.chain(*axes)), max(DEFAULT_OPSET, case.since))
+    compare(case, calls, program, inputs)
+    grown = [
+        [draw.resized(_grown(draw.shape, dims, names)) for draw, dims in zip(call.draws, each, strict=True)]
+        for call, each in zip(calls, axes, strict=True)
+    ]
+    compare(case, calls, program, [call.inputs(draws, seed + 1) for call, draws in zip(calls, grown, strict=True)])
+
+
+def exported(calls: Sequence[Call], inputs: Sequence[tuple[torch.Tensor, ...]], shapes: Any, opset: int) -> OnnxProgram:
+    example = tuple(tensor.clone() for tensor in itertools.chain(*inputs))
+    dynamic = None if shapes is None else (shapes,)
     try:
-        results = run_exported(model, cases, dynamic_shapes=shapes, options=Options(opset=opset))
+        return export(Calls(calls), example, dynamic_shapes=dynamic, options=Options(opset=opset))
     except ExportError as error:
         raise AssertionError("; ".join(f"{f.rule.id} {f.message}" for f in error.log.findings)) from error
-    for given, actual in zip(cases, results, strict=True):
-        expected = [x for x in pytree.tree_leaves(eager(*(x.clone() for x in given))) if x is not None]
-        assert_same(actual, expected, values=case.compare == "values", tol=case.tol.get(dtype))
+
+
+def lowered(program: OnnxProgram, opset: int) -> OnnxProgram:
+    """The same capture for another opset."""
+    options, log = Options(opset=opset), Log()
+    onnx = run_ir_passes(lower(program.program, extend(LOWERINGS, {}), options, log), passes_of(options), log)
+    return OnnxProgram(onnx, program.program, log, export_options=options)
+
+
+def compare(
+    case: OpCase, calls: Sequence[Call], program: OnnxProgram, inputs: Sequence[tuple[torch.Tensor, ...]]
+) -> None:
+    results = iter(run_session(session_of(program), program, tuple(itertools.chain(*inputs))))
+    for call, given in zip(calls, inputs, strict=True):
+        expected = [x for x in pytree.tree_leaves(call.eager(*(x.clone() for x in given))) if x is not None]
+        actual = list(itertools.islice(results, len(expected)))
+        try:
+            assert_same(actual, expected, values=case.compare == "values", tol=case.tol.get(call.dtype))
+        except AssertionError as error:
+            error.add_note(f"{call.name} opset {program.model.opset_imports['']}")
+            raise
+    assert not [*results]
+
+
+def _seed(case: OpCase) -> int:
+    return zlib.crc32(_called(case.target).encode())
 
 
 def test_a_new_row_changes_no_others_lot() -> None:
