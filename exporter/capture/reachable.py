@@ -56,8 +56,9 @@ ATOMS = SCALARS | {torch.Tensor, torch.nn.Parameter, torch.Size, torch.dtype, to
 
 FOREIGN = frozenset(
     {"fxport", "builtins"} | {"torch", "torchgen", "functorch", "numpy", "sympy"} | sys.stdlib_module_names
-)
-"""Packages whose code and objects are not looked into."""
+    | {"pytest", "_pytest", "pluggy"}
+)  # fmt: skip
+"""Packages whose code and objects are not looked into. An assert that pytest has rewritten reaches the test session."""
 
 PLAIN = (
     *(SimpleNamespace, local, UserDict, UserList, ChainMap, weakref.WeakKeyDictionary, weakref.WeakValueDictionary),

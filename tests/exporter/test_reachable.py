@@ -20,6 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.holders import MISSING
+from fxport.exporter.capture.reachable import reachable
 from fxport.exporter.capture.snapshot import Snapshot, same
 
 CALLS = 0
@@ -337,3 +338,15 @@ def test_what_code_does_not_speak_of_is_not_looked_into() -> None:
 )
 def test_equal_scalars_are_the_same(one: Any, other: Any, equal: bool) -> None:
     assert same(one, other) is equal
+
+
+class Asserting(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        assert x.shape[0] != 5
+        return x.sin()
+
+
+def test_an_assert_that_pytest_has_rewritten_reaches_no_test_session() -> None:
+    model = Asserting()
+    assert any(name.startswith("@pytest") for name in model.forward.__code__.co_names)
+    assert len(reachable({"": model})) < 20
