@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import torch
 from torch.utils import _pytree as pytree
 
@@ -96,7 +97,8 @@ class Case:
 class _Subject:
     """A module that is run, and what was exported of it. `random` says that it draws random numbers, `whole` is what
     computes in float64 if the module itself cannot, `log` gets why nothing does. `state` is what the module reaches.
-    `seconds` is what the example takes, by which calls on values of ours are ended; None where none are."""
+    `seconds` is what the example takes, by which calls on values of ours are ended; None where none are.
+    `takes_nothing` says that ONNX Runtime lives through inputs without elements."""
 
     module: torch.nn.Module
     program: Program
@@ -105,6 +107,7 @@ class _Subject:
     log: Log
     state: Snapshot
     seconds: float | None = None
+    takes_nothing: bool = True
 
     @classmethod
     def of(
@@ -112,7 +115,8 @@ class _Subject:
     ) -> _Subject:
         """The subject of a model as it is now."""
         module = model.module() if isinstance(model, torch.export.ExportedProgram) else unwrapped(model)
-        return cls(module, exported.program, random, whole, log, Snapshot.of({"": module}))
+        alive = not any(node.op_type in DYING for node in ir.traversal.RecursiveGraphIterator(exported.model.graph))
+        return cls(module, exported.program, random, whole, log, Snapshot.of({"": module}), takes_nothing=alive)
 
     @contextmanager
     def put_back(self) -> Iterator[None]:
@@ -125,6 +129,10 @@ class _Subject:
         """Run once more, beside all that has been compared meanwhile."""
         with self.put_back(), undisturbed():
             yield
+
+
+DYING = frozenset({"LSTM", "GRU", "RNN"})
+"""Operators at which the process of ONNX Runtime dies where a size is 0: a model of them is compared at none."""
 
 
 class NoYardstickError(Exception):
@@ -215,7 +223,7 @@ def _at_edges(subject: _Subject, call: tuple[Any, Any], cost: float, seconds: fl
         case = _tried(label, subject, changed)
         if isinstance(case, Case) and not any(nothing_shown([case.samples()])):
             yield replace(case, is_extra=is_extra)
-    for label, changed in at_nothing(subject.module, call, subject.program):
+    for label, changed in at_nothing(subject.module, call, subject.program) if subject.takes_nothing else ():
         if time.perf_counter() - start + cost > seconds:
             return
         case = _tried(label, subject, changed)

@@ -99,6 +99,15 @@ def test_a_model_may_refuse_what_has_no_elements(tmp_path: Path) -> None:
     assert not [each for each in checked.log.findings if each.level is not Level.NOTE]
 
 
+def test_a_recurrent_layer_is_not_run_without_elements() -> None:
+    """ONNX Runtime's process would die of it."""
+    model, call = nn.GRU(4, 3, batch_first=True).eval(), (torch.randn(2, 5, 4),)
+    program = export(model, call, dynamic_shapes=({0: "batch", 1: "time"},))
+    found = [case.label for case in cases(model, call, {}, program, Log(), seconds=60.0)]
+    assert "smallest" in found
+    assert not [label for label in found if label.endswith("=0")]
+
+
 def test_a_static_model_has_no_other_sizes() -> None:
     assert [*labels(None)] == ["sample"]
 
