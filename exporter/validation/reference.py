@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -80,17 +80,7 @@ class Case:
 
     def samples(self) -> Samples:
         """The same for ONNX Runtime's side."""
-        return Samples(
-            self.label,
-            self.inputs,
-            self.outputs,
-            self.exact,
-            self.draws,
-            self.doubts,
-            self.is_extra,
-            self.may_fail,
-            self.roundings,
-        )
+        return Samples(*(getattr(self, each.name) for each in fields(self)))  # the same fields, in the same order
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,14 +74,15 @@ class Calls(torch.nn.Module):
 
 
 def calls_of(case: OpCase, dtypes: Sequence[torch.dtype]) -> list[Call]:
-    found = []
-    for kwargs, dtype in itertools.product(case.variants(), dtypes):
-        options = ",".join(f"{name}={value}" for name, value in kwargs.items())
-        model = Called(case.target, (case.args, kwargs), case.results)
-        eager = Called(case.reference or case.target, (case.args, kwargs), case.results)
-        draws = tuple(leaf for leaf in model.leaves if isinstance(leaf, Draw))
-        found.append(Call(f"{options} {str(dtype)[6:]}", model, eager, draws, dtype))
-    return found
+    return [call_of(case, kwargs, dtype) for kwargs in case.variants() for dtype in dtypes]
+
+
+def call_of(case: OpCase, kwargs: dict[str, Any], dtype: torch.dtype) -> Call:
+    options = ",".join(f"{name}={value}" for name, value in kwargs.items())
+    model = Called(case.target, (case.args, kwargs), case.results)
+    eager = Called(case.reference or case.target, (case.args, kwargs), case.results)
+    draws = tuple(leaf for leaf in model.leaves if isinstance(leaf, Draw))
+    return Call(f"{options} {str(dtype)[6:]}", model, eager, draws, dtype)
 
 
 def parameters(known: Iterable[tuple[str, OpCase]], **wanted: bool) -> Iterator[Any]:
@@ -184,7 +185,7 @@ def test_a_new_row_changes_no_others_lot() -> None:
     assert not all(after)
 
 
-def _axes(dynamic: str | None, draws: list[Draw]) -> list[dict[int, str]]:
+def _axes(dynamic: str | None, draws: Sequence[Draw]) -> list[dict[int, str]]:
     texts = [text.split() for text in dynamic.split(",")] if dynamic else []
     texts += [[]] * (len(draws) - len(texts))
     return [{axis: name for axis, name in enumerate(dims) if not name.isdigit()} for dims in texts]
