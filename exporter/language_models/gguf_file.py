@@ -41,7 +41,7 @@ def load_gguf(path: Path) -> tuple[Any, dict[str, Any], dict[str, FewBits]]:
             weight has a type that no kernel takes as it is.
     """
     try:
-        import gguf
+        import gguf  # pyright: ignore[reportMissingImports] - it is optional
     except ImportError as error:
         raise PretrainedError(f"'{path}' needs the library gguf: pip install gguf.") from error
     try:
