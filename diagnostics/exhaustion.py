@@ -1,13 +1,16 @@
-"""Errors that say the machine has run out of something: neither the model's fault nor fxport's."""
+"""Errors of the machine and its files: it has run out of something, or a file cannot be used. No fault of fxport's."""
 
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from fxport.diagnostics.messages import error_text
+from fxport.diagnostics.own import own_folders
 
 MEMORY, DISK, GPU = "memory", "space on the disk", "memory of the GPU"
 
@@ -29,6 +32,8 @@ TEXTS = (
     (re.compile(r"No space left on device"), DISK),
     (re.compile(r"can't start new thread|Resource temporarily unavailable"), "threads or processes (ulimit -u)"),
 )
+NO_TEMPORARY = "No usable temporary directory"
+_LINK_LOOP = re.compile(r"Symlink loop from (.+)")
 _ASKED = re.compile(r"[Tt]ried to allocate (\S+ (?:bytes|[KMGT]i?B))")
 
 
@@ -40,6 +45,33 @@ def exhausted(error: BaseException) -> tuple[str, str] | None:
             asked = _ASKED.search(str(each))
             return resource, f"{asked[1]} were asked for at once" if asked else error_text(each)
     return None
+
+
+def unusable(error: BaseException) -> str | None:
+    """Return a sentence on the file or folder that an error of the system is about; None for other errors.
+
+    An error about one of fxport's own files is a defect of its installation, and none of these.
+    """
+    if isinstance(error, RuntimeError) and (loop := _LINK_LOOP.match(str(error))):  # of Path.resolve before Python 3.13
+        return f"{loop[1]} is a symbolic link that leads to itself; name another path, or remove it"
+    if not isinstance(error, OSError):
+        return None
+    if NO_TEMPORARY in str(error):
+        return "there is no folder for temporary files that can be written to; set TMPDIR to one"
+    if error.filename is None:
+        return None if _is_there(os.curdir) else "the working folder is gone; change to one that exists"
+    path = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(error.filename)
+    if any(Path(path).is_relative_to(folder) for folder in own_folders()):
+        return None
+    return f"'{path}' cannot be used: {error.strerror or error}; name another, or change its permissions"
+
+
+def _is_there(folder: str) -> bool:
+    try:
+        os.stat(os.path.abspath(folder))
+    except OSError:
+        return False
+    return True
 
 
 def _resource(error: BaseException) -> str | None:

@@ -6,6 +6,7 @@ Sizes are far above those of real files: who meets one has a damaged file, or on
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import zipfile
@@ -16,6 +17,7 @@ from typing import Any
 
 from fxport.diagnostics.amounts import size
 from fxport.diagnostics.errors import FxportError
+from fxport.diagnostics.paths import is_special
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,10 @@ class LimitError(FxportError, ValueError):
 def read_bounded(path: str | os.PathLike[str], limit: Limit) -> bytes:
     """Read a whole file. Raises LimitError for one that is larger than the limit, OSError if it cannot be read."""
     assert limit.bytes is not None
+    if is_special(Path(path)):  # opening a pipe waits for who writes to it
+        raise OSError(errno.EINVAL, "it is no ordinary file, but a device or a pipe", str(path))
     with Path(path).open("rb") as file:
-        content = file.read(limit.bytes + 1)  # a pipe does not say how much it holds
+        content = file.read(limit.bytes + 1)  # it may grow
     require_size(len(content), limit)
     return content
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -71,6 +72,10 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
     return target
 
 
+_OF_RUST = re.compile(r"\(os error (\d+)\)")
+"""An error of the system in the text of one that a library in Rust raises, such as safetensors."""
+
+
 @contextmanager
 def written_whole(target: Path) -> Iterator[Path]:
     """A temporary path beside `target`, to be written in the block; at its end the file takes the place of `target`.
@@ -94,6 +99,10 @@ def written_whole(target: Path) -> Iterator[Path]:
         if error.filename is None or PREFIX in str(error.filename):  # a full disk names no file
             error.filename = str(target)
         raise
+    except Exception as error:
+        if (found := _OF_RUST.search(str(error))) is None:
+            raise
+        raise OSError(int(found[1]), os.strerror(int(found[1])), str(target)) from error
 
 
 def is_special(path: Path) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from torch.fx import GraphModule
 
 from fxport.diagnostics import Log
+from fxport.diagnostics.paths import write_whole
 from fxport.fx_passes.graph import bodies
 from fxport.fx_passes.program import MUTATED, Output, OutputKind, Program
 
@@ -84,5 +85,4 @@ def _with_mutations(program: Program) -> tuple[Output, ...]:
 
 def write_dump(gm: GraphModule, path: Path) -> None:
     """Writes the graph as readable Python, each line of it with its shape and the user's line above it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(gm.print_readable(print_output=False), encoding="utf-8")
+    write_whole(path, gm.print_readable(print_output=False))

@@ -106,7 +106,7 @@ class ChildSession:
     def _start(self) -> None:
         self.close()
         # A file, because a pipe that nobody reads could fill up and block the child; `close` closes it.
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._errors = _unnamed_file()
         self._process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment()
         )
@@ -224,6 +224,16 @@ def end(process: subprocess.Popen[Any]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _unnamed_file() -> IO[bytes]:
+    """A file without a name; in memory where no folder for temporary files can be written to and the system can."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        if not hasattr(os, "memfd_create"):
+            raise
+        return os.fdopen(os.memfd_create("fxport-errors"), "w+b")
 
 
 class _Watch:

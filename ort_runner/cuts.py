@@ -10,14 +10,19 @@ import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import onnx
 
+from fxport.diagnostics.drafts import draft_folder
+
 VALUE_KEY = "fxport.value"
+MODELS = "models"
+"""Name of the folder of models in a draft folder."""
+
 MADE = ".made"
 """Behind the name of a value that is fed, for the one that its nodes make of what they are fed."""
 
@@ -213,17 +218,19 @@ def scratch(model: Path, external: Collection[str]) -> Iterator[Path]:
 
     It lies beside the model, where hard links are possible; elsewhere, with copies, where nothing can be written.
     """
-    try:
-        folder = tempfile.TemporaryDirectory(prefix=f".{model.name}.", dir=model.parent)
-    except OSError:
-        folder = tempfile.TemporaryDirectory(prefix="fxport.")
-    with folder as name:
+    with ExitStack() as stack:
+        try:
+            outer = stack.enter_context(draft_folder(model.parent))
+        except OSError:
+            outer = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fxport.")))
+        folder = outer / MODELS
+        folder.mkdir()
         for location in external:
-            target = Path(name) / location
+            target = folder / location
             target.parent.mkdir(parents=True, exist_ok=True)
             if not target.exists():
                 link_or_copy(model.parent / location, target)
-        yield Path(name)
+        yield folder
 
 
 def link_or_copy(source: Path, target: Path) -> None:

@@ -33,8 +33,14 @@ def bound(memory: int) -> None:
 
 
 def private_memory() -> int:
-    """Bytes that this process holds for itself, as the bound counts them (VmData of Linux)."""
-    fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    """Bytes that this process holds for itself, as the bound counts them (VmData of Linux).
+
+    0 where /proc is not mounted.
+    """
+    try:
+        fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    except OSError:
+        return 0
     return int(fields[5]) * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import onnx
 from onnx import helper
 
 from fxport.diagnostics import Rule
+from fxport.diagnostics.drafts import draft_folder
 from fxport.ort_runner.dtypes import FLOAT, element_of
 from fxport.ort_runner.parts import Part
 from fxport.ort_runner.providers import choose
@@ -84,8 +84,7 @@ def write_repro(folder: Path, part: Part, runtime: Runtime, what: str) -> Repro 
     if plain.model.ByteSize() > LARGEST:
         raise ValueError("the part is larger than 2 GB, which one file cannot hold")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as name:
-        draft = Path(name)
+    with draft_folder(folder.parent) as draft:
         (draft / MODEL).write_bytes(plain.model.SerializeToString())
         np.savez(draft / VALUES, **_stored(plain))  # pyright: ignore[reportArgumentType]  # names that are ours
         verdicts = _verdicts(draft / MODEL, plain, runtime)

@@ -4,10 +4,12 @@
 Exit codes are those of `exit_codes`.
 """
 
+import os
 import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module, metadata
 from typing import Annotated, Any
 
@@ -43,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code. That of the process itself is run in a child: see `supervised`."""
     if argv is not None:
         return run_here(list(argv))
+    _open_streams()
     from fxport.exporter.cli.supervised import supervised
 
     args = sys.argv[1:]
@@ -52,30 +55,73 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run_here(args: Sequence[str]) -> int:
     """Run one command line in this process and return its exit code."""
     try:
-        if "--sandbox" in args:
-            from fxport.exporter.cli.sandbox import sandboxed
-
-            return sandboxed(args)
-        application(args)(args=args or ["--help"], prog_name="fxport")
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else CLEAN
+        return _flushed(_run(args))
     except UsageError as error:
         from fxport.diagnostics.escape import terminal
 
-        print(f"fxport: {terminal(str(error))}", file=sys.stderr)
-        return USAGE
+        return say(terminal(str(error)), USAGE)
     except KeyboardInterrupt:  # before the work has begun: while a subcommand is imported
         return interrupted()
     except Exception as error:  # noqa: BLE001 - the outermost edge: here nothing is left to make a finding
-        from fxport.diagnostics.exhaustion import exhausted
+        from fxport.diagnostics.escape import terminal
+        from fxport.diagnostics.exhaustion import exhausted, unusable
 
+        if _is_of_stdout(error):
+            return say(f"standard output cannot be written: {error}; send it elsewhere.", USAGE)
         if (told := exhausted(error)) is not None:
-            print(f"fxport: there is not enough {told[0]}: {told[1]}.", file=sys.stderr)
-            return USAGE
-        print(f"fxport itself failed, please report it: fxport {shlex.join(args)}", file=sys.stderr)
-        traceback.print_exc()
+            return say(terminal(f"there is not enough {told[0]}: {told[1]}."), USAGE)
+        if (said := unusable(error)) is not None:
+            return say(terminal(f"{said}."), USAGE)
+        say(f"itself failed, please report it: fxport {shlex.join(args)}", FAULT)
+        with suppress(OSError):
+            traceback.print_exc()
         return FAULT
+
+
+def _run(args: Sequence[str]) -> int:
+    """Run one command line and return its exit code. Raises what the command raises."""
+    if "--sandbox" in args:
+        from fxport.exporter.cli.sandbox import sandboxed
+
+        return sandboxed(args)
+    try:
+        application(args)(args=args or ["--help"], prog_name="fxport")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else CLEAN
     return CLEAN
+
+
+def say(text: str, code: int) -> int:
+    """Write a line to standard error and return the exit code."""
+    with suppress(OSError):  # there is no other place to say it
+        print(f"fxport: {text}", file=sys.stderr, flush=True)
+    return code
+
+
+def _open_streams() -> None:
+    """Open the null device for streams that were closed before the start: files of ours would get their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # as long as the process
+
+
+def _flushed(code: int) -> int:
+    """Write what standard output holds back, and return the exit code. Raises OSError where it cannot be written."""
+    with suppress(BrokenPipeError):  # who reads it has seen enough
+        sys.stdout.flush()
+    return code
+
+
+def _is_of_stdout(error: Exception) -> bool:
+    """Return True if standard output cannot be written. What is left to be written there is dropped."""
+    if not isinstance(error, OSError) or error.filename is not None:
+        return False
+    try:
+        os.write(1, b"\n")  # Python has dropped what failed: only a further byte tells
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the flush at the end of the process
+        return True
+    return False
 
 
 class Commands(TyperGroup):
@@ -90,8 +136,7 @@ class Commands(TyperGroup):
 
 def interrupted() -> int:
     """Tells of Ctrl-C, and returns the exit code."""
-    print("fxport: interrupted", file=sys.stderr)
-    return INTERRUPTED
+    return say("interrupted", INTERRUPTED)
 
 
 def application(args: Sequence[str]) -> typer.Typer:
@@ -100,9 +145,7 @@ def application(args: Sequence[str]) -> typer.Typer:
 
     app = typer.Typer(cls=Commands, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.callback(help="PyTorch models to ONNX, validated in ONNX Runtime; every problem at your own source line.")(top)
-    from os import environ
-
-    args = shlex.split(environ[COMPLETED])[1:] if COMPLETED in environ else args
+    args = shlex.split(os.environ[COMPLETED])[1:] if COMPLETED in os.environ else args
     for name, summary in COMMANDS.items():
         app.command(name, cls=Grouped, short_help=summary)(function_of(name) if name in args[:1] else unchosen)
     return app

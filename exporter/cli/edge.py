@@ -15,7 +15,7 @@ from typing import TextIO
 
 from fxport.diagnostics import Log, Stop, rules
 from fxport.diagnostics.escape import terminal
-from fxport.diagnostics.exhaustion import exhausted
+from fxport.diagnostics.exhaustion import exhausted, unusable
 from fxport.diagnostics.report import Report, fails
 from fxport.diagnostics.source import USER, kind_of, place_of_exception
 from fxport.exporter.cli.exit_codes import CLEAN, FAULT, FINDINGS, INTERRUPTED, USAGE
@@ -62,11 +62,14 @@ def run(work: Callable[[Log], str], report: Report) -> int:
     except KeyboardInterrupt:
         code, failure = INTERRUPTED, "interrupted"
         print("fxport: interrupted", file=sys.stderr)
-    except Exception as error:  # noqa: BLE001 - this is the edge: whatever is left is a fault of ours
+    except Exception as error:  # this is the edge: whatever is left is a fault of ours
         failure = f"{type(error).__name__}: {error}"
         if (told := exhausted(error)) is not None:
             log.report(rules.OUT_OF_RESOURCES, at=place_of_exception(error), resource=told[0], detail=told[1])
             code = USAGE
+        elif (said := unusable(error)) is not None:
+            wanted = False
+            raise UsageError(f"{said}.") from error
         else:
             command = shlex.join(["fxport", *sys.argv[1:]])
             log.report(rules.INTERNAL_ERROR, at=place_of_exception(error), error=error, command=command)

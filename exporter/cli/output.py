@@ -15,6 +15,8 @@ def require_folder(path: Path, option: str) -> None:
     """Refuse a path at which no folder is and none can be made."""
     if path.exists() and not path.is_dir():
         raise UsageError(f"{option} '{path}' is a file; name a folder.")
+    if path.is_symlink() and not path.exists():
+        raise UsageError(f"{option} '{path}' is a link to what does not exist; name another, or remove it.")
     above = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
     require_writable(above / "file", option)
 

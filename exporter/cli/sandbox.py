@@ -13,11 +13,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from fxport.diagnostics.drafts import draft_folder, put, sync_file
+from fxport.diagnostics.folders import written_folder
 from fxport.diagnostics.paths import written_whole
 from fxport.exporter.cli.exit_codes import USAGE
 from fxport.exporter.onnx_program.in_place import put_in_place, saving
@@ -42,11 +43,15 @@ _BESIDE = re.compile(r"\.[0-9a-f]{16}\.data|\.state\.safetensors")
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A file or folder that was asked for, and the place where the process writes it."""
+    """A file or folder that was asked for, and the place where the process writes it.
+
+    A folder that `is_whole` takes the place of an earlier one; to another one, its files are added.
+    """
 
     target: Path
     draft: Path
     is_folder: bool
+    is_whole: bool = False
 
 
 def sandboxed(args: Sequence[str]) -> int:
@@ -118,20 +123,23 @@ def _draft(command: str, option: str, value: str, stack: ExitStack, outputs: lis
         draft = stack.enter_context(draft_folder(target.parent)) / target.name
     except OSError as error:
         raise UsageError(f"{option} '{value}' cannot be written: {error.strerror}; name another place.") from error
-    outputs.append(Output(target, draft, is_folder))
+    outputs.append(Output(target, draft, is_folder, is_whole=is_folder and option not in FOLDERS))
     return draft
 
 
 def _take(output: Output, marks: Sequence[str]) -> None:
     """Put what the process has written in its place. Links are left out, and files that have other names."""
     if output.is_folder:
-        for path in sorted(output.draft.rglob("*")) if _is_plain(output.draft) else ():
-            target = output.target / path.relative_to(output.draft)
-            if path.is_file() and not any(each.is_symlink() for each in (path, *path.parents)):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                _unmark(path, marks)
-                with written_whole(target) as draft:
-                    shutil.copyfile(path, draft)
+        if not output.draft.is_dir() or not _is_plain(output.draft):
+            return
+        with written_folder(output.target) if output.is_whole else nullcontext(output.target) as folder:
+            for path in sorted(output.draft.rglob("*")):
+                target = folder / path.relative_to(output.draft)
+                if path.is_file() and not any(each.is_symlink() for each in (path, *path.parents)):
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    _unmark(path, marks)
+                    with written_whole(target) as draft:
+                        shutil.copyfile(path, draft)
     elif output.draft.is_file() and _is_plain(output.draft):
         _unmark(output.draft, marks)
         beside = [each for each in output.draft.parent.iterdir() if _is_beside(each, output.draft)]

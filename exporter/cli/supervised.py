@@ -13,22 +13,36 @@ import os
 import pickle
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fxport.diagnostics.report import Report
 
 COMMANDS = frozenset(("export", "validate", "bisect", "bench", "train-step"))
 """Subcommands that run the user's code in this process; `check` has workers of its own."""
-STACK, REPORT = "stack.txt", "report.pickle"
 SENT_BY_A_PROCESS = 0  # SI_USER of signal.siginfo: a terminal sends its signals to the child itself
 PR_SET_PDEATHSIG = 1
 ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_folder: list[Path] = []
-"""Of the files by which a child speaks to its parent; none where there is no parent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a child leaves to its parent, in memory that both have: no file of it stays when both are killed.
+
+    Attributes:
+        stack: The Python stack at a crash, by the fault handler.
+        report: How the run is reported, pickled; empty until that is known.
+    """
+
+    stack: IO[bytes]
+    report: IO[bytes]
+
+
+_left: list[Left] = []
+"""Of this process, if it is such a child."""
 
 
 def supervised(args: Sequence[str], work: Callable[[], int]) -> int:
@@ -36,40 +50,53 @@ def supervised(args: Sequence[str], work: Callable[[], int]) -> int:
     faulthandler.enable()
     if args[:1] == [] or args[0] not in COMMANDS or sys.platform != "linux" or "WORLD_SIZE" in os.environ:
         return work()
-    with tempfile.TemporaryDirectory(prefix="fxport-") as name:
-        folder = Path(name)
+    with _in_memory("stack") as stack, _in_memory("report") as report:
+        left = Left(stack, report)
         waited = {*ASKED_TO_END, signal.SIGCHLD}
         signal.pthread_sigmask(signal.SIG_BLOCK, waited)
         child = os.fork()
         if child == 0:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, waited)
-            os._exit(_in_child(folder, work))
+            os._exit(_in_child(left, work))
         status = _wait(child, waited)
         if not os.WIFSIGNALED(status):
             return os.waitstatus_to_exitcode(status)
         number = os.WTERMSIG(status)
         if number in ASKED_TO_END:
             return 128 + number
-        return tell(folder, number)
+        return tell(left, number)
 
 
 def expect(report: Report) -> None:
     """Leave for the parent how the run is reported, in case that this process does not live to do it."""
-    for folder in _folder:
-        (folder / REPORT).write_bytes(pickle.dumps(report))
+    for left in _left:
+        left.report.seek(0)
+        left.report.truncate()
+        pickle.dump(report, left.report)
+        left.report.flush()
 
 
-def _in_child(folder: Path, work: Callable[[], int]) -> int:
+def _in_memory(name: str) -> IO[bytes]:
+    """A file without a place on the disk, which a full or read-only one does not stand in the way of."""
+    return os.fdopen(os.memfd_create(f"fxport-{name}"), "w+b")
+
+
+def _read(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
+def _in_child(left: Left, work: Callable[[], int]) -> int:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    _folder.append(folder)
-    with (folder / STACK).open("w", encoding="utf-8") as stack:
-        faulthandler.enable(stack)
-        try:
-            code = work()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        faulthandler.disable()
+    _left.append(left)
+    faulthandler.enable(left.stack)
+    try:
+        code = work()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):  # `work` has told
+                stream.flush()
+    faulthandler.disable()
     return code
 
 
@@ -85,7 +112,7 @@ def _wait(child: int, waited: set[signal.Signals]) -> int:
             os.kill(child, told.si_signo)
 
 
-def tell(folder: Path, number: int) -> int:
+def tell(left: Left, number: int) -> int:
     """Report that the child died of a signal, at the line of the user's that ran; returns the exit code."""
     from fxport.diagnostics import Log, rules
     from fxport.diagnostics.crashes import place_in
@@ -93,10 +120,10 @@ def tell(folder: Path, number: int) -> int:
     from fxport.exporter.cli.exit_codes import FINDINGS
     from fxport.exporter.cli.reported import print_report, write_files
 
-    kept = folder / REPORT
-    report = pickle.loads(kept.read_bytes()) if kept.exists() else Report("")
+    kept = _read(left.report)
+    report = pickle.loads(kept) if kept else Report("")
     log = Log(levels=report.levels)
-    stack = (folder / STACK).read_text(encoding="utf-8", errors="replace")
+    stack = _read(left.stack).decode(errors="replace")
     log.report(rules.NOT_CHECKED, at=place_in(stack), name=report.source, reason=reason_of(number))
     write_files(log, report, None, f"killed by {signal.Signals(number).name}")
     print_report(log, report, "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from typing import Any, Literal, get_args
 import torch
 
 from fxport.diagnostics import Log, Stop
-from fxport.diagnostics.drafts import committing, draft_folder, sync_folder
+from fxport.diagnostics.folders import written_folder
 from fxport.exporter.language_models.cache_in_place import CacheInPlace
 from fxport.exporter.language_models.few_bits import BITS, BLOCKS, FewBits, rounded
 from fxport.exporter.language_models.few_bits_pass import StoreFewBits
@@ -144,12 +143,7 @@ def package(
     if accuracy == "fast" and weights not in BITS and not packed:
         raise PackageError("'fast' is about weights in few bits; choose int4 or int8 too, or 'exact'.")
     target.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        draft_folder(target.absolute().parent) as outer,
-        _in_few_bits(model, weights, block, accuracy, packed) as store,
-    ):
-        draft = outer / "package"
-        draft.mkdir()
+    with written_folder(target) as draft, _in_few_bits(model, weights, block, accuracy, packed) as store:
         example = generation_step(model)
         options = Options(ir_passes=tuple(each for each in (store, PASSES[cache]) if each is not None))
         program = export(*example[:3], dynamic_shapes=example.dynamic_shapes, options=options, log=log)
@@ -177,7 +171,6 @@ def package(
                 )
             if not found.passed:
                 raise Stop(log, "verdict")
-        _put(draft, target)
     return Package(target, tuple(target / path.relative_to(draft) for path in files), found, log)
 
 
@@ -220,26 +213,3 @@ def _in_few_bits(
             yield StoreFewBits(made, accuracy)
     else:
         yield None
-
-
-def _put(draft: Path, target: Path) -> None:
-    """Put a folder in the place of an earlier one, which comes back if that fails."""
-    draft.chmod(0o777 & ~_umask())
-    old = draft.parent / "old"
-    with committing(target.absolute().parent):
-        if target.exists():
-            os.replace(target, old)
-        try:
-            os.replace(draft, target)
-        except OSError:
-            if old.exists():
-                os.replace(old, target)
-            raise
-    sync_folder(target.absolute().parent)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -118,8 +118,8 @@ def _left_by(dead: Path) -> list[str]:
 
 
 def _files(folder: Path) -> list[Path]:
-    with os.scandir(folder) as entries:
-        return [Path(each.path) for each in entries if each.is_file()]
+    """The files in a folder; not what cannot be looked at, such as links that lead to themselves."""
+    return [each for each in folder.iterdir() if os.path.isfile(each)]
 
 
 def _begun(name: str) -> str:

@@ -24,6 +24,8 @@ def definition_of(source: str) -> Place | None:
 
 def line_of(path: Path, name: str) -> int:
     """The line at which a top-level name gets its value; 1 where that cannot be read."""
+    if not path.is_file():  # opening a pipe waits for who writes to it
+        return 1
     try:
         return lines_of(path.read_bytes()).get(name, 1)
     except (OSError, SyntaxError, ValueError):  # ValueError: null bytes

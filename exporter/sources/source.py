@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fxport.diagnostics import Place
 from fxport.diagnostics.limits import PT2, require_unpackable
 from fxport.diagnostics.messages import error_line
+from fxport.diagnostics.paths import is_special
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.sources.files import described
 from fxport.exporter.sources.usage import UsageError, did_you_mean
@@ -147,6 +148,8 @@ def require_file(path: Path) -> None:
     """Refuse a path that is no file, naming near ones."""
     if path.is_dir():
         raise UsageError(f"'{path}' is a directory; name a file in it.")
+    if is_special(path):
+        raise UsageError(f"'{path}' is no ordinary file, but a device or a pipe; name a file.")
     if not path.is_file():
         near = [entry.name for entry in path.parent.glob(f"*{path.suffix}")] if path.parent.is_dir() else []
         raise UsageError(f"There is no file '{path}'. {did_you_mean(path.name, near)}".rstrip())

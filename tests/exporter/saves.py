@@ -12,20 +12,22 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
+from fxport.diagnostics.folders import written_folder
 from fxport.diagnostics.paths import write_whole
 from fxport.exporter.lowering.lower.weights import RegionTensor
 from fxport.exporter.onnx_program.save import save
 from fxport.exporter.weights.stored import Region
 
 PARTS, SIZE = 4, 40_000
-CHECKPOINT = "weights.bin"
+CHECKPOINT, PACKAGE, BESIDE = "weights.bin", "package", "number.txt"
 LONGEST_LIFE = 0.2  # seconds that a writer has until it is killed: several saves
 
 
@@ -48,6 +50,8 @@ def numbers_in(path: Path) -> set[float]:
     Raises FileNotFoundError where its weights have been replaced since it was read.
     """
     found: set[float] = set()
+    if (beside := path.parent / BESIDE).exists():
+        found.add(float(beside.read_text()))
     for tensor in onnx.load(path, load_external_data=False).graph.initializer:
         at = {entry.key: entry.value for entry in tensor.external_data}
         if at:
@@ -63,6 +67,13 @@ def write_text(folder: Path, number: int) -> None:
     write_whole(folder / "m.onnx", model_bytes[number])
 
 
+def package(folder: Path, number: int) -> None:
+    """A folder of several files, each of which has the number."""
+    with written_folder(folder / PACKAGE) as draft:
+        (draft / BESIDE).write_text(str(number))
+        save(model_of(number), draft / "m.onnx", True)
+
+
 model_bytes = {number: ir.to_proto(model_of(number)).SerializeToString() for number in (0, 1)}
 
 KINDS: dict[str, Callable[[Path, int], object]] = {
@@ -70,6 +81,8 @@ KINDS: dict[str, Callable[[Path, int], object]] = {
     "external": lambda folder, number: save(model_of(number), folder / "m.onnx", True),
     "mixed": lambda folder, number: save(model_of(number), folder / "m.onnx", bool(number)),
     "in place": lambda folder, number: save(model_of(number, folder), folder / "m.onnx", True, weights_in_place=True),
+    "sharded": lambda folder, number: save(model_of(number, folder), folder / "m.onnx", True),
+    "package": package,
     "link": lambda folder, number: save(model_of(number), folder / "link.onnx", True),
     "text": write_text,
 }
@@ -94,10 +107,25 @@ def forked(work: Callable[[], None]) -> int:
     return pid
 
 
+@contextmanager
+def opened(folder: Path) -> Iterator[Path]:
+    """The model that lies there, as who opens its folder once sees it: a package may be replaced in the meantime."""
+    package = folder / PACKAGE
+    if not package.exists():
+        yield folder / "m.onnx"
+        return
+    descriptor = os.open(package, os.O_RDONLY)
+    try:
+        yield Path(f"/dev/fd/{descriptor}") / "m.onnx"
+    finally:
+        os.close(descriptor)
+
+
 def wrong_in(folder: Path) -> str | None:
     """What is wrong with the model that lies there."""
     try:
-        found = numbers_in(folder / "m.onnx")
+        with opened(folder) as model:
+            found = numbers_in(model)
     except Exception as error:  # noqa: BLE001 - whatever makes it unreadable is what is looked for
         return f"{type(error).__name__}: {error}"
     return None if len(found) == 1 else f"a mixture: {sorted(found)}"
@@ -105,7 +133,9 @@ def wrong_in(folder: Path) -> str | None:
 
 def left_in(kind: str, folder: Path) -> list[str]:
     """The files beyond those of one model."""
-    names = {each.name for each in folder.iterdir()} - {"m.onnx", "link.onnx", CHECKPOINT}
+    places = (folder, folder / PACKAGE) if kind == "package" else (folder,)
+    names = {each.name for place in places for each in place.iterdir()}
+    names -= {"m.onnx", "link.onnx", CHECKPOINT, PACKAGE, BESIDE}
     data = [name for name in names if name.endswith(".data")]
     return sorted(names - set(data[:1]))
 
@@ -145,7 +175,8 @@ def races(kind: str, folder: Path, rounds: int) -> dict[str, object]:
         writers = [forked(lambda n=number: write_some(n)) for number in (0, 1)]
         while writers:
             try:
-                found = numbers_in(folder / "m.onnx")
+                with opened(folder) as model:
+                    found = numbers_in(model)
                 reads += 1
                 wrong += [f"a mixture: {sorted(found)}"] if len(found) > 1 else []
             except FileNotFoundError:

@@ -20,7 +20,9 @@ import pytest
 import torch
 
 from fxport import OnnxProgram, export
+from fxport.diagnostics.drafts import DRAFT, PREFIX
 from fxport.exporter.onnx_program.save import save
+from fxport.ort_runner.cuts import scratch
 
 
 class Scaled(torch.nn.Module):
@@ -183,6 +185,27 @@ def test_the_longest_names_that_the_system_takes(external: bool, tmp_path: Path)
     assert len(os.fsencode(path.name)) == 255
     written = program().save(path, external_data=external)
     np.testing.assert_array_equal(run(written[0], 4096), np.arange(4096) + 1)
+
+
+def test_links_that_lead_nowhere_do_not_hinder_a_save(tmp_path: Path) -> None:
+    for name in ("loop.onnx", "m.onnx.old.data"):
+        (tmp_path / name).symlink_to(name)
+    made = program()
+    made.save(tmp_path / "m.onnx", external_data=True)
+    made.save(tmp_path / "m.onnx")
+    assert sorted(os.listdir(tmp_path)) == ["loop.onnx", "m.onnx", "m.onnx.old.data"]
+
+
+def test_parts_of_a_model_are_written_where_a_later_save_removes_them(tmp_path: Path) -> None:
+    """The folder of `scratch` is one of drafts; files of weights in it may have any name."""
+    path = program().save(tmp_path / "m.onnx")[0]
+    (tmp_path / "lock").write_bytes(b"weights")
+    with scratch(path, ["lock"]) as folder:
+        assert (folder / "lock").read_bytes() == b"weights"
+        (made,) = (each for each in tmp_path.iterdir() if each.is_dir())
+        assert made.name.startswith(PREFIX)
+        assert made.name.endswith(DRAFT)
+    assert sorted(os.listdir(tmp_path)) == ["lock", "m.onnx"]
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def check(what: str, kind: str, folder: Path, rounds: int) -> None:
     assert found["left"] == []
 
 
-@pytest.mark.parametrize("kind", ["external", "mixed"])
+@pytest.mark.parametrize("kind", ["external", "mixed", "package"])
 def test_some_kills(kind: str, tmp_path: Path) -> None:
     check("kills", kind, tmp_path, 12)
 

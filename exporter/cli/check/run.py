@@ -79,7 +79,8 @@ def check(request: Request) -> int:
         if request.update:
             known = [task.item.id for task in tasks_of(models)]
             lock.write(baseline, lock.updated(held, ordered, known))
-            print(f"{baseline.name} written: {plural(len(ordered), 'check')}", file=sys.stderr)
+            done = [row for row in ordered if row.verdict is not Verdict.NOT_CHECKED]
+            print(f"{baseline.name} written: {plural(len(done), 'check')}", file=sys.stderr)
     except OSError as error:
         raise UsageError(f"'{error.filename}' cannot be written: {error.strerror}; name another place.") from error
     return exit_code(told) if code is None else code

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from fxport.diagnostics import Log
+from fxport.diagnostics.paths import write_whole
 from fxport.exporter.lowering.ir_passes.avoid_faults import AvoidFaults
 from fxport.exporter.lowering.ir_passes.batch_scalars import BatchScalars
 from fxport.exporter.lowering.ir_passes.check import check
@@ -85,5 +86,4 @@ def run_ir_passes(
 
 def write_dump(model: ir.Model, path: Path) -> None:
     """Writes the graph and the functions as text, one node a line with its types."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(map(str, (model.graph, *model.functions.values()))), encoding="utf-8")
+    write_whole(path, "\n".join(map(str, (model.graph, *model.functions.values()))))
