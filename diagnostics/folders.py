@@ -21,7 +21,7 @@ NEW, OLD = "new", "old"
 
 AT_WORKING_FOLDER, EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS
 CANNOT = frozenset((errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM))
-"""What a kernel or a file system says that cannot exchange two names."""
+"""Errors of a kernel or a file system that cannot exchange two names."""
 
 
 @contextmanager

@@ -4,12 +4,10 @@
 Exit codes are those of `exit_codes`.
 """
 
-import os
 import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from importlib import import_module, metadata
 from typing import Annotated, Any
 
@@ -45,17 +43,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code. That of the process itself is run in a child: see `supervised`."""
     if argv is not None:
         return run_here(list(argv))
-    _open_streams()
+    from fxport.exporter.cli.streams import open_streams
     from fxport.exporter.cli.supervised import supervised
 
+    open_streams()
     args = sys.argv[1:]
     return supervised(args, lambda: run_here(args))
 
 
 def run_here(args: Sequence[str]) -> int:
     """Run one command line in this process and return its exit code."""
+    from fxport.exporter.cli.streams import flushed, say, told
+
     try:
-        return _flushed(_run(args))
+        return flushed(_run(args))
     except UsageError as error:
         from fxport.diagnostics.escape import terminal
 
@@ -63,18 +64,10 @@ def run_here(args: Sequence[str]) -> int:
     except KeyboardInterrupt:  # before the work has begun: while a subcommand is imported
         return interrupted()
     except Exception as error:  # noqa: BLE001 - the outermost edge: here nothing is left to make a finding
-        from fxport.diagnostics.escape import terminal
-        from fxport.diagnostics.exhaustion import exhausted, unusable
-
-        if _is_of_stdout(error):
-            return say(f"standard output cannot be written: {error}; send it elsewhere.", USAGE)
-        if (told := exhausted(error)) is not None:
-            return say(terminal(f"there is not enough {told[0]}: {told[1]}."), USAGE)
-        if (said := unusable(error)) is not None:
-            return say(terminal(f"{said}."), USAGE)
-        say(f"itself failed, please report it: fxport {shlex.join(args)}", FAULT)
-        with suppress(OSError):
-            traceback.print_exc()
+        if (said := told(error)) is not None:
+            return say(said, USAGE)
+        print(f"fxport itself failed, please report it: fxport {shlex.join(args)}", file=sys.stderr)
+        traceback.print_exc()
         return FAULT
 
 
@@ -91,39 +84,6 @@ def _run(args: Sequence[str]) -> int:
     return CLEAN
 
 
-def say(text: str, code: int) -> int:
-    """Write a line to standard error and return the exit code."""
-    with suppress(OSError):  # there is no other place to say it
-        print(f"fxport: {text}", file=sys.stderr, flush=True)
-    return code
-
-
-def _open_streams() -> None:
-    """Open the null device for streams that were closed before the start: files of ours would get their numbers."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # as long as the process
-
-
-def _flushed(code: int) -> int:
-    """Write what standard output holds back, and return the exit code. Raises OSError where it cannot be written."""
-    with suppress(BrokenPipeError):  # who reads it has seen enough
-        sys.stdout.flush()
-    return code
-
-
-def _is_of_stdout(error: Exception) -> bool:
-    """Return True if standard output cannot be written. What is left to be written there is dropped."""
-    if not isinstance(error, OSError) or error.filename is not None:
-        return False
-    try:
-        os.write(1, b"\n")  # Python has dropped what failed: only a further byte tells
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the flush at the end of the process
-        return True
-    return False
-
-
 class Commands(TyperGroup):
     """The subcommands. Ctrl-C ends each with a line, which typer ends without one."""
 
@@ -136,6 +96,8 @@ class Commands(TyperGroup):
 
 def interrupted() -> int:
     """Tells of Ctrl-C, and returns the exit code."""
+    from fxport.exporter.cli.streams import say
+
     return say("interrupted", INTERRUPTED)
 
 
@@ -145,7 +107,9 @@ def application(args: Sequence[str]) -> typer.Typer:
 
     app = typer.Typer(cls=Commands, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.callback(help="PyTorch models to ONNX, validated in ONNX Runtime; every problem at your own source line.")(top)
-    args = shlex.split(os.environ[COMPLETED])[1:] if COMPLETED in os.environ else args
+    from os import environ
+
+    args = shlex.split(environ[COMPLETED])[1:] if COMPLETED in environ else args
     for name, summary in COMMANDS.items():
         app.command(name, cls=Grouped, short_help=summary)(function_of(name) if name in args[:1] else unchosen)
     return app
