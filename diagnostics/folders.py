@@ -53,10 +53,12 @@ def written_folder(target: Path) -> Iterator[Path]:
 def exchange(one: Path, other: Path) -> bool:
     """Exchange the names of two folders at once; False where the system cannot. Raises OSError."""
     names = os.fsencode(one), os.fsencode(other)
-    library = ctypes.CDLL(None, use_errno=True) if sys.platform in ("linux", "darwin") else None
-    if sys.platform == "linux" and hasattr(library, "renameat2"):
+    if sys.platform == "win32":
+        return False
+    library = ctypes.CDLL(None, use_errno=True)
+    if hasattr(library, "renameat2"):  # Linux
         failed = library.renameat2(AT_WORKING_FOLDER, names[0], AT_WORKING_FOLDER, names[1], EXCHANGE)
-    elif sys.platform == "darwin" and hasattr(library, "renamex_np"):
+    elif hasattr(library, "renamex_np"):  # macOS
         failed = library.renamex_np(*names, EXCHANGE)
     else:
         return False

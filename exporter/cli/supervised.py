@@ -30,7 +30,7 @@ ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a child leaves to its parent, in memory that both have: no file of it stays when both are killed.
+    """Files of a child for its parent, in memory that both have: none stays when both are killed.
 
     Attributes:
         stack: The Python stack at a crash, by the fault handler.
