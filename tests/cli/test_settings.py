@@ -203,7 +203,12 @@ def test_a_baseline_of_another_tool_or_without_an_end_is_refused(project: Path, 
     other = {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "ESLint"}}, "results": []}]}
     (project / "other.sarif").write_text(json.dumps(other), encoding="utf-8")
     (project / "cut.sarif").write_text(json.dumps(other)[:-9], encoding="utf-8")
-    said = {"other.sarif": "not of 'ESLint'", "cut.sarif": "not JSON", "/dev/zero": "no ordinary file", "models": "directory"}
+    said = {
+        "other.sarif": "not of 'ESLint'",
+        "cut.sarif": "not JSON",
+        "/dev/zero": "no ordinary file",
+        "models": "directory",
+    }
     for baseline, text in said.items():
         assert main(["diff", "models/old.onnx", "models/new.onnx", "--baseline", baseline, "--sarif", "x.sarif"]) == 2
         assert text in capsys.readouterr().err
