@@ -79,6 +79,12 @@ RUNTIMES: Mapping[str, Implementation] = MappingProxyType(
 WITNESSES = tuple(name for name in RUNTIMES if name != ONNXRUNTIME)
 
 
+_NOISE = re.compile(
+    r"Exception from \S+:\d+: |Check '.*?' failed at \S+:\d+: |FrontEnd API failed with \w+: |Summary: -- "
+)
+"""Places in OpenVINO's own code, and words of it, in front of what it has to say."""
+
+
 def session_of(runtime: str, model: Path, provider: str) -> Runner:
     """A session in this process. Raises KeyError for an unknown runtime."""
     make = RUNTIMES[runtime].session
@@ -94,7 +100,7 @@ def witness_failure(runtime: str, error: Exception, model: Path) -> Failure:
     """The failure of a runtime that is not ONNX Runtime, at the first node of an operator that it says it lacks."""
     from fxport.ort_runner.model_file import read_model_file
 
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = _NOISE.sub("", " ".join(str(error).split())) or type(error).__name__
     lacks = RUNTIMES[runtime].missing_op.search(text)
     nodes = read_model_file(model).nodes if lacks else ()
     node = next((each.name for each in nodes if lacks and each.op == lacks["op"]), None)

@@ -16,8 +16,8 @@ NO_ELEMENTS = "without elements"
 def nothing_shown(samples: Sequence[Samples]) -> Iterator[tuple[str, str]]:
     """Yield (output, what it is in all samples) of those that show nothing.
 
-    These are outputs without elements, with no number in them, and with one number at more than one place. Of whole
-    numbers and truths the latter is common (ids, masks): those count only where no output shows anything.
+    These are outputs without elements, with no number in them, and with one number everywhere, or everywhere but for
+    NaN. Of whole numbers and truths the latter is common (ids, masks): those count only where no output shows anything.
     """
     names = dict.fromkeys(name for each in samples for name in each.outputs)
     found = {name: _detail([each.outputs[name] for each in samples if name in each.outputs]) for name in names}
@@ -33,8 +33,10 @@ def _detail(arrays: Sequence[np.ndarray]) -> tuple[str, bool]:
     if not elements.size:
         return NO_ELEMENTS, True
     is_float = element_of(elements.dtype).kind == FLOAT
-    if is_float and bool(np.isnan(elements).all()):
+    numbers = elements[~np.isnan(elements)] if is_float else elements
+    if not numbers.size:
         return "NaN everywhere", True
-    if max(array.size for array in arrays) > 1 and bool((elements == elements[0]).all()):
-        return f"{elements[0].item():.6g} everywhere" if is_float else f"{elements[0]} everywhere", is_float
+    if max(array.size for array in arrays) > 1 and bool((numbers == numbers[0]).all()):
+        where = "everywhere" if numbers.size == elements.size else "or NaN everywhere"
+        return f"{numbers[0].item():.6g} {where}" if is_float else f"{numbers[0]} {where}", is_float
     return "", False

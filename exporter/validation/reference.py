@@ -8,17 +8,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import torch
-from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Level, Log, rules
 from fxport.diagnostics.messages import error_line
-from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.arguments.keywords import in_order
 from fxport.exporter.capture.arguments.padded import as_padded
 from fxport.exporter.capture.eager import FailsOnRanks, called, patience, restored
@@ -38,7 +37,7 @@ from fxport.exporter.validation.roundings import rounded_otherwise
 from fxport.exporter.validation.runs import changed_by, fed, outputs_of, run_doubled, run_widened, state_of
 from fxport.exporter.validation.sizes import Beyond, at_edges, at_nothing, beyond
 from fxport.exporter.validation.untouched import tensors_kept, undisturbed
-from fxport.exporter.weights.arrays import Arrays, as_array, as_value
+from fxport.exporter.weights.arrays import Arrays, as_array
 from fxport.fx_passes.program import Program
 from fxport.fx_passes.randomness import draws_numbers
 from fxport.ort_runner.samples import Samples
@@ -51,8 +50,9 @@ DRAWS = 16
 """Runs of a model that draws random numbers: how much its outputs vary from run to run must be known."""
 
 LATER = "later"
-CALLS_BEFORE = 2
-"""Calls of a model with a state before the one that is compared: after the first it may still be all zeros."""
+CALLS_BEFORE, SLOW_CALL, LEAST_CALLS = 8, 0.25, 2
+"""Calls of a model with a state before the one that is compared; the seconds of a slow call, and how many there are of
+those: after the first, a state may still be all zeros."""
 
 Call = tuple[Any, Any]
 
@@ -190,6 +190,11 @@ def cases(
     yield from _at_edges(subject, call, cost, math.inf if hard else seconds)
 
 
+def _others(call: Call) -> Call:
+    """The call with drawn values, not with those of the first seed: it is that of many an example."""
+    return next(islice(drawn([call]), 1, None))[1]
+
+
 def _at_drawn(subject: _Subject, call: tuple[Any, Any]) -> Iterator[Case]:
     """A run on drawn values, for an example of which the results tell nothing, such as ones everywhere."""
     case = _tried("drawn", subject, next(drawn([call]))[1])
@@ -266,7 +271,7 @@ def _record_later(label: str, subject: _Subject, call: tuple[Any, Any]) -> Case:
     module, program = subject.module, subject.program
     with subject.put_back():
         with undisturbed():
-            for _ in range(CALLS_BEFORE):
+            for _ in range(CALLS_BEFORE if (subject.seconds or 0.0) < SLOW_CALL else LEAST_CALLS):
                 called(module, call)
         state = {
             name: state_of(module, program, target).detach().clone() for name, target in _state_inputs(program).items()
@@ -288,7 +293,8 @@ def _record(label: str, subject: _Subject, call: tuple[Any, Any]) -> Case:
     module, program = subject.module, subject.program
     inputs = {name: as_array(tensor) for name, tensor in fed(module, call, program).items()}
     run = partial(outputs_of, module, call, program)
-    repeated = twice(run, subject.put_back, subject.state, keeps=not changed_by(program))
+    other = None if subject.seconds is not None else lambda: outputs_of(module, _others(call), program)
+    repeated = twice(run, subject.put_back, subject.state, keeps=not changed_by(program), other=other)
     outputs = repeated.outputs
     with undisturbed():
         draws = _draws(subject, run, outputs) if subject.random else None
@@ -377,19 +383,3 @@ def _run_exactly(subject: _Subject, call: tuple[Any, Any]) -> Arrays:
             name: array for name, array in outputs.items() if array.dtype == np.float64 or array.dtype.kind in "biu"
         }
     raise NoYardstickError(f"in float64 it fails: {_raised(failures[0])}")
-
-
-def refed(
-    module: torch.nn.Module, call: tuple[Any, Any], program: Program, inputs: Mapping[str, np.ndarray]
-) -> tuple[Any, Any]:
-    """The call with other values, by the names of the captured graph's inputs."""
-    args, kwargs = call
-    args, kwargs = as_padded((args, kwargs))
-    arguments = arguments_of(module, args, kwargs)
-    names = {entry.path or entry.name: entry.name for entry in program.user_inputs}
-    paths = [leaf.path for leaf in leaves_of(arguments)]
-    leaves, spec = pytree.tree_flatten((args, {name: kwargs[name] for name in arguments if name in kwargs}))
-    fresh = [
-        as_value(inputs[names[path]], leaf) if path in names else leaf for path, leaf in zip(paths, leaves, strict=True)
-    ]
-    return pytree.tree_unflatten(fresh, spec)

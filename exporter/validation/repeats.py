@@ -1,12 +1,14 @@
 """Repeatability of eager PyTorch: results that a second call does not repeat cannot be compared with an ONNX model.
 
 The second call finds what the first has left in Python, but PyTorch's random generators as they were: those numbers
-the ONNX model draws itself. Where the results differ, a third call, for which everything is put back, tells a state
-that the model keeps from what nothing can repeat.
+the ONNX model draws itself. Where the first has left something, further calls follow, and one after a call on other
+values. Where the results differ, a call for which everything is put back tells a state that the model keeps from what
+nothing can repeat.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -15,6 +17,7 @@ import numpy as np
 import torch
 
 from fxport.diagnostics import Finding, Level, Log, Place, rules
+from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.holders import MISSING
 from fxport.exporter.capture.snapshot import Change, Snapshot
 from fxport.exporter.validation.untouched import same_draws, undisturbed
@@ -25,6 +28,12 @@ from fxport.ort_runner.trials import differs
 
 STATE_RULES = (rules.PYTHON_STATE_BAKED, rules.PYTHON_RANDOM_BAKED, rules.ENVIRONMENT_BAKED)
 """Rules of the findings on lines that make a second call give different results."""
+
+FURTHER_CALLS = 10
+"""Calls after the second of a model that goes on to change what it holds."""
+
+MOST_SECONDS = 2.0
+"""Time after which no further call of those begins."""
 
 MOST_CHANGES = 3
 """Changed values that one finding names."""
@@ -48,23 +57,30 @@ class Repeated:
     changed: str = ""
 
 
-def twice(run: Run, around: Around, state: Snapshot, *, keeps: bool) -> Repeated:
-    """Call `run` twice, and a third time if that gives something else.
+def twice(run: Run, around: Around, state: Snapshot, *, keeps: bool, other: Run | None = None) -> Repeated:
+    """Call `run` twice, and once more with everything put back if that gives something else.
 
     Args:
         run: one eager call, which puts nothing back.
         around: puts back, at its end, everything that can be put back.
         state: what the model reaches, before any call.
         keeps: whether the second call finds what the first has left: not where the ONNX model has a state of its own.
+        other: a call on other values. With it, what calls leave is looked at over more of them.
     """
     if keeps:
         with undisturbed(), around():
             with same_draws():
                 first = run()
             second = run()
+            apart = _apart(first, second)
+            leaves = other is not None and any(state.changes())
+            if leaves and not apart:
+                apart = _apart_later(run, first, state)
+        if other is not None and leaves and not apart:
+            apart = _apart_after(other, run, around, first)
     else:
         first, second = (_alone(run, around) for _ in range(2))
-    apart = _apart(first, second)
+        apart = _apart(first, second)
     if not apart:
         return Repeated(first, {})
     with undisturbed(), around():
@@ -77,6 +93,31 @@ def twice(run: Run, around: Around, state: Snapshot, *, keeps: bool) -> Repeated
 def _alone(run: Run, around: Around) -> Arrays:
     with undisturbed(), around():
         return run()
+
+
+def _apart_later(run: Run, first: Arrays, state: Snapshot) -> Sequence[str]:
+    """The outputs that one of some further calls gives otherwise; none follow where a call has changed nothing more."""
+    end = time.monotonic() + MOST_SECONDS
+    for _ in range(FURTHER_CALLS):
+        before = state.anew()
+        with same_draws():
+            apart = _apart(first, run())
+        if apart or not any(before.changes()) or time.monotonic() > end:
+            return apart
+    return ()
+
+
+def _apart_after(other: Run, run: Run, around: Around, first: Arrays) -> Sequence[str]:
+    """The outputs that a call after one on other values gives otherwise: those values were kept."""
+    with undisturbed(), around():
+        with same_draws():
+            try:
+                other()
+            except Exception as error:
+                if is_our_fault(error):
+                    raise
+                return ()  # values of ours that the model refuses
+        return _apart(first, run())
 
 
 def _apart(first: Arrays, second: Arrays) -> Sequence[str]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
+from fxport.exporter.capture.arguments.padded import as_padded
 from fxport.exporter.capture.eager import called
 from fxport.exporter.capture.float64 import wide_types
 from fxport.exporter.capture.patches.attention import no_fast_path
-from fxport.exporter.weights.arrays import Arrays, as_array
+from fxport.exporter.weights.arrays import Arrays, as_array, as_value
 from fxport.fx_passes.program import OutputKind, Program
 
 
@@ -76,3 +79,19 @@ def run_doubled(module: torch.nn.Module, call: tuple[Any, Any], program: Program
 def changed_by(program: Program) -> set[str | None]:
     """The buffers and inputs that the model writes to."""
     return {output.updates for output in program.outputs if output.kind is OutputKind.MUTATION}
+
+
+def refed(
+    module: torch.nn.Module, call: tuple[Any, Any], program: Program, inputs: Mapping[str, np.ndarray]
+) -> tuple[Any, Any]:
+    """The call with other values, by the names of the captured graph's inputs."""
+    args, kwargs = call
+    args, kwargs = as_padded((args, kwargs))
+    arguments = arguments_of(module, args, kwargs)
+    names = {entry.path or entry.name: entry.name for entry in program.user_inputs}
+    paths = [leaf.path for leaf in leaves_of(arguments)]
+    leaves, spec = pytree.tree_flatten((args, {name: kwargs[name] for name in arguments if name in kwargs}))
+    fresh = [
+        as_value(inputs[names[path]], leaf) if path in names else leaf for path, leaf in zip(paths, leaves, strict=True)
+    ]
+    return pytree.tree_unflatten(fresh, spec)

@@ -30,6 +30,9 @@ MOST_ELEMENTS = 1 << 20
 NEAR = 4
 """Sizes from 1 to this one that are tried where a limit excludes them."""
 
+MOST_BESIDE = 4
+"""Further sizes that a limit excludes, which are tried: those beside the numbers that it is made of, such as bounds."""
+
 MOST_TRIES = 512
 """Combinations of candidates that are looked at for one that the graph allows."""
 
@@ -59,7 +62,7 @@ def at_edges(module: torch.nn.Module, call: Call, program: Program) -> Iterator[
     seen = [known]
     for label, wanted in _wanted(known, program):
         chosen = _allowed(wanted, known, program.conditions)
-        if chosen is not None and chosen not in seen and _is_cheap(module, call, known, chosen):
+        if chosen is not None and chosen not in seen and _is_cheap(call, known, chosen):
             seen.append(chosen)
             yield label, at_chosen(module, call, program, chosen)
 
@@ -140,14 +143,20 @@ def _next(sizes: Sequence[int], size: int) -> int | None:
     return sizes[place] if place < len(sizes) else None
 
 
-def _is_cheap(module: torch.nn.Module, call: Call, known: Sizes, chosen: Sizes) -> bool:
+def _is_cheap(call: Call, known: Sizes, chosen: Sizes) -> bool:
     """Return True if the inputs stay small, if they grow at all."""
     growth = 1.0
     for symbol, size in chosen.items():
         growth *= size / max(known[symbol], 1)
-    leaves = pytree.tree_leaves(call)
-    elements = sum(leaf.numel() for leaf in leaves if isinstance(leaf, torch.Tensor))
+    return _is_cheap_growth(growth, _elements(call))
+
+
+def _is_cheap_growth(growth: float, elements: int) -> bool:
     return growth <= MOST_GROWTH or elements * growth <= MOST_ELEMENTS
+
+
+def _elements(call: Call) -> int:
+    return sum(leaf.numel() for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor))
 
 
 def beyond(module: torch.nn.Module, call: Call, program: Program, findings: Sequence[Finding]) -> Iterator[Beyond]:
@@ -168,13 +177,23 @@ def beyond(module: torch.nn.Module, call: Call, program: Program, findings: Sequ
         finding = limits[condition.words]
         name = str(finding.facts["dim"])
         own = [each for each in others if each.symbols() == symbols]
-        excluded = [n for n in range(1, NEAR + 1) if not condition.allows({symbol: n})]
+        small = [n for n in range(1, NEAR + 1) if not condition.allows({symbol: n})]
+        excluded = [*small, *_excluded_beside(condition, symbol, known, _elements(call))]
         asked = [n for n in excluded if all(each.allows({symbol: n}) for each in own)]
         tried = {n: list(_beside(f"{name}={n}", {symbol: n}, known, program, others)) for n in asked}
         calls = [(label, at_chosen(module, call, program, sizes)) for n in asked for label, sizes in tried[n]]
         if calls:
             is_all = all(tried.values()) and _allows_all_from(condition, symbol, NEAR + 1)
             yield Beyond(name, str(finding.facts["input"]), is_all, calls)
+
+
+def _excluded_beside(condition: Condition, symbol: sympy.Symbol, known: Sizes, elements: int) -> Sequence[int]:
+    """The excluded sizes above `NEAR` beside numbers in a condition, where inputs of so many elements stay cheap."""
+    numbers = {int(number) for test in condition.holds for number in test.atoms(sympy.Integer)}
+    beside = {abs(number) + step for number in numbers for step in (-1, 0, 1)}
+    beside |= {known[symbol] + step for step in (-1, 1)}
+    wide = [n for n in sorted(beside) if n > NEAR and _is_cheap_growth(n / max(known[symbol], 1), elements)]
+    return [n for n in wide if not condition.allows({symbol: n})][:MOST_BESIDE]
 
 
 def _beside(

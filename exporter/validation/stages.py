@@ -31,8 +31,7 @@ from fxport.exporter.lowering.lowerings import LOWERINGS
 from fxport.exporter.pipeline.options import Options
 from fxport.exporter.validation.eager_values import first_foreign
 from fxport.exporter.validation.intermediates import Intermediates, NodeFailed
-from fxport.exporter.validation.reference import refed
-from fxport.exporter.validation.runs import changed_by
+from fxport.exporter.validation.runs import changed_by, refed
 from fxport.exporter.weights.arrays import Arrays
 from fxport.fx_passes import Program, normalize
 from fxport.fx_passes.graph import place_of

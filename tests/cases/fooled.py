@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 CALLS: dict[str, float] = {"count": 0.0}
+SCALES: dict[str, Tensor] = {}
 CACHE: dict[tuple[int, ...], Tensor] = {}
 NUMBERS = itertools.count(1)
 SEEN: list[int] = []
@@ -89,6 +90,32 @@ class GrowingList(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         SEEN.append(len(SEEN))
         return x * len(SEEN)
+
+
+class EveryTenth(nn.Module):
+    """A counter that shows in the tenth call only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x * 3 if self.calls % 10 == 0 else x * 2
+
+
+class Calibrated(nn.Module):
+    """The first call decides on the scale of all others; on its own input that is no difference."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if "scale" not in SCALES:
+            SCALES["scale"] = x.abs().max()
+        return x / SCALES["scale"]
+
+
+class NaNOrZero(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.where(x > 0, torch.nan, 0.0)
 
 
 class CountedUnread(nn.Module):
@@ -269,6 +296,9 @@ FOOLED: dict[str, Fooled] = {
     "NumPy's random numbers": Fooled(NumpyRandom, {"output": REPEATS}, noted="FXP1019"),
     "a first call that differs": Fooled(UsedOnce, {"output": REPEATS}, noted="FXP1018"),
     "a list that grows": Fooled(GrowingList, {"output": REPEATS}, noted="FXP1018"),
+    "a tenth call that differs": Fooled(EveryTenth, {"output": REPEATS}, noted="FXP1018"),
+    "a global made from the first input": Fooled(Calibrated, {"output": REPEATS}, noted="FXP1018"),
+    "NaN or zero": Fooled(NaNOrZero, {"output": SHOWS}),
     "NaN everywhere": Fooled(Undefined, {"output": SHOWS}),
     "a last layer of zeros": Fooled(Hidden, {"output": SHOWS}),
     "a saturated sigmoid": Fooled(Saturated, {"output": SHOWS}),

@@ -155,11 +155,26 @@ def test_a_limit_that_does_not_hold_is_withdrawn(tmp_path: Path) -> None:
     assert "rows=1" in [sample.label for sample in checked.validation.samples]
 
 
-def test_a_size_at_which_the_file_is_wrong_is_an_error(tmp_path: Path) -> None:
+class WrongAbove(nn.Module):
+    """With more than 64 rows it gives something else."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sin(x) if x.shape[0] <= 64 else torch.cos(x)
+
+
+class WrongAtHundred(nn.Module):
+    """With 100 rows it gives something else."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sin(x) if x.shape[0] != 100 else torch.cos(x)
+
+
+@pytest.mark.parametrize(("model", "rows"), [(Wrong, 1), (WrongAbove, 65), (WrongAtHundred, 100)])
+def test_a_size_at_which_the_file_is_wrong_is_an_error(model: type[nn.Module], rows: int, tmp_path: Path) -> None:
     with pytest.raises(
-        ExportError, match="At rows=1, which PyTorch takes, the ONNX model is wrong: Output 'output'"
+        ExportError, match=f"At rows={rows}, which PyTorch takes, the ONNX model is wrong: Output 'output'"
     ) as raised:
-        export_and_validate(Wrong(), X, dynamic_shapes=ROWS, path=tmp_path / "model.onnx", provider="cpu")
+        export_and_validate(model(), X, dynamic_shapes=ROWS, path=tmp_path / "model.onnx", provider="cpu")
     (finding,) = raised.value.log.findings
     assert (finding.rule, finding.level) == (rules.DIMENSION_RANGE_NARROWED, Level.ERROR)
 
