@@ -21,19 +21,24 @@ aten = torch.ops.aten
 def cumsum(op: Op, x: Value, dim: int, *, dtype: ir.DataType | None = None) -> Value:
     """cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
 
-    In the dtype of the result; integers in INT64, so that they wrap.
+    In the dtype of the result; integers in INT64, so that they wrap, and FLOAT in DOUBLE.
     """
-    x = _widened(op, op.cast(x, op.out.dtype))
+    x = _accumulated(op, op.cast(x, op.out.dtype))
     return op.cast(op.CumSum(x, dim) if op.rank(x) else x, op.out.dtype)
 
 
 @lowering(aten.cumprod.default)
 def cumprod(op: Op, x: Value, dim: int, *, dtype: ir.DataType | None = None) -> Value:
     """cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
-    x = _widened(op, op.cast(x, op.out.dtype))
+    x = _accumulated(op, op.cast(x, op.out.dtype))
     if op.rank(x) == 0:
         return op.cast(x, op.out.dtype)
     return op.cast(running_product(op, x, axis_of(dim, op.rank(x))), op.out.dtype)
+
+
+def _accumulated(op: Op, x: Value) -> Value:
+    """In the dtype of PyTorch's running sums and products: FLOAT in DOUBLE, else `_widened`."""
+    return op.cast(x, ir.DataType.DOUBLE) if x.dtype == ir.DataType.FLOAT else _widened(op, x)
 
 
 def _widened(op: Op, x: Value) -> Value:

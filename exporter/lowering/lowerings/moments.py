@@ -16,13 +16,16 @@ aten = torch.ops.aten
 
 
 def variance(op: Op, x: Value, dim: Dims, correction: Scalar | None, keepdim: bool) -> tuple[Value, Value]:
-    """Variance, and the mean with the reduced axes kept; halves in FLOAT, as PyTorch computes them.
+    """Variance, and the mean with the reduced axes kept; halves in FLOAT and FLOAT in DOUBLE, as PyTorch computes them:
+    squares of large and of small numbers are in its range, and the deviation of such is.
 
     Two passes over the data: the mean first, then the sum of squares of what is left. The divisor is not below 0, so
     that too few elements give infinity or NaN.
     """
     if x.dtype in HALVES:
         x = op.cast(x, ir.DataType.FLOAT)
+    elif x.dtype == ir.DataType.FLOAT:
+        x = op.cast(x, ir.DataType.DOUBLE)
     mean = averaged(op, x, dim, keepdim=True)
     rest = op.typed(op.Sub(x, mean), op.sizes(x))
     less = counted(op, x, dim) - (1 if correction is None else correction)
