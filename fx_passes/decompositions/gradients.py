@@ -73,7 +73,7 @@ def embedding_bag(
     """By the table of an embedding bag: each bag's gradient goes to its rows, [num_weights, features] in all."""
     empty = grad.new_zeros([num_weights, grad.shape[1]])
     if mode == MAXIMUM:
-        found = maximum_indices >= 0
+        found = (bag_size > 0).unsqueeze(1)
         return empty.scatter_add(0, torch.where(found, maximum_indices, 0), torch.where(found, grad, 0.0))
     share = grad[offset2bag]
     if mode == MEAN:

@@ -12,7 +12,7 @@ from fxport.fx_passes.base import fx_pass
 from fxport.fx_passes.graph import replace
 from fxport.fx_passes.sizes import same_sizes
 
-aten = torch.ops.aten
+aten, prims = torch.ops.aten, torch.ops.prims
 
 COPIES = frozenset(
     {
@@ -45,6 +45,7 @@ COPIES = frozenset(
         aten.alpha_dropout.default,
         aten.feature_alpha_dropout.default,
         aten.native_dropout.default,
+        prims.view_of.default,
     }
 )
 """Ops that return their first argument's values wherever dtype and sizes did not change."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from fxport.diagnostics import Log, rules
@@ -14,7 +16,9 @@ from fxport.fx_passes.program import OutputKind, Program
 
 
 def report_outputs(program: Program, results: Sequence[Any], log: Log) -> None:
-    """Report complex results, which are pairs of real numbers, results that are no tensors, and a model without any."""
+    """Report complex results, which are pairs of real numbers, results that are no tensors, tensors that no lowering
+    makes, and a model without any.
+    """
     end = program.graph_module.graph.output_node()
     pairs = end.meta.get(COMPLEX_RESULTS, ())
     nodes = end.args[0]
@@ -23,6 +27,9 @@ def report_outputs(program: Program, results: Sequence[Any], log: Log) -> None:
     for number, (entry, result, node) in enumerate(zip(program.outputs, results, nodes, strict=True)):
         constant = entry.kind is OutputKind.LITERAL
         given += not constant and result is not None
+        if result is None and isinstance(node, Node) and isinstance(node.meta.get("val"), torch.Tensor):
+            detail = f"its lowering does not make the result '{entry.name}', which forward gives"
+            log.report(rules.NO_MATCHING_OVERLOAD, at=place_of(node), op=_maker_of(node), detail=detail)
         if number in pairs:
             at = place_of(node) if isinstance(node, Node) else None
             detail = "It is complex: its last dim of size 2 holds real and imaginary parts"
@@ -33,3 +40,9 @@ def report_outputs(program: Program, results: Sequence[Any], log: Log) -> None:
     if not given:
         what = ", ".join(repr(result) for result in results) or "None"
         log.report(rules.NO_OUTPUT, detail=what)
+
+
+def _maker_of(node: Node) -> str:
+    """Name the operator of which a node is a result."""
+    source = node.args[0] if node.target is operator.getitem else node
+    return str(source.target if isinstance(source, Node) else node.target)

@@ -91,8 +91,8 @@ def embedding_bag(
     """_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)
 
     A scatter of the rows into their bags; rows of padding go into one bag more, which is left out. An empty bag is 0.
-    Of the other results, which serve the gradient alone, only the rows with the maxima are made, where they are asked
-    for: the first of equal ones, -1 for an empty bag.
+    The other results serve the gradient: the bag of each row, the sizes of bags without padding, and the rows with the
+    maxima: the first of equal ones, 0 for an empty bag.
     """  # noqa: E501  # the schema is one line
     (count,) = op.sizes(indices)
     bags, width = op.out.sizes
@@ -106,14 +106,33 @@ def embedding_bag(
     nothing = spread(op, 0, weight.dtype, [bags + 1, width])
     reduce = BAG_MODES[mode]
     reduced = scatter_reduced(op, nothing, rows(op, number, taken), reduce, include_self=reduce == "sum")
-    largest = (
-        _largest_rows(op, number, taken, op.typed(reduced, [bags + 1, width]), indices) if reduce == "amax" else None
+    bag_of_each, sizes, largest = op.outs[1:]
+    found = op.cast(op.Sub(passed, 1), bag_of_each.dtype)
+    offset2bag = found if bag_of_each.sizes != (0,) else spread(op, 0, bag_of_each.dtype, [0])
+    if include_last_offset and op.target is aten._embedding_bag_forward_only.default:
+        bag_size = maxima = None  # of other sizes than PyTorch says of them
+    elif reduce == "amax":
+        bag_size = op.cast(_counted(op, number, bags), sizes.dtype)
+        rows_of = _largest_rows(op, number, taken, op.typed(reduced, [bags + 1, width]), indices)
+        maxima = op.cast(sliced(op, rows_of, 0, 0, bags), largest.dtype)
+    else:
+        none = spread(op, 0, INT64, [bags])
+        counts = none if reduce == "sum" else _counted(op, number, bags)
+        bag_size, maxima = op.cast(counts, sizes.dtype), op.cast(counts, largest.dtype)
+    return sliced(op, reduced, 0, 0, bags), offset2bag, bag_size, maxima
+
+
+def _counted(op: Op, number: Value, bags: Size) -> Value:
+    """Count the rows of each bag, by the number of each row's bag; those of padding are in none."""
+    nobody = spread(op, 0, INT64, [bags + 1])
+    ones = op.Expand(op.const(1), op.Shape(number))
+    return sliced(
+        op, op.typed(op.ScatterElements(nobody, number, ones, axis=0, reduction="add"), [bags + 1]), 0, 0, bags
     )
-    return sliced(op, reduced, 0, 0, bags), None, None, sliced(op, largest, 0, 0, bags) if largest else None
 
 
 def _largest_rows(op: Op, number: Value, taken: Value, reduced: Value, indices: Value) -> Value:
-    """For each element of a bag's maximum, the row of the table that it is of; -1 where there is none."""
+    """For each element of a bag's maximum, the row of the table that it is of; 0 where there is none."""
     count, width = op.sizes(taken)
     bags = op.sizes(reduced)[0]
     is_largest = op.Equal(taken, op.Gather(reduced, number, axis=0))
@@ -122,5 +141,5 @@ def _largest_rows(op: Op, number: Value, taken: Value, reduced: Value, indices: 
     found = op.typed(op.Where(is_largest, places, behind), [count, width])
     none = op.typed(op.Expand(behind, op.shape([bags, width])), [bags, width])
     first = scatter_reduced(op, none, rows(op, number, found), "amin", include_self=True)
-    known = op.Concat(op.cast(indices, INT64), op.const([-1]), axis=0)
+    known = op.Concat(op.cast(indices, INT64), op.const([0]), axis=0)
     return op.typed(op.Gather(known, first, axis=0), [bags, width])

@@ -25,7 +25,7 @@ WIDER: Mapping[ir.DataType | None, ir.DataType] = {
 """In what a scatter reduces the dtypes whose sums and extremes ONNX Runtime's kernels refuse when they run."""
 
 
-@lowering(aten.index_put.default, aten._unsafe_index_put.default)
+@lowering(aten.index_put.default, aten._unsafe_index_put.default, aten._index_put_impl.default)
 def index_put(
     op: Op, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False, unsafe: bool = False
 ) -> Value:

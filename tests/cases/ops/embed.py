@@ -25,7 +25,6 @@ CASES = (
             i(7),
             v([0, 2, 2, 5], torch.int64),
             vary={"mode": (0, 1, 2), "padding_idx": (-1, 1)},
-            results=1,
             dynamic="4 3, n",
         )
         for target in (aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
@@ -37,7 +36,6 @@ CASES = (
         v([0, 2, 2, 7], torch.int64),
         vary={"mode": (0, 1, 2), "padding_idx": (-1, 1)},
         include_last_offset=True,
-        results=1,
     ),
     OpCase(
         aten._embedding_bag_forward_only.default,

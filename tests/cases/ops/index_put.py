@@ -72,4 +72,5 @@ CASES = (
     OpCase(aten.put.default, f(), v([0], INT), f(1), vary=BOTH),
     OpCase(aten.put.default, f(3), i(0), f(0), vary=BOTH),
     OpCase(aten._unsafe_index_put.default, f(4, 3), [TWO], f(2, 3), vary=BOTH),
+    OpCase(aten._index_put_impl.default, f(4, 3), [TWO], f(2, 3), vary=BOTH),
 )
