@@ -24,4 +24,4 @@ class Called(torch.nn.Module):
         leaves = [next(given) if isinstance(leaf, Draw) else leaf for leaf in self.leaves]
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
         result = self.target(*args, **kwargs)
-        return result if self.results is None else result[: self.results]
+        return result if self.results is None or isinstance(result, torch.Tensor) else result[: self.results]

@@ -36,6 +36,9 @@ def _biased(*arguments: Any) -> torch.Tensor:
     return sdpa(*arguments[:4])
 
 
+GENERAL: dict[str, Any] = {"results": 1, "reference": sdpa}
+BIASED: dict[str, Any] = {"results": 1, "reference": _biased}
+
 CASES = (
     OpCase(sdpa, Q, K, V, vary={"is_causal": (False, True), "scale": (None, 0.25)}, dtypes=FLOATS, dynamic=DYNAMIC,
            tol=HALF, why=WHY),
@@ -73,10 +76,10 @@ CASES = (
     OpCase(sdpa, Q, f(2, 3, 0, 8), f(2, 3, 0, 5), b(4, 0)),
     OpCase(sdpa, Q, K, V, dropout_p=0.5, compare="shape"),
     # What the backends of PyTorch compute, most of which have no kernel on the CPU: the general op is the reference.
-    OpCase(aten._scaled_dot_product_flash_attention_for_cpu.default, *SQUARE, reference=sdpa, **CAUSAL),
-    OpCase(aten._scaled_dot_product_flash_attention_for_cpu.default, *SQUARE, reference=sdpa, attn_mask=v(BIASES)),
-    OpCase(aten._scaled_dot_product_flash_attention.default, *SQUARE, reference=sdpa, **CAUSAL),
-    OpCase(aten._scaled_dot_product_efficient_attention.default, *SQUARE, v(BIASES), False, 0.0, reference=_biased),
-    OpCase(aten._scaled_dot_product_cudnn_attention.default, *SQUARE, v(BIASES), False, 0.0, reference=_biased),
-    OpCase(aten._scaled_dot_product_fused_attention_overrideable.default, *SQUARE, v(BIASES), reference=_biased),
+    OpCase(aten._scaled_dot_product_flash_attention_for_cpu.default, *SQUARE, **GENERAL, **CAUSAL),
+    OpCase(aten._scaled_dot_product_flash_attention_for_cpu.default, *SQUARE, **GENERAL, attn_mask=v(BIASES)),
+    OpCase(aten._scaled_dot_product_flash_attention.default, *SQUARE, **GENERAL, **CAUSAL),
+    OpCase(aten._scaled_dot_product_efficient_attention.default, *SQUARE, v(BIASES), False, 0.0, **BIASED),
+    OpCase(aten._scaled_dot_product_cudnn_attention.default, *SQUARE, v(BIASES), False, 0.0, **BIASED),
+    OpCase(aten._scaled_dot_product_fused_attention_overrideable.default, *SQUARE, v(BIASES), **BIASED),
 )  # fmt: skip
