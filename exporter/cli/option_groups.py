@@ -24,7 +24,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Training": ("--steps", "--accumulate", "--clip-grad-norm", "--constant-lr", "--native-rng", "--evaluate"),
     "Models": ("--manifest", "--jobs", "--executor", "--address", "--no-cache", "--update"),
     "Generation": (
-        *("--tokenizer", "--runtime", "--block", "--accuracy", "--cache", "--tokens"),
+        *("--tokenizer", "--runtime", "--block", "--accuracy", "--cache", "--tokens", "--text"),
         *("--prompt", "--ids", "--max-new-tokens"),
     ),
     "Output": ("--output", "--opset", "--output-names", "--external-data", "--weights-in-place", "--no-functions"),

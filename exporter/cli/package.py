@@ -63,6 +63,7 @@ class Request:
     tokenizer: Path | None
     provider: str
     tokens: int
+    text: Path | None
     init: tuple[str, ...]
 
 
@@ -98,6 +99,9 @@ def command(
     tokens: Annotated[
         int, typer.Option("--tokens", min=0, help="Tokens to compare with eager PyTorch; 0: compare nothing.")
     ] = 32,
+    text: Annotated[
+        Path | None, typer.Option("--text", metavar="FILE", help="A text to score: perplexity and divergence.")
+    ] = None,
     init: arguments.Init = None,
     sandbox: arguments.Sandbox = False,  # dealt with before: cli.sandbox
     reporting: Reporting = Reporting(),
@@ -108,7 +112,7 @@ def command(
     """  # noqa: E501  # one line of the help
     require_folder(output, "--output")
     asked = Request(
-        source, output, runtime, weights, block, accuracy, cache, tokenizer, provider, tokens, tuple(init or ())
+        source, output, runtime, weights, block, accuracy, cache, tokenizer, provider, tokens, text, tuple(init or ())
     )
     raise typer.Exit(run(lambda log: packaged(asked, log), reporting.resolved("package", source)))
 
@@ -139,6 +143,7 @@ def packaged(asked: Request, log: Log) -> str:
             cache=asked.cache.value,
             provider=asked.provider,
             steps=asked.tokens,
+            text=asked.text,
             log=log,
         )
     except (PackageError, PretrainedError, CheckpointError, NotGenerativeError) as error:
@@ -148,4 +153,5 @@ def packaged(asked: Request, log: Log) -> str:
     except OSError as error:
         raise UsageError(f"'{asked.output}' cannot be written: {error_line(error)}; name another place.") from error
     compared = made.verdict or "not compared with eager PyTorch"
-    return f"{made.folder}: {len(made.files)} files, {size(made.size)}\n{compared}"
+    scored = f"\n{made.text}" if made.text is not None else ""
+    return f"{made.folder}: {len(made.files)} files, {size(made.size)}\n{compared}{scored}"

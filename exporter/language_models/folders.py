@@ -12,6 +12,7 @@ import torch
 
 from fxport.diagnostics import Log, Stop, rules
 from fxport.diagnostics.messages import error_text
+from fxport.exporter.language_models.adapters import base_of, is_adapter, merged
 from fxport.exporter.language_models.few_bits import FewBits
 from fxport.exporter.language_models.gguf_file import load_gguf
 from fxport.exporter.language_models.quantized import quantized_weights
@@ -31,8 +32,16 @@ class Loaded:
 def model_of(folder: Path, log: Log) -> Loaded:
     """The model of a folder.
 
-    Raises PretrainedError or CheckpointError for a folder that has no such model, and Stop where weights are missing.
+    That of an adapter has its weights merged into those of its model. Raises PretrainedError or CheckpointError for a
+    folder that has no such model, and Stop where weights are missing.
     """
+    if is_adapter(folder):
+        base = model_of(base_of(folder), log)
+        if base.packed:
+            raise PretrainedError(
+                f"'{folder}': its model has weights in few bits, to which none are added; give others."
+            )
+        return Loaded(merged(base.model, folder).eval(), {})
     kind, config = configured(folder)
     checkpoint = open_checkpoint(folder)
     packed: dict[str, FewBits] = {}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 
 from fxport.diagnostics import Log, Stop
@@ -17,7 +18,7 @@ from fxport.exporter.language_models.cache_in_place import CacheInPlace
 from fxport.exporter.language_models.few_bits import BITS, BLOCKS, FewBits, rounded
 from fxport.exporter.language_models.few_bits_pass import StoreFewBits
 from fxport.exporter.language_models.folders import model_of, model_of_gguf
-from fxport.exporter.language_models.generation import generation_step
+from fxport.exporter.language_models.generation import generation_step, require_causal
 from fxport.exporter.language_models.gguf_file import is_gguf
 from fxport.exporter.language_models.package_files import (
     UnequalLayers,
@@ -26,9 +27,11 @@ from fxport.exporter.language_models.package_files import (
     write_config,
     write_generation,
 )
+from fxport.exporter.language_models.text_score import TextScore, eager_logits, text_score, windows_of
 from fxport.exporter.language_models.verdict import Verdict, verdict
 from fxport.exporter.pipeline.exporting import export
 from fxport.exporter.pipeline.options import Options
+from fxport.ort_runner.failures import Failure
 from fxport.ort_runner.package_config import FILE, PackageError
 
 Runtime = Literal["genai", "ort"]
@@ -54,12 +57,14 @@ class Package:
         files: Its files.
         verdict: What the comparison with eager PyTorch showed; None where none was wanted.
         log: The findings.
+        text: The score of a text that was given.
     """
 
     folder: Path
     files: tuple[Path, ...]
     verdict: Verdict | None
     log: Log
+    text: TextScore | None = None
 
     @property
     def size(self) -> int:
@@ -79,6 +84,7 @@ def package(
     cache: Cache = "dynamic",
     provider: str = "cpu",
     steps: int = STEPS,
+    text: str | os.PathLike[str] | None = None,
     log: Log | None = None,
 ) -> Package:
     """Write a folder that generates text: one graph for prompt and steps, its configuration, and the tokenizer.
@@ -87,8 +93,9 @@ def package(
     passes. An earlier package at the destination is replaced as a whole.
 
     Args:
-        model: A causal language model of transformers in float32 and eval mode, or the folder of one, or a
-            GGUF file. The folder, or that of the file, has a tokenizer unless `tokenizer` names another.
+        model: A causal language model of transformers in float32 and eval mode, or the folder of one, or that of a
+            LoRA beside its model, or a GGUF file. The folder, or that of the file, has a tokenizer unless `tokenizer`
+            names another.
         destination: The folder to write: a new one, an empty one, or an earlier package.
         tokenizer: A folder with the files of the tokenizer; a model alone has none, and its package takes token ids.
         runtime: "genai" for onnxruntime-genai, which `fxport generate` runs too; "ort" for that alone, also with caches
@@ -100,6 +107,7 @@ def package(
             and values into the memory of the cache, by GroupQueryAttention of ONNX Runtime.
         provider: The provider of ONNX Runtime for the comparison.
         steps: Tokens of each text to compare; 0 compares nothing.
+        text: A file of text, of which the first 1,024 tokens are scored: see `TextScore`.
         log: Where findings and times go.
 
     Returns:
@@ -142,6 +150,9 @@ def package(
         raise PackageError(f"'{source}' has weights in few bits already, which are taken as they are; omit --weights.")
     if accuracy == "fast" and weights not in BITS and not packed:
         raise PackageError("'fast' is about weights in few bits; choose int4 or int8 too, or 'exact'.")
+    require_causal(model)
+    windows = [] if text is None else windows_of(Path(text), words, model)
+    before = eager_logits(model, windows)
     target.parent.mkdir(parents=True, exist_ok=True)
     with written_folder(target) as draft, _in_few_bits(model, weights, block, accuracy, packed) as store:
         example = generation_step(model)
@@ -171,7 +182,8 @@ def package(
                 )
             if not found.passed:
                 raise Stop(log, "verdict")
-    return Package(target, tuple(target / path.relative_to(draft) for path in files), found, log)
+        score = _scored(draft, provider, windows, before, log) if windows else None
+    return Package(target, tuple(target / path.relative_to(draft) for path in files), found, log, score)
 
 
 def require_choices(**given: tuple[str, Any]) -> None:
@@ -199,6 +211,18 @@ def require_plain(model: torch.nn.Module) -> None:
             f"'{type(model).__name__}' has weights of {', '.join(sorted(others))}; packages compute in float32: call "
             "model.float() first."
         )
+
+
+def _scored(
+    draft: Path, provider: str, windows: Sequence[Sequence[int]], before: Sequence[np.ndarray], log: Log
+) -> TextScore:
+    """Score a text by a package. Raises Stop where ONNX Runtime fails."""
+    try:
+        with log.stage("text"):
+            return text_score(draft, provider, windows, before)
+    except Failure as failure:
+        log.report(failure.rule, **failure.facts)
+        raise Stop(log, "text") from failure
 
 
 @contextmanager

@@ -56,8 +56,10 @@ def source(tmp_path: Path) -> Path:
 def test_a_package_is_written_and_speaks(source: Path, capsys: Output) -> None:
     folder = source.parent / "package"
     asked = ["package", f"{source}:model", "-o", str(folder), "--tokenizer", str(source.parent / "words")]
-    assert main([*asked, "--weights", "int4", "--tokens", "4"]) == 0
+    (source.parent / "text.txt").write_text("w1 w2 w3")
+    assert main([*asked, "--weights", "int4", "--tokens", "4", "--text", str(source.parent / "text.txt")]) == 0
     out = capsys.readouterr().out
+    assert "2 tokens of the text: perplexity" in out
     assert f"{folder}: 4 files, " in out
     assert "8 tokens compared with eager PyTorch: 0 differ; largest error of a logit " in out
     assert main(["generate", str(folder), "--prompt", "w5 w7", "--max-new-tokens", "3"]) == 0

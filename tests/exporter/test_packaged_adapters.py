@@ -1,0 +1,114 @@
+"""Adapters of peft, merged; and the score of a text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fxport import package
+from fxport.diagnostics import Log
+from fxport.exporter.language_models.folders import model_of
+from fxport.exporter.sources.pretrained import PretrainedError
+from fxport.ort_runner.package_config import PackageError
+from tests.exporter.test_language_packages import generated, small, written
+
+WORDS = {"type": "WordLevel", "vocab": {f"w{index}": index for index in range(100)} | {"w200": 100}, "unk_token": "w0"}
+
+
+def with_words(folder: Path) -> None:
+    """A tokenizer of a hundred words."""
+    others = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor", "decoder"))
+    whole = {"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "Whitespace"}, "model": WORDS, **others}
+    (folder / "tokenizer.json").write_text(json.dumps(whole))
+
+
+@pytest.fixture
+def adapter(tmp_path: Path) -> Path:
+    """A folder of LoRA beside that of its model, and the sum of both in `sum.pt`."""
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    model = small(eos_token_id=None)
+    model.save_pretrained(tmp_path / "base")
+    torch.manual_seed(1)
+    both = peft.get_peft_model(
+        model, peft.LoraConfig(r=2, target_modules=["q_proj", "down_proj"], init_lora_weights=False)
+    )
+    both.save_pretrained(tmp_path / "adapter")
+    config = tmp_path / "adapter" / "adapter_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "base_model_name_or_path": str(tmp_path / "base")}))
+    with_words(tmp_path / "adapter")
+    torch.save({name: value + 0 for name, value in both.merge_and_unload().state_dict().items()}, tmp_path / "sum.pt")
+    return tmp_path / "adapter"
+
+
+def test_an_adapter_is_merged(adapter: Path, tmp_path: Path) -> None:
+    found = package(adapter, tmp_path / "package", steps=8)
+    alone, whole = small(eos_token_id=None), small(eos_token_id=None)
+    whole.load_state_dict(torch.load(tmp_path / "sum.pt"))
+    assert written(found.folder) == generated(whole)
+    assert generated(whole) != generated(alone)
+
+
+def edit(folder: Path, **settings: Any) -> None:
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+
+
+BAD = {
+    "another kind": ({"peft_type": "PREFIX_TUNING"}, "adapters of type 'PREFIX_TUNING' are not merged"),
+    "no model": ({"base_model_name_or_path": "somebody/model"}, "its model 'somebody/model' is no folder here"),
+    "other layers": ({"target_modules": ["q_proj"]}, "and its model differ in '.*down_proj"),
+    "another rank": ({"r": 3}, "does not fit its model"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_adapters_that_do_not_fit_are_refused(name: str, adapter: Path) -> None:
+    settings, words = BAD[name]
+    edit(adapter, **settings)
+    with pytest.raises(PretrainedError, match=words):
+        model_of(adapter, Log())
+
+
+def test_a_text_is_scored(tmp_path: Path) -> None:
+    """By the values before rounding: a package in 4 bits finds a text that its model wrote less likely."""
+    model = small()
+    with_words(tmp_path)
+    ids = model.generate(torch.tensor([[5, 6]]), do_sample=True, max_new_tokens=60, min_new_tokens=60)[0].tolist()
+    (tmp_path / "text.txt").write_text(" ".join(f"w{each}" for each in ids))
+    found = package(model, tmp_path / "few", weights="int4", tokenizer=tmp_path, text=tmp_path / "text.txt", steps=1)
+    assert found.text is not None
+    with torch.no_grad():
+        loss = float(model(torch.tensor([ids]), labels=torch.tensor([ids])).loss)
+    assert found.text.tokens == len(ids) - 1
+    assert found.text.eager_perplexity == pytest.approx(torch.tensor(loss).exp().item(), rel=1e-4)
+    assert found.text.divergence > 1e-4
+    assert found.text.perplexity > found.text.eager_perplexity
+    assert "nats a token" in str(found.text)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot be read as text"),
+        (b"\xff\xfe\x00", "cannot be read as text"),
+        (b"w1", "fewer than two tokens"),
+        (b"w1 w200", "gives token 100"),
+    ],
+)
+def test_texts_that_cannot_be_scored_are_refused(content: bytes | None, words: str, tmp_path: Path) -> None:
+    with_words(tmp_path)
+    if content is not None:
+        (tmp_path / "text.txt").write_bytes(content)
+    with pytest.raises(PackageError, match=words):
+        package(small(), tmp_path / "package", tokenizer=tmp_path, text=tmp_path / "text.txt")
+    assert not (tmp_path / "package").exists()
+
+
+def test_a_text_takes_a_tokenizer(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("w1 w2")
+    with pytest.raises(PackageError, match="--tokenizer"):
+        package(small(), tmp_path / "package", text=tmp_path / "text.txt")
