@@ -44,6 +44,7 @@ from fxport.exporter.capture.patches.shared_reads import shared_reads_allowed
 from fxport.exporter.capture.patches.sized_calls import normalized_sizes_unchecked
 from fxport.exporter.capture.patches.symbolic_calls import CallsKept
 from fxport.exporter.capture.patches.texts import texts_noted
+from fxport.exporter.capture.patches.traced_once import traced_once
 from fxport.exporter.capture.patches.trainable import trainable_parameters_told
 from fxport.exporter.capture.patches.watched_calls import CallsWatched
 from fxport.exporter.capture.patches.whole_ops import whole_ops
@@ -119,6 +120,7 @@ def _post_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Iter
     yield refusals_kept(observed.inquiry)
     yield reshaped_unwritten()
     yield from _contexts(request, observed)
+    yield traced_once(request.model)
 
 
 @contextmanager

@@ -6,15 +6,16 @@ in some kinds of capture.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import dropwhile
-from traceback import StackSummary
+from traceback import FrameSummary, StackSummary
+from types import FrameType
 from typing import Any
 from unittest import mock
 
 import torch
-from torch.fx import Node
+from torch.fx import Node, proxy
 from torch.fx.proxy import TracerBase
 from torch.fx.traceback import get_current_meta
 
@@ -29,14 +30,13 @@ def helpers_kept() -> Iterator[None]:
     One that autograd makes has the line of the operation that it differentiates: autograd numbers operations, and its
     nodes have the number of theirs. Where `torch.fx.traceback.annotate` names a part, it is on the node.
     """
-    kept, created = TracerBase._filter_traceback_frames, TracerBase.create_node
+    kept, created, captured = TracerBase._filter_traceback_frames, TracerBase.create_node, proxy.CapturedTraceback
     operations: dict[int, StackSummary] = {}
 
-    def filtered(self: TracerBase, summary: StackSummary) -> StackSummary:
+    def filtered(self: TracerBase, running: Any) -> StackSummary:
         if not self._record_forward_stack_traces_only:
-            return kept(self, summary)
-        inside = dropwhile(lambda frame: frame.name != "forward", summary)
-        own = StackSummary.from_list([frame for frame in inside if kind_of(frame.filename) != HIDDEN])
+            return kept(self, StackSummary.from_list(captured.extract().summary()[:-1]))
+        own = _own_frames(running.frame)
         differentiated = torch._C._current_autograd_node()
         if differentiated is None:
             last = torch.autograd._get_sequence_nr() - 1  # pyright: ignore[reportPrivateImportUsage]
@@ -53,7 +53,39 @@ def helpers_kept() -> Iterator[None]:
         return node
 
     with (
+        mock.patch.object(proxy, "CapturedTraceback", _Running),
         mock.patch.object(TracerBase, "_filter_traceback_frames", filtered),
         mock.patch.object(TracerBase, "create_node", parted),
     ):
         yield
+
+
+class _Running:
+    """Stands for PyTorch's `CapturedTraceback` where a node is made: the frames are read when they are filtered.
+
+    PyTorch describes all of the hundred and more frames of a capture, of which a node has a few.
+    """
+
+    def __init__(self, frame: FrameType) -> None:
+        self.frame = frame
+
+    @classmethod
+    def extract(cls) -> _Running:
+        return cls(sys._getframe(1))
+
+    def summary(self) -> _Running:
+        return self
+
+
+def _own_frames(frame: FrameType | None) -> StackSummary:
+    """Return the frames from the outermost `forward` on that are the user's or a library's, the outermost first."""
+    found: list[FrameSummary] = []
+    own: list[FrameSummary] = []
+    while frame is not None:
+        path, name = frame.f_code.co_filename, frame.f_code.co_name
+        if kind_of(path) != HIDDEN:
+            found.append(FrameSummary(path, frame.f_lineno, name, lookup_line=False))
+        if name == "forward":
+            own = found[:]
+        frame = frame.f_back
+    return StackSummary.from_list(own[::-1])

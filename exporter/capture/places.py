@@ -35,6 +35,9 @@ class Around(torch.nn.Module):
         self.around = (module,)  # in a tuple, so that it does not become a submodule
         self.functions = (*functions,)
 
+    def finish_trace(self, gm: torch.fx.GraphModule) -> None:
+        """Change the graph of a trace, before PyTorch describes its inputs and outputs."""
+
 
 def of_user(root: torch.nn.Module) -> torch.nn.Module:
     """Return the module that the user wrote or chose."""

@@ -82,6 +82,11 @@ TRACE: Rows = (
     call(
         "torch.export._trace", "_export", "mod args kwargs dynamic_shapes strict pre_dispatch", "traces below autograd"
     ),
+    names("torch.export._trace", "_aot_export_joint_with_descriptors", "replaced: traces a step once"),
+    names("torch._functorch.aot_autograd", "run_functionalized_fw_and_collect_metadata", "the same: left out"),
+    names("torch._functorch._aot_autograd.graph_compile", "aot_stage2_export", "the same: its graph is finished"),
+    names("torch._functorch._aot_autograd.functional_utils", "has_data_mutation", "the same: inputs written to"),
+    names("torch.fx.proxy", "CapturedTraceback", "replaced: the user's frames are read alone"),
     call(_PROXIES, "get_proxy_mode", "", "tells whether a trace looks into an op"),
     call(_PROXIES, "get_proxy_slot", "obj tracer", "the node that stands for a tensor"),
     call(_PROXIES, "set_proxy_slot", "obj tracer proxy", "the same, of a tensor that was set by `.data`"),

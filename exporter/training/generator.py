@@ -11,6 +11,7 @@ hash of (seed, call, row): "lowbias32" of Christopher Wellons' Hash Prospector
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -41,37 +42,52 @@ def hashed(x: torch.Tensor) -> torch.Tensor:
     return x ^ (x >> 16)
 
 
-def _key(seed: torch.Tensor, stream: int) -> torch.Tensor:
+Known = dict[tuple[Any, ...], torch.Tensor]
+"""Parts that draws from one seed share: keys of a block of calls, and hashes of rows."""
+
+
+def _key(seed: torch.Tensor, stream: int, known: Known) -> torch.Tensor:
     """A 64-bit word of a call. A block of them is computed, which is the same for every call in it."""
     first = stream - stream % BLOCK
-    streams = torch.arange(first, first + BLOCK, dtype=torch.int64, device=seed.device)
-    return (hashed((hashed(seed & WORD) + streams * GOLDEN) & WORD) * MULTIPLIER)[stream % BLOCK]
+    if ("keys", first) not in known:
+        streams = torch.arange(first, first + BLOCK, dtype=torch.int64, device=seed.device)
+        known["keys", first] = hashed((hashed(seed & WORD) + streams * GOLDEN) & WORD) * MULTIPLIER
+    return known["keys", first][stream % BLOCK]
 
 
-def words(seed: torch.Tensor, stream: int, like: torch.Tensor) -> torch.Tensor:
+def _rows(like: torch.Tensor, known: Known) -> torch.Tensor:
+    """A 64-bit word of each row of numbers of a tensor."""
+    count = like.numel()
+    which = ("rows", str(count), like.device)
+    if which not in known:
+        spare = isinstance(count, torch.SymInt)  # a dynamic number of rows is not 1, which PyTorch would hold it to
+        rows = torch.arange((count + ROW - 1) // ROW + spare, dtype=torch.int64, device=like.device)
+        known[which] = hashed(rows & WORD) * MULTIPLIER
+    return known[which]
+
+
+def words(seed: torch.Tensor, stream: int, like: torch.Tensor, known: Known) -> torch.Tensor:
     """Random int64 words of the shape of `like`, all of which are equally likely in their upper bits.
 
-    `seed` is an int64 scalar, `stream` tells calls apart.
+    `seed` is an int64 scalar, `stream` tells calls apart. `known` holds what was computed from this seed before.
     """
-    count = like.numel()
-    spare = isinstance(count, torch.SymInt)  # a dynamic number of rows is not 1, which PyTorch would hold it to
-    rows = torch.arange((count + ROW - 1) // ROW + spare, dtype=torch.int64, device=like.device)
-    begun = (hashed(rows & WORD) * MULTIPLIER ^ _key(seed, stream)) * MULTIPLIER
+    begun = (_rows(like, known) ^ _key(seed, stream, known)) * MULTIPLIER
     begun = (begun ^ (begun >> 32)) * MULTIPLIER | 1  # odd, for the full period
-    powers = torch.tensor(POWERS, dtype=torch.int64, device=like.device)
-    return (begun[:, None] * powers).reshape(-1)[:count].reshape(like.shape)
+    if ("powers", like.device) not in known:
+        known["powers", like.device] = torch.tensor(POWERS, dtype=torch.int64, device=like.device)
+    return (begun[:, None] * known["powers", like.device]).reshape(-1)[: like.numel()].reshape(like.shape)
 
 
-def uniform(seed: torch.Tensor, stream: int, like: torch.Tensor) -> torch.Tensor:
+def uniform(seed: torch.Tensor, stream: int, like: torch.Tensor, known: Known) -> torch.Tensor:
     """Numbers in [0, 1) of the shape of `like`, as float32, from the upper bits of `words`."""
-    upper = words(seed, stream, like) & -(1 << (64 - BITS))
+    upper = words(seed, stream, like, known) & -(1 << (64 - BITS))
     return upper.to(torch.float32) * 2.0**-64 + 0.5  # each step is exact
 
 
-def at_least(seed: torch.Tensor, stream: int, like: torch.Tensor, limit: float) -> torch.Tensor:
+def at_least(seed: torch.Tensor, stream: int, like: torch.Tensor, limit: float, known: Known) -> torch.Tensor:
     """Compute as BOOL where the numbers of `uniform` are not below a limit, without making them."""
     whole = math.ceil(limit * 2**BITS) - 2 ** (BITS - 1)
-    drawn = words(seed, stream, like)
+    drawn = words(seed, stream, like, known)
     if whole >= 2 ** (BITS - 1):
         return torch.zeros_like(drawn, dtype=torch.bool)
     return drawn >= max(whole, -(2 ** (BITS - 1))) << (64 - BITS)

@@ -169,16 +169,17 @@ def stepped(
     """Runs the optimizer's own step on other tensors; returns their new state.
 
     `parameters` are the current values by name, changed in place, each with its gradient in `.grad` (None: it is left
-    as it is). `learning_rates` replace those of the groups, by index. The optimizer's hooks run before and after.
+    as it is); those that are not among them are left out. `learning_rates` replace those of the groups, by index. The
+    optimizer's hooks run before and after.
     """
     groups = []
     for index, group in enumerate(optimizer.param_groups):
-        chosen = [parameters[names[id(p)]] for p in group["params"]]
+        chosen = [parameters[name] for p in group["params"] if (name := names[id(p)]) in parameters]
         changes: dict[str, Any] = {"params": chosen}
         if index in learning_rates:
             changes["lr"] = learning_rates[index].double()
         if _dampened(group) and chosen:
-            untouched = state[names[id(group["params"][0])]][UNTOUCHED]
+            untouched = state[next(name for p in group["params"] if (name := names[id(p)]) in parameters)][UNTOUCHED]
             changes["dampening"] = group["dampening"] * (1 - untouched)
         changes |= {name: False for name in ("foreach", "fused") if name in group}
         if isinstance(optimizer, STEPS_MUST_BE_TENSORS) and torch.compiler.is_compiling():

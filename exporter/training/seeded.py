@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxport.diagnostics.errors import FxportError
-from fxport.exporter.training.generator import at_least, uniform
+from fxport.exporter.training.generator import Known, at_least, uniform
 
 aten = torch.ops.aten
 
@@ -40,6 +40,7 @@ class SeededRandom(TorchDispatchMode):
         super().__init__()
         self.seed = seed
         self.stream = 0
+        self.known: Known = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -55,12 +56,12 @@ class SeededRandom(TorchDispatchMode):
     def draw(self, like: torch.Tensor) -> torch.Tensor:
         """The next numbers in [0, 1), of the shape of `like`."""
         self.stream += 1
-        return uniform(self.seed, self.stream, like)
+        return uniform(self.seed, self.stream, like, self.known)
 
     def at_least(self, like: torch.Tensor, limit: float) -> torch.Tensor:
         """Compute as BOOL where the next numbers are not below a limit."""
         self.stream += 1
-        return at_least(self.seed, self.stream, like, limit)
+        return at_least(self.seed, self.stream, like, limit, self.known)
 
 
 def _draws(func: Any) -> bool:

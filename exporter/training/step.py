@@ -25,10 +25,11 @@ from fxport.exporter.capture.patches.autograd import (
     saved_tensor_hooks_kept,
 )
 from fxport.exporter.capture.places import Around
+from fxport.exporter.training.alike import expand, stepped_alike
 from fxport.exporter.training.averages import cumulative_averages
 from fxport.exporter.training.carried import nothing_carried
 from fxport.exporter.training.hooks import accumulated, stand_in
-from fxport.exporter.training.optimizers import State, initial_state, stepped
+from fxport.exporter.training.optimizers import State, initial_state
 from fxport.exporter.training.own_tensors import OwnTensors
 from fxport.exporter.training.seeded import GivenRandom, SeededRandom
 from fxport.exporter.weights.session_files import BUFFER, OPTIMIZER, PARAMETER
@@ -156,7 +157,7 @@ class TrainingStep(Around):
                 current[name].grad = gradient
             rates = {int(group): rate for group, rate in learning_rates.items()}
             with self._own.instead_of((self._parameters_held, current), (self._buffers_held, buffers)):
-                new = stepped(
+                new = stepped_alike(
                     parts.optimizer, parts.names, current, _nested(kind_of_state(state, OPTIMIZER)), rates, self._own
                 )
         results |= {f"{NEW}/{PARAMETER}/{name}": current[name].detach() for name in current if name in changed}
@@ -168,6 +169,10 @@ class TrainingStep(Around):
             for key, value in entries.items()
         }
         return results
+
+    def finish_trace(self, gm: torch.fx.GraphModule) -> None:
+        """Write the updates out of which one was traced for many."""
+        expand(gm)
 
     @property
     def unused(self) -> list[str]:

@@ -1,0 +1,89 @@
+"""A step is traced once: PyTorch runs a program a first time only to see which of its inputs it writes to.
+
+Nothing that a step is given is to change: it copies what it changes, and returns the new values. So the first run is
+left out, and what it would have found is looked for in the trace itself; where there is a write, PyTorch traces again
+in its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._functorch import aot_autograd
+from torch._functorch._aot_autograd import graph_compile
+from torch._functorch._aot_autograd.functional_utils import has_data_mutation
+from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.export import _trace
+from torch.fx import GraphModule
+from torch.utils import _pytree as pytree
+
+from fxport.exporter.capture.forward import forward_by
+from fxport.exporter.capture.places import Around
+
+EFFECT = "with_effects"
+"""Name of the operator around what has an effect beside its results, for which PyTorch adds inputs in the first run."""
+
+
+class _SeenWriteError(Exception):
+    """An input was written to: PyTorch has to trace again."""
+
+
+@contextmanager
+def traced_once(model: torch.nn.Module) -> Iterator[None]:
+    """During the block, a module of fxport's own around the user's is traced once, if its inputs stay as they are."""
+    if not isinstance(model, Around):
+        yield
+        return
+    collect, second = aot_autograd.run_functionalized_fw_and_collect_metadata, graph_compile.aot_stage2_export
+    whole = _trace._aot_export_joint_with_descriptors
+    told: list[Any] = []
+
+    def unseen(_function: Callable[..., Any], **how: Any) -> Callable[..., Any]:
+        """Tell of the inputs of a program that they are not written to, and of its outputs that each is a new tensor.
+
+        How many there are the trace itself will tell.
+        """
+
+        def described(*inputs: Any) -> Any:
+            told[:] = [collect(lambda *_inputs: [torch.zeros(())], **how)(*inputs)]
+            return told[0]
+
+        return described
+
+    def watched(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        given = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, FunctionalTensor)]
+        axes = [(each.size(), each.stride()) for each in given]
+        results = forward(*args, **kwargs)
+        if any(map(has_data_mutation, given)) or [(each.size(), each.stride()) for each in given] != axes:
+            raise _SeenWriteError
+        told[0].output_info[:] = told[0].output_info[:1] * len(pytree.tree_leaves(results))
+        return results
+
+    def traced(stack: ExitStack, *args: Any, **how: Any) -> tuple[GraphModule, Any]:
+        given = pytree.tree_leaves((args[1:], how.get("kwargs")))
+        if any(isinstance(each, torch.Tensor) and each.requires_grad for each in given):
+            return whole(stack, *args, **how)
+        with ExitStack() as own:
+            unexamined = mock.patch.object(aot_autograd, "run_functionalized_fw_and_collect_metadata", unseen)
+            try:
+                with unexamined, forward_by(model, watched):
+                    gm, signature = whole(own, *args, **how)
+                if not any(getattr(node.target, "__name__", None) == EFFECT for node in gm.graph.nodes):
+                    stack.enter_context(own.pop_all())
+                    return gm, signature
+            except _SeenWriteError:
+                pass
+        return whole(stack, *args, **how)
+
+    def finished(*args: Any) -> Any:
+        gm, described = second(*args)
+        model.finish_trace(gm)
+        return gm, described
+
+    ends = mock.patch.object(graph_compile, "aot_stage2_export", finished)
+    with ends, mock.patch.object(_trace, "_aot_export_joint_with_descriptors", traced):
+        yield

@@ -1,0 +1,197 @@
+"""Parameters that an optimizer updates alike: one update is traced, and the graph of the others is made from its nodes.
+
+PyTorch's optimizers update each parameter by itself: the new value and state depend on the parameter, its gradient and
+state, and on the settings of its group. A step has as many updates as parameters, of which a trace would see each.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, optim
+from torch.fx import Graph, GraphModule, Node
+
+from fxport.exporter.training.optimizers import State, stepped
+from fxport.exporter.training.own_tensors import OwnTensors
+from fxport.fx_passes.graph import fake_mode_of, replace, run_fake
+
+ELEMENTWISE: frozenset[type[optim.Optimizer]] = frozenset(
+    {
+        *(optim.SGD, optim.Adam, optim.AdamW, optim.NAdam, optim.RAdam, optim.Adamax, optim.Adagrad, optim.Adadelta),
+        *(optim.RMSprop, optim.Rprop, optim.ASGD),
+    }
+)
+"""Optimizers that compute each element of a parameter by itself: the shape makes no difference to their graph."""
+
+BY_SHAPE: frozenset[type[optim.Optimizer]] = frozenset({optim.Adafactor, optim.Muon})
+"""Optimizers whose graph depends on the shape of a parameter."""
+
+_LIBRARY = torch.library.Library("fxport", "FRAGMENT")
+for _name in ("update_begins", "update_ends", "update_alike"):
+    _LIBRARY.define(f"{_name}(Tensor[] tensors, int number) -> Tensor[]")
+
+
+@torch.library.register_fake("fxport::update_begins", lib=_LIBRARY)
+@torch.library.register_fake("fxport::update_ends", lib=_LIBRARY)
+def _same(tensors: list[Tensor], number: int) -> list[Tensor]:
+    return [torch.empty_like(each) for each in tensors]
+
+
+@torch.library.register_fake("fxport::update_alike", lib=_LIBRARY)
+def _updated(tensors: list[Tensor], number: int) -> list[Tensor]:
+    parameter, _gradient, *state = tensors
+    return [torch.empty_like(each) for each in (parameter, *state)]
+
+
+BEGINS, ENDS, ALIKE = torch.ops.fxport.update_begins, torch.ops.fxport.update_ends, torch.ops.fxport.update_alike
+"""Marks in a trace: what a traced update is given, and what it comes to; and an update like that one."""
+
+BINDINGS = "unbacked_bindings"
+"""Key of `node.meta`: the symbols of numbers that a node reads from tensors."""
+
+
+def is_known(optimizer: optim.Optimizer) -> bool:
+    """Return True for an optimizer of PyTorch's own that updates each parameter by itself, without hooks."""
+    kind = type(optimizer)
+    hooks = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)
+    own = kind.step.__module__.startswith("torch.optim.")
+    return kind in ELEMENTWISE | BY_SHAPE and own and not any(hooks)
+
+
+def stepped_alike(
+    optimizer: optim.Optimizer,
+    names: Mapping[int, str],
+    parameters: dict[str, Tensor],
+    state: State,
+    learning_rates: Mapping[int, Tensor],
+    own: OwnTensors,
+) -> State:
+    """Do what `stepped` does; in a trace, one update stands for all that are like it, until `expand`.
+
+    Values in `parameters` are changed in place, or replaced.
+    """
+    if not torch.compiler.is_compiling() or not is_known(optimizer):
+        return stepped(optimizer, names, parameters, state, learning_rates, own)
+    chosen, held, marked = dict(parameters), dict(state), _alike(optimizer, names, parameters, state)
+    tensors = {name: [parameters[name], parameters[name].grad, *state.get(name, {}).values()] for name in parameters}
+    for number, (first, *others) in enumerate(marked):
+        chosen[first], chosen[first].grad, *values = BEGINS(tensors[first], number)
+        held |= {first: dict(zip(state.get(first, {}), values, strict=True))}
+        for name in others:
+            del chosen[name]
+    new = stepped(optimizer, names, chosen, held, learning_rates, own)
+    for number, (first, *others) in enumerate(marked):
+        keys = tuple(state.get(first, {}))
+        results = {first: ENDS([chosen[first], *(new[first][key] for key in keys)], number)}
+        results |= {name: ALIKE(tensors[name], number) for name in others}
+        for name, (parameter, *values) in results.items():
+            parameters[name] = parameter
+            new |= {name: dict(zip(keys, values, strict=True))} if keys else {}
+    return new
+
+
+def _alike(
+    optimizer: optim.Optimizer, names: Mapping[int, str], parameters: Mapping[str, Tensor], state: State
+) -> list[list[str]]:
+    """Return the names of parameters whose updates have the same graph, where there are several."""
+    found: dict[Hashable, list[str]] = {}
+    for index, group in enumerate(optimizer.param_groups):
+        for parameter in group["params"]:
+            name = names[id(parameter)]
+            key = kind_of_update(optimizer, index, parameters[name], state.get(name, {}))
+            found.setdefault(name if key is None else key, []).append(name)
+    return [each for each in found.values() if len(each) > 1]
+
+
+def kind_of_update(
+    optimizer: optim.Optimizer, group: int, parameter: Tensor, state: Mapping[str, Tensor]
+) -> Hashable | None:
+    """Return a key that parameters have in common whose updates have the same graph; None without a gradient."""
+    if parameter.grad is None:
+        return None
+    held = [(key, value.dtype, None if value.shape == parameter.shape else value.shape) for key, value in state.items()]
+    shape = None if type(optimizer) in ELEMENTWISE and parameter.dim() else parameter.shape
+    return (group, parameter.dtype, parameter.grad.dtype, parameter.device, shape, *held)
+
+
+def expand(gm: GraphModule) -> None:
+    """Replace each update that is like a traced one by copies of its nodes, and drop the marks."""
+    found = {mark: _calls(gm, mark) for mark in (BEGINS, ENDS, ALIKE)}
+    begins, ends = ({node.args[1]: node for node in found[mark]} for mark in (BEGINS, ENDS))
+    updates = {number: _Update(begins[number], ends[number]) for number in begins}
+    for node in found[ALIKE]:
+        _use(node, updates[node.args[1]].copied(node))
+    for node in (*ends.values(), *begins.values()):
+        _use(node, node.args[0])  # type: ignore[arg-type]  # its first argument is a list of nodes
+
+
+def _calls(gm: GraphModule, mark: Any) -> list[Node]:
+    return [node for node in gm.graph.nodes if node.target is mark.default]
+
+
+def _parts(node: Node) -> dict[int, Node]:
+    """Return the tensors that a call returns, by their place."""
+    return {user.args[1]: user for user in node.users if user.target is operator.getitem}  # type: ignore[misc]
+
+
+def _use(node: Node, values: Sequence[Node]) -> None:
+    """Make uses of what a call returns uses of other nodes, and erase it."""
+    for place, part in _parts(node).items():
+        replace(part, values[place])
+    node.graph.erase_node(node)
+
+
+class _Update:
+    """The nodes of a traced update that depend on the parameter, its gradient or its state."""
+
+    def __init__(self, begin: Node, end: Node) -> None:
+        self.given = _parts(begin)
+        self.results: list[Node] = end.args[0]  # type: ignore[assignment]  # a list of nodes
+        self.shape = begin.args[0][0].meta["val"].shape  # type: ignore[index, union-attr]  # a list of nodes
+        inside, between = set(self.given.values()), begin
+        self.nodes: list[Node] = []
+        while (between := between.next) is not end:
+            if between not in inside and not inside.isdisjoint(between.all_input_nodes):
+                inside.add(between)
+                self.nodes.append(between)
+
+    def copied(self, like: Node) -> list[Node]:
+        """Copy the nodes before an update that is like this one, on its tensors; return what it comes to."""
+        tensors: list[Node] = like.args[0]  # type: ignore[assignment]  # a list of nodes
+        graph: Graph = like.graph
+        parameter = tensors[0].meta["val"]
+        copies: set[Node] = set()
+        other = {part: tensors[place] for place, part in self.given.items()}
+        with graph.inserting_before(like):
+            for node in self.nodes:
+                new = graph.node_copy(node, lambda each: other.get(each, each))
+                if not isinstance(node.meta["val"], Tensor):
+                    self._count_anew(new, copies)
+                elif parameter.shape != self.shape:
+                    new.meta["val"] = self._value(node, parameter)
+                    new.meta.pop("tensor_meta", None)
+                other[node] = new
+                copies.add(new)
+        return [other.get(node, node) for node in self.results]
+
+    def _count_anew(self, new: Node, copies: Collection[Node]) -> None:
+        """Give a copy that is a number a symbol of its own: a fake tensor gives the same one again."""
+        for node in new.all_input_nodes:
+            value = node.meta["val"]
+            if node in copies and isinstance(value, Tensor):
+                with fake_mode_of(value):
+                    node.meta["val"] = torch.empty_like(value)
+        new.meta["val"] = run_fake(new.target, new.args, dict(new.kwargs))
+        if BINDINGS in new.meta:
+            new.meta[BINDINGS] = {new.meta["val"].node.expr: ()}
+
+    def _value(self, node: Node, parameter: Tensor) -> Tensor:
+        """Return the fake value of a copy for a parameter of another shape. Raises AssertionError for any other."""
+        value = node.meta["val"]
+        if any(isinstance(each, list | tuple) for each in node.args) or value.shape not in (self.shape, ()):
+            raise AssertionError(f"'{node.target}' in an update of single elements depends on the shape")
+        with fake_mode_of(parameter):
+            return value if value.shape == () else torch.empty_like(parameter, dtype=value.dtype)

@@ -1,0 +1,85 @@
+"""A step is traced once, and of updates that are alike one: what comes of it is what PyTorch comes to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn, optim
+
+from fxport.exporter.training import export_training_step
+from fxport.exporter.training.alike import ALIKE, BEGINS, ENDS
+from tests.training import assert_teacher_forced, batches, classify, fed, opened
+
+
+class Scaled(nn.Module):
+    """Parameters of two dimensions, of one, and of none; one that is frozen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 6), nn.Linear(6, 4)
+        self.scale, self.shift = nn.Parameter(torch.tensor(1.5)), nn.Parameter(torch.tensor(0.5))
+        self.frozen = nn.Parameter(torch.ones(6), requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.tanh(self.first(x)) * self.scale + self.shift * self.frozen)
+
+
+def two_groups(model: Scaled) -> list[dict[str, Any]]:
+    rest = [model.scale, model.shift, model.frozen, model.last.bias]
+    return [
+        {"params": [*model.first.parameters(), model.last.weight]},
+        {"params": rest, "lr": 0.2, "weight_decay": 0.1},
+    ]
+
+
+MAKERS = {
+    "adamw": lambda groups: optim.AdamW(groups, lr=0.01),
+    "dampening": lambda groups: optim.SGD(groups, lr=0.1, momentum=0.9, dampening=0.3),
+    "radam": lambda groups: optim.RAdam(groups, lr=0.01),
+    "adafactor": lambda groups: optim.Adafactor(groups, lr=0.01),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_updates_of_many_shapes_in_several_groups(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Scaled().train()
+    program = assert_teacher_forced(
+        model, MAKERS[name](two_groups(model)), classify, batches(*[16] * 3), tmp_path, steps=3
+    )
+    marks = {BEGINS.default, ENDS.default, ALIKE.default}
+    assert not [node for node in program.program.graph_module.graph.nodes if node.target in marks]
+
+
+def test_the_model_is_run_once_and_one_update_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    step, model = optim.SGD.step, nn.Sequential(*[nn.Linear(8, 8) for _ in range(6)])
+    plain = getattr(step, "__wrapped__", step)
+
+    def watched(self: optim.SGD, closure: Any = None) -> Any:
+        seen.append(sum(len(group["params"]) for group in self.param_groups))
+        return plain(self, closure)
+
+    watched.__module__ = step.__module__
+    monkeypatch.setattr(optim.SGD, "step", watched)
+    export_training_step(model, optim.SGD(model.parameters(), lr=0.1), classify, batches(4)[0])
+    assert seen == [1]
+
+
+def test_a_loss_that_writes_to_its_batch_is_traced_as_pytorch_traces_it(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(8, 4)
+
+    def doubled(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.mul_(2.0)
+        return classify(model, x, y)
+
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    x, y = batches(4)[0]
+    wanted = classify(model, x * 2, y).item()
+    program = export_training_step(model, optimizer, doubled, (x.clone(), y))
+    session = opened(program, tmp_path)
+    assert float(session.step(fed(("x", "y"), (x, y)))["loss"]) == pytest.approx(wanted, rel=1e-5)
