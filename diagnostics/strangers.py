@@ -11,7 +11,7 @@ import linecache
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -88,3 +88,18 @@ def _loaded(_count: int) -> frozenset[str]:
     """The files of the modules that this process has loaded; `_count` is their number."""
     files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     return frozenset(os.path.realpath(file) for file in files if isinstance(file, str))
+
+
+def link_out_of(folder: Path, names: Collection[str] | None = None) -> Path | None:
+    """Return a file of a folder that is a link out of it, so that it would read a file for its author; else None.
+
+    `names` are those of the files that will be read; all by default. In Hugging Face's cache, files of
+    `snapshots/<revision>` are links to `blobs` beside `snapshots`, which are none of these.
+    """
+    home = Path(os.path.realpath(folder))
+    homes = [home, *([home.parent.parent / "blobs"] if home.parent.name == "snapshots" else [])]
+    for link in sorted(each for each in home.iterdir() if each.is_symlink() and each.is_file()):
+        real = Path(os.path.realpath(link))
+        if (names is None or link.name in names) and not any(real.is_relative_to(each) for each in homes):
+            return folder / link.name
+    return None

@@ -14,6 +14,7 @@ import torch
 
 from fxport.diagnostics import Log, Stop
 from fxport.diagnostics.folders import written_folder
+from fxport.diagnostics.strangers import link_out_of
 from fxport.exporter.language_models.cache_in_place import CacheInPlace
 from fxport.exporter.language_models.few_bits import BITS, BLOCKS, FewBits, rounded
 from fxport.exporter.language_models.few_bits_pass import StoreFewBits
@@ -21,6 +22,7 @@ from fxport.exporter.language_models.folders import model_of, model_of_gguf
 from fxport.exporter.language_models.generation import generation_step, require_causal
 from fxport.exporter.language_models.gguf_file import is_gguf
 from fxport.exporter.language_models.package_files import (
+    TOKENIZER_FILES,
     UnequalLayers,
     copy_tokenizer,
     has_tokenizer,
@@ -135,6 +137,8 @@ def package(
     source = None if isinstance(model, torch.nn.Module) else Path(model)
     is_file = source is not None and is_gguf(source)
     words = Path(tokenizer) if tokenizer is not None else source.parent if source is not None and is_file else source
+    if words is not None and words.is_dir() and (link := link_out_of(words, TOKENIZER_FILES)) is not None:
+        raise PackageError(f"'{link}' is a link out of its folder, which is not followed; put the file itself there.")
     if words is not None and not has_tokenizer(words):
         raise PackageError(
             f"'{words}' has no tokenizer; save it there with tokenizer.save_pretrained, or name its folder."

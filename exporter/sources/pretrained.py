@@ -13,6 +13,7 @@ from fxport.diagnostics.errors import FxportError
 from fxport.diagnostics.limits import CONFIG as CONFIG_LIMIT
 from fxport.diagnostics.limits import json_of, read_bounded
 from fxport.diagnostics.messages import error_text
+from fxport.diagnostics.strangers import link_out_of
 from fxport.exporter.capture.fake import without_memory
 from fxport.exporter.weights import open_checkpoint
 from fxport.exporter.weights.assign import names_in, owner_of
@@ -74,6 +75,10 @@ def load(folder: Path, *, in_memory: bool = False) -> Pretrained:
 def configured(folder: Path) -> tuple[Any, Any]:
     """The class and the configuration of a folder's model, of transformers alone. Raises PretrainedError."""
     transformers = _transformers(folder)
+    if (link := link_out_of(folder)) is not None:
+        raise PretrainedError(
+            f"'{link}' is a link out of its folder, which is not followed; put the file itself there."
+        )
     try:
         json_of(read_bounded(folder / CONFIG, CONFIG_LIMIT), CONFIG_LIMIT)
         # Without code of the folder's own: `auto_map` is refused, not asked about.

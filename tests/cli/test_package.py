@@ -50,6 +50,8 @@ def source(tmp_path: Path) -> Path:
     (tmp_path / "net.py").write_text(SOURCE)
     (tmp_path / "words").mkdir()
     (tmp_path / "words" / "tokenizer.json").write_text(json.dumps(WORDS))
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "tokenizer.json").symlink_to(tmp_path / "words" / "tokenizer.json")
     return tmp_path / "net.py"
 
 
@@ -78,6 +80,10 @@ BAD = {
     "no model": (["package", "{source}:linear", "-o", "out"], "is no language model of transformers"),
     "no folder": (["package", "{source}:model", "-o", "{source}"], "is a file; name a folder"),
     "no tokenizer": (["package", "{source}:model", "-o", "out", "--tokenizer", "{folder}"], "has no tokenizer"),
+    "link": (
+        ["package", "{source}:model", "-o", "out", "--tokenizer", "{folder}/links"],
+        "is a link out of its folder",
+    ),
     "no configuration": (["package", "{folder}", "-o", "out", "--tokenizer", "{folder}/words"], "names no model"),
     "no package": (["generate", "{folder}", "--ids", "1"], "is no package"),
     "no tokens": (["generate", "{folder}", "--ids", "one"], "are no token ids"),

@@ -13,7 +13,7 @@ from fxport.diagnostics import Edit, Fix, Frame, Log, Place, Step, github, html,
 from fxport.diagnostics.escape import terminal
 from fxport.diagnostics.faces import page
 from fxport.diagnostics.limits import SOURCE
-from fxport.diagnostics.strangers import shown_path
+from fxport.diagnostics.strangers import link_out_of, shown_path
 
 SECRET = "password = 'tell nobody'\n"
 
@@ -96,6 +96,23 @@ def test_a_log_shows_nothing_of_files_outside(project: Path) -> None:
     for each in shown:
         assert "nobody" not in each
         assert "outside" not in each
+
+
+def test_links_out_of_a_folder(tmp_path: Path) -> None:
+    """Those of Hugging Face's cache are none: its files lie beside the snapshots."""
+    cache, other = tmp_path / "hub" / "models--a--b", tmp_path / "other"
+    snapshot, blobs = cache / "snapshots" / "0123", cache / "blobs"
+    for folder in (snapshot, blobs, other):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("a")
+    (snapshot / "config.json").symlink_to("../../blobs/file")
+    (snapshot / "same.json").symlink_to("file")
+    assert link_out_of(snapshot) is None
+    (snapshot / "tokenizer.json").symlink_to("../../../../other/file")
+    assert link_out_of(snapshot) == snapshot / "tokenizer.json"
+    assert link_out_of(snapshot, ["config.json", "same.json"]) is None
+    (other / "folder").symlink_to(blobs)
+    assert link_out_of(other) is None
 
 
 @pytest.mark.parametrize(

@@ -118,9 +118,8 @@ def wrong_with(case: Case, project: Path, code: int | None, seconds: float, memo
         yield f"{memory / 1e9:.1f} GB"
     if list(project.parent.rglob(RAN)):
         yield "its code was run"
-    made = [
-        path for path in project.rglob("*") if path.is_file() and path.suffix in {".html", ".sarif", ".json", ".xml"}
-    ]
+    files = (path for path in project.rglob("*") if path.is_file() and not path.is_symlink())
+    made = [path for path in files if path.suffix in {".html", ".sarif", ".json", ".xml"}]
     if any(
         SECRET in text
         for text in (told, *(path.read_text(errors="replace") for path in made if path.stat().st_size < 1 << 24))

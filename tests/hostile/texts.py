@@ -170,11 +170,24 @@ def cases() -> Iterator[Case]:
     )
     index = json.dumps({"weight_map": {"a": "../outside/secret.safetensors"}})
     yield Case("transformers, weights outside", folder(BERT, model__safetensors__index__json=index), FOLDER)
+    yield Case("transformers, weights behind a link", folder_with_link("model.safetensors"), FOLDER)
+    yield Case("transformers, tokenizer behind a link", folder_with_link("tokenizer.json"), PACKAGED)
     yield Case("package, configuration deep", package("[" * 100_000), GENERATE)
     yield Case("package, model outside", package(json.dumps(PACKAGE)), GENERATE)
 
 
 PACKAGE = {"model": {"decoder": {"filename": "../../outside/secret.onnx"}, "eos_token_id": None}}
+PACKAGED = ("package", "folder", "-o", "made")
+
+
+def folder_with_link(name: str) -> Make:
+    def make(project: Path) -> None:
+        folder(BERT)(project)
+        (project / "folder" / name).symlink_to("../../outside/secret.py")
+
+    return make
+
+
 GENERATE = ("generate", "folder", "--ids", "1,2")
 
 
