@@ -71,65 +71,31 @@ def _unless_traced(kernel: Callable[..., Any], rule: Callable[..., Any]) -> Call
     return chosen
 
 
-def _lstm(
-    x: Tensor,
-    hx: Sequence[Tensor],
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _lstm(x: Tensor, hx: Sequence[Tensor], *further: Any) -> tuple[Tensor, Tensor, Tensor]:
     h, c = hx
-    return _output(x, h, bidirectional), torch.empty_like(h), torch.empty_like(c)
+    return _output(x, h, *further), torch.empty_like(h), torch.empty_like(c)
 
 
-def _rnn(
+def _rnn(x: Tensor, hx: Tensor, *further: Any) -> tuple[Tensor, Tensor]:
+    return _output(x, hx, *further), torch.empty_like(hx)
+
+
+def _packed(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the rule for packed sequences, whose sizes of batches stand behind the input."""
+    return lambda x, batch_sizes, *further: rule(x, *further)
+
+
+def _output(
     x: Tensor,
-    hx: Tensor,
+    h: Tensor,
     params: Sequence[Tensor],
     has_biases: bool,
     num_layers: int,
     dropout: float,
     train: bool,
     bidirectional: bool,
-    batch_first: bool,
-) -> tuple[Tensor, Tensor]:
-    return _output(x, hx, bidirectional), torch.empty_like(hx)
-
-
-def _packed_lstm(
-    x: Tensor,
-    batch_sizes: Tensor,
-    hx: Sequence[Tensor],
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    h, c = hx
-    return _output(x, h, bidirectional), torch.empty_like(h), torch.empty_like(c)
-
-
-def _packed_rnn(
-    x: Tensor,
-    batch_sizes: Tensor,
-    hx: Tensor,
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-) -> tuple[Tensor, Tensor]:
-    return _output(x, hx, bidirectional), torch.empty_like(hx)
-
-
-def _output(x: Tensor, h: Tensor, bidirectional: bool) -> Tensor:
+    batch_first: bool = False,
+) -> Tensor:
     """Make the output [time, batch, features], or of the steps of a packed sequence, [all, features]."""
     return x.new_empty((*x.shape[:-1], h.shape[2] * (2 if bidirectional else 1)))
 
@@ -189,10 +155,10 @@ SHAPES: Mapping[OpOverload, Callable[..., Any]] = {
     aten.gru.input: _rnn,
     aten.rnn_tanh.input: _rnn,
     aten.rnn_relu.input: _rnn,
-    aten.lstm.data: _packed_lstm,
-    aten.gru.data: _packed_rnn,
-    aten.rnn_tanh.data: _packed_rnn,
-    aten.rnn_relu.data: _packed_rnn,
+    aten.lstm.data: _packed(_lstm),
+    aten.gru.data: _packed(_rnn),
+    aten.rnn_tanh.data: _packed(_rnn),
+    aten.rnn_relu.data: _packed(_rnn),
 }
 """Shape function of each op: outputs for all steps of the last layer, and last states of all layers."""
 
