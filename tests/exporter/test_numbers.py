@@ -17,6 +17,8 @@ from fxport.diagnostics import Log
 from tests.modules import module_with
 from tests.running import run_session, session_of, within_conditions
 
+pytestmark = pytest.mark.filterwarnings("ignore:Bitwise inversion:DeprecationWarning")  # Python 3.12, of ~True
+
 HEAD = """\
 import math
 
