@@ -75,6 +75,10 @@ class Snapshot:
         """Yield the functions that can be reached."""
         yield from (holder.owner for holder, _ in self.held if isinstance(holder.owner, FunctionType))
 
+    def values(self) -> Iterator[tuple[Holder, Any, Any]]:
+        """Yield what was held: the holder, the key and the value."""
+        yield from ((holder, *each) for holder, before in self.held for each in paired(before).items())
+
     def anew(self) -> Snapshot:
         """Return the same holders with what they hold now; what else can be reached by now is not in it."""
         return Snapshot([(holder, holder.kind.read(holder.owner)) for holder, _ in self.held])

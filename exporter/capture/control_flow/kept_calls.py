@@ -11,6 +11,7 @@ import gc
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from types import CellType
 from typing import Any
 
@@ -28,6 +29,7 @@ from fxport.exporter.capture.control_flow.merging import LoopError, merged_truth
 from fxport.exporter.capture.control_flow.operators import and_, or_
 from fxport.exporter.capture.control_flow.truth import as_tensor, depends_on_data, predicate
 from fxport.exporter.capture.guards.caught import require_uncaught
+from fxport.exporter.capture.knowledge import version
 from fxport.exporter.capture.patches.arithmetic import real_of
 from fxport.exporter.capture.patches.symbolic_calls import CURVES
 from fxport.exporter.capture.sizes.progressions import Progression, progression
@@ -112,11 +114,11 @@ def _tests_of(values: Any) -> list[Any]:
         LoopError: To compute one of these changes something.
     """
     tests: list[Any] = []
-    state: Snapshot | None = None
+    state: Effectless | None = None
     for each in values:
         tests.append(_bool(each))
         if state is None and isinstance(values, Iterator) and depends_on_data(tests[-1]):
-            state = Snapshot.of({type(value).__name__: value for value in _read_by(values)})
+            state = Effectless.of({type(value).__name__: value for value in _read_by(values)})
     if state is not None:
         require_unchanged(state)
     return tests
@@ -131,16 +133,36 @@ def _read_by(values: Iterator[Any]) -> Iterator[Any]:
             yield each
 
 
-def state_read_by(function: Callable[..., Any]) -> Snapshot:
+@dataclass(frozen=True, slots=True)
+class Effectless:
+    """What an expression can reach, and how often the tensors in it had been written to."""
+
+    snapshot: Snapshot
+    tensors: Mapping[str, tuple[Tensor, int | None]]
+
+    @classmethod
+    def of(cls, roots: Mapping[str, Any]) -> Effectless:
+        """Return the state as it is now."""
+        snapshot = Snapshot.of(roots)
+        named = [*roots.items(), *((holder.name_of(key), value) for holder, key, value in snapshot.values())]
+        return cls(snapshot, {name: (each, version(each)) for name, each in named if isinstance(each, Tensor)})
+
+    def changed(self) -> Iterator[str]:
+        """Yield the names of what is not as it was."""
+        yield from (each.name for each in self.snapshot.changes())
+        yield from (name for name, (tensor, before) in self.tensors.items() if version(tensor) != before)
+
+
+def state_read_by(function: Callable[..., Any]) -> Effectless:
     """Return what an expression can reach, as it is before it is computed for several elements."""
-    return Snapshot.of({"": function})
+    return Effectless.of({"": function})
 
 
-def require_unchanged(state: Snapshot, own: str = " ") -> None:
+def require_unchanged(state: Effectless, own: str = " ") -> None:
     """Raise LoopError where a state has changed, but for variables whose names begin with `own`."""
-    changed = next((each for each in state.changes() if not each.name.startswith(own)), None)
+    changed = next((name for name in state.changed() if not name.startswith(own)), None)
     if changed is not None:
-        raise LoopError(f"it changes '{changed.name}' for each element, and only the data tells to how many it comes")
+        raise LoopError(f"it changes '{changed}' for each element, and only the data tells to how many it comes")
 
 
 def _sorted(values: Any, *, key: Callable[[Any], Any] | None = None, reverse: Any = False) -> Any:

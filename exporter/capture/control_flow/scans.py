@@ -29,6 +29,7 @@ from fxport.exporter.capture.control_flow.own_sizes import (
     some,
 )
 from fxport.exporter.capture.control_flow.truth import as_tensor, predicate
+from fxport.exporter.capture.control_flow.views import storage_of
 from fxport.exporter.capture.rewritten import note_rewritten
 
 scan_module: Any = importlib.import_module("torch._higher_order_ops.scan")  # a function of the same name hides it
@@ -85,11 +86,13 @@ def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) ->
     init = start or [torch.zeros(())]  # a scan wants to carry something
     count = len(init)
     leaves: list[Any] = []
+    appended: list[Tensor] = []
 
     def run(*tensors: Tensor) -> list[Tensor]:
         state = [opaque(each.clone()) for each in tensors[: len(start)]]
         changes, ends, leaves[:] = carried.turn(state, tensors[count])
-        return [*(ends or [tensors[0].clone()]), *(each.clone() for each in _appended(effects, changes))]
+        appended[:] = _appended(effects, changes)
+        return [*(ends or [tensors[0].clone()]), *(each.clone() for each in appended)]
 
     (given,), outside = read_by([run], [*init, sample], numbers)
     axes = [own_axis(each, known) for each in given[count:]]
@@ -100,6 +103,8 @@ def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) ->
         _leave(effects, carried, told_apart(start, carried.ways), stacked)
         return
     note_rewritten("for")
+    given_to_lists = [*appended]
+    _require_unwritten(given_to_lists, outside)
     ways = [carried.form.leaves_of(carried.starts), [*leaves]]
     counts: Sequence[Tensor] = ()
     if some(axes):
@@ -110,11 +115,12 @@ def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) ->
     kept = len(outside.written)
     outside.write(results[:kept])
     last, stacked = [*results[kept : kept + len(start)]], [*results[kept + count :]]
-    watch_merged(last, ways, outside, (None, None))
     for i, axis in enumerate(axes):
         if axis is not None:
             stacked[i] = Ragged(joined(stacked[i], axis, counts[i]), axis, items.count, stacked[i])  # type: ignore[call-overload]
-    _leave(effects, carried, last, stacked)
+    listed = _leave(effects, carried, last, stacked)
+    ways = [[*ways[0], *(None for _ in listed)], [*ways[1], *given_to_lists]]
+    watch_merged([*last, *listed], ways, outside, (None, None))
 
 
 def _bounded(number: Any, count: Any) -> Any:
@@ -135,15 +141,29 @@ def _appended(effects: Effects, changes: Changes) -> list[Tensor]:
     return found
 
 
-def _leave(effects: Effects, carried: Carried, last: Sequence[Tensor], stacked: Sequence[Any]) -> None:
-    """Give places and lists what they hold after the loop."""
+def _require_unwritten(items: Sequence[Tensor], outside: Outside) -> None:
+    """Raise LoopError where an element of a list is, or may be a view of, a tensor that turns write to."""
+    written = {storage_of(each) for each in outside.written.values()}
+    if any(storage_of(each) in written for each in items):
+        raise LoopError("it appends a tensor to a list, or a part of one, to which its turns write")
+
+
+def _leave(effects: Effects, carried: Carried, last: Sequence[Tensor], stacked: Sequence[Any]) -> list[Tensor]:
+    """Give places and lists what they hold after the loop.
+
+    Returns:
+        For each of `stacked`, the tensor in a list that it became a part of.
+    """
     effects.leave(carried.form.value(last))
-    rest = iter(stacked)
+    rest, listed = iter(stacked), list[Tensor]()
     for holder, wheres in carried.always.items():
         if not isinstance(holder.owner, ScanList):
             raise LoopError(f"it appends to '{holder.name}', a list that was made elsewhere")
         rows = [(next(rest), None if always else next(rest)) for always in wheres]
-        list.append(holder.owner, StackedItems(_interleaved(rows)))
+        whole = _interleaved(rows)
+        list.append(holder.owner, StackedItems(whole))
+        listed += [whole.whole if isinstance(whole, Ragged) else whole] * sum(1 if each else 2 for each in wheres)
+    return listed
 
 
 def _interleaved(rows: Sequence[tuple[Any, Tensor | None]]) -> Any:

@@ -76,13 +76,13 @@ def _join(nodes: list[ir.Node]) -> bool:
     )
     graph.insert_before(first, joined)
     for slot, new in enumerate(joined.outputs):
-        olds = [node.outputs[slot] for node in nodes if slot < len(node.outputs) and _is_there(node.outputs[slot])]
-        if not olds:
+        named = [node.outputs[slot] for node in nodes if slot < len(node.outputs) and node.outputs[slot].name]
+        if not named:
             new.name = ""
             continue
-        new.name = f"{olds[0].name}.joined"
-        describe(new, olds[0])
-        for old in olds:
+        new.name = f"{named[0].name}.joined"  # also of one that nothing reads: the first output is never left out
+        describe(new, named[0])
+        for old in filter(_is_there, named):
             if not put_in_place(old, new):
                 _copy(old, new)
     for node in nodes:
