@@ -174,7 +174,7 @@ def _capture_once(
         facts: Mapping[str, Any] = {"detail": RANK, "error": RANK}
         told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **facts)
     compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed)
-    changed = [*(each.place for each in observed.rewritten), *inquiry.presumed.answers, *ranks]
+    changed = [*(each.place for each in observed.rewritten), *inquiry.presumed.answers, *ranks, *observed.texts]
     return CaptureResult(captured, request, compared, told, changed)
 
 

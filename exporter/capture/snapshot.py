@@ -90,6 +90,15 @@ class Snapshot:
             if not holder.kind.is_memo and not _identical(before, now):
                 yield from (Change(holder, *each) for each in _differences(before, now))
 
+    def reordered(self) -> Iterator[Holder]:
+        """Yield the dicts that hold in another order what they held before and hold now."""
+        for holder, before in self.held:
+            if not isinstance(holder.owner, dict) or _identical(before, now := holder.kind.read(holder.owner)):
+                continue
+            old, new = paired(before), paired(now)
+            if [key for key in old if key in new] != [key for key in new if key in old]:
+                yield holder
+
     def restore(self) -> None:
         """Put back what was held, as far as Python has a way to; a memo that has grown is emptied."""
         for holder, before in self.held:

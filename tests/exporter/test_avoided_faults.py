@@ -56,6 +56,13 @@ def placed(x: Tensor) -> tuple[Tensor, ...]:
     return values + 1, places, again * 2, found
 
 
+def only_counted(x: Tensor) -> tuple[Tensor, ...]:
+    """Reads the values of neither."""
+    _, places = torch.unique(x, return_inverse=True)
+    _, counts = torch.unique(x, return_counts=True)
+    return places, counts
+
+
 def steps(x: Tensor, cell: nn.Module) -> tuple[Tensor, Tensor]:
     return cell(x)[0] * 2, cell(x)[1] * 3
 
@@ -103,6 +110,12 @@ def test_every_output_of_equal_nodes_is_there() -> None:
     joined = export(Calls(counted), (IDS,))
     (node,) = [node for node in joined.model.graph if node.op_type == "Unique"]
     assert [bool(output.name) for output in node.outputs] == [True, False, True, True]
+
+
+def test_a_first_output_that_nothing_reads_is_there() -> None:
+    """No operator of ONNX leaves out its first output."""
+    program = export(Calls(only_counted), (IDS,))
+    assert_same(run_session(session_of(program), program, (IDS,)), only_counted(IDS))
 
 
 def test_other_graphs_stay_as_they_are() -> None:

@@ -30,6 +30,9 @@ BOTH_WAYS = {
     "y.data = z",
     "functions without a source of their own",
     "super() without arguments",
+    "tensors in lists",
+    "containers of several names",
+    "jumps out of with and finally",
 }
 """Kinds of which one row at least must export, and one must be refused."""
 

@@ -21,14 +21,21 @@ def register_dataclasses(value: Any) -> None:
     while kinds := {type(leaf) for leaf in pytree.tree_leaves(value) if dataclasses.is_dataclass(type(leaf))}:
         for kind in kinds:
             name = f"{kind.__module__}.{kind.__qualname__}"
-            if all(field.init for field in dataclasses.fields(kind)):
+            if _is_its_fields(kind):
                 torch.export.register_dataclass(kind, serialized_type_name=name)
             else:
                 _declare_by_fields(kind, name)
 
 
+def _is_its_fields(kind: Any) -> bool:
+    """Return whether the constructor takes all fields and does no more than to set them."""
+    code = getattr(kind.__init__, "__code__", None)
+    is_made = code is not None and code.co_filename == "<string>"  # by the standard library
+    return is_made and not hasattr(kind, "__post_init__") and all(each.init for each in dataclasses.fields(kind))
+
+
 def _declare_by_fields(kind: type, name: str) -> None:
-    """Declare a dataclass with fields that its constructor does not take, which PyTorch's own function refuses.
+    """Declare a dataclass whose constructor does not take some fields, or does more than to set them.
 
     It is put together from its fields as they were: neither the constructor nor `__post_init__` runs.
     """

@@ -85,6 +85,8 @@ def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str]) -> Any:
     def ends(result: Any, changes: Changes) -> Any:
         return result, effects.ends(changes), effects.appended(changes)
 
+    for result, changes in found:
+        effects.require_new(changes, result)
     every = [ends(*each) for each in found]
     form = form_of(*every)
     if is_rehearsal():
@@ -152,10 +154,11 @@ def repeated(test: Branch, body: Branch, *, dead: Sequence[str] = ()) -> None:
     note_rewritten("while")
     _, outside = read_by((goes_on, turn), start, numbers)
     again, turned = lifted(goes_on, start, outside, is_test=True), lifted(turn, start, outside)
-    inputs, ways = (*start, *outside.starts()), [form.leaves_of(carried.starts), [*leaves]]
+    inputs = (*start, *outside.starts())
+    ways = [form.leaves_of(carried.starts), [*leaves], *carried.inherited]
     after = torch.ops.higher_order.while_loop(lambda *given: again(*given)[0], turned, inputs, outside.values)
     results = _returned(after, outside)
-    watch_merged(results, ways, outside, (None, None))
+    watch_merged(results, ways, outside, [None for _ in ways], ways[0])
     effects.leave(form.value(results))
 
 

@@ -29,6 +29,7 @@ class Carried:
 
     Attributes:
         ways: What the places are before the first turn, and behind one that was rehearsed, where tensors travel.
+        inherited: What a place may be because another one was it before the first turn: `a, b = b, x`.
         always: For each list, whether each of the elements that a turn appends is always appended.
     """
 
@@ -43,23 +44,37 @@ class Carried:
     ) -> None:
         self.effects, self.part, self.late, self.is_run = effects, part, late, is_run
         self.numbers = numbers
-        changes, known = self._observed(inputs, {}), None
+        changes, known, given = self._observed(inputs, {}), None, list[Tensor]()
         for _ in range(ROUNDS):
             none = [] if is_run else [Changes({}, {}, ())]
             effects.set_aside_undecided(changes, *none)
             effects.require_added_by_all(*none)
+            effects.require_new(changes)
             self.form = form_of(self.starts, effects.ends(changes), changing=True)
             found = ([*effects.before], [*effects.grown.items()], self.form.kinds)
             if found == known:
-                self.ways = (self.form.leaves_of(self.starts), self.form.leaves_of(effects.ends(changes)))
+                ends = self.form.leaves_of(effects.ends(changes))
+                self.inherited = self._inherited(ends, given)
+                self.ways = (self.form.leaves_of(self.starts), ends, *self.inherited)
                 self.always = {
                     holder: [on is True for _, on in items]
                     for holder, items in zip(effects.grown, effects.appended(changes), strict=True)
                 }
                 return
             known = found
-            changes = self._observed(inputs, self.places([opaque(each.clone()) for each in self.tensors()]))
+            given = [opaque(each.clone()) for each in self.tensors()]
+            changes = self._observed(inputs, self.places(given))
         raise LoopError("its turns change other things from turn to turn")
+
+    def _inherited(self, ends: Sequence[Any], given: Sequence[Tensor]) -> list[list[Any]]:
+        starts = self.form.leaves_of(self.starts)
+        places = [storage_of(each) if isinstance(each, Tensor) else None for each in ends]
+        reached = {
+            (i, j) for i, place in enumerate(places) for j, each in enumerate(given) if storage_of(each) == place
+        }
+        for _ in ends:
+            reached |= {(i, k) for i, j in reached for other, k in reached if other == j}
+        return [[starts[j] if at == i else None for at in range(len(ends))] for i, j in sorted(reached) if i != j]
 
     def _observed(self, inputs: Sequence[Tensor], values: Mapping[Place, Any]) -> Changes:
         observe = self.effects.observe

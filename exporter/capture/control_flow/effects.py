@@ -20,8 +20,9 @@ from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
 from fxport.exporter.capture import holders
+from fxport.exporter.capture.arguments.structures import register_dataclasses
 from fxport.exporter.capture.control_flow.lists import MaybeItem, ScanList, StackedItems
-from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, form_of
+from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, containers_in, form_of
 from fxport.exporter.capture.control_flow.truth import predicate
 from fxport.exporter.capture.control_flow.undecided import can_be_undecided, is_undecided, note_undecided
 from fxport.exporter.capture.holders import MISSING, Holder
@@ -37,7 +38,7 @@ Item = tuple[Any, Any]
 
 CARRIED = (
     *(holders.CELL, holders.ATTRIBUTES, holders.MEMBERS, holders.SLOTS),
-    *(holders.DICT, holders.LIST, holders.GLOBALS, holders.CLASS),
+    *(holders.DICT, holders.LIST, holders.DEQUE, holders.GLOBALS, holders.CLASS),
 )
 """The kinds of holders whose values an operator can give."""
 
@@ -131,6 +132,8 @@ class Effects:
         values: dict[Place, Any] = {}
         before: list[Any] = []
         grown: dict[Holder, list[Item]] = {}
+        for holder in self.snapshot.reordered():
+            raise LoopError(f"it changes the order of '{holder.name}'")
         for change in self.snapshot.changes():
             holder, key = change.holder, change.key
             if id(holder.owner) in self.dead:
@@ -142,6 +145,8 @@ class Effects:
                 continue
             if holder.kind is holders.LIST and change.before is MISSING:
                 grown.setdefault(holder, []).append(_item(change.after))
+            elif holder.kind is holders.DEQUE and change.before is MISSING:
+                raise LoopError(f"it appends to '{holder.name}', a deque that is not full")
             elif change.after is MISSING and holder.kind is not holders.CELL:
                 raise LoopError(f"it removes '{change.name}'")
             else:
@@ -153,6 +158,16 @@ class Effects:
     def numbers(self) -> list[Any]:
         """The symbolic numbers that the parts can reach: PyTorch does not see Python compute with them."""
         return symbolic(value for _, (_, values) in self.snapshot.held for value in values)
+
+    def require_new(self, changes: Changes, result: Any = None) -> None:
+        """Raise LoopError for a container of one way that has another name: the operator gives a new one."""
+        values = (result, *changes.values.values(), *map(tuple, changes.grown.values()))
+        register_dataclasses(values)
+        known = {id(holder.owner) for holder, _ in self.snapshot.held}
+        for each in containers_in(values):
+            if id(each) in known:
+                raise LoopError(f"it gives a {type(each).__name__} that has other names, which show what is done to it")
+            known.add(id(each))
 
     def starts(self) -> tuple[Any, ...]:
         """Return the values of all changed places before the statement, as `form_of` takes them."""

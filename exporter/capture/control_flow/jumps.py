@@ -23,6 +23,9 @@ from fxport.exporter.capture.control_flow.syntax import STEPS, is_at, placed, st
 
 JUMPS = (ast.Continue, ast.Break, ast.Return)
 LOOPS = (ast.For, ast.While)
+AROUND = (ast.With, ast.Try)
+"""Statements that do something behind their bodies, also where a jump leaves those."""
+
 MOST = 4000
 """Nodes of a body: what follows a jump is written once for each way to it."""
 
@@ -36,7 +39,7 @@ def jumps_removed(function: ast.FunctionDef, lines: set[int]) -> None:
     asked = {
         node
         for top in own_nodes(function)
-        if isinstance(top, (*LOOPS, ast.If)) and _is_asked_for(top, lines)
+        if isinstance(top, (*LOOPS, *AROUND, ast.If)) and _is_asked_for(top, lines)
         for node in own_nodes(top)
     }
     for block in _blocks(function):
@@ -56,6 +59,8 @@ def _blocks(function: ast.FunctionDef) -> Iterator[list[ast.stmt]]:
 
 
 def _without(node: ast.stmt) -> list[ast.stmt]:
+    if isinstance(node, AROUND):
+        return _jumping_behind(node)
     if not isinstance(node, LOOPS):
         return [node]
     jumps = {type(jump) for jump in jumps_of(node.body)}
@@ -94,6 +99,23 @@ def _without(node: ast.stmt) -> list[ast.stmt]:
     return [*_parsed("\n".join(before), node), node, *map(_wanted, [*rest, *_parsed("\n".join(after), node)])]
 
 
+def _jumping_behind(node: ast.With | ast.Try) -> list[ast.stmt]:
+    """Let what jumps out of a `with` or a `try … finally` do so behind it."""
+    jumps = {type(jump) for jump in jumps_of(node.body)}
+    if not jumps or (isinstance(node, ast.Try) and (node.handlers or node.orelse or any(jumps_of(node.finalbody)))):
+        return [node]
+    names = _Names(f"{node.lineno}_{node.col_offset}")
+    try:
+        node.body = _lowered(node.body, names, keeps_continue=True) or [ast.copy_location(ast.Pass(), node)]
+    except _NotAConditionError:
+        return [node]
+    flags = {ast.Return: names.returned, ast.Continue: names.skipped, ast.Break: names.stop}
+    before = [f"{name} = False" for name in flags.values()] + [f"{names.value} = {STEPS}.UNSET"]
+    ends = {ast.Return: f"return {names.value}", ast.Continue: "continue", ast.Break: "break"}
+    after = [f"if {flags[kind]}:\n    {ends[kind]}" for kind in flags if kind in jumps]
+    return [*_parsed("\n".join(before), node), node, *map(_wanted, _parsed("\n".join(after), node))]
+
+
 def returns_last(block: Sequence[ast.stmt], lines: set[int], inside: bool = False) -> list[ast.stmt]:
     """Move what follows an `if` at these lines that may return into both of its branches.
 
@@ -126,12 +148,12 @@ def _is_over(block: Sequence[ast.stmt]) -> bool:
     return isinstance(last, (ast.Return, ast.Raise))
 
 
-def _is_asked_for(node: ast.For | ast.While | ast.If, lines: set[int]) -> bool:
+def _is_asked_for(node: ast.stmt, lines: set[int]) -> bool:
     """Return whether a jump of a loop, or the test of a loop or an `if`, stands at one of these lines."""
     if isinstance(node, ast.For) and any(node.lineno <= line <= (node.iter.end_lineno or 0) for line in lines):
         return True
-    tests = [] if isinstance(node, ast.For) else [node.test]
-    if isinstance(node, LOOPS):
+    tests = [node.test] if isinstance(node, (ast.While, ast.If)) else []
+    if isinstance(node, (*LOOPS, *AROUND)):
         tests += [each.test for each in _own(node.body) if isinstance(each, ast.If) and any(jumps_of([each]))]
     return any(is_at(test, lines) for test in tests)
 
@@ -142,16 +164,16 @@ class _NotAConditionError(Exception):
 
 class _Names:
     def __init__(self, place: str) -> None:
-        kinds = ("stop", "returned", "value", "item")
-        self.stop, self.returned, self.value, self.item = (f"_{kind}_{place}" for kind in kinds)
+        kinds = ("stop", "returned", "value", "item", "skipped")
+        self.stop, self.returned, self.value, self.item, self.skipped = (f"_{kind}_{place}" for kind in kinds)
 
 
-def _lowered(block: Sequence[ast.stmt], names: _Names) -> list[ast.stmt]:
+def _lowered(block: Sequence[ast.stmt], names: _Names, keeps_continue: bool = False) -> list[ast.stmt]:
     """Write a turn without jumps: what comes after one moves into the branch that does not jump."""
     out: list[ast.stmt] = []
     for position, node in enumerate(block):
         if isinstance(node, ast.Continue):
-            return out
+            return [*out, *_parsed(f"{names.skipped} = True", node)] if keeps_continue else out
         if isinstance(node, ast.Break):
             return [*out, *_parsed(f"{names.stop} = True", node)]
         if isinstance(node, ast.Return):
@@ -166,7 +188,8 @@ def _lowered(block: Sequence[ast.stmt], names: _Names) -> list[ast.stmt]:
         if not isinstance(node, ast.If):
             raise _NotAConditionError
         rest = list(block[position + 1 :])
-        then, other = (_lowered([*arm, *copy.deepcopy(rest)], names) for arm in (node.body, node.orelse))
+        arms = ([*arm, *copy.deepcopy(rest)] for arm in (node.body, node.orelse))
+        then, other = (_lowered(arm, names, keeps_continue) for arm in arms)
         if sum(1 for each in (*then, *other) for _ in ast.walk(each)) > MOST:
             raise _NotAConditionError
         if not then and not other:  # the test may do something

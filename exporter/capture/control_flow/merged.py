@@ -209,6 +209,7 @@ def watch_merged(
     ways: Iterable[Sequence[Any]],
     outside: Outside,
     tests: Sequence[Test | None],
+    starts: Sequence[Any] = (),
 ) -> None:
     """Note what the results of a branch or a loop may be other names of.
 
@@ -217,8 +218,10 @@ def watch_merged(
         ways: For each way, what it gives in the place of each of the results, traced with the tensors of outside.
         outside: The tensors that the ways read.
         tests: For each way, the test for which it is taken; None for one that may be taken several times.
+        starts: What a loop carries before its first turn, which no turn reads.
     """
-    read = {storage_of(each) for each in (*outside.tensors.values(), *outside.written.values())}
+    around = (*outside.tensors.values(), *outside.written.values(), *starts)
+    read = {storage_of(each) for each in around if isinstance(each, Tensor)}
     for leaves, test in zip(ways, tests, strict=True):
         places = [storage_of(leaf) if isinstance(leaf, Tensor) else None for leaf in leaves]
         for i, place in enumerate(places):

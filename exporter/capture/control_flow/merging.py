@@ -123,6 +123,18 @@ def form_of(first: Any, second: Any, *, changing: bool = False) -> Form:
     return Form(spec, tuple(_leaf(one, two, changing) for one, two in pairs))
 
 
+def containers_in(value: Any) -> Iterator[Any]:
+    """Yield the lists, dicts and other containers in a value that may be changed later; each becomes a new one."""
+    kind = pytree._get_node_type(value)
+    if kind not in pytree.SUPPORTED_NODES:
+        return
+    is_fixed = isinstance(value, tuple) or getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
+    if not is_fixed:
+        yield value
+    for each in pytree.SUPPORTED_NODES[kind].flatten_fn(value)[0]:
+        yield from containers_in(each)
+
+
 def _whole(first: Any, second: Any) -> Any:
     """Return a value with the structure of both, where UNSET stands for any."""
     if first is UNSET:
@@ -144,7 +156,12 @@ def _leaf(one: Any, two: Any, changing: bool) -> Leaf:
     is_one = one is two
     one, two = (two, two) if one is UNSET else (one, one) if two is UNSET else (one, two)
     if isinstance(one, Tensor) or isinstance(two, Tensor):
-        return Constant(one) if is_one and not changing else _tensor(one, two)
+        if is_one and not changing:
+            return Constant(one)
+        like, ranks = _tensor(one, two), {each.dim() if isinstance(each, Tensor) else 0 for each in (one, two)}
+        if len(ranks) > 1 and not changing:
+            raise LoopError("its ways give values with {} and with {} axes".format(*sorted(ranks)))
+        return like
     constant = one is two or (type(one) in (*PLAIN, str) and same(one, two))
     if type(one) in DTYPES and type(two) in DTYPES and not (constant and type(one) in PLAIN and not changing):
         kinds = {DTYPES[type(one)], DTYPES[type(two)]}

@@ -70,25 +70,69 @@ def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[str, ast.expr]]:
 
 
 def _match(node: Any, lists: set[str]) -> Forms:
-    """Write a `match` as a chain of `if`; leave it where a pattern takes its subject apart."""
+    """Write a `match` as a chain of `if`; leave it where a pattern takes apart what is no display of its parts."""
     subject = f"_match_{node.lineno}_{node.col_offset}"
+    is_display = isinstance(node.subject, (ast.Tuple, ast.List)) and not _starred(node.subject.elts)
+    parts = [f"{subject}_{i}" for i in range(len(node.subject.elts))] if is_display else None
     chain: Forms = []
     for case in reversed(node.cases):
-        test = _test_of(case.pattern, subject)
-        if test is None:
+        found = _bound_by(case.pattern, subject, parts)
+        if found is None:
             return [node]
-        name = getattr(case.pattern, "name", None)
-        if name is not None and getattr(case.pattern, "pattern", None) is not None:
+        test, names = found
+        if test is not None and _is_certain(test):
+            test = None
+        elif test is not None and names:
             return [node]
-        taken = [_assigned(name, ast.Name(subject, ast.Load()), case.pattern)] if name is not None else []
-        tests = [each for each in (None if _is_certain(test) else test, case.guard) if each is not None]
+        taken = [_assigned(name, ast.Name(value, ast.Load()), case.pattern) for name, value in names]
+        tests = [each for each in (test, case.guard) if each is not None]
         if not tests:
             chain = [*taken, *case.body]
             continue
         whole = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
         branch = ast.If(ast.copy_location(whole, tests[0]), case.body, chain)
         chain = [*taken, ast.copy_location(branch, case.pattern)]
-    return [_assigned(subject, node.subject, node), *chain]
+    value, before = node.subject, list[ast.stmt]()
+    if parts is not None:
+        before = [_assigned(name, each, node) for name, each in zip(parts, node.subject.elts, strict=True)]
+        value = placed(type(node.subject)([ast.Name(name, ast.Load()) for name in parts], ast.Load()), node.subject)
+    return [*before, _assigned(subject, value, node), *chain]
+
+
+def _starred(elements: list[ast.expr]) -> bool:
+    return any(isinstance(each, ast.Starred) for each in elements)
+
+
+def _bound_by(
+    pattern: Any, subject: str, parts: list[str] | None
+) -> tuple[ast.expr | None, list[tuple[str, str]]] | None:
+    """Return the test of a pattern and the names that it binds, each with that of its value; None if it is not known.
+
+    Args:
+        pattern: The pattern.
+        subject: The name of what is matched.
+        parts: The names of its elements, where it is a sequence of as many.
+    """
+    if isinstance(pattern, ast.MatchAs):
+        return (ast.Constant(True), [(pattern.name, subject)] if pattern.name else []) if not pattern.pattern else None
+    if not isinstance(pattern, ast.MatchSequence) or parts is None:
+        test = _test_of(pattern, subject)
+        return None if test is None else (test, [])
+    stars = [i for i, each in enumerate(pattern.patterns) if isinstance(each, ast.MatchStar)]
+    others = len(pattern.patterns) - len(stars)
+    if others > len(parts) or (others < len(parts) and not stars):
+        return placed(ast.Constant(False), pattern), []
+    if any(pattern.patterns[i].name for i in stars):
+        return None
+    at = [*parts[: stars[0]], None, *parts[len(parts) - others + stars[0] :]] if stars else parts
+    names: list[tuple[str, str]] = []
+    for each, part in zip(pattern.patterns, at, strict=True):
+        if part is None:
+            continue
+        if not isinstance(each, ast.MatchAs) or each.pattern is not None:
+            return None
+        names += [(each.name, part)] if each.name else []
+    return placed(ast.Constant(True), pattern), names
 
 
 def _test_of(pattern: Any, subject: str) -> ast.expr | None:

@@ -105,7 +105,8 @@ def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) ->
     note_rewritten("for")
     given_to_lists = [*appended]
     _require_unwritten(given_to_lists, outside)
-    ways = [carried.form.leaves_of(carried.starts), [*leaves]]
+    before = [None for _ in start] if is_run else carried.form.leaves_of(carried.starts)
+    ways = [before, [*leaves], *carried.inherited]
     counts: Sequence[Tensor] = ()
     if some(axes):
         counting = _run(_counting(run, axes), init, sample, turns, numbers)[0]
@@ -119,8 +120,9 @@ def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) ->
         if axis is not None:
             stacked[i] = Ragged(joined(stacked[i], axis, counts[i]), axis, items.count, stacked[i])  # type: ignore[call-overload]
     listed = _leave(effects, carried, last, stacked)
-    ways = [[*ways[0], *(None for _ in listed)], [*ways[1], *given_to_lists]]
-    watch_merged([*last, *listed], ways, outside, (None, None))
+    none = [None for _ in listed]
+    ways = [[*way, *(given_to_lists if i == 1 else none)] for i, way in enumerate(ways)]
+    watch_merged([*last, *listed], ways, outside, [None for _ in ways], carried.ways[0])
 
 
 def _bounded(number: Any, count: Any) -> Any:

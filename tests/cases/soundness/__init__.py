@@ -6,8 +6,10 @@ from tests.cases.soundness import (
     branches,
     calls,
     choices,
+    containers,
     functions,
     identities,
+    leaving,
     loops,
     names,
     numbers,
@@ -16,6 +18,19 @@ from tests.cases.soundness import (
 )
 from tests.cases.soundness.case import Row as Row
 
-FAMILIES = (loops, branches, writes, names, numbers, tensors, functions, calls, choices, identities)
+FAMILIES = (
+    loops,
+    branches,
+    writes,
+    names,
+    numbers,
+    tensors,
+    functions,
+    calls,
+    choices,
+    containers,
+    identities,
+    leaving,
+)
 
 CASES = tuple(row for family in FAMILIES for row in family.CASES)

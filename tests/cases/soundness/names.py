@@ -293,7 +293,7 @@ CASES = of(
     Row("walrus behind or, unbound before", WalrusUnboundBefore, EITHER),
     Row("walrus behind or, in a conditional expression", WalrusOfAnExpression, EITHER, None, "# binds by choice"),
     Row("walrus in a loop's test", WalrusInALoop, FLAT),
-    Row("match of a sequence", MatchSequence, FLAT, known_gap=REFUSED),
+    Row("match of a sequence", MatchSequence, FLAT),
     Row("match of a mapping in a branch", MatchInABranch, FLAT),
     Row("match of a size", MatchSize, SIZES, ROWS, "# of a size", or_right=True),
     Row("with … as in a branch", WithAs, FLAT),

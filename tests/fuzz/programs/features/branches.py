@@ -131,6 +131,14 @@ FEATURES = (
         """,
     ),
     Feature(
+        "any and all with an effect",
+        """
+        if ⟨any|all⟩(⟨self.$counted(each)|each.sum() > 0|not (each > 1).any()⟩ for each in ($T, $R)):
+            $fill
+        """,
+        methods=COUNTED,
+    ),
+    Feature(
         "an error on data",
         """
         if $R.abs().sum() > 10000:

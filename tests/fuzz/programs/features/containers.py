@@ -221,4 +221,38 @@ FEATURES = (
         """,
         gives="R:$r",
     ),
+    Feature(
+        "one of two lists",
+        """
+        $ups, $downs = [$R * 0.5], [$R2]
+        $parts = ⟨$ups|[*$ups]|$ups[:]⟩ if $C else ⟨$downs|[*$downs]|$downs + [$R]⟩
+        $parts.append($R)
+        $fill
+        $h = sum($ups) + sum($downs) * 0.5 + $parts[0]
+        """,
+        gives="R:$h",
+    ),
+    Feature(
+        "a sum that is kept",
+        """
+        $sum, $sums = $R * 0.0, []
+        for $r in $T.unbind($DIM):
+            $sum ⟨+= $r|= $sum + $r|= $sum * 0.5 + $r⟩
+            $sums.append($sum)
+            $fill
+        $y = torch.stack($sums, $DIM)
+        """,
+        gives="T:$y",
+    ),
+    Feature(
+        "the order of a dict",
+        """
+        $held = {"a": $R, "b": $R2 * 0.5}
+        if $C:
+            $held["a"] = ⟨$held.pop("a")|$held["a"] * 0.5|$ER⟩
+            $fill
+        $h = [*$held.values()][0] * 0.5
+        """,
+        gives="R:$h",
+    ),
 )

@@ -239,4 +239,30 @@ FEATURES = (
         """,
         gives="R:$best",
     ),
+    Feature(
+        "names that turns trade",
+        """
+        $first = $R * 1.0
+        $last, $now = torch.zeros(4), $first
+        for $r in $T.unbind($DIM):
+            $last, $now = $now, $now * 0.5 + $r
+            $fill
+        $last ⟨= $last * 0.5|*= 0.5|= $last - 1⟩
+        $h = $first + $last
+        """,
+        gives="R:$h",
+    ),
+    Feature(
+        "a jump out of with",
+        """
+        $h = $R * 0.5
+        for $i in range(⟨3|$SIZE⟩):
+            with ⟨contextlib.suppress(KeyError)|torch.no_grad()⟩:
+                if $h.sum() > ⟨1|2⟩:
+                    ⟨break|continue⟩
+                $h = $h + ⟨0.25|$T@[0]⟩
+            $fill
+        """,
+        gives="R:$h",
+    ),
 )

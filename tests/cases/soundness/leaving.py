@@ -1,0 +1,96 @@
+"""Jumps out of `with` and of `try … finally`, behind which something is still done."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from tests.cases.soundness.case import FLAT, ROWS, SIZES, Row, of
+
+
+class Scaling(nn.Module):
+    """A model with a number that a context manager sets for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = 1.0
+
+    @contextlib.contextmanager
+    def doubled(self) -> Iterator[None]:
+        self.scale *= 2
+        try:
+            yield
+        finally:
+            self.scale /= 2
+
+
+class ReturnsInWith(Scaling):
+    def forward(self, x: Tensor) -> Tensor:
+        with self.doubled():
+            if x.sum() > 0:
+                return x * self.scale
+            x = x + self.scale
+        return x * self.scale
+
+
+class ReturnsBeforeFinally(nn.Module):
+    """What is returned is computed before the `finally`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * 1.0
+        try:
+            if y.sum() > 0:
+                return y + self.calls
+            y = y + 1
+        finally:
+            self.calls += 1
+            y = y * 100
+        return y + self.calls
+
+
+class JumpsInWith(Scaling):
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.zeros(4)
+        for row in x:
+            with self.doubled():
+                if row.sum() < 0:
+                    continue
+                h = h + row * self.scale
+            h = h * 2
+            try:
+                if h.sum() > 4:
+                    break
+                h = h + 1
+            finally:
+                h = h * 0.5
+        return h * 3
+
+
+class CaughtAndLeft(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        for each in (1.0, 2.0):
+            try:
+                if x.sum() > each:  # leaves from within an except
+                    return x * each
+                x = x + 1
+            except ValueError:
+                return x
+        return x
+
+
+CASES = (
+    *of(
+        "jumps out of with and finally",
+        Row("return out of with", ReturnsInWith, FLAT),
+        Row("return before finally", ReturnsBeforeFinally, FLAT),
+        Row("continue and break", JumpsInWith, SIZES, ROWS),
+        Row("return before except", CaughtAndLeft, FLAT, None, "# leaves from within an except"),
+    ),
+)
