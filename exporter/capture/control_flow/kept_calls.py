@@ -135,7 +135,7 @@ def _read_by(values: Iterator[Any]) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Effectless:
-    """What an expression can reach, and how often the tensors in it had been written to."""
+    """State that an expression can reach, and how often each tensor in it had been written to."""
 
     snapshot: Snapshot
     tensors: Mapping[str, tuple[Tensor, int | None]]
