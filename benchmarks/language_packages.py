@@ -77,7 +77,7 @@ def checkpoint(family: str, folder: Path, hidden: int, layers: int) -> None:
 def commands(source: Path, made: Mapping[str, Path], weights: str, cache: str, scratch: Path) -> dict[str, list[str]]:
     """The command line of each package; int4 is exact in both: products with float32 inputs."""
     precision = {"float32": "fp32", "int4": "int4"}[weights]
-    level = ["--extra_options", "int4_accuracy_level=1"] if weights == "int4" else []
+    level = ["--extra_options", "accuracy_level=1"] if weights == "int4" else []
     builder = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", str(source), "-o", str(made["builder"])]
     ours = [sys.executable, "-m", "fxport", "package", str(source), "-o", str(made["fxport"]), "--weights", weights]
     return {
