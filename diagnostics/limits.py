@@ -29,7 +29,7 @@ class Limit:
         bytes: Size of that part; of an archive, of all its entries together.
         ratio: Times the size of an archive that its entries may have, where that is more than `bytes`.
         depth: Levels of lists and tables.
-        items: Nodes of a model.
+        items: Nodes of a model, results of a log.
         seconds: Time for each request to the process that opens and runs a model.
         memory: Bytes that this process may take.
     """
@@ -45,7 +45,7 @@ class Limit:
 
 MB, GB = 1_000_000, 1_000_000_000
 
-SARIF = Limit("a SARIF log", bytes=64 * MB, depth=64)
+SARIF = Limit("a SARIF log", bytes=64 * MB, depth=64, items=25_000)
 SOURCE = Limit("a source file whose lines are shown", bytes=16 * MB)
 TOML = Limit("`fxport.toml`, `pyproject.toml`", bytes=1 * MB, depth=32)
 LOCK = Limit("`fxport.lock`", bytes=16 * MB, depth=16)
@@ -86,6 +86,12 @@ def require_size(count: int, limit: Limit) -> None:
     """Refuse a part of a file by its size in bytes. Raises LimitError."""
     if limit.bytes is not None and count > limit.bytes:
         raise LimitError(f"more than {size(limit.bytes)} are too much for {limit.what.replace('`', '')}")
+
+
+def require_items(count: int, limit: Limit) -> None:
+    """Refuse a file by the number of its items. Raises LimitError."""
+    if limit.items is not None and count > limit.items:
+        raise LimitError(f"it has {count:,} items; {limit.items:,} are the most for {limit.what.replace('`', '')}")
 
 
 def json_of(text: str | bytes, limit: Limit, parse_constant: Callable[[str], Any] | None = None) -> Any:

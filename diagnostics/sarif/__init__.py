@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from fxport.diagnostics.limits import SARIF, LimitError, json_of, read_bounded
+from fxport.diagnostics.limits import SARIF, LimitError, json_of, read_bounded, require_items
 from fxport.diagnostics.log import Log
 from fxport.diagnostics.model import Finding, Place
 from fxport.diagnostics.paths import write_whole
@@ -116,6 +116,7 @@ def read_sarif(path: str | os.PathLike[str]) -> Sequence[Finding]:
     file = Path(path)
     try:
         data = json_of(read_bounded(file, SARIF).decode("utf-8"), SARIF, parse_constant=_refuse)
+        require_items(_results_in(data), SARIF)
     except LimitError as error:
         raise SarifError(f"{file}: {error}") from error
     except ValueError as error:  # also text that is not UTF-8
@@ -124,6 +125,13 @@ def read_sarif(path: str | os.PathLike[str]) -> Sequence[Finding]:
         return tuple(map(without_strangers, findings_of(data)))
     except SarifError as error:
         raise SarifError(f"{file}: {error}") from error
+
+
+def _results_in(data: object) -> int:
+    """The number of results of what may be a log."""
+    runs = data.get("runs") if isinstance(data, dict) else None
+    results = [run.get("results") for run in runs if isinstance(run, dict)] if isinstance(runs, list) else []
+    return sum(len(each) for each in results if isinstance(each, list))
 
 
 def _refuse(constant: str) -> object:

@@ -73,6 +73,7 @@ LOGS: dict[str, str | bytes] = {
     "line a text": sarif([result("a.py") | {"occurrenceCount": "many"}]),
     "suggestions of numbers": sarif([result("a.py", properties={"suggestions": [1]})]),
     "not UTF-8": b'{"version": "\xff"}',
+    "500,000 results": sarif([{"ruleId": "FXP3001", "message": {"text": "m"}}] * 500_000),
 }
 OUTSIDE = ("../outside/secret.py", "file:///etc/passwd", "file:///proc/self/environ", "/dev/zero", "link.py")
 MARKUP = "<script>alert(1)</script><img src=x onerror=alert(1)>"
