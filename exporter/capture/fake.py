@@ -12,6 +12,7 @@ from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn import Module, Parameter
 from torch.nn.parameter import is_lazy
+from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakIdKeyDictionary
 
 DRAWN_SCALE = 0.1
@@ -61,6 +62,14 @@ def drawn_weights(module: Module) -> Iterator[None]:
     generator = torch.Generator().manual_seed(0)
     with _replaced(module, has_no_values, lambda tensor: _drawn(tensor, generator)):
         yield
+
+
+def with_values(results: Any) -> Any:
+    """Return results of a model without memory with small random tensors in the place of those without values."""
+    generator = torch.Generator().manual_seed(0)
+    return pytree.tree_map_only(
+        torch.Tensor, lambda tensor: _drawn(tensor, generator) if has_no_values(tensor) else tensor, results
+    )
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.diagnostics.errors import FxportError
 from fxport.exporter.capture.arguments.caches import register_caches
+from fxport.exporter.capture.fake import fake_weights, with_values
 
 BATCH, SEQUENCE, PAST, TOTAL, SOURCE = "batch", "sequence", "past", "total", "source"
 """Names of dimensions: `total` is the length of the attention mask, past and new tokens together."""
@@ -115,12 +116,12 @@ def _step(model: torch.nn.Module, sizes: Sizes) -> dict[str, Any]:
 
 
 def _cache(model: torch.nn.Module, kwargs: Mapping[str, Any]) -> tuple[str, Any]:
-    """The cache after these tokens, and what the model calls it."""
-    with torch.no_grad():
+    """The cache after these tokens, and what the model calls it. That of a model without memory has values of ours."""
+    with torch.no_grad(), fake_weights(model):
         result = model(**kwargs, use_cache=True, return_dict=True)
     for name in CACHES:
         if getattr(result, name, None) is not None:
-            return name, getattr(result, name)
+            return name, with_values(getattr(result, name))
     raise NoCacheError(f"'{type(model).__name__}' returns no 'past_key_values', so there is no step to export.")
 
 
@@ -153,10 +154,10 @@ def _positioned(model: torch.nn.Module) -> torch.nn.Module:
 def _encoded(model: torch.nn.Module, sizes: Sizes) -> dict[str, Any]:
     """Run the encoder on a source; return its outputs and the mask of the source."""
     mask = _mask(sizes.batch, sizes.source)
-    with torch.no_grad():
+    with torch.no_grad(), fake_weights(model):
         encoder: Any = model.get_encoder()  # type: ignore[operator]  # transformers' own interface
         outputs = encoder(input_ids=_ids(model, sizes.batch, sizes.source), attention_mask=mask, return_dict=True)
-    return {"encoder_outputs": outputs, "attention_mask": mask}
+    return {"encoder_outputs": with_values(outputs), "attention_mask": mask}
 
 
 def _ids(model: torch.nn.Module, batch: int, length: int) -> torch.Tensor:

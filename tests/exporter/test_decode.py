@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.utils import _pytree as pytree
 
 from fxport import Example, OnnxProgram, decode_step, encode, export, prefill
 from fxport.diagnostics import Level, Log
+from fxport.exporter.capture.fake import has_no_values, without_memory
 from fxport.exporter.language_models.decode import NoCacheError
 from fxport.exporter.validation import reference
 from tests.running import session_of
@@ -121,6 +124,20 @@ def test_a_prompt_of_any_length(name: str) -> None:
     model = named(name)
     seq2seq = model.config.is_encoder_decoder  # type: ignore[union-attr]  # a config of transformers
     assert_exported(prefill(model), {"decoder_input_ids" if seq2seq else "input_ids": ["batch", "sequence"]})
+
+
+def test_a_model_without_memory_has_a_step(tmp_path: Path) -> None:
+    whole, path = named("Llama"), tmp_path / "model.pt"
+    torch.save(whole.state_dict(), path)
+    with without_memory():
+        empty = named("Llama")
+    example = decode_step(empty)
+    leaves = [each for each in pytree.tree_leaves(example.kwargs) if isinstance(each, torch.Tensor)]
+    assert len(leaves) > 2
+    assert not any(map(has_no_values, leaves))
+    log = Log()
+    program = export(*example[:3], dynamic_shapes=example.dynamic_shapes, weights=path, log=log)
+    assert_equal(program, list(reference.cases(decode_step(whole).model, example.args, example.kwargs, program, log)))
 
 
 def test_a_model_without_a_cache_is_refused() -> None:
