@@ -20,7 +20,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,76 +27,10 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
-from torch import nn, optim
-from torch.nn.functional import cross_entropy
+from training_races import RACES, Race
 
 from fxport.exporter.training import export_training_step
 from fxport.ort_runner.train import TrainingSession
-
-LOOPED = 50
-
-
-@dataclass(frozen=True)
-class Race:
-    """A model in training mode, its optimizer, its loss, one batch, and how many steps go into one run."""
-
-    model: nn.Module
-    optimizer: Callable[[Any], optim.Optimizer]
-    loss: Callable[..., torch.Tensor]
-    batch: tuple[torch.Tensor, ...]
-    rounds: int
-    steps: int = 1
-
-
-def classify(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return cross_entropy(model(x), y)
-
-
-def adamw(parameters: Any) -> optim.Optimizer:
-    return optim.AdamW(parameters, lr=1e-3)
-
-
-def mlp(steps: int = 1) -> Race:
-    model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4))
-    return Race(model, adamw, classify, (torch.randn(16, 8), torch.randint(0, 4, (16,))), 200 // steps, steps)
-
-
-def mlp_in_a_loop() -> Race:
-    return mlp(LOOPED)
-
-
-def gpt2() -> Race:
-    import transformers
-
-    config = transformers.GPT2Config(n_layer=4, n_embd=128, n_head=4, vocab_size=1000, n_positions=64)
-
-    def loss(model: nn.Module, ids: torch.Tensor) -> torch.Tensor:
-        return model(input_ids=ids, labels=ids, use_cache=False).loss
-
-    return Race(transformers.GPT2LMHeadModel(config), adamw, loss, (torch.randint(0, 1000, (4, 64)),), 20)
-
-
-def resnet18() -> Race:
-    import transformers
-
-    config = transformers.ResNetConfig(depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512], layer_type="basic")
-    config.num_labels = 10
-
-    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return cross_entropy(model(x).logits, y)
-
-    batch = (torch.randn(4, 3, 64, 64), torch.randint(0, 10, (4,)))
-    model = transformers.ResNetForImageClassification(config)
-    return Race(model, lambda p: optim.SGD(p, lr=0.01, momentum=0.9), loss, batch, 10)
-
-
-RACES: Mapping[str, tuple[Callable[[], Race], float]] = {
-    "mlp": (mlp, 0.7),
-    f"mlp, {LOOPED} a run": (mlp_in_a_loop, 0.5),
-    "gpt2": (gpt2, 0.7),
-    "resnet18": (resnet18, 1.1),
-}
-"""By name: the race, and the ratio to eager PyTorch that ONNX Runtime is to stay below."""
 
 
 def pytorch_step(race: Race, compiled: bool) -> Callable[[], Any]:
