@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fxport.diagnostics import Log
 from fxport.diagnostics.amounts import size
+from fxport.diagnostics.limits import METADATA, json_of
 from fxport.diagnostics.messages import error_line
 from fxport.diagnostics.report import Report
 from fxport.exporter.cli import arguments
@@ -25,7 +26,11 @@ from fxport.exporter.validation.model_file import model_of
 if TYPE_CHECKING:
     import numpy as np
 
+    from fxport.exporter.training.timing import TimedStep
     from fxport.ort_runner import Latency
+
+TRAINING = "fxport.training"
+"""Key of a model's metadata that only a training step has."""
 
 EAGER, COMPILED = "PyTorch, eager", "PyTorch, compiled"
 UNSTEADY = 2.0
@@ -36,7 +41,12 @@ UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
     against: Annotated[
-        str, typer.Option("--against", metavar="SOURCE", help="The model in PyTorch, as for export: timed beside it.")
+        str,
+        typer.Option(
+            "--against",
+            metavar="SOURCE",
+            help="The model as for export, or the step as for train-step: timed beside it in PyTorch.",
+        ),
     ],
     init: arguments.Init = None,
     sandbox: arguments.Sandbox = False,  # dealt with before: cli.sandbox
@@ -83,10 +93,7 @@ def bench(asked: Bench, log: Log) -> str:
     from fxport.ort_runner.failures import Failure
 
     with log.stage("load"):
-        source = with_inputs(
-            load(asked.against, init_of(asked.init)), asked.input, [asked.inputs] if asked.inputs else []
-        )
-        fed = inputs_of(asked.path, source, asked.against)
+        subject, fed = _subject(asked)
     rows: dict[str, Latency | str] = {}
     with log.stage("onnxruntime"):
         try:
@@ -100,11 +107,47 @@ def bench(asked: Bench, log: Log) -> str:
             raise UsageError(f"--provider: {error}; choose another.") from error
         rows[f"ONNX Runtime, {found.provider}"] = found
     with log.stage("eager"):
-        rows[EAGER] = of_pytorch(asked, source, found.provider, compiled=False)
+        rows[EAGER] = of_pytorch(asked, subject, found.provider, compiled=False)
     if asked.compiled:
         with log.stage("compiled"):
-            rows[COMPILED] = of_pytorch(asked, source, found.provider, compiled=True)
+            rows[COMPILED] = of_pytorch(asked, subject, found.provider, compiled=True)
     return "\n".join(table(rows, found))
+
+
+def _subject(asked: Bench) -> tuple[Source | TimedStep, dict[str, np.ndarray]]:
+    """Return what PyTorch is timed with, and the inputs of the file: for a training step those that it begins with."""
+    model = model_of(asked.path)
+    described = model.metadata_props.get(TRAINING)
+    if described is None:
+        source = with_inputs(
+            load(asked.against, init_of(asked.init)), asked.input, [asked.inputs] if asked.inputs else []
+        )
+        return source, inputs_of(asked.path, source, asked.against)
+    if asked.input or asked.inputs or asked.init:
+        raise UsageError("A training step is timed with the batch of its SOURCE; leave --input, --inputs and --init.")
+    return _step(asked, [str(entry.name) for entry in model.graph.inputs], described)
+
+
+def _step(asked: Bench, names: Sequence[str], described: str) -> tuple[TimedStep, dict[str, np.ndarray]]:
+    from fxport.exporter.cli.train_step import parts_of
+    from fxport.exporter.training.step import Parts
+    from fxport.exporter.training.timing import TimedStep
+
+    model, optimizer, loss_fn, batch, *_ = parts_of(asked.against)
+    try:
+        settings = json_of(described, METADATA)
+        counts = [int(settings.get(key, 1)) for key in ("steps", "accumulate")]
+        limit = settings.get("clip_grad_norm")
+        step = TimedStep(Parts(model, optimizer, loss_fn), batch, *counts, None if limit is None else float(limit))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UsageError(f"'{asked.path}' describes no training step: {error}; export the step again.") from error
+    try:
+        return step, step.inputs(names)
+    except KeyError as error:
+        raise UsageError(
+            f"'{asked.path}' takes {error}, which the step of '{asked.against}' does not have; name the SOURCE that it "
+            "was exported from."
+        ) from error
 
 
 def inputs_of(path: Path, source: Source, against: str) -> dict[str, np.ndarray]:
@@ -125,7 +168,7 @@ def inputs_of(path: Path, source: Source, against: str) -> dict[str, np.ndarray]
     return matched(values, needed, f"inputs of '{against}'")
 
 
-def of_pytorch(asked: Bench, source: Source, provider: str, *, compiled: bool) -> Latency | str:
+def of_pytorch(asked: Bench, subject: Source | TimedStep, provider: str, *, compiled: bool) -> Latency | str:
     """The figures of eager PyTorch, or of torch.compile; the reason where it does not run."""
     import torch
     from torch import nn
@@ -133,21 +176,17 @@ def of_pytorch(asked: Bench, source: Source, provider: str, *, compiled: bool) -
     from fxport.exporter.validation.timing import seconds_of
     from fxport.ort_runner import PROVIDERS, Latency
 
-    assert isinstance(source.model, nn.Module)
     device = PROVIDERS[provider].device
     threads = torch.get_num_threads()
     if asked.threads:
         torch.set_num_threads(asked.threads)
     try:
-        seconds = seconds_of(
-            source.model,
-            source.args or (),
-            source.kwargs,
-            runs=asked.runs,
-            warmup=max(asked.warmup, 1),
-            device=device,
-            compiled=compiled,
-        )
+        how: dict[str, Any] = {"runs": asked.runs, "warmup": max(asked.warmup, 1), "device": device}
+        if isinstance(subject, Source):
+            assert isinstance(subject.model, nn.Module)
+            seconds = seconds_of(subject.model, subject.args or (), subject.kwargs, compiled=compiled, **how)
+        else:
+            seconds = subject.seconds(compiled=compiled, **how)
     except Exception as error:  # noqa: BLE001  # the user's code and the compiler raise what they like
         return f"not timed: {error_line(error)}"
     finally:

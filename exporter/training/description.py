@@ -9,26 +9,34 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from fxport.exporter.training.step import BUFFER, NEW, OPTIMIZER, PARAMETER, RATE, Parts
+from fxport.exporter.training.step import BUFFER, NEW, OPTIMIZER, PARAMETER, RATE, Parts, Settings
 
 METADATA = "fxport.training"
 """Key of the model's metadata: what `fxport.ort_runner.train` needs to run the step again and again."""
 
 
 def description_of(
-    parts: Parts, state: Sequence[str], produced: Sequence[str | None], rates: Mapping[str, torch.Tensor], steps: int
+    parts: Parts,
+    state: Sequence[str],
+    produced: Sequence[str | None],
+    rates: Mapping[str, torch.Tensor],
+    steps: int,
+    settings: Settings,
 ) -> dict[str, Any]:
     """The description of a step, as JSON takes it.
 
     `state`: the new value of each input that changes; `constant`: the other inputs that are state; `steps`: how many a
-    run makes; `rates`: learning rates at the beginning; `model`: the input that has the value of each name of
-    `model.state_dict()`; `groups`: names and settings of `optimizer.param_groups`, None where JSON does not hold them;
-    `numbers`: state of the optimizer that PyTorch keeps as Python numbers.
+    run makes; `accumulate` and `clip_grad_norm`: the settings of one; `rates`: learning rates at the beginning;
+    `model`: the input that has the value of each name of `model.state_dict()`; `groups`: names and settings of
+    `optimizer.param_groups`, None where JSON does not hold them; `numbers`: state of the optimizer that PyTorch keeps
+    as Python numbers.
     """
     changed = {name: new for name in state if (new := f"{NEW}/{name}") in produced}
     return {
         "state": changed,
         "steps": steps,
+        "accumulate": settings.accumulate,
+        "clip_grad_norm": settings.clip_grad_norm,
         "constant": [name for name in state if name not in changed],
         "rates": {f"{RATE}/{group}": float(rate) for group, rate in rates.items()},
         "model": _model_names(parts),

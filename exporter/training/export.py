@@ -151,7 +151,7 @@ def export_training_step(
     if rng != "native":
         refuse_unseeded(program)
     _report_unused(step, settings, program)
-    finished = _described(program, parts, inputs, steps)
+    finished = _described(program, parts, inputs, steps, settings)
     evaluation = None
     if evaluate:
         judged = parts if evaluate is True else replace(parts, loss_fn=evaluate)
@@ -227,10 +227,10 @@ def _begun(parts: Parts, weights: str | os.PathLike[str] | None, log: Log) -> di
     return state if weights is None else _resumed(state, parts, open_checkpoint(weights), log)
 
 
-def _described(program: OnnxProgram, parts: Parts, inputs: _Inputs, steps: int) -> ir.Model:
+def _described(program: OnnxProgram, parts: Parts, inputs: _Inputs, steps: int, settings: Settings) -> ir.Model:
     """The model of so many steps, with what is fed back into it, and what is given anew, in its metadata."""
     produced = [value.name for value in program.model.graph.outputs]
-    description = description_of(parts, list(inputs.state), produced, inputs.rates, steps)
+    description = description_of(parts, list(inputs.state), produced, inputs.rates, steps, settings)
     program.model.metadata_props[METADATA] = json.dumps(description)
     return program.model if steps == 1 else repeated(program.model, description["state"], steps)
 

@@ -53,6 +53,41 @@ def test_both_sides_are_timed(exported: tuple[str, str], capsys: Output) -> None
     assert last.startswith("3 runs of each")
 
 
+STEP = """
+import torch
+
+
+def loss(model, x, y):
+    return torch.nn.functional.mse_loss(model(x), y)
+
+
+def step():
+    model = torch.nn.Linear(4, 2)
+    return model, torch.optim.AdamW(model.parameters()), loss, (torch.randn(2, 8, 4), torch.randn(2, 8, 2))
+
+
+def other():
+    model = torch.nn.Linear(4, 2, bias=False)
+    return model, torch.optim.AdamW(model.parameters()), loss, (torch.randn(2, 8, 4), torch.randn(2, 8, 2))
+"""
+
+
+def test_training_steps_are_timed(tmp_path: Path, capsys: Output) -> None:
+    source, file = tmp_path / "task.py", str(tmp_path / "step.onnx")
+    source.write_text(STEP)
+    how = ["--accumulate", "2", "--clip-grad-norm", "1", "--steps", "3", "-o", file, "--no-validate"]
+    assert main(["train-step", f"{source}:step", *how]) == 0
+    capsys.readouterr()
+    assert main(["bench", file, "--against", f"{source}:step", "--runs", "2", "--warmup", "1", "--threads", "1"]) == 0
+    _, onnxruntime, eager, *_ = capsys.readouterr().out.splitlines()
+    assert onnxruntime.startswith("ONNX Runtime, cpu")
+    assert float(eager.split()[-1]) > 0
+    assert main(["bench", file, "--against", f"{source}:other", "--runs", "1"]) == 2
+    assert "takes 'param/bias', which the step of" in capsys.readouterr().err
+    assert main(["bench", file, "--against", f"{source}:step", "--input", "x=2x4", "--runs", "1"]) == 2
+    assert "timed with the batch of its SOURCE" in capsys.readouterr().err
+
+
 def test_inputs_that_do_not_fit_are_refused(exported: tuple[str, str], capsys: Output) -> None:
     file, source = exported
     assert main(["bench", file, "--against", source, "--input", "x=2x5", "--runs", "1"]) == 1
