@@ -14,6 +14,25 @@ GROUPED = {**FED, "num_key_value_heads": 2}
 WINDOW = 4
 """Tokens that a sliding window shows: fewer than any prompt of the tests has."""
 
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+LATENT = {
+    **FED,
+    "num_key_value_heads": 4,
+    "q_lora_rank": 16,
+    "kv_lora_rank": 16,
+    "v_head_dim": 8,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 8,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "n_group": 1,
+    "topk_group": 1,
+    "moe_intermediate_size": 32,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+}
+"""Keys of 16 numbers a head and values of 8, and experts behind the first layer."""
+
 GPT2 = {**TOKENS, "n_layer": 2, "n_embd": 32, "n_head": 4, "n_positions": 64}
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -70,8 +89,21 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "Qwen3MoeForCausalLM",
         {**GROUPED, "head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
     ),
+    "DeepSeek-V3": ("DeepseekV3ForCausalLM", LATENT),
+    "GPT-OSS": (
+        "GptOssForCausalLM",
+        {**GROUPED, "head_dim": 8, "sliding_window": WINDOW, "num_local_experts": 4, "num_experts_per_tok": 2},
+    ),
+    "OLMo3": ("Olmo3ForCausalLM", {**GROUPED, "sliding_window": WINDOW}),
+    "Cohere2": ("Cohere2ForCausalLM", {**GROUPED, "head_dim": 8, "sliding_window": WINDOW}),
+    "GLM4": ("Glm4ForCausalLM", {**GROUPED, "head_dim": 8}),
+    "OLMoE": ("OlmoeForCausalLM", {**GROUPED, **EXPERTS}),
+    "Qwen2-MoE": ("Qwen2MoeForCausalLM", {**GROUPED, **EXPERTS, "shared_expert_intermediate_size": 32}),
 }
 """Model class and config, by family."""
+
+UNEQUAL = ("DeepSeek-V3",)
+"""Families whose keys and values have different sizes, which onnxruntime-genai does not take."""
 
 QUICK = ("Llama, tied", "Mistral, windows")
 """Families that every run of the tests takes."""
