@@ -30,7 +30,8 @@ def helpers_kept() -> Iterator[None]:
     One that autograd makes has the line of the operation that it differentiates: autograd numbers operations, and its
     nodes have the number of theirs. Where `torch.fx.traceback.annotate` names a part, it is on the node.
     """
-    kept, created, captured = TracerBase._filter_traceback_frames, TracerBase.create_node, proxy.CapturedTraceback
+    kept, created = TracerBase._filter_traceback_frames, TracerBase.create_node
+    captured = proxy.CapturedTraceback  # pyright: ignore[reportPrivateImportUsage]
     operations: dict[int, StackSummary] = {}
 
     def filtered(self: TracerBase, running: Any) -> StackSummary:

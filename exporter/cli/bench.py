@@ -136,9 +136,10 @@ def _step(asked: Bench, names: Sequence[str], described: str) -> tuple[TimedStep
     model, optimizer, loss_fn, batch, *_ = parts_of(asked.against)
     try:
         settings = json_of(described, METADATA)
-        counts = [int(settings.get(key, 1)) for key in ("steps", "accumulate")]
+        steps, accumulate = (int(settings.get(key, 1)) for key in ("steps", "accumulate"))
         limit = settings.get("clip_grad_norm")
-        step = TimedStep(Parts(model, optimizer, loss_fn), batch, *counts, None if limit is None else float(limit))
+        norm = None if limit is None else float(limit)
+        step = TimedStep(Parts(model, optimizer, loss_fn), batch, steps, accumulate, norm)
     except (ValueError, TypeError, AttributeError) as error:
         raise UsageError(f"'{asked.path}' describes no training step: {error}; export the step again.") from error
     try:

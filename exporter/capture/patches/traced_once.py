@@ -38,8 +38,8 @@ def traced_once(model: torch.nn.Module) -> Iterator[None]:
     if not isinstance(model, Around):
         yield
         return
-    collect, second = aot_autograd.run_functionalized_fw_and_collect_metadata, graph_compile.aot_stage2_export
-    whole = _trace._aot_export_joint_with_descriptors
+    collect = aot_autograd.run_functionalized_fw_and_collect_metadata  # pyright: ignore[reportPrivateImportUsage]
+    whole, second = _trace._aot_export_joint_with_descriptors, graph_compile.aot_stage2_export
     told: list[Any] = []
 
     def unseen(_function: Callable[..., Any], **how: Any) -> Callable[..., Any]:
@@ -80,9 +80,10 @@ def traced_once(model: torch.nn.Module) -> Iterator[None]:
         return whole(stack, *args, **how)
 
     def finished(*args: Any) -> Any:
-        gm, described = second(*args)
-        model.finish_trace(gm)
-        return gm, described
+        graph, described = second(*args)
+        assert isinstance(graph, GraphModule)
+        model.finish_trace(graph)
+        return graph, described
 
     ends = mock.patch.object(graph_compile, "aot_stage2_export", finished)
     with ends, mock.patch.object(_trace, "_aot_export_joint_with_descriptors", traced):
