@@ -321,7 +321,7 @@ def init_of(texts: Sequence[str]) -> dict[str, object]:
             raise UsageError(f"--init gives '{name}' twice; give it once.")
         try:
             values[name] = ast.literal_eval(value)
-        except (SyntaxError, ValueError, MemoryError, RecursionError):  # the last two: too many brackets
+        except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):  # {{}}, and too many brackets
             values[name] = value
     return values
 

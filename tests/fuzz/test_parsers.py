@@ -163,7 +163,7 @@ PARSERS = (
     ),
     Parser(
         *("--init", lambda path: init_of([path.read_bytes().decode(errors="replace")]), "t"),
-        *(lambda: [b"hidden=[1, {2: 3}]", b"act=relu", b"x=(1,)"], (UsageError,)),
+        *(lambda: [b"hidden=[1, {2: 3}]", b"act=relu", b"x=(1,)", b"x={{}}"], (UsageError,)),
     ),
 )
 TOKENS = (
