@@ -17,9 +17,10 @@ from fxport.exporter.capture.arguments.structures import declared_results
 from fxport.exporter.capture.control_flow.recapture import keeping_loops
 from fxport.exporter.capture.failures import asks_for_values
 from fxport.exporter.capture.faults import is_our_fault
+from fxport.exporter.capture.function_mode import FunctionMode, Part
 from fxport.exporter.capture.guards.answers import going_on, refusals_kept
 from fxport.exporter.capture.guards.askers import Line
-from fxport.exporter.capture.guards.presence import Scope, some_presumed
+from fxport.exporter.capture.guards.presence import Scope, TruthsPresumed, some_presumed
 from fxport.exporter.capture.knowledge import WritesCounted
 from fxport.exporter.capture.patches.arithmetic import operators_as_python
 from fxport.exporter.capture.patches.assigned_buffers import assignments_written
@@ -34,18 +35,18 @@ from fxport.exporter.capture.patches.libraries import library_functions_rewritte
 from fxport.exporter.capture.patches.masks import masks_left_out
 from fxport.exporter.capture.patches.mixed_kinds import KindsHeeded
 from fxport.exporter.capture.patches.outside import attributes_watched
-from fxport.exporter.capture.patches.packed import packed_sequences_kept
+from fxport.exporter.capture.patches.packed import FirstBatchKnown, packed_sequences_kept
 from fxport.exporter.capture.patches.plain_weights import weights_unwatched
-from fxport.exporter.capture.patches.rebinding import rebinding_followed
+from fxport.exporter.capture.patches.rebinding import RebindingFollowed, rebinding_followed
 from fxport.exporter.capture.patches.regions import regions_noted
-from fxport.exporter.capture.patches.reshaped_below import reshaped_unwritten
+from fxport.exporter.capture.patches.reshaped_below import ReshapedNoted, reshaped_unwritten
 from fxport.exporter.capture.patches.scans import associative_scans_kept, unbacked_numbers_in_scans
 from fxport.exporter.capture.patches.shared_reads import shared_reads_allowed
 from fxport.exporter.capture.patches.sized_calls import normalized_sizes_unchecked
 from fxport.exporter.capture.patches.symbolic_calls import CallsKept
 from fxport.exporter.capture.patches.texts import texts_noted
 from fxport.exporter.capture.patches.traced_once import traced_once
-from fxport.exporter.capture.patches.trainable import trainable_parameters_told
+from fxport.exporter.capture.patches.trainable import TrainableTold, trainable_parameters_told
 from fxport.exporter.capture.patches.watched_calls import CallsWatched
 from fxport.exporter.capture.patches.whole_ops import whole_ops
 from fxport.exporter.capture.request import CaptureRequest, Observed
@@ -75,9 +76,10 @@ def frozen(module: torch.nn.Module) -> Iterator[None]:
                 parameter.requires_grad_(True)
 
 
-def _contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractContextManager[object]]:
-    """The contexts of a trace of plain Python, outermost first."""
-    yield trainable_parameters_told(request.model)  # which looks before they are frozen
+def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterator[AbstractContextManager[object]]:
+    """The contexts of a trace of plain Python, outermost first; `last` is the last part to see a call."""
+    trainable, rebinding = TrainableTold(), RebindingFollowed()
+    yield trainable_parameters_told(request.model, trainable)  # which looks before they are frozen
     yield frozen(request.model)
     yield weights_unwatched()
     yield declared_results(request.model)
@@ -90,14 +92,21 @@ def _contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractC
     yield sizes_shortened()
     yield equalities_tried()
     yield library_functions_rewritten()
-    yield WritesCounted()
-    yield CallsKept()
-    yield rebinding_followed(request.model)
+    yield rebinding_followed(request.model, rebinding)
     yield assignments_written(request.model, observed.lost)
-    yield BoundsKnown()
-    yield KindsHeeded()
     yield operators_as_python()
-    yield CallsWatched(observed.inquiry.guards)  # last, so that it sees calls first, as the model makes them
+    parts = (
+        TruthsPresumed(observed.inquiry.presumed),
+        CallsWatched(observed.inquiry.guards),
+        KindsHeeded(),
+        BoundsKnown(),
+        rebinding,
+        CallsKept(),
+        WritesCounted(),
+        trainable,
+        last,
+    )
+    yield FunctionMode(parts)  # last, so that it sees calls as the model makes them
 
 
 def _pre_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractContextManager[object]]:
@@ -111,15 +120,16 @@ def _pre_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Itera
     yield shared_reads_allowed()
     yield autocast_followed()
     yield masks_left_out()
-    yield from _contexts(request, observed)
+    yield from _contexts(request, observed, FirstBatchKnown())
 
 
 def _post_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractContextManager[object]]:
     """The contexts of a trace below autograd."""
     yield forward_mode_by_reverse()
     yield refusals_kept(observed.inquiry)
-    yield reshaped_unwritten()
-    yield from _contexts(request, observed)
+    reshaped = ReshapedNoted()
+    yield reshaped_unwritten(reshaped)
+    yield from _contexts(request, observed, reshaped)
     yield traced_once(request.model)
 
 

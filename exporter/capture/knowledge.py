@@ -14,8 +14,9 @@ from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.autograd.graph import increment_version
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
+
+from fxport.exporter.capture.function_mode import Part
 
 FACTS = "_fxport_facts"
 """The attribute of a tensor that holds what is known of it, by the name of the fact."""
@@ -77,18 +78,26 @@ STATISTICS: Mapping[Any, tuple[int, int]] = {
 }
 """Functions that may write to running statistics: their places among the arguments."""
 
+LISTED = tuple(name for name in dir(torch) if name.startswith("_foreach_") and name.endswith("_"))
+"""Functions that write to lists of tensors."""
 
-class WritesCounted(TorchFunctionMode):
+OPERATORS = (OpOverload, OpOverloadPacket)
+
+
+class WritesCounted(Part):
     """While it is active, the writes that PyTorch does not count itself are counted.
 
     It counts none of lists of fake tensors (`torch._foreach_add_`), of running statistics, and of operators that were
     declared to write and have no kernel of autograd.
     """
 
+    functions = frozenset({*STATISTICS, *(getattr(torch, name) for name in LISTED)})
+
+    def wants(self, func: Any, args: Any, kwargs: Any) -> bool:
+        return isinstance(func, OPERATORS)
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if torch.compiler.is_dynamo_compiling():  # which sees through a mode as through any Python
-            return func(*args, **kwargs)
         written = [(each, version(each)) for each in _written(func, args, kwargs)]
         result = func(*args, **kwargs)
         for tensor, before in written:
@@ -106,7 +115,7 @@ def _written(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Ite
             return iter(())
         given = [args[place] for place in STATISTICS[func] if place < len(args)]
         given += [kwargs.get("running_mean"), kwargs.get("running_var")]
-    elif isinstance(func, (OpOverload, OpOverloadPacket)):
+    elif isinstance(func, OPERATORS):
         overload = func if isinstance(func, OpOverload) else getattr(func, func.overloads()[0])
         arguments = overload._schema.arguments
         places = {each.name: i for i, each in enumerate(arguments) if each.alias_info and each.alias_info.is_write}

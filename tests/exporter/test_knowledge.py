@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fxport import ExportError, export
 from fxport.diagnostics import Level, Log
+from fxport.exporter.capture.function_mode import FunctionMode
 from fxport.exporter.capture.knowledge import WritesCounted, known, note
 from tests.running import assert_same, run_exported
 
@@ -106,7 +107,7 @@ def test_nothing_is_known_of_tensors_whose_writes_are_not_counted() -> None:
 
 
 def test_writes_that_pytorch_does_not_count() -> None:
-    with FakeTensorMode(), torch.no_grad(), WritesCounted():
+    with FakeTensorMode(), torch.no_grad(), FunctionMode([WritesCounted()]):
         tensor, other = torch.zeros(3), torch.zeros(3)
         for write in (
             lambda: torch._foreach_add_([other, tensor], 1.0),  # type: ignore[attr-defined]

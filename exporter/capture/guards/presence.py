@@ -18,10 +18,10 @@ import sympy
 import torch
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
-from torch.overrides import TorchFunctionMode
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from fxport.diagnostics import Place
+from fxport.exporter.capture.function_mode import Part
 from fxport.exporter.capture.guards.askers import is_a_kept_branch, place_of_asker
 from fxport.exporter.capture.knowledge import known, note
 
@@ -63,20 +63,22 @@ def some_presumed(presumed: Presumed, scope: Scope) -> Iterator[None]:
     """
     before, presumed.scope = presumed.scope, scope
     try:
-        with _Truths(presumed):
-            yield
+        yield
     finally:
         presumed.scope = before
 
 
-class _Truths(TorchFunctionMode):
+class TruthsPresumed(Part):
     """Answer by the presumption whether a mask has an effect, for an `if` that does not fit into a cond."""
 
+    functions = frozenset({Tensor.__bool__, *TRUTHS, *CONTRARY})
+
     def __init__(self, presumed: Presumed) -> None:
-        super().__init__()
         self.presumed = presumed
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.presumed.scope is Scope.NOWHERE:
+            return func(*args, **(kwargs or {}))
         barred = sys.exc_info()[1]
         if func is Tensor.__bool__ and barred is not None and is_a_kept_branch():
             answer = known(args[0], SOME)

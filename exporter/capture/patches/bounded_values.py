@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
+from fxport.exporter.capture.function_mode import Part
 from fxport.exporter.capture.knowledge import known, note
 
 BOUND = "below"
@@ -48,8 +48,15 @@ COUNTING = frozenset({torch.bincount, Tensor.bincount})
 COLLECTING = frozenset({torch.unique, Tensor.unique})
 
 
-class BoundsKnown(TorchFunctionMode):
+class BoundsKnown(Part):
     """Note what the values of tensors are below, as far as that follows from sizes."""
+
+    functions = frozenset(
+        {
+            *(KEEPING | REMAINDERS | COUNTING | COLLECTING),
+            *(getattr(owner, name) for owner in (torch, Tensor) for name in PLACING),
+        }
+    )
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

@@ -6,16 +6,16 @@ tensor times 2 is an int tensor, times 2.0 a float one. Then no graph is right f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, reduce
 from typing import Any
 
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 
 from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.function_mode import Part
 
 KINDS = "_fxport_kinds"
 """The attribute of a symbolic number of which the kind is not known."""
@@ -62,11 +62,14 @@ def propagated(function: Callable[[Any, Any], Any], result: Any, a: Any, b: Any)
     return marked(result, frozenset(kinds))
 
 
-class KindsHeeded(TorchFunctionMode):
+class KindsHeeded(Part):
     """While it is active, no tensor is computed whose dtype is that of a number of unknown kind. Raises RefusedError.
 
     A truth value among tensors of numbers is 0 or 1, of which PyTorch makes a plain number otherwise.
     """
+
+    def wants(self, func: Any, args: Any, kwargs: Any) -> bool:
+        return _holds_such(args) or (bool(kwargs) and _holds_such(kwargs.values()))
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -83,6 +86,22 @@ class KindsHeeded(TorchFunctionMode):
                     f"its dtype depends on whether a number is {names}, as data has it", cure=OF_ONE_KIND
                 )
         return func(*args, **kwargs)
+
+
+def _holds_such(values: Iterable[Any]) -> bool:
+    """Return whether one of these arguments, or of the items of a list, is a truth value or of unknown kind."""
+    for value in values:
+        kind = type(value)
+        if kind is list or kind is tuple:
+            if any(type(each) in OWN and _is_such(each) for each in value):
+                return True
+        elif kind in OWN and _is_such(value):
+            return True
+    return False
+
+
+def _is_such(value: Any) -> bool:
+    return type(value) is SymBool or hasattr(value, KINDS)
 
 
 def _change(func: Any, values: list[Any]) -> Callable[[Any], Any] | None:

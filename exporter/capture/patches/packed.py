@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn.modules import rnn as modules
 from torch.nn.utils import rnn
-from torch.overrides import TorchFunctionMode
 
 import fxport.fx_passes.packed_sequences  # registers the ops
+from fxport.exporter.capture.function_mode import Part
 from fxport.exporter.capture.knowledge import known, note
 
 fxport = torch.ops.fxport
@@ -34,7 +34,7 @@ def packed_sequences_kept() -> Iterator[None]:
     pad = rnn.pad_packed_sequence
     before, pad.__code__ = pad.__code__, _pad_packed_sequence.__code__
     try:
-        with mock.patch.object(rnn, "_VF", _Ops), _FirstBatch(), _checks_as_padded():
+        with mock.patch.object(rnn, "_VF", _Ops), _checks_as_padded():
             yield
     finally:
         pad.__code__ = before
@@ -74,8 +74,10 @@ def _pad_packed_sequence(sequence: Any, batch_first: Any, padding_value: Any, to
     return _VF.pad(sequence, batch_first, padding_value, total_length)
 
 
-class _FirstBatch(TorchFunctionMode):
+class FirstBatchKnown(Part):
     """Make `batch_sizes[0]` the number of sequences, not what an op reads from a tensor."""
+
+    functions = frozenset({Tensor.__getitem__})
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is Tensor.__getitem__ and (batch := known(args[0], BATCH)) is not None and args[1] == 0:

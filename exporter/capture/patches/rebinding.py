@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 from weakref import WeakSet
 
 import torch
@@ -17,18 +18,20 @@ from torch import Tensor
 from torch._guards import detect_fake_mode
 from torch._subclasses import FakeTensor
 from torch.autograd.graph import increment_version
+from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import (
     disable_proxy_modes_tracing,
     get_proxy_mode,
     get_proxy_slot,
     set_proxy_slot,
 )
-from torch.overrides import TorchFunctionMode
+from torch.fx.proxy import TracerBase
 from torch.utils import _pytree as pytree
 from torch.utils.weak import TensorWeakRef
 
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.forward import forward_by
+from fxport.exporter.capture.function_mode import Part
 from fxport.exporter.capture.knowledge import version
 
 SET_DATA, GET_DATA = Tensor.data.__set__, Tensor.data.__get__  # type: ignore[attr-defined]  # a descriptor
@@ -87,18 +90,21 @@ class _State:
     """Tensors that must be held no more when the next function is called."""
 
 
-class _Rebinding(TorchFunctionMode):
+class RebindingFollowed(Part):
+    """Follow which tensor is given the memory of another one. Raises RefusedError where that cannot be."""
+
+    functions = frozenset({SET_DATA})
+
     def __init__(self) -> None:
-        super().__init__()
         self.state = _State()
         self.tracers: WeakSet[Any] = WeakSet()
 
+    def wants(self, func: Any, args: Any, kwargs: Any) -> bool:
+        state = self.state
+        return bool(state.passing or state.names or state.copies)
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if torch.compiler.is_dynamo_compiling():  # which sees through a mode as through any Python
-            return func(*args, **(kwargs or {}))
-        state, traced = self.state, get_proxy_mode()
-        if traced is not None:
-            self.tracers.add(traced.tracer)
+        state = self.state
         if state.passing and func != GET_DATA:
             passing, state.passing = state.passing, []
             if any(each() is not None for each in passing):
@@ -175,16 +181,21 @@ def _memory(tensor: Tensor) -> int | None:
 
 
 @contextmanager
-def rebinding_followed(model: torch.nn.Module) -> Iterator[None]:
-    """Follow meanwhile which tensor is given the memory of another one. Raises RefusedError where that cannot be."""
-    mode = _Rebinding()
+def rebinding_followed(model: torch.nn.Module, part: RebindingFollowed) -> Iterator[None]:
+    """Let the part know of each run of the model, and of each tracer that makes a node."""
+    create = TracerBase.create_node
 
     def way(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         traced = get_proxy_mode()
-        mode.state = _State(traced and traced.tracer)
-        return mode.finish(forward(*args, **kwargs))
+        part.state = _State(traced and traced.tracer)
+        return part.finish(forward(*args, **kwargs))
 
-    with forward_by(model, way), mode:
+    def create_node(tracer: TracerBase, *args: Any, **kwargs: Any) -> Node:
+        if hasattr(tracer, "tensor_tracker"):
+            part.tracers.add(tracer)
+        return create(tracer, *args, **kwargs)
+
+    with forward_by(model, way), mock.patch.object(TracerBase, "create_node", create_node):
         yield
 
 

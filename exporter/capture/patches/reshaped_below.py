@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 from torch import SymInt, Tensor
-from torch.overrides import TorchFunctionMode
 
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import place_of_stack
 from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.function_mode import Part
 from fxport.exporter.capture.knowledge import Versions
 from fxport.exporter.capture.sizes.memory_conditions import CLONE
 
@@ -44,23 +44,24 @@ class _Made:
 
 
 @contextmanager
-def reshaped_unwritten() -> Iterator[None]:
+def reshaped_unwritten(part: ReshapedNoted) -> Iterator[None]:
     """Raise RefusedError at the end where something was written to such a tensor, or to what it was made of.
 
     The trace has neither of them any more, so nobody can tell what a write should have reached.
     """
-    made: list[_Made] = []
-    with _Noting(made):
-        yield
-    for each in made:
+    yield
+    for each in part.made:
         if each.versions is None or not each.versions.are_current:
             raise RefusedError(WRITTEN, place=each.place, cure=CLONE)
 
 
-class _Noting(TorchFunctionMode):
-    def __init__(self, made: list[_Made]) -> None:
-        super().__init__()
-        self.made = made
+class ReshapedNoted(Part):
+    """Note the tensors that such functions make."""
+
+    functions = BY_SIZE
+
+    def __init__(self) -> None:
+        self.made: list[_Made] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))

@@ -10,9 +10,9 @@ import torch
 import torch._refs
 from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
 from fxport.exporter.capture.control_flow.found_places import FINDING
+from fxport.exporter.capture.function_mode import Part
 from fxport.exporter.capture.patches import data_calls, sized_calls
 from fxport.exporter.capture.patches.indexed_writes import read_at, write_at
 from fxport.exporter.capture.sizes.held import HELD
@@ -29,11 +29,19 @@ class GeneratorGiven(Exception):
     """A function was to draw from a generator of the model's own, which is a Python object and no value of a graph."""
 
 
-class CallsKept(TorchFunctionMode):
+class CallsKept(Part):
     """Rewrite the functions of REWRITES, which would make constants of sizes, or look at data.
 
     Raises GeneratorGiven.
     """
+
+    in_bodies = True
+
+    def __init__(self) -> None:
+        self.functions = REWRITES.keys()
+
+    def wants(self, func: Any, args: Any, kwargs: Any) -> bool:
+        return bool(kwargs) and kwargs.get("generator") is not None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if kwargs and kwargs.get("generator") is not None:

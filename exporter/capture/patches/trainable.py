@@ -11,23 +11,26 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from fxport.diagnostics.source import HIDDEN, kind_of
 from fxport.exporter.capture.forward import forward_by
+from fxport.exporter.capture.function_mode import Part
 
 REQUIRES_GRAD = Tensor.requires_grad.__get__  # type: ignore[attr-defined]  # a descriptor
 MODE = "__torch_function__"
 _CAPTURE = str(Path(__file__).parents[1])
 
 
-class _Answering(TorchFunctionMode):
+class TrainableTold(Part):
+    """Answer the model's own question which of its parameters require a gradient as before the capture."""
+
+    functions = frozenset({REQUIRES_GRAD})
+
     def __init__(self) -> None:
-        super().__init__()
-        self.trainable: list[Tensor] = []
+        self.trainable: dict[int, Tensor] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func == REQUIRES_GRAD and any(args[0] is each for each in self.trainable) and _is_asked_by_model():
+        if func == REQUIRES_GRAD and id(args[0]) in self.trainable and _is_asked_by_model():
             return True
         return func(*args, **(kwargs or {}))
 
@@ -41,14 +44,13 @@ def _is_asked_by_model() -> bool:
 
 
 @contextmanager
-def trainable_parameters_told(model: torch.nn.Module) -> Iterator[None]:
-    """Answer the model's own question which of its parameters require a gradient as before the capture."""
+def trainable_parameters_told(model: torch.nn.Module, part: TrainableTold) -> Iterator[None]:
+    """Let the part know the parameters that require a gradient now."""
     names = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
-    mode = _Answering()
 
     def call(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        mode.trainable = [parameter for name, parameter in model.named_parameters() if name in names]
+        part.trainable = {id(each): each for name, each in model.named_parameters() if name in names}
         return forward(*args, **kwargs)
 
-    with forward_by(model, call), mode:
+    with forward_by(model, call):
         yield

@@ -26,6 +26,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.diagnostics.source import USER, kind_of
 from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.function_mode import Part
 from fxport.exporter.capture.guards.askers import line_that_asks, place_of_asker
 from fxport.exporter.capture.guards.caught import SIZED, require_uncaught
 from fxport.exporter.capture.guards.guard import Guard
@@ -67,7 +68,7 @@ EITHER = "it writes to a tensor that `min` or `max` has made another name of"
 CLONE = "Take a copy of its own before the write, with `.clone()`."
 
 
-class CallsWatched(TorchFunctionMode):
+class CallsWatched(Part):
     """Look at some calls before they are made.
 
     Args:
@@ -75,26 +76,25 @@ class CallsWatched(TorchFunctionMode):
     """
 
     def __init__(self, guards: list[Guard]) -> None:
-        super().__init__()
         self.watching: Mapping[Any, Callable[..., None]] = {
             **{func: partial(_uncaught, kind) for func, kind in ALWAYS.items()},
             **dict.fromkeys(BY_INDEX, _uncaught_index),
             Tensor.is_contiguous: partial(_note_layout, guards),
         }
+        self.functions = self.watching.keys()
+
+    def wants(self, func: Any, args: Any, kwargs: Any) -> bool:
+        return bool(eithers.get())
+
+    def failed(self, error: Exception, args: Any, kwargs: Any) -> None:
+        may_hang_on_sizes = isinstance(error, ERRORS) and not isinstance(error, OPEN)
+        if may_hang_on_sizes and any(map(_is_sized, pytree.tree_leaves((args, kwargs)))):
+            require_uncaught(type(error), SIZED)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if torch.compiler.is_dynamo_compiling():  # which sees through a mode as through any Python
-            return func(*args, **(kwargs or {}))
         if (watch := self.watching.get(func)) is not None:
             watch(*args, **(kwargs or {}))
-        try:
-            result = func(*args, **(kwargs or {}))
-        except OPEN:
-            raise
-        except ERRORS as error:
-            if any(map(_is_sized, pytree.tree_leaves((args, kwargs)))):
-                require_uncaught(type(error), SIZED)
-            raise
+        result = func(*args, **(kwargs or {}))
         if found := eithers.get():
             _require_unwritten(found)
         return result
