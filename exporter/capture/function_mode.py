@@ -87,7 +87,8 @@ class FunctionMode(TorchFunctionMode):
         self.table |= dict.fromkeys(first.functions, entry)
         asked = () if behind is None else behind.asked
         self.asked: tuple[_Entry, ...] = (entry, *asked) if type(first).wants is not Part.wants else asked
-        self.told = [part for part in parts if type(part).failed is not Part.failed]
+        told = () if behind is None else behind.told
+        self.told: tuple[_Entry, ...] = (*told, entry) if type(first).failed is not Part.failed else told
         self.in_bodies = [part for part in parts if part.in_bodies]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -95,8 +96,8 @@ class FunctionMode(TorchFunctionMode):
             for part in self.in_bodies:
                 return part.__torch_function__(func, types, args, kwargs)
             return func(*args, **(kwargs or {}))
+        entry = self.table.get(func, self)
         try:
-            entry = self.table.get(func, self)
             if entry is None:
                 return func(*args, **kwargs) if kwargs else func(*args)
             left = -1 if entry is self else entry.left
@@ -113,6 +114,8 @@ class FunctionMode(TorchFunctionMode):
             with entry.behind:
                 return entry.part.__torch_function__(func, types, args, kwargs)
         except Exception as error:
-            for part in self.told:
-                part.failed(error, args, kwargs)
+            passed = entry.left if isinstance(entry, _Entry) else 0  # who is behind has been told
+            for each in self.told:
+                if each.left >= passed:
+                    each.part.failed(error, args, kwargs)
             raise

@@ -16,6 +16,7 @@ from fxport.exporter.capture.driver import CaptureError
 from fxport.exporter.capture.eager import report_failure_in_eager
 from fxport.exporter.capture.patches.attention import is_spread, masks_unread
 from fxport.exporter.capture.patches.autocast_around import autocast_inside
+from fxport.exporter.capture.patches.code_on_demand import code_on_demand
 from fxport.exporter.capture.places import place_of_call
 from fxport.exporter.capture.sizes.shapes import from_dynamic_axes
 from fxport.exporter.capture.wrappers import unwrapped
@@ -87,7 +88,7 @@ def _exported(
     model = unwrapped(model)
     way = Way(log, options.dump)
     try:
-        with known_signature(model, args), autocast_inside(model):
+        with known_signature(model, args), autocast_inside(model), code_on_demand():
             kwargs = in_order(model, kwargs)
             with log.stage("capture"), named_keywords(model, kwargs), masks_unread():
                 if dynamic_axes and dynamic_shapes is None:
@@ -98,7 +99,7 @@ def _exported(
             with log.stage("weights"):
                 program = with_weights(program, owner_of(model), checkpoint, log)
         program = replace(program, sources={**sources, **program.sources})
-        with log.stage("normalize"):
+        with log.stage("normalize"), code_on_demand():
             program = normalize(program, table.keys(), log, options.dump)
             way.normalized(program.graph_module)
             report_mutations(program, log)
