@@ -7,6 +7,7 @@ and goes to the patches that the table names for it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -71,6 +72,10 @@ class _Entry:
     left: int
 
 
+_READ = _Entry(Part(), None, sys.maxsize)
+"""The entry of what no part looks at, or asks about."""
+
+
 class FunctionMode(TorchFunctionMode):
     """Passes each call to the first part that looks at it.
 
@@ -83,7 +88,7 @@ class FunctionMode(TorchFunctionMode):
         first, *others = parts
         behind = FunctionMode(others) if others else None
         entry = _Entry(first, behind, len(others))
-        self.table: dict[Any, _Entry | None] = dict.fromkeys(READS) if behind is None else {**behind.table}
+        self.table: dict[Any, _Entry] = dict.fromkeys(READS, _READ) if behind is None else {**behind.table}
         self.table |= dict.fromkeys(first.functions, entry)
         asked = () if behind is None else behind.asked
         self.asked: tuple[_Entry, ...] = (entry, *asked) if type(first).wants is not Part.wants else asked
@@ -96,25 +101,23 @@ class FunctionMode(TorchFunctionMode):
             for part in self.in_bodies:
                 return part.__torch_function__(func, types, args, kwargs)
             return func(*args, **(kwargs or {}))
-        entry = self.table.get(func, self)
+        entry = self.table.get(func)
+        left = -1 if entry is None else entry.left
         try:
-            if entry is None:
-                return func(*args, **kwargs) if kwargs else func(*args)
-            left = -1 if entry is self else entry.left
             for each in self.asked:
                 if each.left <= left:
                     break
                 if each.part.wants(func, args, kwargs):
                     entry = each
                     break
-            if entry is self:
+            if entry is None or entry is _READ:
                 return func(*args, **kwargs) if kwargs else func(*args)
             if entry.behind is None:
                 return entry.part.__torch_function__(func, types, args, kwargs)
             with entry.behind:
                 return entry.part.__torch_function__(func, types, args, kwargs)
         except Exception as error:
-            passed = entry.left if isinstance(entry, _Entry) else 0  # who is behind has been told
+            passed = -1 if entry is None or entry is _READ else entry.left  # who is behind has been told
             for each in self.told:
                 if each.left >= passed:
                     each.part.failed(error, args, kwargs)

@@ -52,7 +52,8 @@ def _forward(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _code(self: Any) -> str:
     _write(self)
-    return super(type(self), self).code
+    kind: Any = super(type(self), self)
+    return kind.code
 
 
 def _text(self: Any) -> str:
