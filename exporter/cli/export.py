@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from fxport.diagnostics import Log
+from fxport.diagnostics.flame_graph import flame_graph
 from fxport.diagnostics.paths import stamp_of
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
@@ -42,6 +43,9 @@ def command(
     predict: arguments.Predict = None,
     no_validate: arguments.NoValidate = False,
     dump: Annotated[Path | None, typer.Option("--dump", metavar="DIR", help="Write the graph after each pass.")] = None,
+    profile: Annotated[
+        Path | None, typer.Option("--profile", metavar="FILE", help="Write a flame graph of the run, for speedscope.")
+    ] = None,
     external_data: Annotated[
         ExternalData, typer.Option("--external-data", help="Weights in a file of their own; auto: above a threshold.")
     ] = ExternalData.AUTO,
@@ -124,6 +128,9 @@ def command(
         raise UsageError("--weights-in-place leaves the weights in a checkpoint; name it with --weights.")
     written = {"--output": request.output} | ({"--sarif": reporting.sarif} if reporting.sarif else {})
     require_writable(request.output, "--output")
+    if profile is not None:
+        require_writable(profile, "--profile")
+        written["--profile"] = profile
     read = {"SOURCE": Path(source.rpartition(":")[0] or source)} | {f"--inputs {path}": path for path in inputs or ()}
     read |= {"--weights": weights} if weights else {}
     require_apart(read | written)
@@ -145,7 +152,8 @@ def command(
 
     def work(log: Log) -> str:
         log.stages += stages
-        return export_and_validate(request, log)
+        with flame_graph(profile, f"fxport export {source}"):
+            return export_and_validate(request, log)
 
     before = stamp_of(request.output)
     code = agreed(lambda: run(work, report))

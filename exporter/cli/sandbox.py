@@ -28,7 +28,7 @@ from fxport.ort_runner.child import environment
 OPTION, PROGRAM = "--sandbox", "bwrap"
 COMMANDS = frozenset(("export", "train-step", "package", "validate", "bisect", "bench"))
 MAKES_FILES = frozenset(("export", "train-step", "package"))
-FILES, FOLDERS = ("-o", "--output", "--sarif"), ("--report", "--dump", "--repro")
+FILES, FOLDERS = ("-o", "--output", "--sarif", "--profile"), ("--report", "--dump", "--repro")
 """Options that name a file to write, and a folder; `-o` of `package` is a folder."""
 
 WALLS = (

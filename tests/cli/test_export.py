@@ -86,11 +86,13 @@ def test_external_data(folder: Path, capsys: Output) -> None:
     assert not data.exists()
 
 
-def test_dump_and_sarif(folder: Path) -> None:
-    arguments = ["--dump", "dumped", "--sarif", "log.sarif", "--no-validate"]
+def test_dump_and_sarif_and_profile(folder: Path) -> None:
+    arguments = ["--dump", "dumped", "--sarif", "log.sarif", "--profile", "profile.json", "--no-validate"]
     assert main(["export", "models.py:Adder", "--input", "x=2x3", *arguments]) == 0
     assert any(Path("dumped").rglob("*"))
     assert json.loads(Path("log.sarif").read_text())["version"] == "2.1.0"
+    frames = json.loads(Path("profile.json").read_text())["shared"]["frames"]
+    assert "export_and_validate" in {frame["name"] for frame in frames}
 
 
 UNKNOWN_OPS = """\
