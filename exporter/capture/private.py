@@ -107,6 +107,9 @@ TRACE: Rows = (
     call("torch.fx.graph", "_Namespace.create_name", "self candidate", "names of nodes, of which bodies take some"),
     fields("torch.fx.graph:_Namespace", "_used_names", "the same"),
     fields("torch.fx:Graph", "_graph_namespace", "the same"),
+    names("torch.fx:GraphModule", "recompile", "replaced, documented: writes the code of a graph when asked for"),
+    fields("torch.fx:Graph", "_codegen", "the same: how arguments nest, which a module knows before it has code"),
+    fields("torch.fx.graph:_PyTreeCodeGen", "pytree_info", "the same"),
     call("torch.fx.traceback", "get_current_meta", "", "the part that `annotate` names"),
     names(
         "torch._C",

@@ -42,6 +42,8 @@ PUBLIC_COMPUTED = frozenset(
         ("exporter/capture/patches/bounded_values.py", "Tensor.<name>"),
         ("exporter/capture/patches/bounded_values.py", "owner.<name>"),
         ("exporter/capture/patches/known_values.py", "Tensor.<name>"),
+        ("exporter/capture/function_mode.py", "Tensor.<name>"),
+        ("exporter/capture/knowledge.py", "torch.<name>"),
         ("exporter/capture/patches/known_values.py", "Tensor.<f'__{name}__'>"),
         ("exporter/capture/control_flow/kept_calls.py", "torch.<name>"),
         ("exporter/capture/patches/arithmetic.py", "kind.<name>"),
