@@ -1,4 +1,4 @@
-"""Where the time of a run goes: samples of its stack, in the format of https://www.speedscope.app."""
+"""Flame graph of a run: samples of its stack, in the format of https://www.speedscope.app."""
 
 from __future__ import annotations
 
