@@ -48,8 +48,8 @@ def base_of(adapter: Path) -> Path:
 def merged(model: Any, adapter: Path) -> Any:
     """The model with the adapter added to its weights, by peft. Raises PretrainedError where the two do not fit."""
     try:
-        from peft import PeftModel, get_peft_model_state_dict
-        from peft.utils import load_peft_weights
+        from peft import PeftModel, get_peft_model_state_dict  # pyright: ignore[reportMissingImports] - it is optional
+        from peft.utils import load_peft_weights  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise PretrainedError(f"'{adapter}' needs the library peft: pip install peft.") from error
     try:

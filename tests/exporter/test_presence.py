@@ -62,7 +62,7 @@ class Skipped(nn.Module):
         return torch.stack(found)
 
 
-@pytest.mark.parametrize(("model", "why"), [(Ranks(), "expected same dim"), (Skipped(), "Could not guard")])
+@pytest.mark.parametrize(("model", "why"), [(Ranks(), "with 2 and with 3 axes"), (Skipped(), "Could not guard")])
 def test_else_the_way_for_some_is_taken(model: nn.Module, why: str) -> None:
     log = Log()
     program = export(model, (SOME,), dynamic_shapes=SHAPES, log=log)

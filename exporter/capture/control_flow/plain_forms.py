@@ -122,7 +122,7 @@ def _bound_by(
     others = len(pattern.patterns) - len(stars)
     if others > len(parts) or (others < len(parts) and not stars):
         return placed(ast.Constant(False), pattern), []
-    if any(pattern.patterns[i].name for i in stars):
+    if any(isinstance(each, ast.MatchStar) and each.name for each in pattern.patterns):
         return None
     at = [*parts[: stars[0]], None, *parts[len(parts) - others + stars[0] :]] if stars else parts
     names: list[tuple[str, str]] = []
