@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +10,6 @@ import torch
 
 from fxport import ExportError, export
 from fxport.diagnostics import Log
-from fxport.exporter.pipeline.options import DEFAULT_OPSET
 from fxport.exporter.validation.reference import cases
 from fxport.fx_passes.passes.complex_to_real import ROWS
 from tests.cases import complex, complex_linalg
@@ -23,20 +22,20 @@ NUMBERS = {torch.ops.aten.sym_size.int}
 """Ops whose result is a number of the graph rather than a tensor: dynamic rows have them."""
 
 
-def parameters() -> Iterator[Any]:
-    for number, case in enumerate(CASES):
-        for kwargs in case.variants():
-            for dtype in case.dtypes:
-                name = f"{number}-{case.target}-{str(dtype)[6:]}"
-                marks = [pytest.mark.xfail(reason=case.known_gap, strict=True)] if case.known_gap else []
-                yield pytest.param(case, kwargs, dtype, None, id=name, marks=marks)
-                if case.dynamic is not None:
-                    yield pytest.param(case, kwargs, dtype, case.dynamic, id=f"{name}-dynamic")
+def parameters(known: Sequence[Any]) -> Iterator[Any]:
+    for number, case in enumerate(known):
+        marks = [pytest.mark.xfail(reason=case.known_gap, strict=True)] if case.known_gap else []
+        yield pytest.param(case, id=f"{number}-{case.target}", marks=marks)
 
 
-@pytest.mark.parametrize(("case", "kwargs", "dtype", "dynamic"), list(parameters()))
-def test_complex(case: Any, kwargs: dict[str, Any], dtype: torch.dtype, dynamic: str | None) -> None:
-    test_ops.test_op(case, kwargs, dtype, DEFAULT_OPSET, dynamic)
+@pytest.mark.parametrize("case", list(parameters(CASES)))
+def test_complex(case: Any) -> None:
+    test_ops.check(case, opsets=())
+
+
+@pytest.mark.parametrize("case", list(parameters([case for case in CASES if case.dynamic is not None])))
+def test_complex_of_dynamic_sizes(case: Any) -> None:
+    test_ops.test_op_of_dynamic_sizes(case)
 
 
 def test_every_op_of_the_pass_has_a_row() -> None:

@@ -106,7 +106,8 @@ PACKAGE = {
         "context_length": 8,
         "eos_token_id": [1],
         "pad_token_id": 0,
-    }
+    },
+    "search": {"past_present_share_buffer": False},
 }
 STRUCTURE = {"results": {"dict": [["a", {"value": "y"}], ["b", {"list": [{"value": "y"}]}]]}}
 MANIFEST = (

@@ -33,21 +33,29 @@ def _put_off(self: GraphModule) -> None:
     if pytree is not None:
         self._in_spec, self._out_spec = pytree.in_spec, pytree.out_spec
     kind: Any = type(self)
-    kind.forward, kind.code, kind.__str__ = _forward, property(_code), _text
+    kind.forward, kind.code, kind.__str__ = _FORWARD, property(_code), _text
+
+
+class _Forward:
+    """The `forward` of a module that owes its code: who reads it, as for its signature, gets the written one."""
+
+    def __get__(self, module: GraphModule | None, kind: Any) -> Any:
+        if module is None:
+            return self
+        _write(module)
+        return kind.forward.__get__(module, kind)
+
+
+_FORWARD = _Forward()
 
 
 def _write(self: GraphModule) -> None:
     """Write the code, if it is owed."""
     kind = type(self)
-    if vars(kind).get("forward") is _forward:
+    if vars(kind).get("forward") is _FORWARD:
         for name in _STAND_INS:
             delattr(kind, name)
         _WRITTEN(self)
-
-
-def _forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-    _write(self)
-    return type(self).forward(self, *args, **kwargs)
 
 
 def _code(self: Any) -> str:
