@@ -15,7 +15,7 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 SOURCE, MENDED, USE = (text for kind, text in BLOCKS if kind == "python")
 FAILED, EXPORTED, SHOWN, CHECKED = (text for kind, text in BLOCKS if kind == "text")
 FIGURES = re.compile(r"\([\d.]+ kB\)|(?<=PyTorch on )\w+|worst error .*|[\d.]+ s: .*")
-"""What differs from run to run, from folder to folder, or with a GPU."""
+"""Parts of a text that differ from run to run, from folder to folder, or with a GPU."""
 
 
 @pytest.fixture

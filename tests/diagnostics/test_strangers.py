@@ -99,7 +99,7 @@ def test_a_log_shows_nothing_of_files_outside(project: Path) -> None:
 
 
 def test_links_out_of_a_folder(tmp_path: Path) -> None:
-    """Those of Hugging Face's cache are none: its files lie beside the snapshots."""
+    """Allow the links of Hugging Face's cache, whose files lie beside the snapshots."""
     cache, other = tmp_path / "hub" / "models--a--b", tmp_path / "other"
     snapshot, blobs = cache / "snapshots" / "0123", cache / "blobs"
     for folder in (snapshot, blobs, other):

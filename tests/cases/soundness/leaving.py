@@ -37,7 +37,7 @@ class ReturnsInWith(Scaling):
 
 
 class ReturnsBeforeFinally(nn.Module):
-    """What is returned is computed before the `finally`."""
+    """Compute the result before the `finally`."""
 
     def __init__(self) -> None:
         super().__init__()
