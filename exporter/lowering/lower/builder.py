@@ -276,14 +276,15 @@ class Op:
         for axis, size in enumerate(target):
             if is_symbolic(size) and known is not None and axis < len(known) and known[axis] == size:
                 hints[axis] = 0
-        symbolic = [axis for axis, size in enumerate(hints) if is_symbolic(size)]
+        computed = [axis for axis, size in enumerate(hints) if is_symbolic(size)]
         zero = any(size == 0 for size in target)
-        inferred = max(symbolic, key=lambda axis: sympy.count_ops(target[axis]), default=None)
-        if inferred is not None and all(is_not_zero(size) for axis, size in enumerate(target) if axis != inferred):
-            hints[inferred] = -1
-        literal = zero and not any(hint == 0 and is_symbolic(size) for hint, size in zip(hints, target, strict=True))
-        if zero and not literal:
-            hints, literal = target, True
+        if len(computed) == 1 and all(is_not_zero(size) for axis, size in enumerate(target) if axis != computed[0]):
+            hints[computed[0]] = -1
+            computed = []
+        # Without allowzero, a size that is computed as 0 would copy the axis of the input instead.
+        literal = zero or bool(computed)
+        if literal:
+            hints = target
         result = self.Reshape(x, self.shape(hints), allowzero=1 if literal else None)
         return self.typed(result, target)
 
