@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,9 +14,10 @@ from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
-from fxport.exporter.cli.validate import Comparison, compare
 from fxport.exporter.sources.source import require_file, shown
-from fxport.exporter.validation.attribution import Attribution
+
+if TYPE_CHECKING:
+    from fxport.exporter.validation.attribution import Attribution
 
 
 @reports()
@@ -38,6 +39,8 @@ def command(
 
     Exit codes are those of `fxport export`.
     """
+    from fxport.exporter.validation.comparison import Comparison, compare
+
     require_file(model)
     told: list[Attribution] = []
     if repro is not None:

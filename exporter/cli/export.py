@@ -18,7 +18,7 @@ from fxport.exporter.cli.exit_codes import CLEAN
 from fxport.exporter.cli.output import require_apart, require_folder, require_writable
 from fxport.exporter.cli.ranks import agreed
 from fxport.exporter.cli.reporting import Reporting, reports
-from fxport.exporter.sources.source import require_pretrained
+from fxport.exporter.sources.source import require_pretrained, short_name
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.prediction import require_table
 from fxport.exporter.validation.request import ExternalData, Request, SelfCheck, export_and_validate
@@ -160,10 +160,3 @@ def command(
     if before is not None and code != CLEAN and stamp_of(request.output) == before:
         print(f"fxport: no model was written; '{request.output}' is of an earlier run", file=sys.stderr)
     raise typer.Exit(code)
-
-
-def short_name(source: str) -> str:
-    """`bert` for `bert.pt2` and a folder `bert`, `model` for `bert.py:model` and for `package.bert:parts.model`."""
-    if Path(source).is_dir():
-        return Path(source).resolve().name
-    return Path(source).stem if source.endswith(".pt2") else source.rpartition(":")[2].rpartition(".")[2] or "model"

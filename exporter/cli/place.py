@@ -9,21 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fxport.diagnostics import Log, Place, Stop, rules
+from fxport.diagnostics import Log
 from fxport.diagnostics.amounts import plural
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.reporting import Reporting, reports
 from fxport.exporter.sources.source import require_file
-from fxport.exporter.sources.usage import UsageError
-from fxport.exporter.validation.against_eager import require_provider
-from fxport.exporter.validation.model_file import model_of
-from fxport.exporter.validation.prediction import require_table
 
 if TYPE_CHECKING:
     from fxport.ort_runner import Placed
-
-CPU = "cpu"
 
 
 @reports()
@@ -40,6 +34,11 @@ def command(
     Each node that does not run on the provider that was asked for is a warning, at the line that it came from. Exit
     codes are those of `fxport export`.
     """
+    from fxport.exporter.validation.against_eager import require_provider
+    from fxport.exporter.validation.model_file import model_of
+    from fxport.exporter.validation.placement import placed_on, predicted_on
+    from fxport.exporter.validation.prediction import require_table
+
     require_file(model)
     model_of(model)
     require_provider(provider)
@@ -47,46 +46,12 @@ def command(
         require_table(predict)
 
     def work(log: Log) -> str:
-        return predicted_on(model, predict, log) if predict is not None else placed_on(model, provider, log)
+        if predict is not None:
+            return predicted_on(model, predict, log)
+        nodes, copied = placed_on(model, provider, log)
+        return "\n".join([*table(nodes), f"{plural(copied, 'value')} copied between providers"])
 
     raise typer.Exit(run(work, reporting.resolved("place", str(model))))
-
-
-def placed_on(path: Path, provider: str, log: Log) -> str:
-    """Open a session and ask it; returns the table."""
-    from fxport.ort_runner.failures import Failure
-    from fxport.ort_runner.model_file import read_model_file
-    from fxport.ort_runner.placement import copies, placement_alone
-    from fxport.ort_runner.providers import choose
-
-    with log.stage("place"):
-        try:
-            nodes = placement_alone(path, provider)
-        except Failure as failure:
-            log.report(failure.rule, at=Place(str(path), 1, 1), **failure.facts)
-            raise Stop(log, "place") from failure
-        except ValueError as error:
-            raise UsageError(f"--provider: {error}; choose another, or --predict {provider}.") from error
-        wanted = choose(provider).provider.name
-        file = read_model_file(path)
-        for node in nodes:
-            if node.provider != wanted:
-                at = file.place_of_node(node.node)
-                log.report(rules.NODE_ELSEWHERE, at=at, op=node.op, used=node.provider, provider=wanted)
-    return "\n".join([*table(nodes), f"{plural(len(copies(file.nodes, nodes)), 'value')} copied between providers"])
-
-
-def predicted_on(path: Path, provider: str, log: Log) -> str:
-    """Look each node up in the table of the provider's kernels; returns the summary."""
-    from fxport.exporter.lowering.kernels.placement import predicted
-    from fxport.exporter.validation.prediction import prediction_of
-
-    model = model_of(path)
-    with log.stage("place"):
-        for op, place in predicted(model, provider).elsewhere:
-            at = place or Place(str(path), 1, 1)
-            log.report(rules.NODE_ELSEWHERE, at=at, op=op, used=CPU, provider=provider)
-    return prediction_of(model, provider)
 
 
 def table(nodes: Sequence[Placed]) -> Iterator[str]:

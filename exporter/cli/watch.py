@@ -23,11 +23,10 @@ from fxport.exporter.checks.running import OUTPUT, prepare
 from fxport.exporter.checks.watch import Turn, turns
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.check.report import document
-from fxport.exporter.cli.export import short_name
 from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
 from fxport.exporter.pipeline.options import DEFAULT_OPSET
-from fxport.exporter.sources.source import require_file
+from fxport.exporter.sources.source import require_file, short_name
 from fxport.exporter.sources.usage import UsageError
 
 

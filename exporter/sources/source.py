@@ -363,3 +363,10 @@ def shown(path: str) -> str:
         return str(Path(path).relative_to(Path.cwd()))
     except ValueError:
         return path
+
+
+def short_name(source: str) -> str:
+    """`bert` for `bert.pt2` and a folder `bert`, `model` for `bert.py:model` and for `package.bert:parts.model`."""
+    if Path(source).is_dir():
+        return Path(source).resolve().name
+    return Path(source).stem if source.endswith(".pt2") else source.rpartition(":")[2].rpartition(".")[2] or "model"

@@ -30,10 +30,22 @@ def imported_by(*arguments: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--help",), ("--version",), ("rules",), ("explain", "FXP3001"), ("export", "--help"), ("ops", "--help")],
+    [("--version",), ("rules",), ("explain", "FXP3001")],
 )
 def test_what_needs_no_torch_imports_none(arguments: tuple[str, ...]) -> None:
     assert not imported_by(*arguments) & set(HEAVY)
+
+
+def test_no_help_imports_torch() -> None:
+    """NumPy, which takes a tenth of a second, is all that `watch` brings."""
+    asked = [["--help"], *([name, "--help"] for name in COMMANDS)]
+    script = (
+        "import sys\nfrom fxport.exporter.cli import main\n"
+        f"for args in {asked!r}:\n    assert main(args) == 0, args\n"
+        f"    loaded = {set(HEAVY) - {'numpy'}!r} & sys.modules.keys()\n    assert not loaded, (args, loaded)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_only_the_chosen_subcommand_is_imported() -> None:

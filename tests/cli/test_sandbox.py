@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fxport.exporter.checks.sandbox import PROGRAM, WALLS
 from fxport.exporter.cli import main
-from fxport.exporter.cli.sandbox import PROGRAM, WALLS
 
 SOURCE = """
 import os
@@ -104,7 +104,7 @@ def test_without_bubblewrap_it_is_told(
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
     assert main(["export", "net.py:net", "--sandbox", "-o", "out/net.onnx"]) == 2
-    assert "--sandbox needs bubblewrap (Linux), and there is no bwrap here" in capsys.readouterr().err
+    assert "A sandbox needs bubblewrap (Linux), and there is no bwrap here" in capsys.readouterr().err
     assert list((project / "out").iterdir()) == []
 
 

@@ -17,8 +17,8 @@ from torch.nn.functional import mse_loss
 
 from fxport import Options
 from fxport.diagnostics import Finding, Log
-from fxport.exporter.cli.train_step import validated
 from fxport.exporter.training import export_training_step
+from fxport.exporter.validation.training_step import validated
 from fxport.fx_passes import pipeline
 from fxport.ort_runner.validate import LOCATABLE
 from tests.cases.faults import InFxPass, InLowering, scaled, set_argument

@@ -1,0 +1,110 @@
+"""A training step from its SOURCE to files: exported, saved, and compared with eager PyTorch's step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fxport.diagnostics import Log, Stop
+from fxport.diagnostics.messages import error_line
+from fxport.exporter.capture.sizes.shapes import ShapesError
+from fxport.exporter.pipeline.errors import ExportError
+from fxport.exporter.pipeline.options import DEFAULT_OPSET, Options
+from fxport.exporter.sources.source import Source, short_name
+from fxport.exporter.sources.step_parts import step_parts
+from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.training import TrainingError, TrainingProgram, export_training_step
+from fxport.exporter.validation.against_eager import require_provider, validation_of
+from fxport.exporter.validation.summary import summary_of
+from fxport.exporter.weights import CheckpointError
+from fxport.ort_runner.train_evaluate import EVALUATION_SUFFIX
+
+if TYPE_CHECKING:
+    from fxport.exporter.training.evaluation import EvaluationProgram
+    from fxport.ort_runner import Validation
+
+
+@dataclass(frozen=True, slots=True)
+class StepRequest:
+    """A training step to export and validate, as `fxport train-step` is asked to.
+
+    Attributes:
+        source: FILE.py:NAME or package.module:NAME of a function that returns the parts of the step.
+        output: The ONNX file; its state and its evaluation are written beside it.
+        opset: The opset of the file; None for the default one.
+        steps: Steps that a run makes, in a Loop.
+        accumulate: Micro-batches of a step.
+        clip_grad_norm: 2-norm down to which gradients are scaled.
+        constant_lr: Whether learning rates are constants of the file.
+        native_rng: Whether random numbers are the runtime's own, instead of a function of a seed input.
+        provider: The execution provider of ONNX Runtime, or "auto".
+        validate: Whether the step is run beside eager PyTorch's.
+        weights: A checkpoint with the weights of the model.
+        evaluate: Whether a second graph with the loss in eval mode is written.
+    """
+
+    source: str
+    output: Path
+    opset: int | None = None
+    steps: int = 1
+    accumulate: int = 1
+    clip_grad_norm: float | None = None
+    constant_lr: bool = False
+    native_rng: bool = False
+    provider: str = "auto"
+    validate: bool = True
+    weights: Path | None = None
+    evaluate: bool = False
+
+
+def export_and_validate(request: StepRequest, log: Log) -> str:
+    """The whole run; returns the summary. A model of several steps is not run: its step is that of a single one."""
+    require_provider(request.provider)
+    with log.stage("load"):
+        parts = step_parts(request.source)
+    program = exported(request, parts, log)
+    try:
+        files = program.save(request.output)
+    except OSError as error:
+        raise UsageError(f"'{request.output}' cannot be written: {error_line(error)}; name another place.") from error
+    run_it = request.validate and request.steps == 1
+    name = short_name(request.source)
+    validation = validated(request.output, name, program, request.provider, log) if run_it else None
+    if program.evaluation is not None and request.validate:
+        path = request.output.with_suffix(EVALUATION_SUFFIX)
+        validated(path, f"{name}, evaluation", program.evaluation, request.provider, log)
+    return summary_of(program.model, files, validation, log)
+
+
+def validated(
+    path: Path, name: str, program: TrainingProgram | EvaluationProgram, provider: str, log: Log
+) -> Validation | None:
+    """The step in ONNX Runtime against eager PyTorch's; a difference is blamed on a part of the step and a line."""
+    source = Source(name, program.step, program.call, dynamic_shapes=program.dynamic_shapes)
+    return validation_of(path, source, program, provider, log, options=program.options)
+
+
+def exported(request: StepRequest, parts: Sequence[Any], log: Log) -> TrainingProgram:
+    """The step in memory. Raises Stop with its findings in the log, or UsageError for parts that do not fit."""
+    try:
+        return export_training_step(
+            *parts[:4],
+            dynamic_shapes=parts[4] if len(parts) == 5 else None,
+            lr="constant" if request.constant_lr else "input",
+            rng="native" if request.native_rng else "seed",
+            accumulate=request.accumulate,
+            clip_grad_norm=request.clip_grad_norm,
+            steps=request.steps,
+            evaluate=request.evaluate,
+            weights=request.weights,
+            options=Options(opset=DEFAULT_OPSET if request.opset is None else request.opset),
+            log=log,
+        )
+    except ExportError as error:
+        raise Stop(log, "export") from error
+    except CheckpointError as error:
+        raise UsageError(f"--weights: {error}") from error
+    except (TrainingError, ShapesError, ValueError) as error:
+        raise UsageError(f"'{request.source}': {str(error).rstrip('.')}.") from error
