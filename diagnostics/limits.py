@@ -49,7 +49,8 @@ SARIF = Limit("a SARIF log", bytes=64 * MB, depth=64, items=25_000)
 SOURCE = Limit("a source file whose lines are shown", bytes=16 * MB)
 TOML = Limit("`fxport.toml`, `pyproject.toml`", bytes=1 * MB, depth=32)
 LOCK = Limit("`fxport.lock`", bytes=16 * MB, depth=16)
-CONFIG = Limit("`config.json`, `genai_config.json`", bytes=16 * MB, depth=64)
+CONFIG = Limit("`config.json`, `genai_config.json` and other settings of a model", bytes=16 * MB, depth=64)
+TOKENIZER = Limit("`tokenizer.json`", bytes=128 * MB)
 INDEX = Limit("an index of shards", bytes=64 * MB, depth=16)
 HEADER = Limit("the header of a safetensors file", bytes=100 * MB, depth=16)
 METADATA = Limit("metadata of fxport's in an ONNX model", bytes=64 * MB, depth=64)
@@ -61,7 +62,8 @@ STRUCTURE = Limit("an ONNX model without its weights", bytes=256 * MB, items=1_0
 RUN = Limit("opening or running an ONNX model", seconds=40.0, memory=2 * GB)
 
 LIMITS = (
-    *(SARIF, SOURCE, TOML, LOCK, CONFIG, INDEX, HEADER),
+    *(SARIF, SOURCE, TOML, LOCK, CONFIG, TOKENIZER),
+    *(INDEX, HEADER),
     *(METADATA, PICKLE, DCP, PT2, ARRAYS, STRUCTURE, RUN),
 )
 """All of them, in the order of the table in docs/security.md."""

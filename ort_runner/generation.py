@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fxport.ort_runner.dtypes import BY_NAME
 from fxport.ort_runner.failures import RUN, Failure, failure_of
-from fxport.ort_runner.package_config import TOKENIZER, PackageConfig, PackageError
+from fxport.ort_runner.package_config import PackageConfig, PackageError
 from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
 
 if TYPE_CHECKING:
@@ -190,31 +190,6 @@ def require_room(config: PackageConfig, tokens: int) -> None:
         )
 
 
-class Tokenizer:
-    """The tokenizer of a package, by the library `tokenizers`. Raises PackageError where either is missing."""
-
-    def __init__(self, folder: str | Path) -> None:
-        path = Path(folder) / TOKENIZER
-        if not path.is_file():
-            raise PackageError(f"'{folder}' has no {TOKENIZER}, so it takes no text; give tokens with --ids.")
-        try:
-            import tokenizers
-        except ImportError as error:
-            raise PackageError("text needs the library tokenizers: pip install tokenizers; or give --ids.") from error
-        try:
-            self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises bare Exception for files that it cannot read
-            raise PackageError(f"'{path}' is no tokenizer: {error}; copy the model's own there.") from error
-
-    def encode(self, text: str) -> list[int]:
-        """The tokens of a text, with those that the tokenizer puts before it."""
-        return list(self._tokenizer.encode(text).ids)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of tokens, without special ones."""
-        return str(self._tokenizer.decode([int(each) for each in ids]))
-
-
 def _layers_of(config: PackageConfig, session: onnxruntime.InferenceSession) -> list[_Layer]:
     """The tensors of the cache as the model declares them. Raises PackageError where it has others."""
     inputs = {port.name: port for port in ports_of(session.get_inputs())}
@@ -240,4 +215,4 @@ def _numbered(template: str, index: int) -> str:
     return template.replace("%d", str(index))
 
 
-__all__ = ["Failure", "Generator", "PackageError", "Tokenizer"]
+__all__ = ["Failure", "Generator", "PackageError"]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fxport.diagnostics.errors import FxportError
 from fxport.diagnostics.limits import CONFIG, json_of, read_bounded
+from fxport.ort_runner.json_values import count, counts, text
 
 FILE = "genai_config.json"
+TEXTS_FILE = "text_config.json"
+"""The same file of a package that embeds texts or scores them."""
+
 TOKENIZER = "tokenizer.json"
 CAPACITY = "capacity"
 """Dimension of a cache that is written in place: the tokens for which it has room."""
@@ -48,20 +51,22 @@ class PackageConfig:
     def read(cls, folder: Path) -> PackageConfig:
         """Read the file in a folder. Raises PackageError for a folder that is no package, or one of other parts."""
         path = folder / FILE
+        if (folder / TEXTS_FILE).is_file():
+            raise PackageError(f"'{folder}' is no package that generates: run it with fxport embed.")
         if not path.is_file():
             raise PackageError(f"'{folder}' is no package: it has no {FILE}; make one with fxport package.")
         try:
             whole = json_of(read_bounded(path, CONFIG), CONFIG)
             model = whole["model"]
             decoder, ends = model["decoder"], model["eos_token_id"]
-            inputs = {part: _text(decoder["inputs"][part]) for part in INPUTS}
-            outputs = {part: _text(decoder["outputs"][part]) for part in OUTPUTS}
+            inputs = {part: text(decoder["inputs"][part]) for part in INPUTS}
+            outputs = {part: text(decoder["outputs"][part]) for part in OUTPUTS}
             return cls(
-                model=folder / Path(_text(decoder["filename"])).name,
-                layers=_count(decoder["num_hidden_layers"]),
-                context_length=_count(model["context_length"]),
-                stop=frozenset(map(_count, ends if isinstance(ends, list) else [] if ends is None else [ends])),
-                pad=_count(model["pad_token_id"]),
+                model=folder / Path(text(decoder["filename"])).name,
+                layers=count(decoder["num_hidden_layers"]),
+                context_length=count(model["context_length"]),
+                stop=frozenset(counts(ends)),
+                pad=count(model["pad_token_id"]),
                 inputs=inputs,
                 outputs=outputs,
                 in_place=whole["search"]["past_present_share_buffer"] is True,
@@ -75,22 +80,3 @@ class PackageConfig:
 
 INPUTS = ("input_ids", "attention_mask", "past_key_names", "past_value_names")
 OUTPUTS = ("logits", "present_key_names", "present_value_names")
-
-
-def _checked(kind: type, said: str) -> Callable[[Any], Any]:
-    def check(value: Any) -> Any:
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise ValueError(f"{value!r} is no {said}")
-        return value
-
-    return check
-
-
-_text: Callable[[Any], str] = _checked(str, "text")
-_number: Callable[[Any], int] = _checked(int, "number")
-
-
-def _count(value: Any) -> int:
-    if _number(value) < 0:
-        raise ValueError(f"{value} is below 0")
-    return value

@@ -45,8 +45,9 @@ def command(
 def generated(asked: Request, log: Log) -> str:
     """The text, or the token ids where ids were given, and a line with the speed."""
     from fxport.ort_runner.failures import Failure
-    from fxport.ort_runner.generation import Generator, Tokenizer
+    from fxport.ort_runner.generation import Generator
     from fxport.ort_runner.package_config import PackageError
+    from fxport.ort_runner.tokenizer import Tokenizer
 
     try:
         tokenizer = Tokenizer(asked.folder) if asked.prompt is not None else None

@@ -1,4 +1,4 @@
-"""`fxport package SOURCE`: from a language model to a folder that generates text."""
+"""`fxport package SOURCE`: from a language model to a folder that generates text, or embeds it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from fxport.exporter.sources.usage import UsageError
 class Runtime(StrEnum):
     """Runtimes of a package."""
 
+    AUTO = "auto"
     GENAI = "genai"
     ORT = "ort"
 
@@ -75,13 +76,13 @@ def command(
             metavar="SOURCE",
             help="A folder that transformers has saved, with its tokenizer; a GGUF file; or FILE.py:NAME "
             "or package.module:NAME, where NAME is a causal language model of transformers or a function that "
-            "returns one.",
+            "returns one. The folder may be one of sentence-transformers, or of a model that classifies texts.",
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
     runtime: Annotated[
-        Runtime, typer.Option("--runtime", help="What runs it: onnxruntime-genai and fxport generate, or that alone.")
-    ] = Runtime.GENAI,
+        Runtime, typer.Option("--runtime", help="genai: onnxruntime-genai has to take it too; ort: fxport alone.")
+    ] = Runtime.AUTO,
     weights: Annotated[
         Stored, typer.Option("--weights", help="How the weights of linear layers are stored.")
     ] = Stored.FLOAT32,
@@ -106,10 +107,11 @@ def command(
     sandbox: arguments.Sandbox = False,  # dealt with before: cli.sandbox
     reporting: Reporting = Reporting(),
 ) -> None:
-    """Write a folder that generates text: the model for prompt and steps, its configuration, and the tokenizer.
+    """Write a folder that runs a language model: its graph, its configuration, and the tokenizer.
 
-    It is run beside eager PyTorch, and written only if it gives the same tokens. Exit codes are those of `fxport export`.
-    """  # noqa: E501  # one line of the help
+    It is run beside eager PyTorch, and written only if it gives the same tokens, or vectors, or scores. Exit codes are
+    those of `fxport export`.
+    """
     require_folder(output, "--output")
     asked = Request(
         source, output, runtime, weights, block, accuracy, cache, tokenizer, provider, tokens, text, tuple(init or ())

@@ -16,9 +16,13 @@ from fxport.exporter.language_models.adapters import base_of, is_adapter, merged
 from fxport.exporter.language_models.few_bits import FewBits
 from fxport.exporter.language_models.gguf_file import load_gguf
 from fxport.exporter.language_models.quantized import quantized_weights
+from fxport.exporter.language_models.text_models import INNER, plan_of
 from fxport.exporter.sources.pretrained import PretrainedError, configured
 from fxport.exporter.weights import open_checkpoint
 from fxport.exporter.weights.names import starred
+
+POOLER = "pooler."
+"""Beginning of the names of weights that only a head reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +36,14 @@ class Loaded:
 def model_of(folder: Path, log: Log) -> Loaded:
     """The model of a folder.
 
-    That of an adapter has its weights merged into those of its model. Raises PretrainedError or CheckpointError for a
-    folder that has no such model, and Stop where weights are missing.
+    That of an adapter has its weights merged into those of its model; that of sentence-transformers has the modules
+    after it, and one that classifies texts has the function that makes scores of its logits. Raises PretrainedError or
+    CheckpointError for a folder that has no such model, and Stop where weights are missing.
     """
+    if (plan := plan_of(folder)) is not None:
+        loaded = _loaded(plan.transformer, log, headless=not plan.is_classifier)
+        whole = plan.completed(loaded.model)
+        return Loaded(whole.eval(), {f"{INNER}.{name}": weight for name, weight in loaded.packed.items()})
     if is_adapter(folder):
         base = model_of(base_of(folder), log)
         if base.packed:
@@ -42,7 +51,12 @@ def model_of(folder: Path, log: Log) -> Loaded:
                 f"'{folder}': its model has weights in few bits, to which none are added; give others."
             )
         return Loaded(merged(base.model, folder).eval(), {})
-    kind, config = configured(folder)
+    return _loaded(folder, log)
+
+
+def _loaded(folder: Path, log: Log, *, headless: bool = False) -> Loaded:
+    """The model that a configuration names, or the one without a head, whose pooler is not needed."""
+    kind, config = configured(folder, headless=headless)
     checkpoint = open_checkpoint(folder)
     packed: dict[str, FewBits] = {}
     given: dict[str, Any] = {"pretrained_model_name_or_path": folder}
@@ -61,13 +75,14 @@ def model_of(folder: Path, log: Log) -> Loaded:
         count = sum(str(each.dtype) == f"torch.{source}" for each in checkpoint.tensors.values())
         both = f"{source} to float32"
         log.report(rules.WEIGHTS_CONVERTED, name=both, source=source, target="float32", weights=count)
-    for name in _once(found["missing_keys"]):
+    missing = [name for name in found["missing_keys"] if not (headless and name.startswith(POOLER))]
+    for name in _once(missing):
         nearest = difflib.get_close_matches(name, checkpoint.tensors, 1, 0)
         told = nearest[0] if nearest else "none"
         log.report(rules.WEIGHT_MISSING, name=starred(name), path=str(folder), nearest=told)
     for name in _once(found["unexpected_keys"]):
         log.report(rules.WEIGHT_UNUSED, name=starred(name), path=str(folder))
-    if found["missing_keys"]:
+    if missing:
         raise Stop(log, "load")
     _require_same(model, packed, folder)
     return Loaded(model.eval(), packed)

@@ -19,24 +19,20 @@ from fxport.exporter.language_models.cache_in_place import CacheInPlace
 from fxport.exporter.language_models.few_bits import BITS, BLOCKS, FewBits, rounded
 from fxport.exporter.language_models.few_bits_pass import StoreFewBits
 from fxport.exporter.language_models.folders import model_of, model_of_gguf
-from fxport.exporter.language_models.generation import generation_step, require_causal
 from fxport.exporter.language_models.gguf_file import is_gguf
-from fxport.exporter.language_models.package_files import (
-    TOKENIZER_FILES,
-    UnequalLayers,
-    copy_tokenizer,
-    has_tokenizer,
-    write_config,
-    write_generation,
-)
+from fxport.exporter.language_models.kinds import Runtime, kind_of
+from fxport.exporter.language_models.package_files import TOKENIZER_FILES, copy_tokenizer, has_tokenizer
+from fxport.exporter.language_models.text_models import plan_of
 from fxport.exporter.language_models.text_score import TextScore, eager_logits, text_score, windows_of
-from fxport.exporter.language_models.verdict import Verdict, verdict
+from fxport.exporter.language_models.text_verdict import TextVerdict
+from fxport.exporter.language_models.verdict import Verdict
 from fxport.exporter.pipeline.exporting import export
 from fxport.exporter.pipeline.options import Options
 from fxport.ort_runner.failures import Failure
-from fxport.ort_runner.package_config import FILE, PackageError
+from fxport.ort_runner.package_config import FILE as GENERATES
+from fxport.ort_runner.package_config import PackageError
+from fxport.ort_runner.text_config import FILE as TAKES_TEXTS
 
-Runtime = Literal["genai", "ort"]
 Weights = Literal["float32", "int8", "int4"]
 Accuracy = Literal["exact", "fast"]
 Cache = Literal["dynamic", "shared"]
@@ -44,7 +40,8 @@ Cache = Literal["dynamic", "shared"]
 STEPS = 32
 """Tokens of each text that are compared."""
 
-MODEL = "model.onnx"
+DESCRIPTIONS = (GENERATES, TAKES_TEXTS)
+"""Files of which a package has one."""
 
 PASSES: Mapping[Cache, CacheInPlace | None] = {"dynamic": None, "shared": CacheInPlace()}
 """Pass that makes the cache of a kind."""
@@ -64,7 +61,7 @@ class Package:
 
     folder: Path
     files: tuple[Path, ...]
-    verdict: Verdict | None
+    verdict: Verdict | TextVerdict | None
     log: Log
     text: TextScore | None = None
 
@@ -79,7 +76,7 @@ def package(
     destination: str | os.PathLike[str],
     *,
     tokenizer: str | os.PathLike[str] | None = None,
-    runtime: Runtime = "genai",
+    runtime: Runtime = "auto",
     weights: Weights = "float32",
     block: int = 32,
     accuracy: Accuracy = "exact",
@@ -100,8 +97,8 @@ def package(
             names another.
         destination: The folder to write: a new one, an empty one, or an earlier package.
         tokenizer: A folder with the files of the tokenizer; a model alone has none, and its package takes token ids.
-        runtime: "genai" for onnxruntime-genai, which `fxport generate` runs too; "ort" for that alone, also with caches
-            whose layers differ.
+        runtime: "genai" for onnxruntime-genai, which `fxport generate` runs too; "ort" for fxport alone, also with what
+            onnxruntime-genai has no place for; "auto" takes what there is.
         weights: How the weights of linear layers are stored: "int8" and "int4" in blocks with a scale each.
         block: Numbers that share a scale: 16, 32, 64, 128 or 256.
         accuracy: "exact" computes in float32; "fast" rounds the inputs of products with such weights to 8 bits too.
@@ -136,13 +133,9 @@ def package(
     require_free(target)
     source = None if isinstance(model, torch.nn.Module) else Path(model)
     is_file = source is not None and is_gguf(source)
-    words = Path(tokenizer) if tokenizer is not None else source.parent if source is not None and is_file else source
-    if words is not None and words.is_dir() and (link := link_out_of(words, TOKENIZER_FILES)) is not None:
-        raise PackageError(f"'{link}' is a link out of its folder, which is not followed; put the file itself there.")
-    if words is not None and not has_tokenizer(words):
-        raise PackageError(
-            f"'{words}' has no tokenizer; save it there with tokenizer.save_pretrained, or name its folder."
-        )
+    words = Path(tokenizer) if tokenizer is not None else None if source is None else tokenizer_folder(source, is_file)
+    if words is not None:
+        require_tokenizer(words)
     packed: Mapping[str, FewBits] = {}
     if source is not None:
         with log.stage("load"):
@@ -154,40 +147,48 @@ def package(
         raise PackageError(f"'{source}' has weights in few bits already, which are taken as they are; omit --weights.")
     if accuracy == "fast" and weights not in BITS and not packed:
         raise PackageError("'fast' is about weights in few bits; choose int4 or int8 too, or 'exact'.")
-    require_causal(model)
+    kind = kind_of(model)
+    kind.require(runtime=runtime, cache=cache, text=text, tokenizer=tokenizer)
     windows = [] if text is None else windows_of(Path(text), words, model)
     before = eager_logits(model, windows)
     target.parent.mkdir(parents=True, exist_ok=True)
     with written_folder(target) as draft, _in_few_bits(model, weights, block, accuracy, packed) as store:
-        example = generation_step(model)
         options = Options(ir_passes=tuple(each for each in (store, PASSES[cache]) if each is not None))
-        program = export(*example[:3], dynamic_shapes=example.dynamic_shapes, options=options, log=log)
+        files, graphs = [], {}
+        for name, example in kind.parts(model).items():
+            program = export(*example[:3], dynamic_shapes=example.dynamic_shapes, options=options, log=log)
+            graphs[name] = program.model.graph
+            files += replace(program, log=Log()).save(draft / name)  # where the weights are is told by the summary
         if store is not None and (lost := sorted(packed.keys() - store.replaced)):
             raise PackageError(f"'{lost[0]}' is used by others than products, so its few bits cannot be kept.")
-        quiet = replace(program, log=Log())  # where the weights are is told by the summary
-        files = quiet.save(draft / MODEL)
-        try:
-            files.append(
-                write_config(model, program.model.graph, draft, uniform=runtime == "genai", in_place=cache == "shared")
-            )
-        except UnequalLayers as error:
-            raise PackageError(
-                f"the layers of the cache have different shapes ({error}), which onnxruntime-genai cannot take; "
-                "choose the runtime 'ort'."
-            ) from error
-        files += write_generation(model, draft)
         if words is not None:
             files += copy_tokenizer(words, draft)
+        files += kind.describe(model, graphs, draft, runtime=runtime, in_place=cache == "shared")
         found = None
         if steps:
             with log.stage("verdict"):
-                found = verdict(
-                    draft, model, log, provider, steps=steps, accuracy=accuracy, weights=f"{weights}, {accuracy}"
-                )
+                told = f"{weights}, {accuracy}"
+                found = kind.verdict(draft, model, log, provider, steps=steps, accuracy=accuracy, weights=told)
             if not found.passed:
                 raise Stop(log, "verdict")
         score = _scored(draft, provider, windows, before, log) if windows else None
     return Package(target, tuple(target / path.relative_to(draft) for path in files), found, log, score)
+
+
+def tokenizer_folder(source: Path, is_file: bool) -> Path:
+    """The folder of the tokenizer of a source, if nobody names it."""
+    plan = None if is_file else plan_of(source)
+    return plan.transformer if plan is not None else source.parent if is_file else source
+
+
+def require_tokenizer(folder: Path) -> None:
+    """Raise PackageError for a folder without a tokenizer, or with one that is a link out of it."""
+    if folder.is_dir() and (link := link_out_of(folder, TOKENIZER_FILES)) is not None:
+        raise PackageError(f"'{link}' is a link out of its folder, which is not followed; put the file itself there.")
+    if not has_tokenizer(folder):
+        raise PackageError(
+            f"'{folder}' has no tokenizer; save it there with tokenizer.save_pretrained, or name its folder."
+        )
 
 
 def require_choices(**given: tuple[str, Any]) -> None:
@@ -201,7 +202,7 @@ def require_free(target: Path) -> None:
     """Raise PackageError for a destination that holds something else than a package."""
     if target.exists() and not target.is_dir():
         raise PackageError(f"'{target}' is a file; name a folder.")
-    if target.is_dir() and any(target.iterdir()) and not (target / FILE).is_file():
+    if target.is_dir() and any(target.iterdir()) and not any((target / name).is_file() for name in DESCRIPTIONS):
         raise PackageError(f"'{target}' holds other files; name a new folder.")
 
 

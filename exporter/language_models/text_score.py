@@ -12,8 +12,9 @@ import numpy as np
 from fxport.diagnostics.messages import error_line
 from fxport.exporter.language_models.package_files import context_of
 from fxport.exporter.language_models.verdict import Eager
-from fxport.ort_runner.generation import Generator, Tokenizer
+from fxport.ort_runner.generation import Generator
 from fxport.ort_runner.package_config import PackageError
+from fxport.ort_runner.tokenizer import Tokenizer
 
 WINDOW = 128
 """Tokens of the text that are taken at once, each window without those before it."""

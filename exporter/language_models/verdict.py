@@ -116,7 +116,7 @@ def _compared(
     further = np.resize(ids[:, ::-1], (len(ids), ALTOGETHER))
     for step in range(steps + 1):
         want, got = eager.feed(ids, seen), package.feed(ids, seen).astype(np.float32, copy=False)
-        error = _error(want[seen > 0], got[seen > 0])
+        error = error_of(want[seen > 0], got[seen > 0])
         if not error <= budget and worst <= budget:  # told once
             facts = {"output": "logits", "provider": package.provider, "ratio": error / budget, "worst": error}
             log.report(rules.OUTPUT_DRIFT, **facts, sample=f"token {step}", cause="not looked for")
@@ -136,7 +136,7 @@ def _compared(
     return Verdict(steps * len(mask), worst, flips, ties, passed)
 
 
-def _error(want: np.ndarray, got: np.ndarray) -> float:
+def error_of(want: np.ndarray, got: np.ndarray) -> float:
     """The largest error in parts of the largest value; infinite where either has a value that is not finite."""
     if not (np.isfinite(want).all() and np.isfinite(got).all()):
         return float("inf")

@@ -72,8 +72,11 @@ def load(folder: Path, *, in_memory: bool = False) -> Pretrained:
     return Pretrained(loaded.eval(), inputs, dynamic)
 
 
-def configured(folder: Path) -> tuple[Any, Any]:
-    """The class and the configuration of a folder's model, of transformers alone. Raises PretrainedError."""
+def configured(folder: Path, *, headless: bool = False) -> tuple[Any, Any]:
+    """The class and the configuration of a folder's model, of transformers alone. Raises PretrainedError.
+
+    With `headless` it is the class without a head, whatever the configuration names; of an encoder-decoder the encoder.
+    """
     transformers = _transformers(folder)
     if (link := link_out_of(folder)) is not None:
         raise PretrainedError(
@@ -86,7 +89,7 @@ def configured(folder: Path) -> tuple[Any, Any]:
     except Exception as error:  # a configuration is anybody's JSON, and transformers raises what it likes
         reason = error_text(error)
         raise PretrainedError(f"'{folder / CONFIG}' names no model of transformers: {reason}.") from error
-    kind = _class_of(transformers, config, folder)
+    kind = (_headless if headless else _class_of)(transformers, config, folder)
     _require_finite(config, folder)
     return kind, config
 
@@ -134,6 +137,33 @@ def _class_of(transformers: Any, config: Any, folder: Path) -> Any:
             "that makes the model, name it as FILE.py:NAME, and give --weights."
         )
     return kind
+
+
+def _headless(transformers: Any, config: Any, folder: Path) -> Any:
+    """The class of a configuration without a head; of an encoder-decoder its encoder."""
+    tables = (transformers.MODEL_FOR_TEXT_ENCODING_MAPPING, transformers.MODEL_MAPPING)
+    kind = next((table[type(config)] for table in tables if type(config) in table), None)
+    if not isinstance(kind, type):
+        raise PretrainedError(
+            f"'{folder / CONFIG}' names the type '{config.model_type}', which has no single model of hidden states in "
+            "transformers; write a function that makes the model, and name it as FILE.py:NAME."
+        )
+    return kind
+
+
+def tokenizer_of(folder: Path) -> Any:
+    """The tokenizer of a folder, by transformers. Raises PretrainedError for one that it does not know by itself."""
+    try:
+        return _transformers(folder).AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+    except PretrainedError:
+        raise
+    except Exception as error:  # anybody's files, and transformers raises what it likes
+        raise PretrainedError(
+            f"'{folder}' has no tokenizer that transformers knows: {error_text(error)}; save it there with "
+            "tokenizer.save_pretrained."
+        ) from error
 
 
 def _require_finite(config: Any, folder: Path) -> None:

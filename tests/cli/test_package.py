@@ -9,6 +9,7 @@ import pytest
 
 from fxport.exporter.cli import main
 from fxport.exporter.cli.generate import speed
+from tests.cases.text_models import POOLED, SIZES, listed, saved
 
 pytest.importorskip("transformers")
 
@@ -76,6 +77,22 @@ def test_a_package_is_written_and_speaks(source: Path, capsys: Output) -> None:
     assert "more than the context" in capsys.readouterr().err
 
 
+def test_vectors_are_printed(tmp_path: Path, capsys: Output) -> None:
+    saved(tmp_path / "source", "BertModel", {**SIZES, "num_hidden_layers": 1})
+    listed(tmp_path / "source", POOLED)
+    folder = str(tmp_path / "package")
+    assert main(["package", str(tmp_path / "source"), "-o", folder]) == 0
+    assert "texts compared with eager PyTorch; largest error " in capsys.readouterr().out
+    assert main(["embed", folder, "w5 w7", "w5 W7"]) == 0
+    one, other = map(json.loads, capsys.readouterr().out.strip().splitlines())
+    assert len(one) == 32
+    assert one == pytest.approx(other)
+    assert main(["embed", folder, "w5", "--query", "w7"]) == 2
+    assert "gives 'sentence_embedding' and no scores" in capsys.readouterr().err
+    assert main(["generate", folder, "--prompt", "w7"]) == 2
+    assert "is no package that generates: run it with fxport embed" in capsys.readouterr().err
+
+
 BAD = {
     "no model": (["package", "{source}:linear", "-o", "out"], "is no language model of transformers"),
     "no folder": (["package", "{source}:model", "-o", "{source}"], "is a file; name a folder"),
@@ -85,6 +102,7 @@ BAD = {
         "is a link out of its folder",
     ),
     "no configuration": (["package", "{folder}", "-o", "out", "--tokenizer", "{folder}/words"], "names no model"),
+    "no vectors": (["embed", "{folder}", "text"], "is no package of an embedding or reranking model"),
     "no package": (["generate", "{folder}", "--ids", "1"], "is no package"),
     "no tokens": (["generate", "{folder}", "--ids", "one"], "are no token ids"),
     "neither": (["generate", "{folder}"], "Give either --prompt TEXT or --ids"),

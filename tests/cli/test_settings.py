@@ -151,7 +151,7 @@ def test_every_subcommand_that_reports_has_the_same_options(name: str) -> None:
 
 def test_the_other_subcommands_report_nothing() -> None:
     others = set(COMMANDS) - set(REPORTERS)
-    assert others == {"bench", "generate", "view", "watch", "explain", "rules", "ops"}
+    assert others == {"bench", "generate", "embed", "view", "watch", "explain", "rules", "ops"}
     for name in others - {"watch"}:  # which writes a log, and takes no level to fail on: it goes on
         assert "sarif" not in inspect.signature(function_of(name)).parameters
 

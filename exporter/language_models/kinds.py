@@ -1,0 +1,125 @@
+"""Kinds of packages: the graphs of each, the file that describes it, and how it is held against eager PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import onnx_ir as ir
+import torch
+
+from fxport.diagnostics import Log
+from fxport.exporter.language_models.decode import Example
+from fxport.exporter.language_models.generation import generation_step, require_causal
+from fxport.exporter.language_models.package_files import UnequalLayers, write_config, write_generation
+from fxport.exporter.language_models.text_models import CLASSIFIER, TextModel
+from fxport.exporter.language_models.text_verdict import TextVerdict, text_example, text_verdict
+from fxport.exporter.language_models.verdict import Verdict, verdict
+from fxport.ort_runner.package_config import PackageError
+
+Runtime = Literal["auto", "genai", "ort"]
+MODEL = "model.onnx"
+
+
+class Compared(Protocol):
+    """Hold a package against the model that it is of."""
+
+    def __call__(
+        self, folder: Path, model: Any, log: Log, provider: str, *, steps: int, accuracy: str, weights: str
+    ) -> Verdict | TextVerdict: ...
+
+
+class Described(Protocol):
+    """Write the files beside the graphs; return them."""
+
+    def __call__(
+        self,
+        model: Any,
+        graphs: Mapping[str, ir.Graph],
+        target: Path,
+        *,
+        runtime: Runtime,
+        in_place: bool,
+    ) -> list[Path]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of package.
+
+    Attributes:
+        parts: The calls that become graphs, by the names of their files.
+        describe: Writes the files beside the graphs.
+        verdict: Compares it with eager PyTorch.
+        lacks: What is said where a choice makes no sense for it, by the choice and its value.
+    """
+
+    parts: Callable[[Any], Mapping[str, Example]]
+    describe: Described
+    verdict: Compared
+    lacks: Mapping[tuple[str, object], str] = field(default_factory=dict)
+
+    def require(self, **choices: object) -> None:
+        """Raise PackageError for a choice that this kind does not have."""
+        for name, value in choices.items():
+            told = self.lacks.get((name, value)) or (self.lacks.get((name, ...)) if value is not None else None)
+            if told is not None:
+                raise PackageError(told)
+
+
+def _decoder(
+    model: Any,
+    graphs: Mapping[str, ir.Graph],
+    target: Path,
+    *,
+    runtime: Runtime,
+    in_place: bool,
+) -> list[Path]:
+    try:
+        config = write_config(model, graphs[MODEL], target, uniform=runtime == "genai", in_place=in_place)
+    except UnequalLayers as error:
+        raise PackageError(
+            f"the layers of the cache have different shapes ({error}), which onnxruntime-genai cannot take; choose "
+            "the runtime 'ort'."
+        ) from error
+    return [config, *write_generation(model, target)]
+
+
+def _texts(
+    model: TextModel,
+    graphs: Mapping[str, ir.Graph],
+    target: Path,
+    *,
+    runtime: Runtime,
+    in_place: bool,
+) -> list[Path]:
+    return [model.text_config.write(target)]
+
+
+DECODER = Kind(lambda model: {MODEL: generation_step(model)}, _decoder, verdict)
+TEXTS = Kind(
+    lambda model: {MODEL: text_example(model)},
+    _texts,
+    text_verdict,
+    {
+        ("runtime", "genai"): "onnxruntime-genai runs no embedding or reranking models; choose the runtime 'ort'.",
+        ("cache", "shared"): "an embedding or reranking model has no cache; omit --cache.",
+        ("tokenizer", ...): "the tokenizer of an embedding or reranking model is that of its folder; omit --tokenizer.",
+        ("text", ...): "a text is scored by models that generate; an embedding or reranking model does not; omit it.",
+    },
+)
+
+
+def kind_of(model: torch.nn.Module) -> Kind:
+    """The kind of a model. Raises PackageError or NotGenerativeError for one that no package is made of."""
+    if isinstance(model, TextModel):
+        return TEXTS
+    if type(model).__name__.endswith(CLASSIFIER):
+        raise PackageError(
+            f"'{type(model).__name__}' is packaged from its folder, which says how texts become its inputs: save it "
+            "and its tokenizer with save_pretrained."
+        )
+    require_causal(model)
+    return DECODER

@@ -1,0 +1,48 @@
+"""Values of a parsed JSON file by their type; ValueError for what has another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def text(value: Any) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no text")
+    return value
+
+
+def count(value: Any) -> int:
+    """A number that is not below 0."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{value!r} is no number")
+    if value < 0:
+        raise ValueError(f"{value} is below 0")
+    return value
+
+
+def truth(value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """A list of texts."""
+    if not isinstance(value, list):
+        raise ValueError(f"{value!r} is no list")
+    return tuple(map(text, value))
+
+
+def named_texts(value: Any) -> dict[str, str]:
+    """A table of texts."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{value!r} is no table")
+    return {text(name): text(each) for name, each in value.items()}
+
+
+def counts(value: Any) -> tuple[int, ...]:
+    """One number, a list of them, or none."""
+    return () if value is None else tuple(map(count, value)) if isinstance(value, list) else (count(value),)

@@ -1,0 +1,44 @@
+"""The tokenizer of a package, without transformers: text to tokens and back, by the library `tokenizers`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fxport.diagnostics.limits import TOKENIZER as LIMIT
+from fxport.diagnostics.limits import LimitError, read_bounded
+from fxport.ort_runner.package_config import TOKENIZER, PackageError
+
+
+class Tokenizer:
+    """The tokenizer of a package. Raises PackageError where the file or the library is missing."""
+
+    def __init__(self, folder: str | Path) -> None:
+        path = Path(folder) / TOKENIZER
+        if not path.is_file():
+            raise PackageError(
+                f"'{folder}' has no {TOKENIZER}, so it takes no text; save the tokenizer there with "
+                "tokenizer.save_pretrained, or give tokens with --ids."
+            )
+        try:
+            import tokenizers
+        except ImportError as error:
+            raise PackageError("text needs the library tokenizers: pip install tokenizers; or give --ids.") from error
+        try:
+            # The library's parser stops at a depth of 128 by itself.
+            self.backend: Any = tokenizers.Tokenizer.from_str(read_bounded(path, LIMIT).decode())
+        except LimitError as error:
+            raise PackageError(f"'{path}' is not read: {error}; copy the model's own there.") from error
+        except Exception as error:  # the library raises bare Exception for files that it cannot read
+            raise PackageError(f"'{path}' is no tokenizer: {error}; copy the model's own there.") from error
+        self.backend.no_truncation()  # a file may hold the settings of its last use
+        self.backend.no_padding()
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, with those that the tokenizer puts before it."""
+        return list(self.backend.encode(text).ids)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of tokens, without special ones."""
+        return str(self.backend.decode([int(each) for each in ids]))
