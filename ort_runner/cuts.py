@@ -1,7 +1,7 @@
 """Models made of parts of a model: with more outputs, or cut apart at the values that PyTorch's graph has too.
 
-A value that carries the mark `fxport.value` is the result of a node of the captured graph. Weights in external files
-are linked, not read.
+A value that carries the mark `fxport.value` is the result of one or more nodes of the captured graph. Weights in
+external files are linked, not read.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import onnx
+import onnx.numpy_helper
 
 from fxport.diagnostics.drafts import draft_folder
 
@@ -29,13 +31,26 @@ MADE = ".made"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A value of the model that is `key` in the captured graph. `order` is the number of the node that makes it;
-    `varies` says that it depends on the model's inputs."""
+    """A value of the model that is `key` in the captured graph. `order` is the number of the node that makes it, -1 for
+    inputs and constants; `varies` says that it depends on the model's inputs. A value may stand for several keys, one
+    of an operation that passed on what it was given: `rank` is the place among them, `given` the key before it."""
 
     value: str
     key: str
     order: int
     varies: bool
+    rank: int = 0
+    given: str = ""
+
+    @property
+    def is_copy(self) -> bool:
+        """True if no node makes it: it is an input, a constant, or what another key stands for."""
+        return self.order < 0 or self.rank > 0
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """The order in which they are made."""
+        return self.order, self.rank
 
     @property
     def fx_node(self) -> str:
@@ -45,9 +60,12 @@ class Mark:
 
 
 class Cuts:
-    """The graph of a model file. Raises ValueError or OSError for a file that is none."""
+    """The graph of a model file; `results` are the keys of its outputs in the captured graph, in order.
 
-    def __init__(self, path: Path) -> None:
+    Raises ValueError or OSError for a file that is none.
+    """
+
+    def __init__(self, path: Path, results: Sequence[str] = ()) -> None:
         self.path = path
         self.proto = onnx.load(path, load_external_data=False)
         self._makers = {name: i for i, node in enumerate(self.graph.node) for name in node.output if name}
@@ -58,6 +76,8 @@ class Cuts:
         infos = (*self.graph.input, *self.graph.value_info, *self.graph.output)
         self._infos = {value.name: value for value in infos}
         self._ancestors: dict[int, frozenset[int]] = {}
+        outputs = [value.name for value in self.graph.output]
+        self._results = dict(zip(outputs, results, strict=True)) if len(outputs) == len(results) else {}
 
     @property
     def graph(self) -> onnx.GraphProto:
@@ -68,12 +88,33 @@ class Cuts:
     def marks(self) -> tuple[Mark, ...]:
         """The values that the captured graph has too, in the order in which they are made."""
         varying = self._varying()
-        found = [
-            Mark(name, key, self._makers[name], name in varying)
-            for name, info in self._infos.items()
-            if name in self._makers and (key := _key(info)) is not None
-        ]
-        return tuple(sorted(found, key=lambda mark: mark.order))
+        found: list[Mark] = []
+        held = {name: _keys(info) for name, info in self._infos.items()}
+        known = {key for keys in held.values() for key in keys}
+        for name, keys in held.items():
+            if (result := self._results.get(name)) and result not in known:
+                keys.append(result)
+            order = self._makers.get(name, -1)
+            for rank, key in enumerate(keys):
+                found.append(Mark(name, key, order, name in varying, rank, keys[rank - 1] if rank else ""))
+        return tuple(sorted(found, key=lambda mark: mark.position))
+
+    def constant(self, name: str) -> np.ndarray | None:
+        """The values of a constant that is in the file itself; None for any other value."""
+        tensor = self._initializers.get(name)
+        if tensor is None or tensor.data_location == tensor.EXTERNAL:
+            return None
+        return onnx.numpy_helper.to_array(tensor)
+
+    def copy_of(self, value: str) -> onnx.ModelProto:
+        """A model of one node, which passes the value on as `<value>.made`."""
+        model = self._empty()
+        model.graph.node.add(op_type="Identity", input=[value], output=[value + MADE], name=value)
+        model.graph.input.append(_loose(self._infos[value]))
+        made = model.graph.output.add()
+        made.CopyFrom(_loose(self._infos[value]))
+        made.name = value + MADE
+        return model
 
     def before(self, value: str) -> frozenset[int]:
         """The numbers of all nodes that take part in making a value."""
@@ -185,8 +226,8 @@ class Cuts:
         return model
 
 
-def _key(info: onnx.ValueInfoProto) -> str | None:
-    return next((entry.value for entry in info.metadata_props if entry.key == VALUE_KEY), None)
+def _keys(info: onnx.ValueInfoProto) -> list[str]:
+    return next((entry.value.split() for entry in info.metadata_props if entry.key == VALUE_KEY), [])
 
 
 def _same(info: onnx.ValueInfoProto) -> onnx.ValueInfoProto:

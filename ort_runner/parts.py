@@ -34,7 +34,7 @@ class Part:
 def part_of(model: onnx.ModelProto, samples: Samples, folder: Path) -> Part:
     """The part with its weights read from the files in `folder`, and only the inputs that it has.
 
-    Raises ValueError where the sample lacks one.
+    Raises ValueError where the sample lacks one that has no value of its own, as a state has.
     """
     for tensor in model.graph.initializer:
         if tensor.data_location == tensor.EXTERNAL:
@@ -42,10 +42,11 @@ def part_of(model: onnx.ModelProto, samples: Samples, folder: Path) -> Part:
             tensor.data_location = tensor.DEFAULT
             del tensor.external_data[:]
     names = [value.name for value in model.graph.input]
-    unknown = [name for name in names if name not in samples.inputs]
+    held = {tensor.name for tensor in model.graph.initializer}
+    unknown = [name for name in names if name not in samples.inputs and name not in held]
     if unknown:
         raise ValueError(f"the sample has no value for input '{unknown[0]}'")
-    inputs = {name: samples.inputs[name] for name in names}
+    inputs = {name: samples.inputs[name] for name in names if name in samples.inputs}
     return Part(model, Samples(samples.label, inputs, samples.outputs, samples.exact))
 
 

@@ -89,8 +89,8 @@ class Sessions:
 
 
 def _known(inputs: Mapping[str, np.ndarray], opened: Opened) -> dict[str, np.ndarray]:
-    """The inputs that a session has."""
-    names = {port.name for port in opened.inputs}
+    """The inputs that a session has, also those of a state, which has values of its own where none are given."""
+    names = {port.name for port in (*opened.inputs, *opened.state)}
     return {name: array for name, array in inputs.items() if name in names}
 
 

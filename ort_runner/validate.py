@@ -134,7 +134,7 @@ def validate(
     with runner:
         trials = Runtime(provider, optimize=True, isolate=isolate, time_limit=time_limit)
         work = _Work(path, log or Log(), runner, (atol, rtol), explain, trials, runtime)
-        opened = work.open(samples[0].inputs if samples else None)
+        opened = work.open(samples[0] if samples else None)
         results = tuple(work.sample(s) for s in samples) if opened else ()
         if opened and not work.errors and runtime == ONNXRUNTIME:
             work.doubt(samples)
@@ -185,8 +185,8 @@ class _Work:
         finding = self._log.report(rule, at, related=related, **facts)
         self.errors += finding.level is Level.ERROR
 
-    def open(self, inputs: Mapping[str, np.ndarray] | None) -> Opened | None:
-        """The open session, or None after a finding; `inputs` are of a sample."""
+    def open(self, samples: Samples | None) -> Opened | None:
+        """The open session, or None after a finding; the sample shows it."""
         try:
             missing = tuple(missing_external_data(self._file))
         except (OSError, ValueError) as error:
@@ -200,7 +200,7 @@ class _Work:
         try:
             self._opened = self._runner.open(lean=self._lean)
         except Failure as failure:
-            self._fail(failure, inputs=inputs)
+            self._fail(failure, samples, opening=True)
             return None
         finding = report_fall_back(self._opened.choice, self._log)
         self.errors += finding is not None and finding.level is Level.ERROR
@@ -230,7 +230,7 @@ class _Work:
             if samples.may_fail:
                 self._refused(failure, samples.label)
             else:
-                self._fail(failure, samples.label, samples.inputs)
+                self._fail(failure, samples)
             self._late = failure.late
             if failure.fatal:
                 self._opened = None
@@ -301,8 +301,9 @@ class _Work:
         runs = [first, *(self._runner.run(samples.inputs) for _ in range(count - 1))]
         return {name: np.stack([run[name] for run in runs]) for name in wanted}
 
-    def _fail(self, failure: Failure, label: str | None = None, inputs: Mapping[str, np.ndarray] | None = None) -> None:
-        fault = self._fault(failure, inputs)
+    def _fail(self, failure: Failure, samples: Samples | None = None, *, opening: bool = False) -> None:
+        """Report a failure at the line that it comes from, where the sample shows it."""
+        fault = self._fault(failure, samples.inputs if samples else None)
         if fault is not None:
             facts = {"optimizer": fault.name, "operators": fault.broken, "error": failure.facts.get("error", "")}
             self.say(rules.OPTIMIZER_FAULT, facts, *fault.places(self._file))
@@ -311,8 +312,13 @@ class _Work:
         if self._runtime != ONNXRUNTIME:  # also the end of its process
             facts = {"runtime": self._runtime, "error": facts.get("error", failure)}
             rule = rules.WITNESS_FAILED
-        facts = facts if label is None else {**facts, "sample": label}
-        self.say(rule, facts, self._file.place_of_node(failure.node or ""))
+        facts = facts if samples is None or opening else {**facts, "sample": samples.label}
+        place, related = self._file.place_of_node(failure.node or ""), ()
+        if self._explain and samples and rule in BY_OPTIMIZERS and not failure.late:
+            origins = self._explain(samples, samples.outputs.keys()).values()
+            origin = next((each for each in origins if each.place is not None), UNSOUGHT)
+            facts, place, related = {**facts, "cause": origin.text}, origin.place or place, origin.related
+        self.say(rule, facts, place, related)
 
     def _refused(self, failure: Failure, label: str) -> None:
         """Report the end of a process for inputs that may be refused: an exception is all that is said of others."""

@@ -205,7 +205,7 @@ class _Stages:
         if not self._note("ONNX passes", self._is_right(len(passes))):
             guilty = self._first_wrong(len(passes))
             name = _snake(type(passes[guilty - 1]).__name__)
-            return self._bisected(f"ONNX pass {name}", self._model(guilty))
+            return self._bisected(f"ONNX pass {name}", self._model(guilty), self._model(guilty - 1))
         if not self._note("the file, without graph optimization", self._file_is_right(optimize=False)):
             stage = OTHER_WEIGHTS if self._has_other_weights() else "the file, which is not what is exported now"
             return self._bisected_file(stage, optimize=False)
@@ -279,29 +279,36 @@ class _Stages:
         return self._runs_right(self.subject.path, self.samples, replace(self.runtime, optimize=optimize))
 
     def _runs_right(self, path: Path, samples: Samples, runtime: Runtime) -> bool:
+        from fxport.ort_runner.failures import Failure
         from fxport.ort_runner.trials import judged, run_file, sums_of
 
-        opened, outputs = run_file(path, samples.inputs, runtime)
+        try:
+            opened, outputs = run_file(path, samples.inputs, runtime)
+        except Failure:
+            return False
         return not judged(samples, outputs, opened, sums_of(path, opened, samples.inputs))
 
     # The operation --------------------------------------------------------------------------------------------------
 
-    def _bisected(self, stage: str, model: ir.Model) -> Attribution:
+    def _bisected(self, stage: str, model: ir.Model, before: ir.Model | None = None) -> Attribution:
+        """Bisect a model; `before` is the right one that it was made of."""
         from fxport.exporter.onnx_program.save import save
 
         with tempfile.TemporaryDirectory(prefix="fxport.") as folder:
             path = Path(folder) / "stage.onnx"
             save(model, path)
-            return self._located(stage, path, self.case, self.runtime)
+            return self._located(stage, path, self.case, self.runtime, _kept(before, model))
 
     def _bisected_file(self, stage: str, *, optimize: bool) -> Attribution:
         runtime = replace(self.runtime, optimize=optimize)
-        return replace(self._located(stage, self.subject.path, self.samples, runtime), optimize=optimize)
+        return replace(self._located(stage, self.subject.path, self.samples, runtime, frozenset()), optimize=optimize)
 
-    def _located(self, stage: str, path: Path, samples: Samples, runtime: Runtime) -> Attribution:
+    def _located(
+        self, stage: str, path: Path, samples: Samples, runtime: Runtime, kept: Collection[str]
+    ) -> Attribution:
         from fxport.ort_runner.bisect import bisect
 
-        divergence = bisect(path, samples, self._reference(), runtime)
+        divergence = bisect(path, samples, self._reference(kept), runtime)
         cause = divergence.cause
         shown: Suspect | None = cause or divergence.first
         others = [place for each in divergence.causes[1:] for place in (each.place,)]
@@ -311,15 +318,24 @@ class _Stages:
         place = shown.place if shown and in_source else None
         return Attribution(stage, place, related, divergence, reason=divergence.reason)
 
-    def _reference(self) -> Reference:
+    def _reference(self, kept: Collection[str]) -> Reference:
+        """PyTorch's values. Where one of the `kept` differs, an operation that the model lost is looked for."""
+        from fxport.exporter.validation.lost import lost_node
         from fxport.ort_runner import Samples
         from fxport.ort_runner.bisect import Reference
+        from fxport.ort_runner.trials import differs
 
         def values(keys: Collection[str], known: Collection[str] | None) -> Samples:
             found = self.values.values(keys, known)
             return Samples(self.case.label, {}, found.plain, found.exact)
 
-        return Reference(values, self.values.sizes(), self.values.operators())
+        def lost(key: str, known: Collection[str], read: Collection[str], got: np.ndarray | None) -> str | None:
+            if key not in kept:
+                return None
+            return lost_node(self.values, key, known, read, got, lambda want, made: not differs(want, made, None))
+
+        held = self.values
+        return Reference(values, held.sizes(), held.operators(), held.results(), lost)
 
     # Both -------------------------------------------------------------------------------------------------------------
 
@@ -340,6 +356,19 @@ class _Stages:
         return any(differs(want[name], got[name], truths.get(name)) for name in want if name in got)
 
 
+def _kept(before: ir.Model | None, now: ir.Model) -> frozenset[str]:
+    """The FX values that an operator of the same name makes in both: if one differs, it is for what it reads."""
+    if before is None:
+        return frozenset()
+    from fxport.exporter.lowering.lower.places import keys_of
+
+    old, new = (
+        {(key, node.op_type) for node in model.graph for value in node.outputs for key in keys_of(value)}
+        for model in (before, now)
+    )
+    return frozenset(key for key, _ in old & new)
+
+
 def _snake(name: str) -> str:
     """FoldConstants → fold_constants, without the ending that the stock passes have."""
     plain = name.removesuffix("Pass")
@@ -348,6 +377,10 @@ def _snake(name: str) -> str:
 
 def _values(cause: Suspect) -> str:
     facts = cause.verdict.facts
+    if cause.is_lost:
+        return f", which loses {cause.operator}"
+    if "error" in facts:
+        return f": {facts['error']}"
     if "got" not in facts:
         return ""
     return f": {facts['got']:.6g} in the place of {facts['want']:.6g}"

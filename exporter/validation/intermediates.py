@@ -16,7 +16,7 @@ from fxport.exporter.capture.float64 import wide_types, widened
 from fxport.exporter.capture.patches.attention import no_fast_path
 from fxport.exporter.weights.arrays import Arrays, as_array, as_value
 from fxport.fx_passes.graph import ORIGIN
-from fxport.fx_passes.program import InputKind, Program
+from fxport.fx_passes.program import OutputKind, Program
 
 Note = Callable[[Node, Any, Any], None]
 """Called with a node, its result, and that in float64 where there is one."""
@@ -62,7 +62,7 @@ class Intermediates:
         found: dict[str, int] = {}
 
         def note(node: Node, plain: Any, _exact: Any) -> None:
-            for key, value in _keyed(node, plain):
+            for key, value in keyed(node, plain):
                 found[key] = value.numel() * value.element_size()
 
         self._run(note, None)
@@ -79,8 +79,8 @@ class Intermediates:
         found, names = Values(), frozenset(wanted)
 
         def note(node: Node, plain: Any, exact: Any) -> None:
-            exacts = dict(_keyed(node, exact)) if exact is not None else {}
-            for key, value in _keyed(node, plain):
+            exacts = dict(keyed(node, exact)) if exact is not None else {}
+            for key, value in keyed(node, plain):
                 if key in names:
                     found.plain[key] = as_array(value)
                     if key in exacts and exacts[key].shape == value.shape:
@@ -92,6 +92,20 @@ class Intermediates:
     def watch(self, note: Note) -> None:
         """Runs the graph; `note` sees the result of every call. Raises NodeFailed."""
         self._run(note, None)
+
+    def results(self) -> tuple[str, ...]:
+        """The names of the graph's results, in the order of the model's outputs; empty for those that no node made."""
+        results = self.program.graph_module.graph.output_node().args[0]
+        assert isinstance(results, (tuple, list))
+        pairs = zip(self.program.outputs, results, strict=True)
+        made = [result for entry, result in pairs if entry.kind is not OutputKind.LITERAL and result is not None]
+        return tuple(key_of(each) if isinstance(each, Node) else "" for each in made)
+
+    def sources(self, nodes: Collection[Node]) -> dict[Node, Any]:
+        """The values of inputs, weights and attributes among these nodes."""
+        gm, placed = self.program.graph_module, self._placed()
+        held = {node: operator.attrgetter(str(node.target))(gm) for node in nodes if node.op == "get_attr"}
+        return held | {node: placed[node] for node in nodes if node.op == "placeholder"}
 
     def outputs(self) -> Arrays:
         """The outputs of the graph under their ONNX names."""
@@ -131,13 +145,20 @@ class Intermediates:
         placed: dict[Node, Any] = {}
         writes = any(_writes(node.target) for node in self.program.graph_module.graph.nodes)
         for entry, node in zip(self.program.inputs, self.program.placeholders, strict=True):
-            if entry.kind is InputKind.USER:
+            if entry.name in self._inputs:  # also a state, where calls before have led to another one
                 placed[node] = as_value(self._inputs[entry.name], node.meta.get("val"))
             else:
                 assert entry.target is not None
-                held = self.program.tensors[entry.target].detach()
+                held = _as_seen(self.program.tensors[entry.target].detach(), node)
                 placed[node] = held.clone() if writes else held
         return placed
+
+
+def _as_seen(held: torch.Tensor, node: Node) -> torch.Tensor:
+    """A weight as the graph reads it: a complex one as pairs of real numbers, once the passes have made it that."""
+    seen = node.meta.get("val")
+    is_real = isinstance(seen, torch.Tensor) and not seen.is_complex()
+    return torch.view_as_real(held.resolve_conj()) if held.is_complex() and is_real else held
 
 
 def _writes(target: Any) -> bool:
@@ -145,10 +166,22 @@ def _writes(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
 
 
+ANY_STRIDES: Mapping[Any, Any] = {
+    torch.ops.aten.view.default: torch.ops.aten.reshape.default,
+    torch.ops.aten._unsafe_view.default: torch.ops.aten.reshape.default,
+}
+"""What runs for operators that ask for values in order in memory: after the passes, nothing makes them so any more."""
+
+
 def _called(node: Node, values: Mapping[Node, Any]) -> Any:
     args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
+    return run_node(node, args, kwargs)
+
+
+def run_node(node: Node, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """The result of a call on these values. Raises NodeFailed."""
     try:
-        return node.target(*args, **kwargs)  # type: ignore[operator]  # of a call_function
+        return ANY_STRIDES.get(node.target, node.target)(*args, **kwargs)  # type: ignore[operator]  # of a call_function
     except Exception as error:
         raise NodeFailed(node, error) from error
 
@@ -157,7 +190,7 @@ def _called_wide(node: Node, plain: Mapping[Node, Any], exact: Mapping[Node, Any
     """The node's result in float64; `Lost` where it has none."""
 
     def operand(source: Node) -> Any:
-        if source.op != "call_function" or _key(source) in known:
+        if source.op != "call_function" or key_of(source) in known:
             return widened(plain[source])
         if exact[source] is Lost:
             raise Lost
@@ -166,19 +199,19 @@ def _called_wide(node: Node, plain: Mapping[Node, Any], exact: Mapping[Node, Any
     try:
         args, kwargs = map_arg((node.args, node.kwargs), operand)
         with wide_types():
-            return node.target(*args, **kwargs)  # type: ignore[operator]  # of a call_function
+            return ANY_STRIDES.get(node.target, node.target)(*args, **kwargs)  # type: ignore[operator]  # likewise
     except Exception:  # noqa: BLE001  # float64 is a yardstick that not every op allows; without it there is another
         return Lost
 
 
-def _key(node: Node) -> str:
+def key_of(node: Node) -> str:
     """The name of a node's result; a part of a tuple is named after the node that made the tuple."""
     if node.target is operator.getitem and isinstance(node.args[0], Node):
-        return f"{_key(node.args[0])}.{node.args[1]}"
+        return f"{key_of(node.args[0])}.{node.args[1]}"
     return node.name
 
 
-def _keyed(node: Node, value: Any) -> list[tuple[str, torch.Tensor]]:
+def keyed(node: Node, value: Any) -> list[tuple[str, torch.Tensor]]:
     """The tensors that a call gave, by name; what is only taken out of a tuple has been named before."""
     if node.target is operator.getitem:
         return []

@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 from torch.fx import Node
+from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Log, Place
 from fxport.exporter.capture import capture
@@ -30,7 +31,7 @@ from fxport.exporter.lowering.lower.registry import extend
 from fxport.exporter.lowering.lowerings import LOWERINGS
 from fxport.exporter.pipeline.options import Options
 from fxport.exporter.validation.eager_values import first_foreign
-from fxport.exporter.validation.intermediates import Intermediates, NodeFailed
+from fxport.exporter.validation.intermediates import Intermediates, NodeFailed, key_of
 from fxport.exporter.validation.runs import changed_by, refed
 from fxport.exporter.weights.arrays import Arrays
 from fxport.fx_passes import Program, normalize
@@ -139,18 +140,53 @@ def copied(program: Program) -> Program:
 
 
 def changed_places(before: Program, now: Program, inputs: Named, differs: Differs) -> Iterator[Place]:
-    """The places of what a pass wrote before the first value, of those in both graphs, that is not the same."""
+    """The places of what a pass did before the first value, of those in both graphs, that is not the same.
+
+    First comes what that value is made of now and was not before: the operation that is gone, or what was written in
+    its place; the other places are those of all that the pass wrote before it.
+    """
+    replaced: list[Node] = []
     try:
         first = _first_changed(before, now, inputs, differs)
+        reader = first if first is not None else now.graph_module.graph.output_node()
+        replaced += _replaced(reader, before, now, inputs, differs)
     except NodeFailed as failed:
         first = failed.node
     known = {node.name: _shape_of(node) for node in before.graph_module.graph.nodes}
-    for node in reversed(list(now.graph_module.graph.nodes)):
-        own = node.op == "call_function" and known.get(node.name) != _shape_of(node)
-        if own and (first is None or node is first or _leads_to(node, first)):
-            place = place_of(node)
-            if place is not None:
-                yield place
+    own = [
+        node
+        for node in reversed(list(now.graph_module.graph.nodes))
+        if node.op == "call_function" and known.get(node.name) != _shape_of(node)
+        if first is None or node is first or _leads_to(node, first)
+    ]
+    nodes = dict.fromkeys((*replaced, *own))
+    yield from (place for node in nodes if (place := place_of(node)) is not None)
+
+
+def _replaced(reader: Node, before: Program, now: Program, inputs: Named, differs: Differs) -> Iterator[Node]:
+    """Yield what stood, before a pass, for the operands of a node that have other values now, or what stands for them
+    if the pass wrote that."""
+    names = [{node.name: node for node in each.graph_module.graph.nodes} for each in (before, now)]
+    was = names[0].get(reader.name)
+    if was is None or was.target is not reader.target:
+        return
+    pairs = list(zip(_operands(was), _operands(reader), strict=False))
+    moved = [(old, new) for old, new in pairs if old.name != new.name and old.op == new.op == "call_function"]
+    held = Intermediates(before, inputs).values([key_of(old) for old, _ in moved])
+    made = Intermediates(now, inputs).values([key_of(new) for _, new in moved])
+    for old, new in moved:
+        want, got = held.plain.get(key_of(old)), made.plain.get(key_of(new))
+        exact = {"": held.exact[key_of(old)]} if key_of(old) in held.exact else {}
+        if want is not None and got is not None and differs({"": want}, {"": got}, exact):
+            if new.name not in names[0]:
+                yield new
+            elif old.name not in names[1]:
+                yield old
+
+
+def _operands(node: Node) -> list[Node]:
+    """The nodes among a node's arguments, each as often as it stands there."""
+    return [each for each in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(each, Node)]
 
 
 def _first_changed(before: Program, now: Program, inputs: Named, differs: Differs) -> Node | None:

@@ -21,6 +21,7 @@ from fxport.exporter.lowering.lower.builder import SIZES
 from fxport.exporter.lowering.lower.registry import registered
 from fxport.exporter.lowering.lowerings import LOWERINGS
 from fxport.fx_passes.base import FxPass
+from tests.cases import blame_models
 from tests.cases.fault_models import decoder, numbers, reader
 from tests.cases.models import Example, ids
 
@@ -106,7 +107,7 @@ MODELS: Mapping[str, Callable[[], Example]] = {
 def build(name: str, seed: int = 0) -> Example:
     """A model of the table with weights of that seed, and biases and scales that are not at their start values."""
     torch.manual_seed(seed)
-    example = MODELS[name]()
+    example = {**MODELS, **blame_models.MODELS}[name]()
     with torch.no_grad():
         for parameter in example.model.eval().parameters():
             if parameter.dim() == 1:

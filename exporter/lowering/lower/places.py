@@ -20,17 +20,28 @@ LONGEST_INDEX = 12
 """Digits of an index into the table of a stranger's model: Python refuses to read numbers of thousands of digits."""
 
 VALUE = "fxport.value"
-"""Value metadata: the FX value that it is, "linear_3", or "split.1" for the second result of a node."""
+"""Value metadata: the FX values that it is, "linear_3", or "split.1" for the second result of a node; several, in their
+order, with a space between them, where an operation passes on what it was given."""
 
 
 def mark(result: Any, name: str) -> None:
-    """Notes on the ONNX values of an FX node which FX value they are. A value that is one already stays that."""
+    """Notes on the ONNX values of an FX node which FX value they are, behind those that they are already."""
     if isinstance(result, ir.Value):
-        result.metadata_props.setdefault(VALUE, name)
+        _note(result, name)
     elif isinstance(result, (tuple, list)):
         for index, each in enumerate(result):
             if isinstance(each, ir.Value):
-                each.metadata_props.setdefault(VALUE, f"{name}.{index}")
+                _note(each, f"{name}.{index}")
+
+
+def _note(value: ir.Value, key: str) -> None:
+    held = value.metadata_props.get(VALUE)
+    value.metadata_props[VALUE] = key if held is None else f"{held} {key}"
+
+
+def keys_of(value: ir.Value) -> list[str]:
+    """The FX values that a value is."""
+    return value.metadata_props.get(VALUE, "").split()
 
 
 def remark(new: ir.Value, old: ir.Value) -> None:

@@ -29,7 +29,7 @@ from fxport.fx_passes.passes.complex_to_real import NO_REAL_FORM
 from fxport.fx_passes.passes.custom_writes import called_op
 from fxport.fx_passes.program import Program
 from fxport.fx_passes.regions import Call, region_of
-from fxport.fx_passes.sizes import size_of, sizes_of
+from fxport.fx_passes.sizes import Size, size_of, sizes_of
 
 IR_VERSIONS = ((25, 13), (24, 12), (23, 11), (21, 10), (19, 9), (0, 8))
 """(from this opset on, IR version): the first IR version whose ONNX release defines the opset."""
@@ -243,6 +243,8 @@ class _Walk:
         if value.dtype is not None and value.dtype != kind.dtype:
             raise WrongResult(f"it gave {value.dtype.name} where PyTorch has {kind.dtype.name}")
         if SIZES in value.meta and value.shape is not None:  # an operand or constant passed through
+            if _are_other(value.meta[SIZES], kind.sizes):
+                raise WrongResult(f"it gave a value of sizes {value.meta[SIZES]} where PyTorch has {kind.sizes}")
             return value
         self.op.stamp(value, kind)
         self.op.symbols.bind_sizes(value, kind.sizes)
@@ -336,6 +338,13 @@ def _content(expr: Any) -> sympy.Symbol | None:
     if isinstance(expr, sympy.Eq) and expr.rhs == 1:
         expr = expr.lhs
     return expr if isinstance(expr, sympy.Symbol) else None
+
+
+def _are_other(sizes: Sequence[Size], others: Sequence[Size]) -> bool:
+    """Return True if two shapes differ in rank, or in a size that both know as a number."""
+    if len(sizes) != len(others):
+        return True
+    return any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(sizes, others, strict=True))
 
 
 def _own_symbol(node: Node, operand: Any) -> sympy.Symbol | None:
