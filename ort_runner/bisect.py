@@ -249,7 +249,7 @@ class _Search:
         return self._run(marks, held, arrays, lambda: model, self._apart, inputs=inputs)
 
     def _given(self, mark: Mark, held: Samples) -> np.ndarray | None:
-        """What a copy is a copy of: PyTorch's value, or an input or a constant of the model."""
+        """Return the source of a copy: PyTorch's value, or an input or a constant of the model."""
         return held.outputs[mark.given] if mark.given in self.known else self._held(mark)
 
     def _part(self, mark: Mark) -> Part:

@@ -170,7 +170,7 @@ ANY_STRIDES: Mapping[Any, Any] = {
     torch.ops.aten.view.default: torch.ops.aten.reshape.default,
     torch.ops.aten._unsafe_view.default: torch.ops.aten.reshape.default,
 }
-"""What runs for operators that ask for values in order in memory: after the passes, nothing makes them so any more."""
+"""Substitutes of operators that ask for values in order in memory: after the passes, nothing makes them so."""
 
 
 def _called(node: Node, values: Mapping[Node, Any]) -> Any:

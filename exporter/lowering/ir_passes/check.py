@@ -22,7 +22,7 @@ def check(model: ir.Model, log: Log) -> None:
 
 
 NODE_NAMES = (re.compile(r"node name: ([^)]*)\)"), re.compile(r"^Node\s?\(([^)]*)\)"))
-"""Where a message of the checker names the node."""
+"""Patterns of the messages of the checker that name a node."""
 
 
 def _place_of(message: str, model: ir.Model) -> Place | None:
