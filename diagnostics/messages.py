@@ -61,7 +61,8 @@ def _salvaged(template: str, facts: Mapping[str, object]) -> str:
         names = _FIELD.findall(sentence)
         if all(name in facts for name in names):
             kept.append(_FIELD.sub(lambda field: str(facts[field[1]]), sentence))
-    unsaid = {name: value for name, value in facts.items() if name not in _FIELD.findall(template)}
+    said = [facts.get(name) for name in _FIELD.findall(template)]
+    unsaid = {name: value for name, value in facts.items() if value not in said}
     if unsaid:
         kept.append("(" + ", ".join(f"{name}: '{value}'" for name, value in unsaid.items()) + ")")
     return " ".join(kept)

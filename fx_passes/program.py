@@ -106,16 +106,16 @@ class Program:
     `exported` is the program as torch.export gives it, before all passes, if that was to be kept.
     """
 
-    graph_module: GraphModule
+    graph_module: GraphModule = field(repr=False)
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
-    tensors: Mapping[str, torch.Tensor]
+    tensors: Mapping[str, torch.Tensor] = field(repr=False)
     dim_names: Mapping[str, str] = field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     conditions: tuple[Condition, ...] = ()
-    sources: Mapping[str, WeightSource] = field(default_factory=dict)
+    sources: Mapping[str, WeightSource] = field(default_factory=dict, repr=False)
     structure: str = ""
-    exported: ExportedProgram | None = None
+    exported: ExportedProgram | None = field(default=None, repr=False)
 
     @property
     def placeholders(self) -> list[Node]:

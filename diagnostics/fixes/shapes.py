@@ -24,6 +24,7 @@ def fixed_dimension(site: Site) -> Iterator[Fix]:
     """Yield fixes for each cause of a fixed dimension, then the fix that no longer asks for it to be dynamic."""
     yield from fixed_by_numbers(site)
     yield from fixed_by_other(site)
+    yield from fixed_by_module(site)
     dim = site.facts.get("dim", "")
     edits = _edits(site, dim, lambda node: "None")
     made = fix(f"Do not ask for '{dim}' to be dynamic: the model is right for this one size.", *edits)
@@ -69,6 +70,21 @@ def fixed_by_other(site: Site) -> Iterator[Fix]:
         yield fix(f"The size is that of {what}: make its dim dynamic, too, {same}.")
     else:
         yield fix(f"The size is that of '{code}', which no input gives: make it of the size of '{wanted}'.")
+
+
+def fixed_by_module(site: Site) -> Iterator[Fix]:
+    """`self.linear(x)`: a module of a library, whose own code is not the user's, has that size in its weights."""
+    node = site.expression
+    if isinstance(node, ast.Call) and _is_of_self(node.func):
+        said = f"'{site.code(node.func)}' takes one size there, that of its weights or settings"
+        yield fix(f"{said}: leave '{site.facts.get('dim', '')}' static, or ask for another dimension.")
+
+
+def _is_of_self(node: ast.expr) -> bool:
+    """Return True for `self.layer` and for `self.layers[0].linear`."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def inputs_in(site: Site, node: ast.expr) -> set[str]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fxport.exporter.onnx_program.described import count_nodes
 from fxport.exporter.validation.differences import contract_of, operators_of
-from fxport.exporter.validation.summary import count_nodes
 
 if TYPE_CHECKING:
     from fxport.exporter.validation.one import Checked

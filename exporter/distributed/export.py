@@ -29,7 +29,7 @@ Flow = Callable[[torch.nn.Module, Mapping[str, WeightSource]], OnnxProgram]
 """The stages of an export of a plain module, with the sources of weights that are only shapes in it."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ShardedProgram(OnnxProgram):
     """An exported model whose weights the ranks hold together. On rank 0 it is as any other.
 

@@ -24,6 +24,7 @@ from fxport.exporter.lowering.lower import lower
 from fxport.exporter.lowering.lower.portable import Portable, portable
 from fxport.exporter.lowering.lower.registry import extend
 from fxport.exporter.lowering.lowerings import LOWERINGS
+from fxport.exporter.onnx_program.described import form, interface
 from fxport.exporter.onnx_program.save import save, weight_bytes
 from fxport.exporter.pipeline.options import Options
 from fxport.exporter.weights.stored import Stored, require_whole
@@ -36,7 +37,7 @@ LARGEST_PROTO = 2**31 - 1
 ExternalData = Literal["auto"] | bool | None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class OnnxProgram:
     """An exported model.
 
@@ -51,6 +52,10 @@ class OnnxProgram:
     program: Program
     log: Log
     export_options: Options | None = field(default=None, kw_only=True)
+
+    def __repr__(self) -> str:
+        """The kind, opset and number of nodes, then a line for each input and output. No weight is read."""
+        return "\n".join([f"{type(self).__name__}: {form(self.model)}", *interface(self.model)])
 
     @property
     def model_proto(self) -> onnx.ModelProto:

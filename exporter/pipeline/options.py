@@ -58,8 +58,12 @@ class Options:
     keep_exported_program: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.opset, int) or isinstance(self.opset, bool):
+            raise TypeError(f"opset is {self.opset!r}; give a number, such as {DEFAULT_OPSET}")
         if not MIN_OPSET <= self.opset <= MAX_OPSET:
-            raise ValueError(f"opset {self.opset} is out of range: fxport writes opsets {MIN_OPSET} to {MAX_OPSET}")
+            raise ValueError(
+                f"opset {self.opset} is out of range: fxport writes opsets {MIN_OPSET} to {MAX_OPSET}; give one of them"
+            )
         if self.self_check not in get_args(SelfCheck):
             known = ", ".join(map(repr, get_args(SelfCheck)))
             raise ValueError(f"self_check {self.self_check!r} is unknown; it can be {known}")

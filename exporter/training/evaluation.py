@@ -96,7 +96,7 @@ def _evaluating(model: torch.nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class EvaluationProgram(OnnxProgram):
     """An exported evaluation: its inputs are parameters and buffers of the step, a batch and perhaps a seed.
 

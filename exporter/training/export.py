@@ -40,7 +40,7 @@ STATE_SUFFIX = ".state.safetensors"
 EVALUATION_SUFFIX = ".evaluate.onnx"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class TrainingProgram(OnnxProgram):
     """An exported step. `state` has the values that training begins with, by the names of the model's inputs.
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from fxport.diagnostics import Log, Place, rules
 from fxport.diagnostics.amounts import plural
 from fxport.diagnostics.messages import error_line
+from fxport.exporter.onnx_program.described import count_nodes
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.differences import COMPARISONS, are_unrelated
 from fxport.exporter.validation.model_file import model_of, require_weights
 from fxport.exporter.validation.results import Numerics, numerics_of
-from fxport.exporter.validation.summary import count_nodes
 
 
 def compare(old: Path, new: Path, log: Log, ran: Numerics | None = None) -> str:

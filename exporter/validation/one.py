@@ -1,4 +1,4 @@
-"""One model once through the whole house: exported, saved, run in ONNX Runtime, compared."""
+"""One model through all stages: exported, saved, run in ONNX Runtime, compared."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fxport.exporter.sources.source import Source
 from fxport.exporter.validation import ranks
 from fxport.exporter.validation.against_eager import Tolerances, require_provider, require_runtimes, validation_of
 from fxport.exporter.validation.request import exported, saved, with_weights_to_run
+from fxport.exporter.validation.summary import verdict
 
 if TYPE_CHECKING:
     from fxport.exporter.onnx_program import OnnxProgram
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from fxport.ort_runner import Validation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Checked:
     """Result of a check: the file, all files with those of weights, the exported model in memory, the comparison, the
     log.
@@ -33,6 +34,12 @@ class Checked:
     program: OnnxProgram
     validation: Validation | None
     log: Log
+
+    def __repr__(self) -> str:
+        """The model's inputs and outputs, the files, and the verdict on each sample."""
+        return "\n".join(
+            [repr(self.program), f"  files    {', '.join(map(str, self.files))}", *verdict(self.validation)]
+        )
 
 
 def check_one(

@@ -94,6 +94,15 @@ class Sized(nn.Module):
         return getattr(torch, self.act)(self.linear(x))
 
 
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(3, 3)])
+
+    def forward(self, x):
+        return self.layers[0](x)
+
+
 class Padded(nn.Module):
     def forward(self, x):
         return torch.cat([x, torch.ones(64 - x.shape[0], x.shape[1])])
@@ -300,6 +309,11 @@ def test_an_output_may_have_the_name_of_a_parameter(more: Path, capsys: Output) 
 @pytest.mark.parametrize(
     ("name", "inputs", "advice"),
     [
+        (
+            "Layer",
+            ["x=3x3"],
+            "'self.layers[0]' takes one size there, that of its weights or settings: leave 'n'",
+        ),
         ("Fixed", ["x=2x7x16"], "'reshape' has sizes as numbers here (`2 * 7`, `16`): write -1"),
         (
             "Joined",
@@ -310,7 +324,8 @@ def test_an_output_may_have_the_name_of_a_parameter(more: Path, capsys: Output) 
 )
 def test_what_fixes_a_dim_is_named(more: Path, capsys: Output, name: str, inputs: list[str], advice: str) -> None:
     call = [part for each in inputs for part in ("--input", each)]
-    assert main(["export", f"more.py:{name}", *call, "--dynamic", "x:0=n"]) == 1
+    axis = 1 if name == "Layer" else 0
+    assert main(["export", f"more.py:{name}", *call, "--dynamic", f"x:{axis}=n"]) == 1
     said = capsys.readouterr().out
     assert "FXP2001" in said
     assert advice in said

@@ -11,7 +11,7 @@ import pytest
 
 from fxport.diagnostics import Fix, Level, Log, Place, Rule, Stop, rules
 from fxport.diagnostics.log import MAX_RELATED
-from fxport.diagnostics.messages import error_line
+from fxport.diagnostics.messages import error_line, written
 
 
 def at(line: int = 3, module: str | None = "layer.0.attn", path: str = "m.py") -> Place:
@@ -126,6 +126,11 @@ def test_message_is_the_template_with_the_facts() -> None:
 def test_a_missing_fact_costs_its_sentence_and_an_unknown_one_is_appended() -> None:
     finding = Log().report(rules.OUTPUT_DRIFT, output="y", provider="cpu", seed=7)
     assert finding.message == "Output 'y' differs from PyTorch on 'cpu'. (seed: '7')"
+
+
+def test_what_a_message_has_said_is_not_appended_under_another_name() -> None:
+    said = written("It says '{error}'. Seen with '{sample}'.", {"error": "no argument", "detail": "no argument"})
+    assert said == "It says 'no argument'."
 
 
 def test_a_fact_of_the_wrong_type_does_not_raise() -> None:

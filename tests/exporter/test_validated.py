@@ -39,6 +39,11 @@ def test_a_sound_model_is_compared_at_two_sizes(tmp_path: Path) -> None:
     assert labels[:2] == ["sample", "resized"]
     edges = {"uneven", "batch=1", "smallest", "batch=65", "batch=0"}
     assert {*labels[2:]} <= edges  # as many as the time of the export pays for
+    told = repr(checked).splitlines()
+    assert told[0].startswith("OnnxProgram: opset 18, 1 node")
+    assert told[1].split() == ["inputs", "input", "float32", "[batch,", "4]"]
+    assert "equal to PyTorch on cpu" in told
+    assert "Parameter" not in repr(checked.program.program)
 
 
 def test_a_wrong_model_raises_and_is_kept(tmp_path: Path) -> None:
