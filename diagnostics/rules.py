@@ -16,23 +16,21 @@ ERROR, WARNING, NOTE = Level.ERROR, Level.WARNING, Level.NOTE
 
 # 1: capture
 
-CAPTURE_FAILED = Rule(
-    "FXP1001", "CaptureFailed", ERROR, "torch.export could not capture the model. It said: '{error}'."
-)
+CAPTURE_FAILED = Rule("FXP1001", "CaptureFailed", ERROR, "torch.export could not capture the model. It said: {error}.")
 DATA_DEPENDENT_CONTROL_FLOW = Rule(
     "FXP1002",
     "DataDependentControlFlow",
     ERROR,
-    "Control flow depends on the value of a tensor here. Detail: '{detail}'.",
+    "This line depends on the value of a tensor. Detail: {detail}.",
 )
 UNSUPPORTED_PYTHON_CONSTRUCT = Rule(
-    "FXP1003", "UnsupportedPythonConstruct", ERROR, "This Python construct cannot be captured. Reason: '{detail}'."
+    "FXP1003", "UnsupportedPythonConstruct", ERROR, "This Python construct cannot be captured. Reason: {detail}."
 )
 CAPTURE_FELL_BACK = Rule(
     "FXP1004",
     "CaptureFellBack",
     NOTE,
-    "The model was captured by '{strategy}' after '{failed}' had failed. Error: '{error}'.",
+    "The model was captured by '{strategy}' after '{failed}' had failed. Error: {error}.",
 )
 STATE_MUTATED = Rule(
     "FXP1005", "StateMutated", NOTE, "forward changes '{name}', so its new value became the output '{output}'."
@@ -53,7 +51,7 @@ INPUT_MISMATCH = Rule(
     "FXP1010",
     "InputMismatch",
     ERROR,
-    "The sample inputs do not fit the model's forward. Python says: '{error}'. Seen with the inputs '{sample}'.",
+    "The sample inputs do not fit the model's forward. Python says: {error}. Seen with the inputs '{sample}'.",
 )
 UNSUPPORTED_VALUE = Rule(
     "FXP1011",
@@ -100,7 +98,7 @@ PLACEMENT_UNSUPPORTED = Rule(
 )
 
 MODEL_FAILS = Rule(
-    "FXP1023", "ModelFails", ERROR, "'{name}' does not run in PyTorch with these inputs. It raises '{error}'."
+    "FXP1023", "ModelFails", ERROR, "'{name}' does not run in PyTorch with these inputs. It raises {error}."
 )
 VALUE_MADE_TEXT = Rule(
     "FXP1024",
@@ -144,7 +142,7 @@ OTHER_CAPTURE_FAILED = Rule(
     "FXP1030",
     "OtherCaptureFailed",
     NOTE,
-    "The capture '{strategy}', which might have kept more sizes dynamic, failed. Error: '{error}'.",
+    "The capture '{strategy}', which might have kept more sizes dynamic, failed. Error: {error}.",
 )
 SHARED_MEMORY_WRITTEN = Rule(
     "FXP1031",
@@ -165,7 +163,7 @@ BRANCH_UNCHECKED = Rule(
     "FXP1034", "BranchUnchecked", WARNING, "A rewritten statement was not compared with PyTorch. {branch} never ran."
 )
 CAPTURE_UNCHECKED = Rule(
-    "FXP1035", "CaptureUnchecked", WARNING, "The rewritten model was not compared with PyTorch. Reason: '{reason}'."
+    "FXP1035", "CaptureUnchecked", WARNING, "The rewritten model was not compared with PyTorch. Reason: {reason}."
 )
 UNSEEDED_RANDOM = Rule(
     "FXP1036",
@@ -201,14 +199,14 @@ DYNAMIC_SHAPES_INVALID = Rule(
     "FXP2007",
     "DynamicShapesInvalid",
     ERROR,
-    "The dynamic shapes that were asked for do not fit the inputs. Reason: '{detail}'.",
+    "The dynamic shapes that were asked for do not fit the inputs. Reason: {detail}.",
 )
 
 # 3: operators
 
 NO_ONNX_LOWERING = Rule("FXP3001", "NoOnnxLowering", ERROR, "No ONNX lowering for '{op}'.")
 NO_MATCHING_OVERLOAD = Rule(
-    "FXP3002", "NoMatchingOverload", ERROR, "'{op}' has a lowering, but not for these arguments. Reason: '{detail}'."
+    "FXP3002", "NoMatchingOverload", ERROR, "'{op}' has a lowering, but not for these arguments. Reason: {detail}."
 )
 OPSET_TOO_LOW = Rule(
     "FXP3003",
@@ -217,7 +215,7 @@ OPSET_TOO_LOW = Rule(
     "'{op}' needs a newer opset. It needs opset {needed}; the export asked for {opset}.",
 )
 LOWERING_RAISED = Rule(
-    "FXP3004", "LoweringRaised", ERROR, "The lowering of '{op}' raised an exception. It said: '{error}'."
+    "FXP3004", "LoweringRaised", ERROR, "The lowering of '{op}' raised an exception. It said: {error}."
 )
 CUSTOM_OPERATOR_EMITTED = Rule(
     "FXP3006",
@@ -229,7 +227,7 @@ HIGHER_ORDER_OP_UNSUPPORTED = Rule(
     "FXP3007", "HigherOrderOpUnsupported", ERROR, "No ONNX lowering for the higher-order operator '{op}'."
 )
 BRANCHES_DISAGREE = Rule(
-    "FXP3008", "BranchesDisagree", ERROR, "The branches of '{op}' return different things. Torch says: '{detail}'."
+    "FXP3008", "BranchesDisagree", ERROR, "The branches of '{op}' return different things. Torch says: {detail}."
 )
 OUTPUT_ALTERED = Rule(
     "FXP3009", "OutputAltered", NOTE, "The model gives '{output}' in another form than forward. {detail}."
@@ -245,23 +243,23 @@ PRECISION_LOWERED = Rule(
     "FXP4002", "PrecisionLowered", WARNING, "'{name}' was lowered from '{source}' to '{target}', which is less precise."
 )
 UNSUPPORTED_TYPE = Rule(
-    "FXP4003", "UnsupportedType", ERROR, "'{name}' has type '{dtype}', which ONNX cannot hold here. Reason: '{error}'."
+    "FXP4003", "UnsupportedType", ERROR, "'{name}' has type '{dtype}', which ONNX cannot hold here. Reason: {error}."
 )
 
 # 6: runtime
 
-MODEL_REJECTED = Rule("FXP6001", "ModelRejected", ERROR, "The ONNX model is not valid. The checker said: '{error}'.")
+MODEL_REJECTED = Rule("FXP6001", "ModelRejected", ERROR, "The ONNX model is not valid. The checker said: {error}.")
 KERNEL_MISSING = Rule(
-    "FXP6002", "KernelMissing", ERROR, "ONNX Runtime has no kernel for '{op}' on '{provider}'. It said: '{error}'."
+    "FXP6002", "KernelMissing", ERROR, "ONNX Runtime has no kernel for '{op}' on '{provider}'. It said: {error}."
 )
 RUNTIME_FAILED = Rule(
     "FXP6003",
     "RuntimeFailed",
     ERROR,
-    "ONNX Runtime failed to run the model. It said: '{error}'. Seen with the inputs '{sample}'.",
+    "ONNX Runtime failed to run the model. It said: {error}. Seen with the inputs '{sample}'.",
 )
 PROVIDER_FELL_BACK = Rule(
-    "FXP6004", "ProviderFellBack", WARNING, "'{used}' ran in the place of '{provider}'. Reason: '{detail}'."
+    "FXP6004", "ProviderFellBack", WARNING, "'{used}' ran in the place of '{provider}'. Reason: {detail}."
 )
 
 NODE_ELSEWHERE = Rule(
@@ -275,13 +273,13 @@ OPTIMIZER_FAULT = Rule(
     "FXP6006",
     "OptimizerFault",
     ERROR,
-    "The optimizer '{optimizer}' of ONNX Runtime breaks '{operators}'. Without it the model runs. It said: '{error}'.",
+    "The optimizer '{optimizer}' of ONNX Runtime breaks '{operators}'. Without it the model runs. It said: {error}.",
 )
 WITNESS_FAILED = Rule(
     "FXP6007",
     "WitnessFailed",
     ERROR,
-    "'{runtime}' cannot run the model. It said: '{error}'. Seen with the inputs '{sample}'.",
+    "'{runtime}' cannot run the model. It said: {error}. Seen with the inputs '{sample}'.",
 )
 
 # 7: the artifact
@@ -290,7 +288,7 @@ EXTERNAL_DATA_WRITTEN = Rule(
     "FXP7001", "ExternalDataWritten", NOTE, "The weights are in '{name}', which must stay beside the model."
 )
 EXTERNAL_DATA_MISSING = Rule(
-    "FXP7002", "ExternalDataMissing", ERROR, "The weights in '{name}' cannot be read. Reason: '{reason}'."
+    "FXP7002", "ExternalDataMissing", ERROR, "The weights in '{name}' cannot be read. Reason: {reason}."
 )
 CONTRACT_BROKEN = Rule(
     "FXP7004",
@@ -308,7 +306,7 @@ GREW_SINCE_BASELINE = Rule(
 OPERATORS_CHANGED = Rule(
     "FXP7008", "OperatorsChanged", NOTE, "The number of '{op}' nodes has changed. It was {old}; it is {new}."
 )
-WEIGHTS_CHANGED = Rule("FXP7009", "WeightsChanged", WARNING, "The weight '{name}' has changed. Detail: '{detail}'.")
+WEIGHTS_CHANGED = Rule("FXP7009", "WeightsChanged", WARNING, "The weight '{name}' has changed. Detail: {detail}.")
 
 WEIGHT_MISSING = Rule(
     "FXP7010",
@@ -349,11 +347,11 @@ NUMERICS_CHANGED = Rule(
 
 # 9: fxport itself
 
-INTERNAL_ERROR = Rule("FXP9001", "InternalError", ERROR, "fxport itself failed, please report it. It said: '{error}'.")
+INTERNAL_ERROR = Rule("FXP9001", "InternalError", ERROR, "fxport itself failed, please report it. It said: {error}.")
 UNUSED_SUPPRESSION = Rule(
     "FXP9002", "UnusedSuppression", WARNING, "The comment that ignores '{name}' has no effect. Reason: {reason}."
 )
-NOT_CHECKED = Rule("FXP9003", "NotChecked", ERROR, "The check of '{name}' was not finished. Reason: '{reason}'.")
+NOT_CHECKED = Rule("FXP9003", "NotChecked", ERROR, "The check of '{name}' was not finished. Reason: {reason}.")
 EXPECTED_FINDING_ABSENT = Rule(
     "FXP9004", "ExpectedFindingAbsent", ERROR, "The manifest expects '{name}', but there is no such finding."
 )

@@ -6,7 +6,7 @@ from fxport.diagnostics.model import Level, Rule
 
 ERROR, WARNING, NOTE = Level.ERROR, Level.WARNING, Level.NOTE
 
-VALIDATION_SKIPPED = Rule("FXP5001", "ValidationSkipped", WARNING, "The model was not validated. Reason: '{reason}'.")
+VALIDATION_SKIPPED = Rule("FXP5001", "ValidationSkipped", WARNING, "The model was not validated. Reason: {reason}.")
 OUTPUT_DRIFT = Rule(
     "FXP5002",
     "OutputDrift",
@@ -46,7 +46,7 @@ YARDSTICK_MISSING = Rule(
     "FXP5007",
     "YardstickMissing",
     NOTE,
-    "There is no reference in float64, so looser tolerances are used. Reason: '{reason}'.",
+    "There is no reference in float64, so looser tolerances are used. Reason: {reason}.",
 )
 BRANCH_NOT_TAKEN = Rule(
     "FXP5008",

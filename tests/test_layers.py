@@ -61,7 +61,7 @@ CAPTURE_ORDER = (
     ("snapshot",),
     ("arguments", "guards", "analysis"),
     ("sizes", "rewritten"),
-    ("patches", "program"),
+    ("patches", "program", "overcome"),
     ("failures",),
     ("control_flow", "eager", "request"),
     ("attempts", "exported", "further"),

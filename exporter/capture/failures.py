@@ -22,6 +22,7 @@ from fxport.diagnostics import Fix, Level, Log, Place, Rule, rules
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.guards.answers import RefusalHidden
+from fxport.exporter.capture.overcome import what_became
 from fxport.exporter.capture.patches.symbolic_calls import GeneratorGiven
 from fxport.exporter.capture.places import place_of_module, place_of_return
 
@@ -157,7 +158,6 @@ LOADED = "it loads tensors while it runs"
 LOAD_BEFORE = "Load them in __init__, or before the export."
 ASKED = "Python asks here for a value that is known only when the model runs"
 USED = "what stands here uses values that are known only when the model runs"
-KEPT = "this condition is a part of the ONNX model, and is decided at run time"
 RANK = "the ONNX model keeps the axis that is squeezed here, also where data make its size 1"
 PRESUMED = "the ONNX model has only the way for some: a size from 1 on, a mask of some effect"
 HIDDEN = f"{ASKED}, and an except clause hides it"
@@ -265,8 +265,9 @@ def report_failure(error: Exception, model: torch.nn.Module, log: Log) -> None:
 
 def report_overcome(error: Exception, model: torch.nn.Module, log: Log) -> None:
     """Note the branch, or the number, that would have ended the capture by this error, had it not been kept."""
-    place = place_of_exception(error) or place_of_module(model)
-    log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.NOTE, detail=KEPT, error=first_line(error))
+    found = place_of_exception(error)
+    place, detail = found or place_of_module(model), what_became(found)
+    log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.NOTE, detail=detail, error=first_line(error))
 
 
 def asks_for_values(error: Exception) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fxport.exporter.onnx_program.described import count_nodes
 from fxport.exporter.validation.differences import contract_of, operators_of
 
 if TYPE_CHECKING:
@@ -61,6 +60,7 @@ class Facts:
 
 def facts_of(checked: Checked, latency: float | None, eager: float | None) -> Facts:
     """Everything that reports show of a model."""
+    from fxport.exporter.onnx_program.described import count_nodes
     from fxport.exporter.onnx_program.save import weight_bytes
 
     model, validation = checked.program.model, checked.validation

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fxport.diagnostics import Level, Rule, rules
-from fxport.exporter.validation.summary import typed
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -128,6 +127,8 @@ def digest_of(value: ir.Value) -> str:
 
 
 def contract_of(entries: Sequence[ir.Value]) -> dict[str, str]:
+    from fxport.exporter.onnx_program.described import typed
+
     return {entry.name or "": typed(entry) for entry in entries}
 
 

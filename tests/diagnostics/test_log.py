@@ -194,7 +194,7 @@ def test_facts_are_plain_so_that_a_log_keeps_nothing_alive() -> None:
         "kind": "note",
         "more": {"1": 2.5},
     }
-    assert finding.message == "torch.export could not capture the model. It said: 'ValueError: a'."
+    assert finding.message == "torch.export could not capture the model. It said: ValueError: a."
 
 
 def test_report_costs_microseconds() -> None:

@@ -1,0 +1,44 @@
+"""Sentences for code that asks for data and was kept: a condition, a number, or a check that is left out."""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+
+from fxport.diagnostics import Place, source
+
+CONDITION = "this condition is in the ONNX model, which decides it when it runs"
+NUMBER = "this number of the data is computed in the ONNX model when it runs"
+CHECK = "this check is not in the ONNX model, which raises nothing when it runs"
+EITHER = "what depends on data here is computed in the ONNX model when it runs"
+
+DECIDING = (ast.IfExp, ast.BoolOp, ast.comprehension)
+"""Expressions that ask for a truth value, besides statements."""
+
+
+def what_became(place: Place | None) -> str:
+    """Return a sentence about the code at a place, by the innermost statement there."""
+    statement = None if place is None else _statement("".join(source.lines_of(place.path)), place.line)
+    if statement is None:
+        return EITHER
+    if isinstance(statement, ast.Assert) or (isinstance(statement, ast.If) and _only_raises(statement)):
+        return CHECK
+    if isinstance(statement, (ast.If, ast.While, ast.Match)):
+        return CONDITION
+    return CONDITION if any(isinstance(node, DECIDING) for node in ast.walk(statement)) else NUMBER
+
+
+def _only_raises(statement: ast.If) -> bool:
+    return not statement.orelse and isinstance(statement.body[-1], ast.Raise)
+
+
+@lru_cache(maxsize=64)
+def _statement(text: str, line: int) -> ast.stmt | None:
+    """The innermost statement that stands on a line; None where there is no source."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    statements = (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+    held = [node for node in statements if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    return max(held, key=lambda node: (node.lineno, -(node.end_lineno or 0)), default=None)
