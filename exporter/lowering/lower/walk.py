@@ -16,6 +16,7 @@ from torch.fx import GraphModule, Node
 from fxport.diagnostics import Log, rules
 from fxport.exporter.lowering.lower.builder import SIZES, Op, RegionCall, Scope, TensorType
 from fxport.exporter.lowering.lower.dtypes import UnsupportedDtype, onnx_dtype
+from fxport.exporter.lowering.lower.folding import SUFFIX, FoldedWeight, folds_for
 from fxport.exporter.lowering.lower.interface import declare_inputs, declare_outputs, opaque, types_of, weight
 from fxport.exporter.lowering.lower.names import DimNames
 from fxport.exporter.lowering.lower.outputs import report_outputs
@@ -69,6 +70,8 @@ class _Walk:
         self.op = Op(options.opset, self._inline, DimNames(program.dim_names).name)
         self.places = Places()
         self.gm = program.graph_module
+        self.entries = dict(zip(program.placeholders, program.inputs, strict=True))
+        self.folds = folds_for(program, options)
         self.custom_ops = options.custom_ops
         self.regions: tuple[RegionCall, ...] = ()
         self.calls = count()
@@ -107,7 +110,11 @@ class _Walk:
                 self.log.advance(done, total)
             if node.op == "output":
                 return self._argument(node.args[0], values)
-            if node.op == "get_attr":
+            if node in self.folds.inner:
+                continue
+            if node in self.folds.results:
+                values[node] = self._folded(node)
+            elif node.op == "get_attr":
                 values[node] = self._attribute(gm, node)
             elif node.op == "call_function":
                 values[node] = self._call(gm, node, values)
@@ -119,6 +126,13 @@ class _Walk:
         if not isinstance(held, torch.Tensor):
             return held
         return weight(self.op.unique(node.name), held, node, self.op, self.log)
+
+    def _folded(self, node: Node) -> ir.Value:
+        """A result of weights alone is one of them, computed when the model is saved."""
+        largest = self.folds.results[node]
+        name = node.name if largest is None else self.entries[largest].name if largest in self.entries else largest.name
+        source = FoldedWeight(self.program, self.entries, node)
+        return weight(self.op.unique(name + SUFFIX), node.meta["val"], node, self.op, self.log, source)
 
     def _call(self, gm: GraphModule, node: Node, values: dict[Node, Any]) -> Any:
         if node.target is operator.getitem and isinstance(node.args[0], Node):

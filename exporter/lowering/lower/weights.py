@@ -57,13 +57,14 @@ def initializer(name: str, tensor: torch.Tensor, source: WeightSource | None = N
     return value
 
 
-def _reader(name: str, tensor: torch.Tensor, source: WeightSource | None) -> Callable[[], ir.TensorProtocol]:
-    def read() -> ir.TensorProtocol:
-        if source is None and has_no_values(tensor):
-            raise WeightlessError(f"'{name}' has no values: the model was made without weights")
-        held = tensor if source is None else source.read().to(tensor.dtype)
-        values = held.detach().cpu()
-        values = torch.view_as_real(values.resolve_conj()) if values.is_complex() else values
-        return TorchTensor(values.contiguous(), name=name)
+def values_of(name: str, tensor: torch.Tensor, source: WeightSource | None) -> torch.Tensor:
+    """The values of a weight on the CPU, real and in the type of `tensor`. Raises WeightlessError if it has none."""
+    if source is None and has_no_values(tensor):
+        raise WeightlessError(f"'{name}' has no values: the model was made without weights")
+    held = tensor if source is None else source.read().to(tensor.dtype)
+    values = held.detach().cpu()
+    return torch.view_as_real(values.resolve_conj()) if values.is_complex() else values
 
-    return read
+
+def _reader(name: str, tensor: torch.Tensor, source: WeightSource | None) -> Callable[[], ir.TensorProtocol]:
+    return lambda: TorchTensor(values_of(name, tensor, source).contiguous(), name=name)
