@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fxport.ort_runner.dtypes import BY_NAME
+from fxport.ort_runner.encoder import Encoder, numbered_name
 from fxport.ort_runner.failures import RUN, Failure, failure_of
-from fxport.ort_runner.package_config import PackageConfig, PackageError
+from fxport.ort_runner.package_config import AUDIO, PackageConfig, PackageError
 from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
+from fxport.ort_runner.token_rules import Seen, TokenRules
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -54,7 +56,12 @@ class Generator:
         self.config = PackageConfig.read(self.folder)
         self._session, used = session_on(provider, self.config.model, threads=threads)
         self.provider = used.name
+        self.rules = TokenRules.read(self.folder)
         self._layers = _layers_of(self.config, self._session)
+        self._encoder = (
+            Encoder(self.config.encoder, self.config.layers, provider, threads) if self.config.encoder else None
+        )
+        self._encoded: dict[str, onnxruntime.OrtValue] = {}
         self._outputs = [self.config.outputs["logits"], *(layer.present for layer in self._layers)]
         self._cache: list[onnxruntime.OrtValue] = []
         self._room = 0
@@ -63,6 +70,21 @@ class Generator:
     def reset(self) -> None:
         """Forget all tokens."""
         self._cache, self._mask = [], np.zeros((0, 0), np.int64)
+
+    def encode(self, inputs: Mapping[str, np.ndarray]) -> None:
+        """Read texts or sounds by the encoder, and forget all tokens: the steps that follow are about these.
+
+        Args:
+            inputs: `input_ids` and `attention_mask` [batch, source], or `audio_features` [batch, bands, frames].
+
+        Raises:
+            PackageError: The package has no encoder, or one that takes other inputs, or a text is too long.
+            Failure: A kernel fails.
+        """
+        if self._encoder is None:
+            raise PackageError(f"'{self.folder}' has no encoder; feed it the texts.")
+        self.reset()
+        self._encoded = self._encoder.run(inputs, self.config.inputs)
 
     def feed(self, ids: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         """Take further tokens of each text.
@@ -93,7 +115,8 @@ class Generator:
         new = np.ones_like(ids) if mask is None else np.asarray(mask, np.int64)
         whole = np.concatenate([self._mask, new], axis=1)
         names = self.config.inputs
-        feeds = {names["input_ids"]: to_ort(ids), names["attention_mask"]: to_ort(whole)}
+        feeds = {names["input_ids"]: to_ort(ids)}
+        feeds |= self._encoded if self._encoder is not None else {names["attention_mask"]: to_ort(whole)}
         feeds |= {layer.past: value for layer, value in zip(self._layers, self._cache, strict=True)}
         try:
             logits = self._run(feeds)
@@ -133,14 +156,20 @@ class Generator:
         self._room = room
 
     def greedy(
-        self, prompts: Sequence[Sequence[int]], max_new_tokens: int, stop: frozenset[int] | None = None
+        self,
+        prompts: Sequence[Sequence[int]] | np.ndarray,
+        max_new_tokens: int,
+        stop: frozenset[int] | None = None,
+        start: Sequence[int] = (),
     ) -> Iterator[np.ndarray]:
-        """Generate the likeliest token after each other.
+        """Generate the likeliest token after each other, by the rules of the folder's `generation_config.json`.
 
         Args:
-            prompts: Tokens of each text; shorter ones are filled up on the left.
+            prompts: Tokens of each text; shorter ones are filled up, for a decoder on the left. Of an encoder that
+                takes sounds, its features [batch, bands, frames].
             max_new_tokens: Steps at most.
             stop: Tokens of which each ends a text; those of the package by default.
+            start: Tokens with which the decoder of an encoder-decoder begins; those of the package by default.
 
         Yields:
             The next token of each text [batch]; that of a text that has ended is the package's `pad`.
@@ -149,18 +178,25 @@ class Generator:
             PackageError: A prompt is empty, or too long for the context.
         """
         stop = self.config.stop if stop is None else stop
-        ids, mask = padded(prompts, self.config.pad)
+        if self.config.encoder is not None:
+            self.encode(source_of(prompts, self.config))
+            ids, mask = np.tile(np.array(start or self.config.encoder.start, np.int64), (len(prompts), 1)), None
+        else:
+            ids, mask = padded(prompts, self.config.pad)
+            self.reset()
         require_room(self.config, ids.shape[1] + max(max_new_tokens - 1, 0))
-        self.reset()
-        ended = np.zeros(len(prompts), bool)
+        filled = np.zeros(len(ids), np.int64) if mask is None else mask.argmax(1)
+        seen = Seen(ids, filled, ids.shape[1], ids.shape[1] + max_new_tokens, stop)
+        ended = np.zeros(len(ids), bool)
         for _ in range(max_new_tokens):
-            chosen = self.feed(ids, mask)[:, -1].astype(np.float32, copy=False).argmax(-1)
+            chosen = self.rules.apply(self.feed(ids, mask)[:, -1], seen).argmax(-1)
             chosen = np.where(ended, self.config.pad, chosen)
             yield chosen
             ended |= np.isin(chosen, list(stop))
             if ended.all():
                 return
             ids, mask = chosen[:, None], None
+            seen = replace(seen, ids=np.concatenate([seen.ids, ids], 1))
 
 
 def layer_without_tokens(layer: _Layer, batch: int) -> onnxruntime.OrtValue:
@@ -168,16 +204,26 @@ def layer_without_tokens(layer: _Layer, batch: int) -> onnxruntime.OrtValue:
     return to_ort(np.zeros((batch, layer.heads, 0, layer.size), layer.dtype))
 
 
-def padded(prompts: Sequence[Sequence[int]], pad: int) -> tuple[np.ndarray, np.ndarray]:
-    """Prompts of several lengths as tokens and mask [batch, longest], filled up on the left."""
-    if not prompts or not all(len(prompt) for prompt in prompts):
+def source_of(prompts: Sequence[Sequence[int]] | np.ndarray, config: PackageConfig) -> dict[str, np.ndarray]:
+    """The inputs of an encoder: texts filled up on the right, or features of sounds as they are."""
+    if isinstance(prompts, np.ndarray):
+        return {AUDIO: prompts}
+    ids, mask = padded(prompts, config.pad, on_left=False)
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def padded(
+    prompts: Sequence[Sequence[int]] | np.ndarray, pad: int, *, on_left: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """Prompts of several lengths as tokens and mask [batch, longest], filled up on one side."""
+    if not len(prompts) or not all(len(prompt) for prompt in prompts):
         raise PackageError("a prompt has no tokens; give at least one, such as that for the beginning of a text.")
     longest = max(map(len, prompts))
     ids = np.full((len(prompts), longest), pad, np.int64)
     mask = np.zeros_like(ids)
     for row, prompt in enumerate(prompts):
-        ids[row, longest - len(prompt) :] = prompt
-        mask[row, longest - len(prompt) :] = 1
+        there = slice(longest - len(prompt), None) if on_left else slice(len(prompt))
+        ids[row, there], mask[row, there] = prompt, 1
     return ids, mask
 
 
@@ -197,22 +243,25 @@ def _layers_of(config: PackageConfig, session: onnxruntime.InferenceSession) -> 
     layers = []
     for index in range(config.layers):
         for part in ("key", "value"):
-            past = _numbered(config.inputs[f"past_{part}_names"], index)
-            present = _numbered(config.outputs[f"present_{part}_names"], index)
+            past = numbered_name(config.inputs[f"past_{part}_names"], index)
+            present = numbered_name(config.outputs[f"present_{part}_names"], index)
             port = inputs.pop(past, None)
             sizes = port.shape if port is not None else ()
             known = len(sizes) == RANK and isinstance(sizes[1], int) and isinstance(sizes[3], int)
             if port is None or not known or port.dtype not in BY_NAME or present not in outputs:
                 raise PackageError(f"'{config.model}' has no '{past}' and '{present}'; package the model again.")
             layers.append(_Layer(past, present, BY_NAME[port.dtype].dtype, sizes[1], sizes[3]))  # type: ignore[arg-type]
-    others = inputs.keys() ^ {config.inputs["input_ids"], config.inputs["attention_mask"]}
+    numbered = {part for part in config.inputs if part.endswith("_names")}
+    crossed = {
+        numbered_name(config.inputs[part], index)
+        for part in numbered
+        if part.startswith("cross_")
+        for index in range(config.layers)
+    }
+    others = inputs.keys() ^ crossed ^ {name for part, name in config.inputs.items() if part not in numbered}
     if others:
         raise PackageError(f"'{config.model}' and its configuration differ in {sorted(others)}; package it again.")
     return layers
-
-
-def _numbered(template: str, index: int) -> str:
-    return template.replace("%d", str(index))
 
 
 __all__ = ["Failure", "Generator", "PackageError"]

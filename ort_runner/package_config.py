@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fxport.diagnostics.errors import FxportError
 from fxport.diagnostics.limits import CONFIG, json_of, read_bounded
@@ -24,6 +25,25 @@ class PackageError(FxportError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class EncoderConfig:
+    """The part of the file that running an encoder takes.
+
+    Attributes:
+        model: The ONNX file.
+        context_length: Tokens that a text may have.
+        inputs: Names of its inputs: of `input_ids` and `attention_mask`, or of `audio_features`.
+        outputs: Names of its outputs, keys and values that each step reads, with `%d` for the layer.
+        start: Tokens with which the decoder begins.
+    """
+
+    model: Path
+    context_length: int
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    start: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PackageConfig:
     """The part of the file that running a decoder takes.
 
@@ -36,6 +56,7 @@ class PackageConfig:
         inputs: Names of inputs in the file by their part; those of the cache have `%d` for the layer.
         outputs: Names of outputs, likewise.
         in_place: Whether a step writes new keys and values into the memory of the cache, which has room for more.
+        encoder: That of an encoder-decoder; None for a decoder alone.
     """
 
     model: Path
@@ -46,6 +67,7 @@ class PackageConfig:
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
     in_place: bool = False
+    encoder: EncoderConfig | None = None
 
     @classmethod
     def read(cls, folder: Path) -> PackageConfig:
@@ -59,7 +81,10 @@ class PackageConfig:
             whole = json_of(read_bounded(path, CONFIG), CONFIG)
             model = whole["model"]
             decoder, ends = model["decoder"], model["eos_token_id"]
-            inputs = {part: text(decoder["inputs"][part]) for part in INPUTS}
+            encoder = _encoder(folder, model) if "encoder" in model else None
+            inputs = {part: text(decoder["inputs"][part]) for part in (INPUTS if encoder is None else CROSS_INPUTS)}
+            if encoder is not None and MASK in decoder["inputs"]:
+                inputs[MASK] = text(decoder["inputs"][MASK])
             outputs = {part: text(decoder["outputs"][part]) for part in OUTPUTS}
             return cls(
                 model=folder / Path(text(decoder["filename"])).name,
@@ -70,6 +95,7 @@ class PackageConfig:
                 inputs=inputs,
                 outputs=outputs,
                 in_place=whole["search"]["past_present_share_buffer"] is True,
+                encoder=encoder,
             )
         except (KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
             raise PackageError(
@@ -78,5 +104,26 @@ class PackageConfig:
             ) from error
 
 
+def _encoder(folder: Path, model: Mapping[str, Any]) -> EncoderConfig:
+    found = model["encoder"]
+    inputs = {part: text(name) for part, name in found["inputs"].items()}
+    if {*inputs} not in ENCODER_INPUTS:
+        raise ValueError(f"inputs {sorted(inputs)} of the encoder are none of those that are known")
+    if not (start := counts(model[START])):
+        raise ValueError("the decoder begins with no token")
+    return EncoderConfig(
+        model=folder / Path(text(found["filename"])).name,
+        context_length=count(found["context_length"]),
+        inputs=inputs,
+        outputs={part: text(found["outputs"][part]) for part in CROSS_OUTPUTS},
+        start=start,
+    )
+
+
 INPUTS = ("input_ids", "attention_mask", "past_key_names", "past_value_names")
+CROSS_INPUTS = ("input_ids", "past_key_names", "past_value_names", "cross_past_key_names", "cross_past_value_names")
+CROSS_OUTPUTS = ("cross_present_key_names", "cross_present_value_names")
+AUDIO, MASK = "audio_features", "encoder_attention_mask"
+ENCODER_INPUTS = ({"input_ids", "attention_mask"}, {AUDIO})
+START = "decoder_start_token_ids"
 OUTPUTS = ("logits", "present_key_names", "present_value_names")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,12 @@ from fxport.diagnostics import Log, Stop
 from fxport.diagnostics.report import Report
 from fxport.exporter.cli.edge import run
 from fxport.exporter.sources.usage import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fxport.ort_runner.generation import Generator
+    from fxport.ort_runner.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,7 @@ class Request:
     folder: Path
     prompt: str | None
     ids: str | None
+    features: Path | None
     new: int
     provider: str
     threads: int
@@ -31,14 +38,23 @@ def command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="What fxport package has written.")],
     prompt: Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="How the text begins.")] = None,
     ids: Annotated[str | None, typer.Option("--ids", metavar="1,2,3", help="The same as token ids.")] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            "--features", metavar="FILE.npy", help="What a model of sounds reads: [bands, frames] of float32."
+        ),
+    ] = None,
     max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=1, help="Tokens at most.")] = 64,
     provider: Annotated[str, typer.Option("--provider", help="ONNX Runtime provider to run on.")] = "auto",
     threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0: as many as cores.")] = 0,
 ) -> None:
-    """Generate text with a package, and tell tokens per second. Each token is the likeliest one."""
-    if (prompt is None) == (ids is None):
-        raise UsageError("Give either --prompt TEXT or --ids 1,2,3.")
-    asked = Request(folder, prompt, ids, max_new_tokens, provider, threads)
+    """Generate text with a package, and tell tokens per second. Each token is the likeliest one.
+
+    An encoder-decoder reads the prompt, and its text begins with the tokens of its package.
+    """
+    if (prompt, ids, features).count(None) != 2:
+        raise UsageError("Give either --prompt TEXT, --ids 1,2,3, or --features FILE.npy.")
+    asked = Request(folder, prompt, ids, features, max_new_tokens, provider, threads)
     raise typer.Exit(run(lambda log: generated(asked, log), Report(str(folder), run="generate")))
 
 
@@ -50,12 +66,12 @@ def generated(asked: Request, log: Log) -> str:
     from fxport.ort_runner.tokenizer import Tokenizer
 
     try:
-        tokenizer = Tokenizer(asked.folder) if asked.prompt is not None else None
-        tokens = ids_of(asked.ids or "") if tokenizer is None else tokenizer.encode(asked.prompt or "")
+        tokenizer = Tokenizer(asked.folder) if asked.ids is None else None
+        read, size, unit = prompt_of(asked, tokenizer)
         with log.stage("load"):
             generator = Generator(asked.folder, asked.provider, asked.threads)
         with log.stage("generate"):
-            chosen, seconds = timed(generator, tokens, asked.new)
+            chosen, seconds = timed(generator, read, asked.new)
     except PackageError as error:
         raise UsageError(str(error)) from error
     except ValueError as error:  # an unknown provider, or one that does not work here
@@ -64,25 +80,37 @@ def generated(asked: Request, log: Log) -> str:
         log.report(failure.rule, **failure.facts)
         raise Stop(log, "generate") from failure
     text = tokenizer.decode(chosen) if tokenizer is not None else ",".join(map(str, chosen))
-    return f"{text}\n\n{speed(len(tokens), seconds)}, on {generator.provider}"
+    search = f"; the folder asks for another search: {generator.rules.search}" if generator.rules.search else ""
+    return f"{text}\n\n{speed(size, unit, seconds)}, on {generator.provider}{search}"
 
 
-def timed(generator: object, tokens: list[int], new: int) -> tuple[list[int], list[float]]:
+def prompt_of(asked: Request, tokenizer: Tokenizer | None) -> tuple[list[list[int]] | np.ndarray, int, str]:
+    """The tokens of the one prompt, or the features of the one sound; how many there are, and of what."""
+    import numpy as np
+
+    if asked.features is not None:
+        try:
+            sounds = np.load(asked.features, allow_pickle=False)[None].astype(np.float32, copy=False)
+        except (OSError, ValueError, EOFError, TypeError, IndexError) as error:
+            raise UsageError(f"'{asked.features}' holds no array: {error}; write it with numpy.save.") from error
+        return sounds, sounds.shape[-1], "frames"
+    ids = ids_of(asked.ids or "") if tokenizer is None else tokenizer.encode(asked.prompt or "")
+    return [ids], len(ids), "tokens"
+
+
+def timed(generator: Generator, prompts: list[list[int]] | np.ndarray, new: int) -> tuple[list[int], list[float]]:
     """The new tokens, and the seconds that each took; the first are those of the prompt."""
-    from fxport.ort_runner.generation import Generator
-
-    assert isinstance(generator, Generator)
     chosen, seconds, start = [], [], time.perf_counter()
-    for token in generator.greedy([tokens], new):
+    for token in generator.greedy(prompts, new):
         seconds.append(time.perf_counter() - start)
         chosen.append(int(token[0]))
         start = time.perf_counter()
     return chosen, seconds
 
 
-def speed(prompt: int, seconds: list[float]) -> str:
+def speed(prompt: int, unit: str, seconds: list[float]) -> str:
     """Rates at which the prompt was taken, and the tokens after the first were generated."""
-    told = f"prompt of {prompt} tokens: {prompt / seconds[0]:.1f} tokens/s"
+    told = f"prompt of {prompt} {unit}: {prompt / seconds[0]:.1f} {unit}/s"
     further = seconds[1:]
     return f"{told}; {len(further)} further tokens: {len(further) / sum(further):.1f} tokens/s" if further else told
 

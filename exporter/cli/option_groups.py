@@ -25,7 +25,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Models": ("--manifest", "--jobs", "--executor", "--address", "--no-cache", "--update"),
     "Generation": (
         *("--tokenizer", "--runtime", "--block", "--accuracy", "--cache", "--tokens", "--text"),
-        *("--prompt", "--ids", "--max-new-tokens", "--query", "--prompt-name"),
+        *("--prompt", "--ids", "--features", "--max-new-tokens", "--query", "--prompt-name"),
     ),
     "Output": ("--output", "--opset", "--output-names", "--external-data", "--weights-in-place", "--no-functions"),
     "Validation": (

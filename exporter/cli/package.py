@@ -75,7 +75,7 @@ def command(
         typer.Argument(
             metavar="SOURCE",
             help="A folder that transformers has saved, with its tokenizer; a GGUF file; or FILE.py:NAME "
-            "or package.module:NAME, where NAME is a causal language model of transformers or a function that "
+            "or package.module:NAME, where NAME is a language model of transformers or a function that "
             "returns one. The folder may be one of sentence-transformers, or of a model that classifies texts.",
         ),
     ],

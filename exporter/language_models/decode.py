@@ -67,7 +67,7 @@ def prefill(model: torch.nn.Module, *, batch: int = 2, sequence: int = 7) -> Exa
     """
     register_caches()
     sizes = Sizes(batch, 0, sequence)
-    if _is_encoder_decoder(model):
+    if is_encoder_decoder(model):
         kwargs = {"decoder_input_ids": _ids(model, batch, sequence), **_encoded(model, sizes)}
         named = {"decoder_input_ids": (BATCH, SEQUENCE), "attention_mask": (BATCH, SOURCE)}
     else:
@@ -87,7 +87,7 @@ def decode_step(model: torch.nn.Module, *, batch: int = 2, past: int = 7) -> Exa
     """
     register_caches()
     first, second = (_step(model, sizes) for sizes in (Sizes(batch, past, SMALL.source), OTHER))
-    if _is_encoder_decoder(model):
+    if is_encoder_decoder(model):
         named = {"decoder_input_ids": (BATCH,), "attention_mask": (BATCH, SOURCE)}
     else:
         named = {"input_ids": (BATCH,), "attention_mask": (BATCH, TOTAL)}
@@ -103,7 +103,7 @@ def encode(model: torch.nn.Module, *, batch: int = 2, source: int = 5) -> Exampl
 
 def _step(model: torch.nn.Module, sizes: Sizes) -> dict[str, Any]:
     """The arguments of one step after `past` tokens that the model has seen."""
-    if _is_encoder_decoder(model):
+    if is_encoder_decoder(model):
         shared = _encoded(model, sizes)
         name, cache = _cache(model, {"decoder_input_ids": _ids(model, sizes.batch, sizes.past), **shared})
         new = {"decoder_input_ids": _ids(model, sizes.batch, 1), **shared}
@@ -130,7 +130,7 @@ def _positioned(model: torch.nn.Module) -> torch.nn.Module:
     and a sliding window that is full holds fewer tokens than there were. An encoder-decoder counts by itself.
     """
     cls = type(model)
-    if _is_encoder_decoder(model) or "attention_mask" not in inspect.signature(cls.forward).parameters:
+    if is_encoder_decoder(model) or "attention_mask" not in inspect.signature(cls.forward).parameters:
         return model
 
     @wraps(cls.forward)
@@ -171,8 +171,9 @@ def _mask(batch: int, length: int) -> torch.Tensor:
     return torch.ones(batch, length, dtype=torch.int64)
 
 
-def _is_encoder_decoder(model: torch.nn.Module) -> bool:
-    return bool(getattr(model.config, "is_encoder_decoder", False))
+def is_encoder_decoder(model: torch.nn.Module) -> bool:
+    """Return True for an encoder-decoder of transformers."""
+    return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
 
 
 def _accepted(model: torch.nn.Module, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -92,12 +92,18 @@ def full_cache(model: torch.nn.Module, batch: int, past: int) -> Any:
         raise NotGenerativeError(_refusal(model, f"it does not run with a DynamicCache: {error}")) from error
     if getattr(result, CACHE, None) is not cache:
         raise NotGenerativeError(_refusal(model, f"it does not return its '{CACHE}'"))
+    require_full(model, cache, batch, past)
+    return cache
+
+
+def require_full(model: torch.nn.Module, cache: Any, batch: int, tokens: int) -> None:
+    """Raise NotGenerativeError for a cache of other layers than those that keep a key and a value for each token."""
+    caches = importlib.import_module(MODULE)
     others = [type(layer).__name__ for layer in cache.layers if type(layer) is not caches.DynamicLayer]
     if others or not cache.layers:
         raise NotGenerativeError(_refusal(model, f"its cache has {others[0] if others else 'no layers'}"))
-    if odd := [index for index, layer in enumerate(cache.layers) if not _holds(layer, batch, past)]:
+    if odd := [index for index, layer in enumerate(cache.layers) if not _holds(layer, batch, tokens)]:
         raise NotGenerativeError(_refusal(model, f"layer {odd[0]} of its cache does not hold a key for each token"))
-    return cache
 
 
 def _holds(layer: Any, batch: int, past: int) -> bool:
@@ -131,6 +137,11 @@ def _stepping(model: torch.nn.Module) -> torch.nn.Module:
         result = cls.forward(self, **kwargs, use_cache=True, return_dict=True)
         return {LOGITS: result.logits, PRESENT: getattr(result, CACHE)}
 
-    stepping = copy.copy(model)
-    stepping.__class__ = type(cls.__name__, (cls,), {"forward": forward, "__module__": cls.__module__})
-    return stepping
+    return with_forward(model, forward)
+
+
+def with_forward(model: torch.nn.Module, forward: Callable[..., Any]) -> torch.nn.Module:
+    """The model, of the same tensors, with another forward."""
+    cls, changed = type(model), copy.copy(model)
+    changed.__class__ = type(cls.__name__, (cls,), {"forward": forward, "__module__": cls.__module__})
+    return changed

@@ -11,9 +11,16 @@ import onnx_ir as ir
 import torch
 
 from fxport.diagnostics import Log
-from fxport.exporter.language_models.decode import Example
+from fxport.exporter.language_models.decode import Example, is_encoder_decoder
 from fxport.exporter.language_models.generation import generation_step, require_causal
-from fxport.exporter.language_models.package_files import UnequalLayers, write_config, write_generation
+from fxport.exporter.language_models.package_files import (
+    UnequalLayers,
+    config_of,
+    require_rules,
+    write_description,
+    write_generation,
+)
+from fxport.exporter.language_models.seq2seq import require_source, seq2seq_config, seq2seq_parts, start_of
 from fxport.exporter.language_models.text_models import CLASSIFIER, TextModel
 from fxport.exporter.language_models.text_verdict import TextVerdict, text_example, text_verdict
 from fxport.exporter.language_models.verdict import Verdict, verdict
@@ -78,13 +85,13 @@ def _decoder(
     in_place: bool,
 ) -> list[Path]:
     try:
-        config = write_config(model, graphs[MODEL], target, uniform=runtime == "genai", in_place=in_place)
+        config = config_of(model, graphs[MODEL], uniform=runtime == "genai", in_place=in_place)
     except UnequalLayers as error:
         raise PackageError(
             f"the layers of the cache have different shapes ({error}), which onnxruntime-genai cannot take; choose "
             "the runtime 'ort'."
         ) from error
-    return [config, *write_generation(model, target)]
+    return [write_description(config, target), *write_generation(model, target)]
 
 
 def _texts(
@@ -96,6 +103,17 @@ def _texts(
     in_place: bool,
 ) -> list[Path]:
     return [model.text_config.write(target)]
+
+
+def _seq2seq(
+    model: Any,
+    graphs: Mapping[str, ir.Graph],
+    target: Path,
+    *,
+    runtime: Runtime,
+    in_place: bool,
+) -> list[Path]:
+    return [write_description(seq2seq_config(model, graphs), target), *write_generation(model, target)]
 
 
 DECODER = Kind(lambda model: {MODEL: generation_step(model)}, _decoder, verdict)
@@ -110,6 +128,16 @@ TEXTS = Kind(
         ("text", ...): "a text is scored by models that generate; an embedding or reranking model does not; omit it.",
     },
 )
+SEQ2SEQ = Kind(
+    seq2seq_parts,
+    _seq2seq,
+    verdict,
+    {
+        ("runtime", "genai"): "onnxruntime-genai has no place for this encoder-decoder; choose the runtime 'ort'.",
+        ("cache", "shared"): "a cache in place is for decoders alone; omit --cache.",
+        ("text", ...): "a text is scored by decoders alone, not by encoder-decoders; omit it.",
+    },
+)
 
 
 def kind_of(model: torch.nn.Module) -> Kind:
@@ -121,5 +149,10 @@ def kind_of(model: torch.nn.Module) -> Kind:
             f"'{type(model).__name__}' is packaged from its folder, which says how texts become its inputs: save it "
             "and its tokenizer with save_pretrained."
         )
+    require_rules(model)
+    if is_encoder_decoder(model):
+        require_source(model)
+        start_of(model)
+        return SEQ2SEQ
     require_causal(model)
     return DECODER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,15 @@ import onnx_ir as ir
 
 from fxport.exporter.language_models.generation import CACHE, IDS, LOGITS, MASK, PRESENT
 from fxport.ort_runner.package_config import FILE
+from fxport.ort_runner.token_rules import FILE as GENERATION
+from fxport.ort_runner.token_rules import TokenRules
 
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer.model",
     "spiece.model",
+    "source.spm",
+    "target.spm",
     "vocab.json",
     "vocab.txt",
     "merges.txt",
@@ -26,13 +30,15 @@ TOKENIZER_FILES = (
     "chat_template.jinja",
     "chat_template.json",
 )
-"""Files that `save_pretrained` of tokenizers writes. One of the first four, and vocab.txt, has the vocabulary."""
+"""Files that `save_pretrained` of tokenizers writes. One of the first seven has the vocabulary."""
 
-VOCABULARIES = TOKENIZER_FILES[:5]
-GENERATION = "generation_config.json"
+VOCABULARIES = TOKENIZER_FILES[:7]
 
 CONTEXTS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 """Keys of configurations for the most tokens that a text may have."""
+
+DECODER_CONTEXTS = ("max_target_positions", "max_decoder_position_embeddings", *CONTEXTS)
+"""The same for what is generated; an encoder may take more or fewer."""
 
 UNLIMITED = 1 << 20
 """Tokens of a context that nothing limits: positions are computed, and none of a table."""
@@ -66,16 +72,24 @@ def write_generation(model: Any, target: Path) -> list[Path]:
     return [path]
 
 
-def write_config(model: Any, graph: ir.Graph, target: Path, *, uniform: bool, in_place: bool = False) -> Path:
-    """Write what a runtime has to know. With `uniform`, raises UnequalLayers where layers of the cache differ."""
+def require_rules(model: Any) -> TokenRules:
+    """The rules by which tokens are chosen. Raises PackageError for settings that the runner does not compute."""
+    settings = getattr(model, "generation_config", None)
+    return TokenRules.of({} if settings is None else json.loads(settings.to_json_string(use_diff=False)))
+
+
+def write_description(described: Mapping[str, Any], target: Path) -> Path:
+    """Write what a runtime has to know."""
     path = target / FILE
-    described = config_of(model, graph, uniform=uniform, in_place=in_place)
     path.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
     return path
 
 
 def config_of(model: Any, graph: ir.Graph, *, uniform: bool, in_place: bool = False) -> dict[str, Any]:
-    """The configuration of a package, as onnxruntime-genai reads it."""
+    """The configuration of a package, as onnxruntime-genai reads it.
+
+    With `uniform`, raises UnequalLayers where layers of the cache differ.
+    """
     text = model.config.get_text_config()
     cache = [value for value in graph.inputs if str(value.name).startswith(f"{CACHE}.")]
     shapes = {tuple(value.shape or ())[1::2] for value in cache}
@@ -84,7 +98,7 @@ def config_of(model: Any, graph: ir.Graph, *, uniform: bool, in_place: bool = Fa
     heads, size = next(iter(sorted(shapes, key=str)))
     assert isinstance(heads, int)  # `generation_step` makes the other axes dynamic alone
     assert isinstance(size, int)
-    length = context_of(text)
+    length = context_of(text, DECODER_CONTEXTS)
     settings = getattr(model, "generation_config", None)
     ends = _of(settings, text, "eos_token_id")
     first = ends[0] if isinstance(ends, list) and ends else ends if isinstance(ends, int) else 0
@@ -122,9 +136,9 @@ def config_of(model: Any, graph: ir.Graph, *, uniform: bool, in_place: bool = Fa
     }
 
 
-def context_of(config: Any) -> int:
+def context_of(config: Any, names: Sequence[str] = CONTEXTS) -> int:
     """The most tokens that a text may have."""
-    found = (getattr(config, name, None) for name in CONTEXTS)
+    found = (getattr(config, name, None) for name in names)
     return next((length for length in found if isinstance(length, int) and length > 0), UNLIMITED)
 
 

@@ -6,16 +6,17 @@ import importlib
 import inspect
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from fxport.diagnostics import Log, rules
 from fxport.exporter.capture.arguments.caches import MODULE
-from fxport.exporter.language_models.package_files import context_of
+from fxport.exporter.language_models.seq2seq import SOUND, EagerSeq2Seq, source_example
 from fxport.ort_runner.failures import Failure
-from fxport.ort_runner.generation import Generator, padded
+from fxport.ort_runner.generation import Generator, padded, source_of
+from fxport.ort_runner.package_config import AUDIO
 
 PROMPTS = (9, 6)
 """Tokens of the prompts; the second is padded."""
@@ -74,11 +75,18 @@ class Eager:
             return self._model(torch.from_numpy(ids), **kwargs).logits.float().numpy()
 
 
+class Taking(Protocol):
+    """Something that takes tokens [batch, sequence] and gives their logits."""
+
+    def feed(self, ids: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray: ...
+
+
 def verdict(folder: Path, model: Any, log: Log, provider: str, *, steps: int, accuracy: str, weights: str) -> Verdict:
     """Compare a package with the model that it is of, along the text that the model itself generates.
 
     The package takes the prompts, then each token that eager PyTorch finds likeliest, then several tokens at once. So
-    each of its logits is compared after the same tokens, and if none of its choices differs, the texts are equal.
+    each of its logits is compared after the same tokens, and if none of its choices differs, the texts are equal. The
+    prompts of an encoder-decoder are read by the encoder, and the tokens begin with those of the package.
 
     Args:
         folder: The package.
@@ -92,11 +100,23 @@ def verdict(folder: Path, model: Any, log: Log, provider: str, *, steps: int, ac
     text = model.config.get_text_config()
     generator = torch.Generator().manual_seed(0)
     prompts = [torch.randint(0, text.vocab_size, (size,), generator=generator).tolist() for size in PROMPTS]
-    steps = max(1, min(steps, context_of(text) - max(PROMPTS) - ALTOGETHER))
     try:
         package = Generator(folder, provider)
-        ids, mask = padded(prompts, package.config.pad)
-        return _compared(package, Eager(model), ids, mask, log, steps, BUDGETS[accuracy], weights)
+        if package.config.encoder is None:
+            ids, mask = padded(prompts, package.config.pad)
+            eager: Taking = Eager(model)
+        else:
+            source = source_of(prompts, package.config)
+            if AUDIO in package.config.encoder.inputs:
+                source = {AUDIO: source_example(model, len(prompts), 0)[SOUND].numpy()}
+            package.encode(source)
+            ids = np.tile(np.array(package.config.encoder.start, np.int64), (len(prompts), 1))
+            mask, names = np.ones_like(ids), {AUDIO: SOUND}
+            eager = EagerSeq2Seq(
+                model, {names.get(name, name): torch.from_numpy(array) for name, array in source.items()}
+            )
+        room = package.config.context_length - ids.shape[1] - ALTOGETHER
+        return _compared(package, eager, ids, mask, log, max(1, min(steps, room)), BUDGETS[accuracy], weights)
     except Failure as failure:
         log.report(failure.rule, **failure.facts)
         return Verdict(0, float("inf"), 0, 0, passed=False)
@@ -104,7 +124,7 @@ def verdict(folder: Path, model: Any, log: Log, provider: str, *, steps: int, ac
 
 def _compared(
     package: Generator,
-    eager: Eager,
+    eager: Taking,
     ids: np.ndarray,
     mask: np.ndarray,
     log: Log,

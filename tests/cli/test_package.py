@@ -28,6 +28,19 @@ def model():
     return LlamaForCausalLM(config).eval()
 
 
+def translator():
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    model = T5ForConditionalGeneration(
+        T5Config(
+            vocab_size=100, d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4, decoder_start_token_id=0,
+            eos_token_id=None,
+        )
+    )
+    model.generation_config.num_beams = 4
+    return model.eval()
+
+
 def linear():
     return torch.nn.Linear(2, 2).eval()
 """
@@ -93,6 +106,18 @@ def test_vectors_are_printed(tmp_path: Path, capsys: Output) -> None:
     assert "is no package that generates: run it with fxport embed" in capsys.readouterr().err
 
 
+def test_an_encoder_reads_the_prompt(source: Path, capsys: Output) -> None:
+    """And the search that the folder asks for is told where it is another one."""
+    folder = source.parent / "package"
+    asked = ["package", f"{source}:translator", "-o", str(folder), "--tokenizer", str(source.parent / "words")]
+    assert main([*asked, "--tokens", "2"]) == 0
+    assert f"{folder}: 5 files, " in capsys.readouterr().out
+    assert main(["generate", str(folder), "--prompt", "w5 w7", "--max-new-tokens", "3"]) == 0
+    text, _, told = capsys.readouterr().out.strip().splitlines()
+    assert len(text.split()) == 3
+    assert told.endswith("; the folder asks for another search: 4 beams")
+
+
 BAD = {
     "no model": (["package", "{source}:linear", "-o", "out"], "is no language model of transformers"),
     "no folder": (["package", "{source}:model", "-o", "{source}"], "is a file; name a folder"),
@@ -104,8 +129,10 @@ BAD = {
     "no configuration": (["package", "{folder}", "-o", "out", "--tokenizer", "{folder}/words"], "names no model"),
     "no vectors": (["embed", "{folder}", "text"], "is no package of an embedding or reranking model"),
     "no package": (["generate", "{folder}", "--ids", "1"], "is no package"),
+    "no features": (["generate", "{folder}/words", "--features", "{source}"], "holds no array"),
+    "no words": (["generate", "{folder}", "--features", "{source}"], "has no tokenizer.json"),
     "no tokens": (["generate", "{folder}", "--ids", "one"], "are no token ids"),
-    "neither": (["generate", "{folder}"], "Give either --prompt TEXT or --ids"),
+    "neither": (["generate", "{folder}"], "Give either --prompt TEXT, --ids"),
 }
 
 
@@ -119,5 +146,5 @@ def test_mistakes_are_told_in_one_line(name: str, source: Path, capsys: Output) 
 
 
 def test_the_speed_of_the_prompt_is_told_apart() -> None:
-    assert speed(4, [0.5]) == "prompt of 4 tokens: 8.0 tokens/s"
-    assert speed(4, [0.5, 0.1, 0.1]) == "prompt of 4 tokens: 8.0 tokens/s; 2 further tokens: 10.0 tokens/s"
+    assert speed(4, "tokens", [0.5]) == "prompt of 4 tokens: 8.0 tokens/s"
+    assert speed(4, "tokens", [0.5, 0.1, 0.1]) == "prompt of 4 tokens: 8.0 tokens/s; 2 further tokens: 10.0 tokens/s"

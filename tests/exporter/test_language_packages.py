@@ -169,6 +169,17 @@ def test_no_more_tokens_than_the_context_holds(tmp_path: Path) -> None:
         list(generator.greedy([[]], 5))
 
 
+def test_settings_for_generation_are_those_of_generate(tmp_path: Path) -> None:
+    """Penalties count the prompt without what fills it up; n-grams and the least length count all of it."""
+    model = small()
+    model.generation_config.update(
+        repetition_penalty=1.5, no_repeat_ngram_size=3, min_new_tokens=2, suppress_tokens=[7]
+    )
+    folder = package(model, tmp_path / "package", steps=0).folder
+    assert written(folder) == generated(model)
+    assert len({token for row in written(folder) for token in row}) > NEW
+
+
 def test_a_text_ends_at_its_token(tmp_path: Path) -> None:
     folder = package(small(), tmp_path / "package", steps=0).folder
     generator = Generator(folder, "cpu")
@@ -230,7 +241,12 @@ BAD_FOLDERS = {
     ),
     "no weights": (drop_weights, CheckpointError, "source"),
     "half of the weights": (cut_weights, CheckpointError, "model.safetensors"),
-    "an encoder-decoder": (lambda s: None, NotGenerativeError, "is an encoder-decoder"),
+    "a cache of states": (lambda s: None, NotGenerativeError, "takes no 'attention_mask'|has no single graph"),
+    "settings of generation": (
+        lambda s: (s / "generation_config.json").write_text('{"guidance_scale": 2.0}'),
+        PackageError,
+        "'guidance_scale' is 2.0",
+    ),
     "quantized by own code": (
         lambda s: change_config(s, quantization_config={"quant_method": "own"}),
         PretrainedError,
@@ -243,10 +259,10 @@ BAD_FOLDERS = {
 def test_bad_folders_are_refused(name: str, tmp_path: Path) -> None:
     change, error, words = BAD_FOLDERS[name]
     source = saved(tmp_path / "source")
-    if name == "an encoder-decoder":
+    if name == "a cache of states":
         shutil.rmtree(source)
-        settings = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4, "vocab_size": 100}
-        transformers.T5ForConditionalGeneration(transformers.T5Config(**settings)).save_pretrained(source)
+        settings = {"hidden_size": 32, "num_hidden_layers": 1, "state_size": 4, "vocab_size": 100}
+        transformers.MambaForCausalLM(transformers.MambaConfig(**settings)).save_pretrained(source)
         (source / "tokenizer.json").write_text("{}")
     change(source)
     with pytest.raises(error, match=words):
@@ -308,6 +324,9 @@ def test_models_in_training_mode_and_in_half_precision_are_refused(tmp_path: Pat
 
 def test_what_is_no_package_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="is no package"):
+        Generator(tmp_path)
+    (tmp_path / FILE).write_text('{"model": ' + "[" * 100 + "]" * 100 + "}")
+    with pytest.raises(PackageError, match="nests more than 64 levels"):
         Generator(tmp_path)
     (tmp_path / FILE).write_text('{"model": {"decoder": {}}}')
     with pytest.raises(PackageError, match="does not describe a decoder"):
