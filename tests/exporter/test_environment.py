@@ -1,4 +1,4 @@
-"""Reads of the machine: those of `forward` count, those of threads that ran before it do not."""
+"""Reads of the process: those of `forward` count, those of threads that ran before it do not."""
 
 from __future__ import annotations
 
@@ -26,6 +26,15 @@ class Timed(nn.Module):
         thread.start()
         thread.join()
         return x * read[0]
+
+
+class Moded(nn.Module):
+    """Asks, as it is called and within a branch, in which mode of autograd it is."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 0:
+            x = x + int(torch.is_inference_mode_enabled())
+        return x + 1 if torch.is_grad_enabled() else x - 1
 
 
 def reads_of(model: nn.Module) -> list[str]:
@@ -56,3 +65,7 @@ def test_a_thread_that_ran_before_does_not_count() -> None:
 
 def test_a_thread_of_forward_counts() -> None:
     assert reads_of(Timed()) == ["time.time"]
+
+
+def test_the_mode_of_autograd_is_a_constant() -> None:
+    assert reads_of(Moded()) == ["torch.is_inference_mode_enabled", "torch.is_grad_enabled"]

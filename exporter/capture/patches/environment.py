@@ -1,4 +1,4 @@
-"""Reads of the machine by `forward` while it is captured: clocks, the date and environment variables.
+"""Reads of the process by `forward` while it is captured: clocks, the date, environment variables, modes of autograd.
 
 The graph has what these gave in that one run.
 """
@@ -17,6 +17,8 @@ from types import BuiltinFunctionType
 from typing import Any
 from unittest import mock
 
+import torch
+
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import USER, kind_of, place_of_stack
 
@@ -28,6 +30,9 @@ CLOCKS = (
 
 DATES: Mapping[type, tuple[str, ...]] = {datetime.datetime: ("now", "utcnow", "today"), datetime.date: ("today",)}
 """Classes of Python's `datetime`, with their methods that look at the clock."""
+
+MODES = ("is_grad_enabled", "is_inference_mode_enabled")
+"""Functions of PyTorch that tell the mode in which it is called; a graph is that of inference."""
 
 _BETWEEN = frozenset(function.__code__.co_filename for function in (os.getenv, Mapping.get))
 """Files in which `os.getenv` and `os.environ.get` read a variable for their caller."""
@@ -47,31 +52,32 @@ def environment_watched() -> Iterator[Reads]:
     variable = type(os.environ).__getitem__
 
     def note(name: str) -> None:
-        if threading.current_thread() in others:
-            return
         frame: Any = sys._getframe(2)
         while frame is not None and frame.f_code.co_filename in _BETWEEN:
             frame = frame.f_back
-        if frame is not None and kind_of(frame.f_code.co_filename) == USER:
-            at = (name, frame.f_code.co_filename, frame.f_lineno)
-            found.setdefault(at, place_of_stack(list(traceback.walk_stack(frame))))
+        if frame is None or kind_of(frame.f_code.co_filename) != USER or threading.current_thread() in others:
+            return
+        at = (name, frame.f_code.co_filename, frame.f_lineno)
+        found.setdefault(at, place_of_stack(list(traceback.walk_stack(frame))))
 
     def looked_up(environment: Any, key: str) -> str:
         note(f"os.environ['{key}']")
         return variable(environment, key)
 
     clocks = {getattr(time, name): _noting(f"time.{name}", getattr(time, name), note) for name in CLOCKS}
+    modes = {getattr(torch, name): _noting(f"torch.{name}", getattr(torch, name), note) for name in MODES}
     dates = {kind: _noting_date(kind, names, note) for kind, names in DATES.items()}
     with ExitStack() as stack:
-        for owner in (time, datetime, *_users_modules()):
-            stack.enter_context(_replaced(owner, {**clocks, **dates}))
+        for owner in (time, datetime, torch, *_users_modules()):
+            stack.enter_context(_replaced(owner, {**clocks, **dates, **modes}))
         stack.enter_context(mock.patch.object(type(os.environ), "__getitem__", looked_up))
         yield found
 
 
 def _noting(name: str, function: Callable[..., Any], note: Callable[[str], None]) -> Callable[..., Any]:
     def read(*args: Any) -> Any:
-        note(name)
+        if not torch.compiler.is_dynamo_compiling():  # which reads these functions, and looks at no frames
+            note(name)
         return function(*args)
 
     return read

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 import sympy
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from fxport.exporter.lowering.lower import float_functions
 from fxport.exporter.lowering.lower.dtypes import is_float
@@ -226,13 +227,33 @@ def _constant_power(op: Op, value: ir.Value, exponent: int) -> ir.Value:
 
 
 def _floor_division(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
-    """Python's `//`: ONNX's Div of integers truncates, so what is left over is taken away first."""
-    a, b = symbols.numbers(*expr.args)
+    """Python's `//`: ONNX's Div of integers truncates, so of a size what is left over is taken away first."""
+    op, (a, b) = symbols.op, symbols.numbers(*expr.args)
     if a.dtype == DOUBLE:
-        return symbols.op.Floor(symbols.op.Div(a, b))
+        return op.Floor(op.Div(a, b))
     if expr.args[0].is_nonnegative and expr.args[1].is_positive:
-        return symbols.op.Div(a, b)
-    return symbols.op.Div(symbols.op.Sub(a, symbols.op.Mod(a, b)), b)
+        return op.Div(a, b)
+    if free_unbacked_symbols(expr):  # numbers from data may be as large as any
+        return floor_quotient(op, a, b, op.Less(b, op.const([0])))
+    return op.Div(op.Sub(a, op.Mod(a, b)), b)
+
+
+def floor_quotient(op: Op, a: ir.Value, b: ir.Value, is_negative: ir.Value | bool) -> ir.Value:
+    """Compute the floor of a quotient of INT64 from ONNX's, which truncates; no step of it overflows.
+
+    Args:
+        op: The builder.
+        a: The dividend.
+        b: The divisor.
+        is_negative: Whether the divisor is negative.
+    """
+    quotient = op.Div(a, b)
+    rest, zero = op.Sub(a, op.Mul(quotient, b)), op.const(0, like=a)  # of the dividend's sign
+    if isinstance(is_negative, bool):
+        is_above = op.Greater(rest, zero) if is_negative else op.Less(rest, zero)
+    else:
+        is_above = op.And(op.Not(op.Equal(rest, zero)), op.Xor(op.Less(rest, zero), is_negative))
+    return op.Sub(quotient, op.Cast(is_above, to=INT64))
 
 
 def _modulo(symbols: Symbols, expr: sympy.Basic) -> ir.Value:

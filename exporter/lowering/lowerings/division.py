@@ -11,6 +11,7 @@ import torch
 from fxport.exporter.lowering.lower.builder import Op, Scalar, Value
 from fxport.exporter.lowering.lower.dtypes import UNSIGNED, is_float
 from fxport.exporter.lowering.lower.registry import lowering
+from fxport.exporter.lowering.lower.symbols import floor_quotient
 from fxport.exporter.lowering.lowerings.precision import in_float, with_whole_numbers
 from fxport.exporter.lowering.lowerings.rounding import trunc
 
@@ -69,8 +70,12 @@ def _floor_divide(op: Op, x: Value, other: Value | Scalar) -> Value:
 
 
 def _floor_divide_integers(op: Op, x: Value, other: Value | Scalar) -> Value:
-    """Div truncates, so what is left over is taken away first; as INT64, where the difference does not overflow."""
+    """Div truncates, so what is left over is taken away first; as INT64, where the difference of others does not
+    overflow.
+    """
     wide, divisor = op.cast(x, INT64), op.const(other, dtype=INT64)
+    if x.dtype == INT64:
+        return floor_quotient(op, wide, divisor, op.Less(divisor, 0) if isinstance(other, ir.Value) else other < 0)
     return op.cast(op.Div(op.Sub(wide, op.Mod(wide, divisor)), divisor), op.out.dtype)
 
 

@@ -26,9 +26,12 @@ from fxport.exporter.lowering.lowerings.windows import (
 
 aten = torch.ops.aten
 
-DOUBLE = ir.DataType.DOUBLE
+FLOAT, DOUBLE = ir.DataType.FLOAT, ir.DataType.DOUBLE
 UNPOOLED = INTEGERS - {ir.DataType.INT8, ir.DataType.UINT8}
 """Dtypes that PyTorch pools and ONNX does not."""
+
+BOUNDED_BELOW = frozenset({"Abs", "HardSigmoid", "Relu", "Sigmoid", "Softmax", "Softplus", "Tanh"})
+"""Operators whose results are above -inf."""
 
 
 def maxima(
@@ -44,8 +47,32 @@ def maxima(
     """MaxPool, and with `outputs=2` ONNX's indices: places in the whole flattened tensor.
 
     Where a window holds a NaN, PyTorch gives NaN and ONNX Runtime the largest number. Integers that ONNX's MaxPool does
-    not take are pooled as DOUBLE, which is exact up to 2**53.
+    not take are pooled as DOUBLE, which is exact up to 2**53. ONNX Runtime's pool of FLOAT without indices begins with
+    the lowest number and gives that for a window of infinities: of halves, it doubles to -inf.
     """
+    if outputs == 1 and x.dtype == FLOAT and not _is_bounded_below(x):
+        (halves,) = _pooled(op, op.typed(op.Mul(x, 0.5), op.sizes(x)), kernel, stride, padding, dilation, ceil_mode, 1)
+        return (op.Mul(halves, 2.0),)
+    return _pooled(op, x, kernel, stride, padding, dilation, ceil_mode, outputs)
+
+
+def _is_bounded_below(x: Value) -> bool:
+    """Return whether a value is known not to be -inf by the node that makes it."""
+    node = x.producer()
+    return node is not None and node.op_type in BOUNDED_BELOW
+
+
+def _pooled(
+    op: Op,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+    outputs: int,
+) -> tuple[Value, ...]:
+    """MaxPool as ONNX Runtime has it."""
     axes = len(kernel)
     steps = numbers(stride, axes, "stride") if stride else kernel
     before, spread = numbers(padding, axes, "padding"), numbers(dilation, axes, "dilation")

@@ -12,6 +12,9 @@ prims = torch.ops.prims
 SMALL = FLOATS
 SIGNED = v((7, -7, 7, -7, 6, -6, 0, 127, -128))
 DIVISORS = v((3, 3, -3, -3, 3, -3, 5, -128, 127))
+LIMIT = 2**63
+LARGE = v((LIMIT - 1, -LIMIT, 1 - LIMIT, LIMIT - 1, -LIMIT, LIMIT - 1, -LIMIT, -7, 7), torch.int64)
+LARGE_DIVISORS = v((2, 3, -1, LIMIT - 1, LIMIT - 1, -LIMIT, -7, LIMIT - 1, -LIMIT), torch.int64)
 EDGES = v((1.0, -1.0, 0.0, -0.0, math.inf, 1.0, -1.0, math.nan, 2.5, -0.5, 1e30, 3.0, -3.0, 5.0))
 EDGE_DIVISORS = v((0.1, 0.1, 3.0, 3.0, 2.0, math.inf, math.inf, 2.0, 0.0, 0.0, 7.0, -math.inf, -2.0, -0.3))
 MODES = {"rounding_mode": ("floor", "trunc", None)}
@@ -45,6 +48,9 @@ CASES = (
     OpCase(aten.floor_divide.default, f(2, 3), f(3), dtypes=SMALL, dynamic="n 3"),
     OpCase(aten.floor_divide.default, SIGNED, DIVISORS, dtypes=INTS[:-1]),
     OpCase(aten.floor_divide.default, EDGES, EDGE_DIVISORS),
+    OpCase(aten.floor_divide.default, LARGE, LARGE_DIVISORS),
+    OpCase(aten.floor_divide.default, LARGE, 7),
+    OpCase(aten.floor_divide.default, LARGE, -7),
     OpCase(aten.floor_divide.default, i(2, 3, low=-9), f(3)),
     OpCase(aten.floor_divide.Scalar, f(2, 3), 0.7, dtypes=SMALL),
     OpCase(aten.floor_divide.Scalar, f(2, 3), -3, dtypes=INTS[:-1]),

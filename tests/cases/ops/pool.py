@@ -1,8 +1,10 @@
 """Rows for exporter/lowering/lowerings/pool.py."""
 
+import math
+
 import torch
 
-from tests.cases.ops import INTS, OpCase, f, i
+from tests.cases.ops import INTS, OpCase, f, i, v
 
 aten = torch.ops.aten
 
@@ -13,7 +15,12 @@ BOTH = (False, True)
 AROUND = {"padding": [1, 2], "stride": [2, 3]}
 ALL_AVERAGES = {"ceil_mode": BOTH, "count_include_pad": BOTH, "divisor_override": (None, 5)}
 
+LOWEST = torch.finfo(torch.float32).min
+LOW = v([[-math.inf] * 4 + [LOWEST, -math.inf, 1.0, -math.inf] + [LOWEST] * 2])
+"""Windows of two: of infinities alone, of one and the lowest number, of one and a number, and of the lowest number."""
+
 CASES = (
+    OpCase(aten.max_pool1d.default, LOW, [2], dtypes=MAX),
     # PyTorch makes the length of max_pool1d a constant when it captures without gradients.
     OpCase(aten.max_pool1d.default, f(2, 3, 10), [3], [2], [1], [2], vary={"ceil_mode": BOTH}, dtypes=MAX, dynamic="n"),
     OpCase(aten.max_pool1d.default, f(3, 10), [3]),  # no batch

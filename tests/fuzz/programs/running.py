@@ -36,6 +36,9 @@ LARGEST = 1e4
 
 ROUNDING = 1e-4
 
+MOST_LINES = 1_000
+"""A program of which more lines run has a loop without an end."""
+
 NO_REASON = frozenset({"FXP1023", "FXP9001", "FXP9003"})
 """Rules that say that the model does not run in PyTorch, or that fxport itself failed."""
 
@@ -92,9 +95,10 @@ class Run:
 
 
 def eager(path: Path, case: Sequence[Tensor], model: nn.Module | None = None, *, trace: bool = False) -> Run:
-    """A call of a fresh model; with `trace` also the lines of the file that ran."""
+    """A call of a fresh model; with `trace` also the lines of the file that ran, which are to come to an end."""
     model = model or fresh(path)
     lines: set[tuple[int, int]] = set()
+    ran = [0]
     args = copied(case)
 
     def tracer(frame: types.FrameType, event: str, _: Any) -> Any:
@@ -104,6 +108,9 @@ def eager(path: Path, case: Sequence[Tensor], model: nn.Module | None = None, *,
 
         def local(frame: types.FrameType, event: str, _: Any) -> Any:
             if event == "line":
+                ran[0] += 1
+                if ran[0] > MOST_LINES:
+                    raise TimeoutError("it does not end")
                 lines.add((last[0], frame.f_lineno))
                 last[0] = frame.f_lineno
             return local
