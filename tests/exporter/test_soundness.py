@@ -33,6 +33,8 @@ BOTH_WAYS = {
     "tensors in lists",
     "containers of several names",
     "jumps out of with and finally",
+    "arms told apart",
+    "merged names that are written to",
 }
 """Kinds of which one row at least must export, and one must be refused."""
 

@@ -14,10 +14,12 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from fxport.exporter.capture.control_flow.carried import Carried
 from fxport.exporter.capture.control_flow.effects import Changes, Effects
 from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by, require_end
+from fxport.exporter.capture.control_flow.local_objects import Local
 from fxport.exporter.capture.control_flow.merged import told_apart, watch_merged
-from fxport.exporter.capture.control_flow.merging import LoopError, form_of, opaque
+from fxport.exporter.capture.control_flow.merging import LoopError, blaming, form_of, opaque
 from fxport.exporter.capture.control_flow.truth import depends_on_data, is_open, predicate
 from fxport.exporter.capture.faults import is_our_fault
+from fxport.exporter.capture.guards.askers import Line, line_that_asks
 from fxport.exporter.capture.guards.caught import require_uncaught
 from fxport.exporter.capture.rewritten import note_rewritten
 
@@ -44,7 +46,7 @@ def refused(test: Any, kind: Callable[[], Any] = lambda: Exception) -> Any:
     return False
 
 
-def chosen(test: Any, then: Branch, other: Branch, *, dead: Sequence[str] = ()) -> Any:
+def chosen(test: Any, then: Branch, other: Branch, *, dead: Sequence[str] = (), local: Local | None = None) -> Any:
     """Run the branch that the test chooses, or both as a cond where only data tells, and return what it gives.
 
     Args:
@@ -52,6 +54,7 @@ def chosen(test: Any, then: Branch, other: Branch, *, dead: Sequence[str] = ()) 
         then: The branch for true; it binds variables that it shares with the function around it.
         other: The branch for false.
         dead: The variables that the branches bind and that nothing reads afterwards.
+        local: What ends with the function, where the branches return from it.
 
     Raises:
         LoopError: The test depends on data, and no operator can give what the branches give or change.
@@ -59,7 +62,7 @@ def chosen(test: Any, then: Branch, other: Branch, *, dead: Sequence[str] = ()) 
     if not depends_on_data(test):
         return then() if test else other()
     try:
-        return _cond(test, then, other, dead)
+        return _cond(test, then, other, dead, local)
     except Exception as error:
         if is_our_fault(error) or (isinstance(test, Tensor) and not isinstance(error, LoopError)):
             raise
@@ -72,23 +75,24 @@ def chosen(test: Any, then: Branch, other: Branch, *, dead: Sequence[str] = ()) 
     return then() if taking else other()
 
 
-def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str]) -> Any:
+def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str], local: Local | None) -> Any:
     require_end()
     decides = predicate(test)  # first: what is around reads it, whatever the branches read
-    ways = (then, other)
-    effects = Effects.of(ways, dead)
+    ways, here = (then, other), _here()
+    effects = Effects.of(ways, dead, local=local, branches=here)
     found, outside = read_by([partial(effects.observe, way) for way in ways], (), effects.numbers)
-    ways_taken = [changes for _, changes in found]
-    effects.set_aside_undecided(*ways_taken)
-    effects.require_added_by_all(*ways_taken)
 
     def ends(result: Any, changes: Changes) -> Any:
         return result, effects.ends(changes), effects.appended(changes)
 
-    for result, changes in found:
-        effects.require_new(changes, result)
-    every = [ends(*each) for each in found]
-    form = form_of(*every)
+    with blaming(here):
+        ways_taken = [changes for _, changes in found]
+        effects.set_aside_undecided(*ways_taken)
+        effects.require_added_by_all(*ways_taken)
+        for result, changes in found:
+            effects.require_new(changes, result)
+        every = [ends(*each) for each in found]
+        form = form_of(*every)
     if is_rehearsal():
         return _left(effects, form.value(told_apart(form.tensors(every[0]), map(form.leaves_of, every))))
 
@@ -102,14 +106,22 @@ def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str]) -> Any:
     operands = (*outside.starts(), *outside.values)
     after = torch.ops.higher_order.cond(decides, *map(lifted_way, ways), operands)
     merged = _returned(after, outside)
-    watch_merged(merged, [form.leaves_of(each) for each in every], outside, [(decides, True), (decides, False)])
+    leaves = [form.leaves_of(each) for each in every]
+    watch_merged(merged, leaves, outside, [(decides, True), (decides, False)], branches=here)
     return _left(effects, form.value(merged))
+
+
+def _here() -> frozenset[Line]:
+    """Return the line of the statement that runs."""
+    line = line_that_asks()
+    return frozenset() if line is None else frozenset({line})
 
 
 def _left(effects: Effects, given: tuple[Any, tuple[Any, ...], Any]) -> Any:
     """Return the result alone; variables, attributes and lists have what the statement leaves in them."""
     result, values, appended = given
-    effects.leave(values, appended)
+    with blaming(effects.branches):
+        effects.leave(values, appended)
     return result
 
 
@@ -153,6 +165,7 @@ def repeated(test: Branch, body: Branch, *, dead: Sequence[str] = ()) -> None:
 
     note_rewritten("while")
     _, outside = read_by((goes_on, turn), start, numbers)
+    carried.require_unwritten(outside)
     again, turned = lifted(goes_on, start, outside, is_test=True), lifted(turn, start, outside)
     inputs = (*start, *outside.starts())
     ways = [form.leaves_of(carried.starts), [*leaves], *carried.inherited]

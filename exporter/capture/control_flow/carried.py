@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.control_flow.effects import Changes, Effects, Place
-from fxport.exporter.capture.control_flow.lifting import read_by
+from fxport.exporter.capture.control_flow.lifting import Outside, read_by
+from fxport.exporter.capture.control_flow.merged import require_unwritten
 from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, form_of, opaque
 from fxport.exporter.capture.control_flow.views import storage_of
+
+SHARED = "a turn gets from the turn before a tensor to which the turns write by another name"
 
 ROUNDS = 8
 """Each round may show one more place that changes, or another kind of number that one takes."""
@@ -30,6 +34,7 @@ class Carried:
     Attributes:
         ways: What the places are before the first turn, and behind one that was rehearsed, where tensors travel.
         inherited: What a place may be because another one was it before the first turn: `a, b = b, x`.
+        ends: What the places are behind the turn that ran last.
         always: For each list, whether each of the elements that a turn appends is always appended.
     """
 
@@ -44,6 +49,7 @@ class Carried:
     ) -> None:
         self.effects, self.part, self.late, self.is_run = effects, part, late, is_run
         self.numbers = numbers
+        self.ends: tuple[Any, ...] = ()
         changes, known, given = self._observed(inputs, {}), None, list[Tensor]()
         for _ in range(ROUNDS):
             none = [] if is_run else [Changes({}, {}, ())]
@@ -106,12 +112,22 @@ class Carried:
         """
         versions = [each._version for each in tensors]
         _, changes = self.effects.run(self.part, self.places(tensors), *inputs)
-        ends = self.effects.ends(changes)
+        self.ends = ends = self.effects.ends(changes)
         leaves = self.form.leaves_of(ends)
         written = [i for i, each in enumerate(tensors) if each._version != versions[i]]
         if written:
             self._require_own(tensors, written, leaves, changes)
         return changes, self.form.tensors(ends), leaves
+
+    def require_unwritten(self, outside: Outside) -> None:
+        """Raise LoopError where turns get from each other a tensor to which they write by another name.
+
+        Of `late` variables turns read nothing.
+        """
+        for values in (self.starts, self.ends or self.starts):
+            pairs = zip(self.effects.before, values, strict=True)
+            early = [value for (holder, _), value in pairs if id(holder.owner) not in self.late]
+            require_unwritten(pytree.tree_leaves(early), outside, SHARED)
 
     def _require_own(
         self, tensors: Sequence[Tensor], written: Sequence[int], leaves: Sequence[Any], changes: Changes

@@ -22,9 +22,11 @@ from torch.utils._pytree import tree_leaves
 from fxport.exporter.capture import holders
 from fxport.exporter.capture.arguments.structures import register_dataclasses
 from fxport.exporter.capture.control_flow.lists import MaybeItem, ScanList, StackedItems
-from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, containers_in, form_of
+from fxport.exporter.capture.control_flow.local_objects import Local
+from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, blaming, containers_in, form_of
 from fxport.exporter.capture.control_flow.truth import predicate
 from fxport.exporter.capture.control_flow.undecided import can_be_undecided, is_undecided, note_undecided
+from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.holders import MISSING, Holder
 from fxport.exporter.capture.snapshot import MERGED_STATE, Snapshot
 
@@ -63,7 +65,7 @@ class Changes:
 class Effects:
     """Side effects of the parts of one statement, with the values before it.
 
-    `dead` are names of variables that the parts bind and that nothing reads behind them.
+    `dead` are the ids of variables and objects that nothing reads behind the parts.
     """
 
     snapshot: Snapshot
@@ -74,12 +76,31 @@ class Effects:
     undecided: list[Place] = field(default_factory=list)
     is_loop: bool = False
     """True if a part may find in a list the items that other runs of it have appended."""
+    branches: frozenset[Line] = frozenset()
+    """The line of the statement, if it is a branch."""
 
     @staticmethod
-    def of(parts: Sequence[Callable[..., Any]], dead: Sequence[str] = (), *, is_loop: bool = False) -> Effects:
-        """Take the snapshot of all that the parts can reach."""
+    def of(
+        parts: Sequence[Callable[..., Any]],
+        dead: Sequence[str] = (),
+        *,
+        is_loop: bool = False,
+        local: Local | None = None,
+        branches: frozenset[Line] = frozenset(),
+    ) -> Effects:
+        """Take the snapshot of all that the parts can reach.
+
+        Args:
+            parts: The parts of the statement.
+            dead: The variables that the parts bind and that nothing reads behind them.
+            is_loop: Whether a part may find what other runs of it have left.
+            local: What ends with the function, where that ends with the parts.
+            branches: The line of the statement, if it is a branch.
+        """
         snapshot = Snapshot.of({str(i): part for i, part in enumerate(parts)})
-        return Effects(snapshot, {id(cell) for part in parts for cell in cells_of(part, dead)}, is_loop=is_loop)
+        cells = {id(cell) for part in parts for cell in cells_of(part, dead)}
+        dead_ids = cells | (local.objects(parts) if local is not None else set())
+        return Effects(snapshot, dead_ids, is_loop=is_loop, branches=branches)
 
     def observe(
         self, part: Callable[..., Any], *inputs: Any, values: Mapping[Place, Any] = MappingProxyType({})
@@ -120,11 +141,12 @@ class Effects:
         for holder in self.grown if self.is_loop else ():
             list.append(holder.owner, Unread())
         for place in self.undecided if self.is_loop else ():  # of which another turn may have set it
-            _take_away(place)
+            _take_away(place, self.branches)
         with _plain_attributes():
             try:
                 result = part(*inputs)
-                return result, self._changes()
+                with blaming(self.branches):
+                    return result, self._changes()
             finally:
                 self.snapshot.restore()
 
@@ -133,6 +155,8 @@ class Effects:
         before: list[Any] = []
         grown: dict[Holder, list[Item]] = {}
         for holder in self.snapshot.reordered():
+            if id(holder.owner) in self.dead:
+                continue
             raise LoopError(f"it changes the order of '{holder.name}'")
         for change in self.snapshot.changes():
             holder, key = change.holder, change.key
@@ -196,9 +220,9 @@ class Effects:
             for item, on in items:
                 _append(holder, item, on)
         for place in self.undecided:
-            _take_away(place)
+            _take_away(place, self.branches)
         for holder, _ in self.snapshot.held:
-            if id(holder.owner) in self.dead:
+            if holder.kind is holders.CELL and id(holder.owner) in self.dead:
                 put((holder, 0), UNSET)
 
     def require_added_by_all(self, *ways: Changes) -> None:
@@ -273,9 +297,9 @@ def put(place: Place, value: Any) -> None:
     holder.kind.write(holder.owner, (None if keys is None else [*contents], [*contents.values()]))
 
 
-def _take_away(place: Place) -> None:
+def _take_away(place: Place, branches: frozenset[Line]) -> None:
     put(place, UNSET)
-    note_undecided(*place)
+    note_undecided(*place, branches)
 
 
 def _assign(place: Place, value: Any) -> None:

@@ -12,19 +12,22 @@ from fxport.exporter.capture.control_flow.calls import calls_kept, comprehension
 from fxport.exporter.capture.control_flow.conditions import choices_kept
 from fxport.exporter.capture.control_flow.found_places import places_as_turns
 from fxport.exporter.capture.control_flow.identities import identities_told
-from fxport.exporter.capture.control_flow.jumps import jumps_removed, returns_last
+from fxport.exporter.capture.control_flow.jumps import jumps_removed, split_at
 from fxport.exporter.capture.control_flow.plain_forms import made_plain
-from fxport.exporter.capture.control_flow.statements import Statements, wanted_statements, with_shared_names
+from fxport.exporter.capture.control_flow.statements import Statements, given_to, wanted_statements, with_shared_names
 from fxport.exporter.capture.control_flow.syntax import placed
 
 
-def rewritten(code: CodeType, lines: set[int], calls: bool, reasons: dict[int, str]) -> CodeType | None:
+def rewritten(
+    code: CodeType, lines: set[int], splits: set[int], calls: bool, reasons: dict[int, str]
+) -> CodeType | None:
     """Return the code of a function with its loops and branches at these lines rewritten; None where none can be.
 
     Args:
         code: The function's code as the user wrote it.
         lines: The lines at which PyTorch asked for a number of a dynamic size, or for a value of the data. Without any,
             only questions of identity are rewritten.
+        splits: The lines of branches in whose arms all that follows them runs.
         calls: Also replace calls at these lines of functions such as `int` by those of `kept_calls`.
         reasons: Gets the lines at which something could not be rewritten, each with the reason.
     """
@@ -34,19 +37,21 @@ def rewritten(code: CodeType, lines: set[int], calls: bool, reasons: dict[int, s
         reasons.update(dict.fromkeys(lines, str(unknown)))
         return None
     inner = [node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef)]
-    changed = [_rewrite(each, lines, calls, reasons) for each in reversed(inner)]
+    changed = [_rewrite(each, lines, splits, calls, reasons) for each in reversed(inner)]
     return source.compiled(source.tree) if any(changed) else None
 
 
-def _rewrite(function: ast.FunctionDef, lines: set[int], calls: bool, reasons: dict[int, str]) -> bool:
+def _rewrite(
+    function: ast.FunctionDef, lines: set[int], splits: set[int], calls: bool, reasons: dict[int, str]
+) -> bool:
     """Rewrite what stands at these lines of the function itself, not of functions in it; return whether it did."""
-    made_plain(function)
+    made_plain(function, splits)
     identities = identities_told(function)
     comprehensions_as_loops(function, lines)
     places = places_as_turns(function, lines)
     jumps_removed(function, lines)
-    function.body = returns_last(function.body, lines)
-    live = liveness(function)
+    function.body = split_at(function.body, lines, splits)
+    live, given = liveness(function), given_to(function)
     wanted = wanted_statements(function, lines)
     choices = choices_kept(function, lines)
     statements = Statements(function, wanted, live, reasons)
@@ -57,7 +62,7 @@ def _rewrite(function: ast.FunctionDef, lines: set[int], calls: bool, reasons: d
     if lines:
         lists_symbolic(function)
     _Super(function).visit(function)
-    with_shared_names(function, statements.shared)
+    with_shared_names(function, statements.shared, given if statements.returns else None)
     return True
 
 

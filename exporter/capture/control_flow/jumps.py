@@ -116,28 +116,47 @@ def _jumping_behind(node: ast.With | ast.Try) -> list[ast.stmt]:
     return [*_parsed("\n".join(before), node), node, *map(_wanted, _parsed("\n".join(after), node))]
 
 
-def returns_last(block: Sequence[ast.stmt], lines: set[int], inside: bool = False) -> list[ast.stmt]:
+def split_at(body: list[ast.stmt], lines: set[int], splits: set[int]) -> list[ast.stmt]:
+    """Return the body of a function with `returns_last` done to it; where one of `splits` is in it, it returns None."""
+    if splits and not _is_over(body):
+        body = [*body, *_parsed("return None", body[-1])]
+    return returns_last(body, lines, splits)
+
+
+def returns_last(block: Sequence[ast.stmt], lines: set[int], splits: set[int], inside: bool = False) -> list[ast.stmt]:
     """Move what follows an `if` at these lines that may return into both of its branches.
 
     Then either both of its branches end in a return, or what they do is no cond. What is `inside` of such a branch is
-    treated alike, whatever its lines.
+    treated alike, whatever its lines; and so is an `if` at one of the lines of `splits`, though it does not return:
+    what its branches leave is then never one value.
     """
     for position, node in enumerate(block):
-        if not isinstance(node, ast.If) or not any(isinstance(jump, ast.Return) for jump in jumps_of([node])):
+        if not isinstance(node, ast.If):
+            continue
+        splits_here = any(is_at(each.test, splits) for each in _branches_of(node))
+        if not splits_here and not any(isinstance(jump, ast.Return) for jump in jumps_of([node])):
             continue
         asked = any(isinstance(each, ast.If) and is_at(each.test, lines) for each in _own([node]))
-        if not (inside or asked or getattr(node, "wanted", False)):
+        if not (inside or asked or splits_here or getattr(node, "wanted", False)):
             continue
         rest = block[position + 1 :]
         arms = [node.body, node.orelse]
         longer = [arm if arm and isinstance(arm[-1], ast.Return) else [*arm, *copy.deepcopy(rest)] for arm in arms]
-        ends = [returns_last(arm, lines, inside=True) for arm in longer]
+        ends = [returns_last(arm, lines, splits, inside=True) for arm in longer]
         if sum(1 for arm in ends for each in arm for _ in ast.walk(each)) > MOST or not all(map(_is_over, ends)):
             continue
         new = ast.copy_location(ast.If(node.test, *ends), node)
         new.wanted = getattr(node, "wanted", False)  # type: ignore[attr-defined]  # as set by _wanted
         return [*block[:position], new]
     return list(block)
+
+
+def _branches_of(node: ast.If) -> Iterator[ast.If]:
+    """Yield an `if` and those in it that stand in no loop and in nothing else."""
+    yield node
+    for each in (*node.body, *node.orelse):
+        if isinstance(each, ast.If):
+            yield from _branches_of(each)
 
 
 def _is_over(block: Sequence[ast.stmt]) -> bool:

@@ -45,6 +45,14 @@ class HasLeaves(Protocol):
 _rehearsals = 0
 
 
+_checks: list[Callable[[Outside], None]] = []
+
+
+def at_end(check: Callable[[Outside], None]) -> None:
+    """Let the rehearsals that run now call this when they end, with what the bodies use."""
+    _checks.append(check)
+
+
 DEEPEST = 32
 """Branches and loops within each other; a function that calls itself as often as data tell has no end of them."""
 
@@ -120,6 +128,10 @@ class Outside:
         """Leaves in what is written to what the bodies gave back."""
         for tensor, end in zip(self.written.values(), ends, strict=True):
             tensor.copy_(end)
+
+    def used(self) -> Iterator[Tensor]:
+        """Yield all tensors that bodies read or write to."""
+        yield from (*self.tensors.values(), *self.written.values(), *(view.tensor for view in self.views.values()))
 
     @property
     def values(self) -> tuple[Any, ...]:
@@ -210,13 +222,19 @@ def read_by(
 
     `around` are the numbers that only data tells and that the functions can reach without PyTorch seeing it.
     """
-    outside, results = Outside(), []
-    for function in functions:
-        with rehearsed(given), _Reads(given, outside, around) as reads:
-            results.append(function(*given))
-            for leaf in (*_leaves(results[-1]), *around):
-                reads.read(leaf)
-    outside.split_mutated()
+    outside, results, first = Outside(), [], len(_checks)
+    try:
+        for function in functions:
+            with rehearsed(given), _Reads(given, outside, around) as reads:
+                results.append(function(*given))
+                for leaf in (*_leaves(results[-1]), *around):
+                    reads.read(leaf)
+        outside.split_mutated()
+        for check in _checks[first:]:
+            check(outside)
+    finally:
+        if not is_rehearsal():
+            _checks.clear()
     reads = _Reads(given, outside, around)
     for operand in (operand for view in outside.views.values() for step in view.steps for operand in step.operands):
         reads.read(operand)

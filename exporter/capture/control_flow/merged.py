@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -22,9 +22,10 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, rehearsed, standing_for
+from fxport.exporter.capture.control_flow.lifting import Outside, at_end, is_rehearsal, rehearsed, standing_for
 from fxport.exporter.capture.control_flow.merging import MIXED, LoopError
 from fxport.exporter.capture.control_flow.views import Step, ViewsNoted, again, are_repeatable, origin_of, storage_of
+from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.knowledge import version
 from fxport.exporter.capture.patches.mixed_kinds import MERGED_TRUTH
 
@@ -63,12 +64,14 @@ class Pair:
         whole: The other.
         steps: What leads from `whole` to the view.
         when: The tests for which it is one, each with its answer; None where no test tells.
+        branches: The lines of the branches that have made them two.
     """
 
     part: _Side
     whole: _Side
     steps: tuple[Step, ...]
     when: tuple[Test, ...] | None
+    branches: frozenset[Line]
 
     @property
     def is_alive(self) -> bool:
@@ -89,17 +92,25 @@ class Pair:
         if not (by_part or by_whole):
             return
         part, whole = self.part.tensor(), self.whole.tensor()
-        if self.when is None or part is None or whole is None or (by_part and by_whole) or is_rehearsal():
-            raise LoopError(WRITTEN)
+        if self.when is None or part is None or whole is None or (by_part and by_whole):
+            raise LoopError(WRITTEN, self.branches)
+        if is_rehearsal():  # what the body leaves is written where the operator stands, and followed there
+            at_end(partial(self.require_unread, whole if by_part else part))
+            return
         numbers = [each for step in self.steps for each in step.operands if isinstance(each, SymInt)]
         if not all(map(_is_traced, (part, whole, *numbers, *(test for test, _ in self.when)))):
-            raise LoopError(WRITTEN)
+            raise LoopError(WRITTEN, self.branches)
         holds = reduce(torch.logical_and, [test if answer else test.logical_not() for test, answer in self.when])
         view = again(whole, self.steps)
         if view.shape != part.shape:  # one of them has got other axes since
-            raise LoopError(WRITTEN)
+            raise LoopError(WRITTEN, self.branches)
         source, target = (part, view) if by_part else (view, part)
         target.copy_(torch.where(holds, source, target))
+
+    def require_unread(self, other: Tensor, outside: Outside) -> None:
+        """Raise LoopError if a body that writes to one of them uses the other."""
+        if storage_of(other) in map(storage_of, outside.used()):
+            raise LoopError(WRITTEN, self.branches)
 
     def beside(self, other: Pair) -> Pair | None:
         """Return what follows for two tensors that are each in a pair with a third one; `other` is the newer pair.
@@ -107,15 +118,16 @@ class Pair:
         Of two views of one tensor nothing can be told, so a write to either of them is refused.
         """
         when = None if self.when is None or other.when is None else (*self.when, *other.when)
+        both = self.branches | other.branches
         if other.whole.is_same(self.part):
-            return Pair(other.part, self.whole, (*self.steps, *other.steps), when)
+            return Pair(other.part, self.whole, (*self.steps, *other.steps), when, both)
         if not other.whole.is_same(self.whole):
             shares = other.whole.place in (self.part.place, self.whole.place)
             third = self.whole if other.whole.place == self.part.place else self.part
-            return Pair(other.part, third, (), None) if shares else None
+            return Pair(other.part, third, (), None, both) if shares else None
         if not other.steps:
-            return Pair(self.part, other.part, self.steps, when)
-        return Pair(other.part, self.part, other.steps, None if self.steps else when)
+            return Pair(self.part, other.part, self.steps, when, both)
+        return Pair(other.part, self.part, other.steps, None if self.steps else when, both)
 
 
 def _is_traced(value: Any) -> bool:
@@ -204,12 +216,21 @@ def _copied(tensor: Any) -> Iterator[Tensor]:
         yield from _copied(each)
 
 
+def require_unwritten(values: Iterable[Any], outside: Outside, reason: str) -> None:
+    """Raise LoopError where one of the values is, or may be a view of, a tensor that bodies write to."""
+    written = {storage_of(each) for each in outside.written.values()}
+    tensors = (each for value in values if isinstance(value, Tensor) for each in (value, *_copied(value)))
+    if any(storage_of(each) in written for each in tensors):
+        raise LoopError(reason)
+
+
 def watch_merged(
     merged: Sequence[Tensor],
     ways: Iterable[Sequence[Any]],
     outside: Outside,
     tests: Sequence[Test | None],
     starts: Sequence[Any] = (),
+    branches: frozenset[Line] = frozenset(),
 ) -> None:
     """Note what the results of a branch or a loop may be other names of.
 
@@ -219,6 +240,7 @@ def watch_merged(
         outside: The tensors that the ways read.
         tests: For each way, the test for which it is taken; None for one that may be taken several times.
         starts: What a loop carries before its first turn, which no turn reads.
+        branches: The line of a branch.
     """
     around = (*outside.tensors.values(), *outside.written.values(), *starts)
     read = {storage_of(each) for each in around if isinstance(each, Tensor)}
@@ -230,28 +252,29 @@ def watch_merged(
                 origin, steps = origin_of(leaf)
                 with rehearsed((origin,)):
                     told = test if are_repeatable(origin, steps, leaf) else None
-                _note(merged[i], origin, steps, told)
+                _note(merged[i], origin, steps, told, branches)
             for other in _copied(leaves[i]):
                 if storage_of(other) in read:
-                    _note(merged[i], *origin_of(standing_for(other)), None)
+                    _note(merged[i], *origin_of(standing_for(other)), None, branches)
             if place is not None and place not in read:  # a tensor that the way has made
                 for j in range(i):
                     if places[j] == place:
-                        _note(merged[i], merged[j], [], test if leaves[i] is leaves[j] else None)
+                        _note(merged[i], merged[j], [], test if leaves[i] is leaves[j] else None, branches)
 
 
 def watch_copies(copy: Tensor, originals: Iterable[Tensor]) -> None:
     """Note that a tensor would be one of several others, were it no copy: a write to any of them is refused."""
     told_apart([copy], [[each] for each in originals])
     for each in originals:
-        _note(copy, *origin_of(each), None)
+        _note(copy, *origin_of(each), None, frozenset())
 
 
-def _note(new: Tensor, old: Tensor, steps: Sequence[Step], test: Test | None) -> None:
+def _note(new: Tensor, old: Tensor, steps: Sequence[Step], test: Test | None, branches: frozenset[Line]) -> None:
     """Note that a new tensor may be a view of another one, and of all that the other one may be."""
     pairs = _pairs.get()
     if pairs is None or new is old:
         return
-    found = Pair(_Side(weakref.ref(new)), _Side(weakref.ref(old)), tuple(steps), None if test is None else (test,))
+    when = None if test is None else (test,)
+    found = Pair(_Side(weakref.ref(new)), _Side(weakref.ref(old)), tuple(steps), when, branches)
     further = (pair.beside(found) for pair in pairs if pair.is_alive and not pair.part.is_same(found.part))
     pairs += [each for each in (found, *filter(None, further)) if not any(map(each.is_within, pairs))]

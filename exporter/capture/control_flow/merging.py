@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +14,32 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.arguments.structures import register_dataclasses
+from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.patches.mixed_kinds import MERGED_TRUTH
 from fxport.exporter.capture.snapshot import same
 
 
 class LoopError(Exception):
-    """No operator can stand for a loop or a branch; the text says why. The capture goes on without rewriting it."""
+    """No operator can stand for a loop or a branch; the text says why. The capture goes on without rewriting it.
+
+    Args:
+        reason: Why, in a clause that begins with "it".
+        branches: The lines of branches that can be told apart for good: what follows them runs in each of their arms.
+    """
+
+    def __init__(self, reason: str, branches: frozenset[Line] = frozenset()) -> None:
+        super().__init__(reason)
+        self.branches = branches
+
+
+@contextmanager
+def blaming(branches: frozenset[Line]) -> Iterator[None]:
+    """Let errors name these branches."""
+    try:
+        yield
+    except LoopError as error:
+        error.branches |= branches
+        raise
 
 
 class _Unset:
@@ -146,7 +167,11 @@ def _whole(first: Any, second: Any) -> Any:
 
 def _flat(value: Any, spec: Any) -> list[Any]:
     """Return the leaves of a value of this structure; UNSET stands for all of them."""
-    leaves = pytree._broadcast_to_and_flatten(value, spec)
+    leaves, own = pytree.tree_flatten(value)
+    if own == spec:
+        return leaves
+    some_unset = any(each is UNSET for each in leaves)
+    leaves = pytree._broadcast_to_and_flatten(value, spec) if some_unset else None
     if leaves is None:
         raise LoopError("its ways give values of different structures")
     return leaves

@@ -18,33 +18,45 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fxport.exporter.capture.analysis.names import SCOPES, own_nodes
 from fxport.exporter.capture.control_flow.conditions import binds
 from fxport.exporter.capture.control_flow.jumps import jumps_of
-from fxport.exporter.capture.control_flow.syntax import placed
+from fxport.exporter.capture.control_flow.syntax import is_at, placed
 
 Forms = list[ast.stmt]
 
 
-def made_plain(function: ast.FunctionDef) -> None:
-    """Rewrite the statements of the function itself, not of functions in it, in their plain forms; inner ones first."""
-    lists = _lists_of(function)
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What forms depend on: the names that are lists, and the lines of choices that are to be branches."""
+
+    lists: set[str]
+    splits: set[int]
+
+
+def made_plain(function: ast.FunctionDef, splits: set[int]) -> None:
+    """Rewrite the statements of the function itself, not of functions in it, in their plain forms; inner ones first.
+
+    Choices at the lines of `splits` become branches.
+    """
+    known = Known(_lists_of(function), splits)
     for parent in reversed(list(own_nodes(function))):
         if isinstance(parent, SCOPES) and parent is not function:
             continue
         for field in ("body", "orelse", "finalbody"):
             block = getattr(parent, field, None)
             if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
-                new = [made for node in block for made in _forms(node, lists)]
+                new = [made for node in block for made in _forms(node, known)]
                 setattr(parent, field, new or [ast.copy_location(ast.Pass(), block[0])])
     ast.fix_missing_locations(function)
 
 
-def _forms(node: ast.stmt, lists: set[str]) -> Forms:
+def _forms(node: ast.stmt, known: Known) -> Forms:
     form = FORMS.get(type(node))
-    return form(node, lists) if form is not None else [node]
+    return form(node, known) if form is not None else [node]
 
 
 def _lists_of(function: ast.FunctionDef) -> set[str]:
@@ -69,7 +81,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[str, ast.expr]]:
     return [(each.id, value) for each in ast.walk(target) if isinstance(each, ast.Name)]
 
 
-def _match(node: Any, lists: set[str]) -> Forms:
+def _match(node: Any, known: Known) -> Forms:
     """Write a `match` as a chain of `if`; leave it where a pattern takes apart what is no display of its parts."""
     subject = f"_match_{node.lineno}_{node.col_offset}"
     is_display = isinstance(node.subject, (ast.Tuple, ast.List)) and not _starred(node.subject.elts)
@@ -155,10 +167,10 @@ def _is_certain(test: ast.expr) -> bool:
     return isinstance(test, ast.Constant) and test.value is True
 
 
-def _while(node: ast.While, lists: set[str]) -> Forms:
+def _while(node: ast.While, known: Known) -> Forms:
     """Write what the test of a `while` binds as statements of each turn."""
     if not any(isinstance(each, ast.NamedExpr) for each in ast.walk(node.test)):
-        return _loop(node, lists)
+        return _loop(node, known)
     before, test = _bindings(node.test)
     if node.orelse or any(isinstance(each, ast.NamedExpr) for each in ast.walk(test)):
         return [node]
@@ -198,7 +210,7 @@ def _bindings(test: ast.expr) -> tuple[Forms, ast.expr]:
     return found, rest
 
 
-def _loop(node: Any, lists: set[str]) -> Forms:
+def _loop(node: Any, known: Known) -> Forms:
     """Move the `else` of a loop without `break` behind the loop."""
     if not node.orelse or any(isinstance(jump, ast.Break) for jump in jumps_of(node.body)):
         return [node]
@@ -206,13 +218,13 @@ def _loop(node: Any, lists: set[str]) -> Forms:
     return [node, *after]
 
 
-def _if(node: ast.If, lists: set[str]) -> Forms:
+def _if(node: ast.If, known: Known) -> Forms:
     """Write a branch that raises as an `if` of its own, in front, and so what later values of the test bind."""
     choices = [each for each in ast.walk(node.test) if isinstance(each, ast.BoolOp)]
     if any(binds(each.values[1:]) for each in choices):
         before, test = _bindings(node.test)
         rest = ast.copy_location(ast.If(test, node.body, node.orelse), node)
-        return [*before, *_if(rest, lists)] if not binds([test]) else [node]
+        return [*before, *_if(rest, known)] if not binds([test]) else [node]
     if not node.orelse:
         return [node]
     if isinstance(node.body[-1], ast.Raise):
@@ -224,21 +236,22 @@ def _if(node: ast.If, lists: set[str]) -> Forms:
     return [ast.copy_location(ast.If(test, node.orelse, []), node), *node.body]
 
 
-def _expr(node: ast.Expr, lists: set[str]) -> Forms:
+def _expr(node: ast.Expr, known: Known) -> Forms:
     """`found.extend([a, b])` as what appends each."""
     call = node.value
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "extend":
         return [node]
     if len(call.args) != 1 or call.keywords:
         return [node]
-    return _appends(call.func.value, call.args[0], node, lists) or [node]
+    return _appends(call.func.value, call.args[0], node, known) or [node]
 
 
-def _choice(node: Any, lists: set[str]) -> Forms:
+def _choice(node: Any, known: Known) -> Forms:
     """`y = (z := a) if test else b` as an `if`: what binds names is no part of an expression that can be moved."""
     choice = node.value
     arms = [choice.body, choice.orelse] if isinstance(choice, ast.IfExp) else []
-    if not any(isinstance(each, ast.NamedExpr) for arm in arms for each in ast.walk(arm)):
+    is_binding = any(isinstance(each, ast.NamedExpr) for arm in arms for each in ast.walk(arm))
+    if not arms or not (is_binding or is_at(choice.test, known.splits)):
         return [node]
     ways: list[Forms] = []
     for arm in arms:
@@ -248,16 +261,16 @@ def _choice(node: Any, lists: set[str]) -> Forms:
     return [ast.copy_location(ast.If(choice.test, *ways), node)]
 
 
-def _augmented(node: ast.AugAssign, lists: set[str]) -> Forms:
+def _augmented(node: ast.AugAssign, known: Known) -> Forms:
     """`found += [a, b]` as what appends each."""
-    return (isinstance(node.op, ast.Add) and _appends(node.target, node.value, node, lists)) or [node]
+    return (isinstance(node.op, ast.Add) and _appends(node.target, node.value, node, known)) or [node]
 
 
-def _appends(held: ast.expr, values: ast.expr, like: ast.stmt, lists: set[str]) -> Forms:
+def _appends(held: ast.expr, values: ast.expr, like: ast.stmt, known: Known) -> Forms:
     written_out = isinstance(values, (ast.List, ast.Tuple)) and not any(
         isinstance(each, ast.Starred) for each in values.elts
     )
-    if not written_out or not isinstance(held, ast.Name) or held.id not in lists:
+    if not written_out or not isinstance(held, ast.Name) or held.id not in known.lists:
         return []
     assert isinstance(values, (ast.List, ast.Tuple))
     function = ast.Attribute(ast.Name(held.id, ast.Load()), "append", ast.Load())
@@ -273,7 +286,7 @@ def _at(statement: ast.stmt, like: Any) -> ast.stmt:
     return ast.copy_location(statement, like)
 
 
-FORMS: Mapping[type[ast.stmt], Callable[[Any, set[str]], Forms]] = {
+FORMS: Mapping[type[ast.stmt], Callable[[Any, Known], Forms]] = {
     ast.Match: _match,
     ast.While: _while,
     ast.For: _loop,

@@ -41,7 +41,7 @@ T = TypeVar("T")
 _ROOM = str(Path(__file__).parent.parent)
 _PYTORCH = str(Path(torch.__file__).parent)
 
-ATTEMPTS = 8
+ATTEMPTS = 12
 """Each attempt finds what comes after that which is already kept; few models need more than three."""
 
 Attempt = Callable[[Collection[Line] | None], T]
@@ -74,36 +74,39 @@ def keeping_loops(
         rewritten: Gets what became operators in that one.
     """
     lines: dict[CodeType, set[int]] = {each: set() for each in reached if may_ask_identity(each)}
+    splits: set[Line] = set()
     calls = True
     reasons: Reasons = {}
-    new = _rewritten_code(lines, calls, reasons)
+    new = _rewritten_code(lines, splits, calls, reasons)
     with _swapped(new), rewritten_noted(rewritten):
         result, sites = _noted(attempt, None)
     found = set(_sites(sites, new))
-    errors = list(result.errors)
+    errors, last = list(result.errors), result.errors
     for _ in range(ATTEMPTS):
         for code, line in found:
             lines.setdefault(code, set()).add(line)
-        before, new = new, _rewritten_code(lines, calls, reasons)
+        before, new = new, _rewritten_code(lines, splits, calls, reasons)
+        if new == before:  # the lines are kept already: what follows their branches may be told apart
+            splits = splits.union(*(each.branches for each in _loop_errors(last)))
+            new = _rewritten_code(lines, splits, calls, reasons)
+        if new == before:
+            if not calls or not last:
+                break
+            calls = False
+            new = _rewritten_code(lines, splits, calls, reasons)
         if new == before:
             break
         tried = {(code.co_filename, line) for code, kept in lines.items() for line in kept}
         noted: list[Rewritten] = []
         with _swapped(new), slices_unasked(), merged_values_watched(), undecided_refused(), rewritten_noted(noted):
             better, sites = _noted(attempt, None if result.error is None else tried)
-        found = set(_sites(sites, new))
+        found, last = set(_sites(sites, new)), better.errors
         if better.error is None:
             shown = [Place(path, line) for path, line in sorted(tried) if kind_of(path) != HIDDEN]
             result, rewritten[:] = better, noted or [Rewritten("call", place) for place in shown]
             continue
         if result.error is not None:
             errors += better.errors
-        refused = result.error is not None or any(_asking(better.error, LoopError))
-        if refused and any(line not in lines.get(code, ()) for code, line in found):
-            continue  # it came farther than before
-        if not calls:
-            break
-        calls, new = False, before
     if result.error is not None:
         raise _explained(_barring(errors), errors, reasons)
     overcome += [error for error in errors if any(_asking(error, GuardOnDataDependentSymNode))]
@@ -129,7 +132,7 @@ def _explained(error: Exception, errors: Sequence[Exception], reasons: Reasons) 
         if isinstance(cause, RefusedError):
             return cause
     line = _innermost(error)
-    found = [cause for each in errors for cause in _causes(each) if isinstance(cause, LoopError)]
+    found = [*_loop_errors(errors)]
     there = [str(cause) for cause in reversed(found) if line in {*map(_line, _frames_of(cause))}]
     reason = reasons.get(line) if line is not None else None
     reason = reason or next(iter(there), None)
@@ -148,6 +151,10 @@ def _innermost_line(error: BaseException) -> int | None:
     """Return the line of the model that raised an error; None where that was before the first line of a function."""
     frames = [*_frames_of(error)]
     return next((line for frame, line in frames[-1:] if line != frame.f_code.co_firstlineno), None)
+
+
+def _loop_errors(errors: Sequence[Exception]) -> Iterator[LoopError]:
+    return (cause for each in errors for cause in _causes(each) if isinstance(cause, LoopError))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -291,15 +298,18 @@ def _starts_with(path: str, line: int, beginning: tuple[str, ...]) -> bool:
     return linecache.getline(path, line).lstrip().startswith(beginning)
 
 
-def _rewritten_code(lines: dict[CodeType, set[int]], calls: bool, reasons: Reasons) -> dict[CodeType, CodeType]:
+def _rewritten_code(
+    lines: dict[CodeType, set[int]], splits: set[Line], calls: bool, reasons: Reasons
+) -> dict[CodeType, CodeType]:
     """Return code → the same with what stands at these lines rewritten, for all code in which that could be done.
 
-    With `calls`, also calls that make numbers of sizes keep them dynamic. `reasons` gets why others could not be.
+    What follows the branches at `splits` runs in each of their arms. With `calls`, also calls that make numbers of
+    sizes keep them dynamic. `reasons` gets why others could not be.
     """
     found: dict[CodeType, CodeType] = {}
     for code, numbers in lines.items():
         why: dict[int, str] = {}
-        new = rewritten(code, numbers, calls, why)
+        new = rewritten(code, numbers, {line for path, line in splits if path == code.co_filename}, calls, why)
         reasons.update(((code.co_filename, line), reason) for line, reason in why.items())
         if new is not None:
             found[code] = new

@@ -17,7 +17,7 @@ from fxport.exporter.capture.control_flow.effects import Changes, Effects, cells
 from fxport.exporter.capture.control_flow.items import Items, items_of
 from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by
 from fxport.exporter.capture.control_flow.lists import Ragged, ScanList, StackedItems
-from fxport.exporter.capture.control_flow.merged import told_apart, watch_merged
+from fxport.exporter.capture.control_flow.merged import require_unwritten, told_apart, watch_merged
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError, opaque
 from fxport.exporter.capture.control_flow.own_sizes import (
     count_of,
@@ -29,12 +29,13 @@ from fxport.exporter.capture.control_flow.own_sizes import (
     some,
 )
 from fxport.exporter.capture.control_flow.truth import as_tensor, predicate
-from fxport.exporter.capture.control_flow.views import storage_of
 from fxport.exporter.capture.rewritten import note_rewritten
 
 scan_module: Any = importlib.import_module("torch._higher_order_ops.scan")  # a function of the same name hides it
 
 Turn = Callable[[Any], None]
+
+APPENDED = "it appends a tensor to a list, or a part of one, to which its turns write"
 
 
 def for_each(
@@ -95,6 +96,7 @@ def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) ->
         return [*(ends or [tensors[0].clone()]), *(each.clone() for each in appended)]
 
     (given,), outside = read_by([run], [*init, sample], numbers)
+    carried.require_unwritten(outside)
     axes = [own_axis(each, known) for each in given[count:]]
     if is_rehearsal():
         if some(axes):
@@ -104,7 +106,7 @@ def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) ->
         return
     note_rewritten("for")
     given_to_lists = [*appended]
-    _require_unwritten(given_to_lists, outside)
+    require_unwritten(given_to_lists, outside, APPENDED)
     before = [None for _ in start] if is_run else carried.form.leaves_of(carried.starts)
     ways = [before, [*leaves], *carried.inherited]
     counts: Sequence[Tensor] = ()
@@ -141,13 +143,6 @@ def _appended(effects: Effects, changes: Changes) -> list[Tensor]:
                 raise LoopError(f"it appends a value of type {type(item).__name__} to a list")
             found += [as_tensor(item)] if on is True else [as_tensor(item), predicate(on)]
     return found
-
-
-def _require_unwritten(items: Sequence[Tensor], outside: Outside) -> None:
-    """Raise LoopError where an element of a list is, or may be a view of, a tensor that turns write to."""
-    written = {storage_of(each) for each in outside.written.values()}
-    if any(storage_of(each) in written for each in items):
-        raise LoopError("it appends a tensor to a list, or a part of one, to which its turns write")
 
 
 def _leave(effects: Effects, carried: Carried, last: Sequence[Tensor], stacked: Sequence[Any]) -> list[Tensor]:

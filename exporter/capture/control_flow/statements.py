@@ -18,7 +18,7 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 
 from fxport.exporter.capture.analysis.liveness import Live
-from fxport.exporter.capture.analysis.names import bound, declared, own_nodes
+from fxport.exporter.capture.analysis.names import arguments, bound, declared, own_nodes, read
 from fxport.exporter.capture.control_flow.calls import calls_kept_in
 from fxport.exporter.capture.control_flow.conditions import test_of
 from fxport.exporter.capture.control_flow.jumps import jumps_of
@@ -32,6 +32,9 @@ from fxport.exporter.capture.control_flow.syntax import (
     placed,
     statements,
 )
+
+GIVEN = "_fxport_given"
+"""The variable that holds what the caller of a function gave it; see `Local`."""
 
 Kept = ast.If | ast.While | ast.For
 Block = list[ast.stmt]
@@ -79,9 +82,14 @@ class Statements:
     ) -> None:
         self.function, self.wanted, self.live, self.reasons = function, wanted, live, reasons
         self.globals = declared(function, ast.Global)
+        outer = self.globals | declared(function, ast.Nonlocal) | set(arguments(function))
+        self.own = bound(function.body) - outer
+        """The variables that the function binds itself, and its caller does not."""
         self.shared: set[str] = set()
         """The names that parts bind for the function around them."""
         self.count = 0
+        self.returns = False
+        """Whether branches return, so that `GIVEN` has to be known."""
 
     def rewrite(self) -> bool:
         """Rewrite them in place and return whether there was one."""
@@ -132,7 +140,11 @@ class Statements:
         arms = [self.part("if", kind, names, arm) for kind, arm in (("then", node.body), ("else", other))]
         dead = names if returns else names - self.live[node].after
         functions = [ast.Name(arm.name, ast.Load()) for arm in arms]
-        taken = call("chosen", test_of(node.test), *functions, dead=names_tuple(sorted(dead)))
+        more = {"dead": names_tuple(sorted(dead))}
+        if returns:
+            more["local"] = call("Local", ast.Name(GIVEN, ast.Load()), names_tuple(sorted(self.own)))
+            self.returns = True
+        taken = call("chosen", test_of(node.test), *functions, **more)
         end = ast.Return(taken) if returns else ast.Expr(taken)
         return [*arms, end], [] if returns and not node.orelse else rest
 
@@ -222,13 +234,26 @@ def _is_head_at(loop: ast.For, lines: set[int]) -> bool:
 TEMPLATES = {ast.If: Statements.choice, ast.While: Statements.repetition, ast.For: Statements.iteration}
 
 
-def with_shared_names(function: ast.FunctionDef, names: set[str]) -> None:
+def given_to(function: ast.FunctionDef) -> ast.expr:
+    """Make what leads to all that the function is given: `lambda given=(self, x): (CACHE, None.shape)`."""
+    own = bound(function.body) | set(arguments(function))
+    names = sorted(read(function.body) - own)
+    attributes = sorted({node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)})
+    body = ", ".join([*names, *(f"None.{each}" for each in attributes)])
+    parameters = "".join(f"{each}, " for each in arguments(function))
+    return expression(f"lambda given=({parameters}): ({body})")
+
+
+def with_shared_names(function: ast.FunctionDef, names: set[str], given: ast.expr | None) -> None:
     """Let the function begin with the module that it calls, and bind the names that its parts share.
 
-    Python takes a name for one of the function only if a statement of the function itself binds it.
+    Python takes a name for one of the function only if a statement of the function itself binds it. `given` is what
+    `given_to` made, where a part needs it.
     """
     own = sorted(names - declared(function, ast.Nonlocal))
     text = "from fxport.exporter.capture.control_flow import steps as _steps\n"
     if own:
         text += f"if False:\n    {' = '.join(own)} = None\n"
+    made = [] if given is None else [ast.Assign([ast.Name(GIVEN, ast.Store())], given)]
+    function.body[:0] = [placed(each, function.body[0]) for each in made]
     function.body[:0] = [placed(each, function.body[0]) for each in copy.deepcopy(statements(text))]

@@ -25,9 +25,9 @@ def is_open(test: Any) -> bool:
 
 
 def predicate(test: Any) -> Tensor:
-    """Return a truth value as a tensor of shape []."""
+    """Return a truth value as a tensor of shape []: a copy, since the model may write to its own."""
     if isinstance(test, Tensor):
-        return test.reshape(()).bool()
+        return test.reshape(()).to(torch.bool, copy=True)
     if isinstance(test, (SymInt, SymFloat)):
         test = test != 0
     return torch.scalar_tensor(test, dtype=torch.bool)

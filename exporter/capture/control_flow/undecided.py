@@ -18,9 +18,13 @@ from torch.fx import _symbolic_trace
 
 from fxport.exporter.capture import holders
 from fxport.exporter.capture.control_flow.merging import LoopError
+from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.holders import Holder
 
-_noted: ContextVar[dict[tuple[int, Any], str]] = ContextVar("noted")
+Reason = tuple[str, frozenset[Line]]
+"""Why a value cannot be asked for, and the branches that have made it so."""
+
+_noted: ContextVar[dict[tuple[int, Any], Reason]] = ContextVar("noted")
 """The reasons by the ids of the cells, or of the modules, and names; variables also by their names alone."""
 
 
@@ -37,12 +41,12 @@ def is_undecided(holder: Holder, key: Any) -> bool:
     return _of(holder, key) in _noted.get({})
 
 
-def note_undecided(holder: Holder, key: Any) -> None:
-    """Note that a value is taken away."""
+def note_undecided(holder: Holder, key: Any, branches: frozenset[Line]) -> None:
+    """Note that a value is taken away, because of these branches."""
     name = holder.name_of(key)
     reason = f"'{name}' is None, or not there, on one of its ways, and something else on another"
     found = _noted.get({})
-    found[_of(holder, key)] = found[0, name] = reason
+    found[_of(holder, key)] = found[0, name] = reason, branches
 
 
 def _of(holder: Holder, key: Any) -> tuple[int, Any]:
@@ -53,7 +57,7 @@ def asked_for(error: Exception) -> Exception:
     """Return why a variable that was taken away is not there, if that is what Python tells; else the error."""
     name = re.search(r"variable '(\w+)'", str(error)) if isinstance(error, NameError) else None
     reason = _noted.get({}).get((0, name[1])) if name is not None else None
-    return error if reason is None else LoopError(reason).with_traceback(error.__traceback__)
+    return error if reason is None else LoopError(*reason).with_traceback(error.__traceback__)
 
 
 @contextmanager
@@ -64,7 +68,7 @@ def undecided_refused() -> Iterator[None]:
     def attribute(self: nn.Module, name: str) -> Any:
         reason = _noted.get({}).get((id(self), name))
         if reason is not None and not any(name in vars(self)[each] for each in ("_buffers", "_parameters", "_modules")):
-            raise LoopError(reason)
+            raise LoopError(*reason)
         return missing(self, name)
 
     token = _noted.set({})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.cases.soundness import (
+    apart,
     branches,
     calls,
     choices,
@@ -31,6 +32,7 @@ FAMILIES = (
     containers,
     identities,
     leaving,
+    apart,
 )
 
 CASES = tuple(row for family in FAMILIES for row in family.CASES)

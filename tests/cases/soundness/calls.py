@@ -108,7 +108,7 @@ class AddedByAll(nn.Module):
 class AddedByOne(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         held: dict[str, Tensor] = {}
-        if x.sum() > 0:  # adds an item
+        if x.sum() > 0:
             held["y"] = x * 2
         return x + len(held)
 
@@ -163,7 +163,7 @@ class ViewOfAMergedName(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y, z = x + 1, x * 2
-        if x.sum() > 0:  # a write to one of two
+        if x.sum() > 0:
             if x.mean() > 0.5:
                 chosen = y
             else:
@@ -171,7 +171,7 @@ class ViewOfAMergedName(nn.Module):
             part = chosen[:2]
         else:
             part = y[1:3]
-        part.add_(10)  # a write to one of two
+        part.add_(10)
         return y + z
 
 
@@ -201,11 +201,11 @@ CASES = (
         Row("an index behind a test", IndexBehindATest, SIZES, ROWS),
         Row("an error by the size", TriedBySize, SIZES, ROWS, "# raises for some sizes"),
         Row("added by all branches", AddedByAll, FLAT),
-        Row("added by one branch", AddedByOne, FLAT, None, "# adds an item"),
+        Row("added by one branch", AddedByOne, FLAT),
         Row("suppressed", Suppressed, ((torch.eye(3),), (-torch.eye(3),)), None, "# raises for some values"),
         Row("another error is caught", OtherErrorCaught, FLAT),
         Row("a check is caught", CheckCaught, FLAT, None, "# is caught"),
-        Row("a view of a merged name", ViewOfAMergedName, FLAT, None, "# a write to one of two"),
+        Row("a view of a merged name", ViewOfAMergedName, FLAT),
         Row("a rank of the data in a branch", SqueezedInABranch, SIZES, ROWS, "# a rank of the data", or_right=True),
     ),
 )

@@ -36,7 +36,7 @@ class ElementWritten(nn.Module):
         parts = [x[0]]
         if x.sum() > 0:
             parts.append(x[1])
-        parts[-1].mul_(2)  # writes to a row of two
+        parts[-1].mul_(2)
         return x
 
 
@@ -151,7 +151,7 @@ class VariableOfTwoBranches(nn.Module):
 class ItemAsked(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         held = {"a": None}
-        if x.sum() > 0:  # sets an item that was None
+        if x.sum() > 0:
             held["a"] = x * 2  # type: ignore[assignment]  # that is the point
         return x + 1 if held["a"] is not None else x
 
@@ -290,7 +290,7 @@ CASES = (
         Row("sorted by a key", SortedByKey, FIXED),
         Row("sorted, then written to", SortedAndWritten, FIXED, None, "# writes to one of two"),
         Row("behind another list", ListBehindAnother, FIXED, None, "# counts both"),
-        Row("an element that is written to", ElementWritten, FIXED, None, "# writes to a row of two"),
+        Row("an element that is written to", ElementWritten, FIXED),
         Row("an error that is caught", ElementCaught, FLAT, None, "# may raise an error"),
     ),
     *of(
@@ -300,7 +300,7 @@ CASES = (
         Row("an attribute, in a function", CacheAskedElsewhere, FLAT, None, "# asks a model for its cache"),
         Row("a variable", VariableAsked, FLAT, None, "# asks for a variable"),
         Row("a variable of two branches", VariableOfTwoBranches, FLAT, None, "# adds what may be None"),
-        Row("an item", ItemAsked, FLAT, None, "# sets an item that was None"),
+        Row("an item", ItemAsked, FLAT),
         Row("an attribute that is not there", AttributeAsked, FLAT, None, "# asks whether it is there"),
         Row("an attribute of the class", AttributeOfTheClass, FLAT, None, "# hides what the class has"),
         Row("the row before", RowBefore, SIZES, ROWS, "# asks for the row before"),

@@ -65,7 +65,7 @@ class LastWrittenBehind(nn.Module):
 class EitherList(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         ups, downs = [x * 2], [x * 3]
-        parts = ups if x.sum() > 0 else downs  # one of two lists
+        parts = ups if x.sum() > 0 else downs
         parts.append(x)
         return sum(ups) + sum(downs) * 10
 
@@ -80,7 +80,7 @@ class NewLists(nn.Module):
 
 class ListOfTwoNames(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        if x.sum() > 0:  # binds two names
+        if x.sum() > 0:
             parts = [x * 2]
             alias = parts
         else:
@@ -112,7 +112,7 @@ class ReplacedInABranch(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         first = Scaled(x)
-        scaled = dataclasses.replace(first, factor=3.0) if x.sum() > 0 else first  # shares its notes
+        scaled = dataclasses.replace(first, factor=3.0) if x.sum() > 0 else first
         scaled.notes.append("used")
         return scaled.value * scaled.factor + len(first.notes)
 
@@ -152,7 +152,7 @@ class LastTwo(nn.Module):
 class DequeThatGrows(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         last = collections.deque([x], maxlen=2)
-        if x.sum() > 0:  # decides how many there are
+        if x.sum() > 0:
             last.append(x * 3)
         return last[0] + last[-1] * 10
 
@@ -160,7 +160,7 @@ class DequeThatGrows(nn.Module):
 class OrderOfADict(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         parts = collections.OrderedDict(a=x, b=x * 2)
-        if x.sum() > 0:  # decides on the order
+        if x.sum() > 0:
             parts.move_to_end("a")
         first, *_ = parts.values()
         return first * 1.0
@@ -205,14 +205,14 @@ CASES = (
     ),
     *of(
         "containers of several names",
-        Row("one of two lists", EitherList, FLAT, None, "# one of two lists"),
+        Row("one of two lists", EitherList, FLAT),
         Row("new lists", NewLists, FLAT),
-        Row("a list bound to two names", ListOfTwoNames, FLAT, None, "# binds two names"),
+        Row("a list bound to two names", ListOfTwoNames, FLAT),
         Row("a dataclass that changes its fields", ScaledInBranches, FLAT),
-        Row("a dataclass that shares a list", ReplacedInABranch, FLAT, None, "# shares its notes"),
+        Row("a dataclass that shares a list", ReplacedInABranch, FLAT),
         Row("a deque that stays full", LastTwo, FLAT),
-        Row("a deque that grows", DequeThatGrows, FLAT, None, "# decides how many there are"),
-        Row("the order of a dict", OrderOfADict, FLAT, None, "# decides on the order"),
+        Row("a deque that grows", DequeThatGrows, FLAT),
+        Row("the order of a dict", OrderOfADict, FLAT),
         Row("text of a size as a key", TextAsKey, SIZES, ROWS, "# text of a size"),
     ),
 )

@@ -23,6 +23,11 @@ FEATURES = (
             $T = lower_($T)
             $fill
         """,
+        module="""
+        def lower_(y):
+            y -= 0.25
+            return y
+        """,
         gives="T:$y",
     ),
     Feature(
