@@ -34,7 +34,7 @@ class Local:
 
     def objects(self, parts: Sequence[Callable[..., Any]]) -> set[int]:
         """Return the ids of the objects that only these variables lead to; `parts` of the function share them."""
-        functions = [part for part in parts if isinstance(part, FunctionType)]
+        functions: list[Any] = [part for part in parts if isinstance(part, FunctionType)]
         found: dict[int, Any] = {}
         others: list[Any] = [_without(function, self.names) for function in (self.given, *functions)]
         for value in (each for function in functions for each in _values(function, self.names)):

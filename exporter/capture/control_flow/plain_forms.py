@@ -31,7 +31,7 @@ Forms = list[ast.stmt]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What forms depend on: the names that are lists, and the lines of choices that are to be branches."""
+    """Names of the function that are lists, and the lines of choices that are to be branches."""
 
     lists: set[str]
     splits: set[int]

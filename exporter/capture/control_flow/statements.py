@@ -89,7 +89,7 @@ class Statements:
         """The names that parts bind for the function around them."""
         self.count = 0
         self.returns = False
-        """Whether branches return, so that `GIVEN` has to be known."""
+        """True if branches return, so that `GIVEN` has to be known."""
 
     def rewrite(self) -> bool:
         """Rewrite them in place and return whether there was one."""

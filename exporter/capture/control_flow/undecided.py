@@ -22,7 +22,7 @@ from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.holders import Holder
 
 Reason = tuple[str, frozenset[Line]]
-"""Why a value cannot be asked for, and the branches that have made it so."""
+"""A text that says why a value cannot be asked for, and the branches that have made it so."""
 
 _noted: ContextVar[dict[tuple[int, Any], Reason]] = ContextVar("noted")
 """The reasons by the ids of the cells, or of the modules, and names; variables also by their names alone."""

@@ -31,7 +31,10 @@ CLOCKS = (
 DATES: Mapping[type, tuple[str, ...]] = {datetime.datetime: ("now", "utcnow", "today"), datetime.date: ("today",)}
 """Classes of Python's `datetime`, with their methods that look at the clock."""
 
-MODES = ("is_grad_enabled", "is_inference_mode_enabled")
+MODES = {
+    "torch.is_grad_enabled": torch.is_grad_enabled,
+    "torch.is_inference_mode_enabled": torch.is_inference_mode_enabled,
+}
 """Functions of PyTorch that tell the mode in which it is called; a graph is that of inference."""
 
 _BETWEEN = frozenset(function.__code__.co_filename for function in (os.getenv, Mapping.get))
@@ -65,7 +68,7 @@ def environment_watched() -> Iterator[Reads]:
         return variable(environment, key)
 
     clocks = {getattr(time, name): _noting(f"time.{name}", getattr(time, name), note) for name in CLOCKS}
-    modes = {getattr(torch, name): _noting(f"torch.{name}", getattr(torch, name), note) for name in MODES}
+    modes = {function: _noting(name, function, note) for name, function in MODES.items()}
     dates = {kind: _noting_date(kind, names, note) for kind, names in DATES.items()}
     with ExitStack() as stack:
         for owner in (time, datetime, torch, *_users_modules()):
