@@ -154,7 +154,7 @@ def test_a_branch_that_was_made_a_function_is_left_alone() -> None:
     reasons: dict[int, str] = {}
     assert rewritten(code, lines, set(), True, reasons) is not None
     assert not reasons
-    assert rewritten(code.replace(co_name="_if_0_then"), lines, True, reasons) is None
+    assert rewritten(code.replace(co_name="_if_0_then"), lines, set(), True, reasons) is None
     assert reasons.keys() == lines
 
 

@@ -29,7 +29,7 @@ class Local:
         names: The variables.
     """
 
-    given: FunctionType
+    given: Any  # a function, of which a type checker would make a method
     names: Collection[str]
 
     def objects(self, parts: Sequence[Callable[..., Any]]) -> set[int]:
