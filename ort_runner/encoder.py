@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fxport.ort_runner.failures import RUN, failure_of
-from fxport.ort_runner.package_config import AUDIO, MASK, EncoderConfig, PackageError
+from fxport.ort_runner.package_config import MASK, EncoderConfig, PackageError
 from fxport.ort_runner.session import ports_of, session_on, to_ort
 
 if TYPE_CHECKING:
@@ -44,12 +44,9 @@ class Encoder:
         """
         if given.keys() != self._config.inputs.keys():
             raise PackageError(f"the encoder takes {', '.join(self._config.inputs)}, not {', '.join(given)}.")
-        length = given["input_ids"].shape[1] if AUDIO not in given else 0
-        if length > self._config.context_length:
-            raise PackageError(
-                f"{length} tokens are more than the encoder takes, which is {self._config.context_length}; shorten the "
-                "text."
-            )
+        most = self._config.context_length
+        if most is not None and (length := given["input_ids"].shape[1]) > most:
+            raise PackageError(f"{length} tokens are more than the encoder takes, which is {most}; shorten the text.")
         feeds = {self._config.inputs[part]: to_ort(array) for part, array in given.items()}
         try:
             found = self._session.run_with_ort_values(self._outputs, feeds)

@@ -14,7 +14,7 @@ from fxport.ort_runner.encoder import Encoder, numbered_name
 from fxport.ort_runner.failures import RUN, Failure, failure_of
 from fxport.ort_runner.package_config import AUDIO, PackageConfig, PackageError
 from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
-from fxport.ort_runner.token_rules import Seen, TokenRules
+from fxport.ort_runner.token_rules import FILE, Seen, TokenRules
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -85,6 +85,14 @@ class Generator:
             raise PackageError(f"'{self.folder}' has no encoder; feed it the texts.")
         self.reset()
         self._encoded = self._encoder.run(inputs, self.config.inputs)
+
+    def begin(self, start: Sequence[int] = ()) -> Sequence[int]:
+        """The tokens with which the decoder of an encoder-decoder begins, those of the package by default."""
+        if not (found := start or self.rules.start):
+            raise PackageError(
+                f"'{self.folder / FILE}' names no token with which texts begin; package the model again."
+            )
+        return found
 
     def feed(self, ids: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         """Take further tokens of each text.
@@ -179,8 +187,8 @@ class Generator:
         """
         stop = self.config.stop if stop is None else stop
         if self.config.encoder is not None:
+            ids, mask = np.tile(np.array(self.begin(start), np.int64), (len(prompts), 1)), None
             self.encode(source_of(prompts, self.config))
-            ids, mask = np.tile(np.array(start or self.config.encoder.start, np.int64), (len(prompts), 1)), None
         else:
             ids, mask = padded(prompts, self.config.pad)
             self.reset()

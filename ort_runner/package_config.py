@@ -9,7 +9,7 @@ from typing import Any
 
 from fxport.diagnostics.errors import FxportError
 from fxport.diagnostics.limits import CONFIG, json_of, read_bounded
-from fxport.ort_runner.json_values import count, counts, text
+from fxport.ort_runner.json_values import count, counts, named_texts, text
 
 FILE = "genai_config.json"
 TEXTS_FILE = "text_config.json"
@@ -30,17 +30,15 @@ class EncoderConfig:
 
     Attributes:
         model: The ONNX file.
-        context_length: Tokens that a text may have.
+        context_length: Tokens that a text may have; None for sounds.
         inputs: Names of its inputs: of `input_ids` and `attention_mask`, or of `audio_features`.
         outputs: Names of its outputs, keys and values that each step reads, with `%d` for the layer.
-        start: Tokens with which the decoder begins.
     """
 
     model: Path
-    context_length: int
+    context_length: int | None
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
-    start: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +104,14 @@ class PackageConfig:
 
 def _encoder(folder: Path, model: Mapping[str, Any]) -> EncoderConfig:
     found = model["encoder"]
-    inputs = {part: text(name) for part, name in found["inputs"].items()}
+    inputs = named_texts(found["inputs"])
     if {*inputs} not in ENCODER_INPUTS:
         raise ValueError(f"inputs {sorted(inputs)} of the encoder are none of those that are known")
-    if not (start := counts(model[START])):
-        raise ValueError("the decoder begins with no token")
     return EncoderConfig(
         model=folder / Path(text(found["filename"])).name,
-        context_length=count(found["context_length"]),
+        context_length=None if AUDIO in inputs else count(found["context_length"]),
         inputs=inputs,
         outputs={part: text(found["outputs"][part]) for part in CROSS_OUTPUTS},
-        start=start,
     )
 
 
@@ -125,5 +120,4 @@ CROSS_INPUTS = ("input_ids", "past_key_names", "past_value_names", "cross_past_k
 CROSS_OUTPUTS = ("cross_present_key_names", "cross_present_value_names")
 AUDIO, MASK = "audio_features", "encoder_attention_mask"
 ENCODER_INPUTS = ({"input_ids", "attention_mask"}, {AUDIO})
-START = "decoder_start_token_ids"
 OUTPUTS = ("logits", "present_key_names", "present_value_names")

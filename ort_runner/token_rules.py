@@ -127,6 +127,8 @@ RULES: Mapping[str, tuple[Callable[[Any], Any], Rule]] = {
 """Settings in the order of transformers: a reader, which gives None for a value without effect, and the rule."""
 
 AT_BEGIN = "begin_suppress_tokens"
+START = "decoder_start_token_ids"
+"""Tokens with which the decoder of an encoder-decoder begins: `fxport package` writes them to the other settings."""
 
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "guidance_scale": (1,),
@@ -154,11 +156,13 @@ class TokenRules:
     Attributes:
         values: Values of settings in `RULES`, in its order.
         at_begin: Tokens that are none of the first ones.
+        start: Tokens with which the decoder of an encoder-decoder begins.
         search: How the folder asks for tokens to be chosen, where that is not the likeliest each time; else empty.
     """
 
     values: Mapping[str, Any]
     at_begin: tuple[int, ...] = ()
+    start: tuple[int, ...] = ()
     search: str = ""
 
     @classmethod
@@ -187,13 +191,13 @@ class TokenRules:
                 )
         try:
             found = {name: read(settings[name]) for name, (read, _) in RULES.items() if settings.get(name) is not None}
-            at_begin = counts(settings.get(AT_BEGIN))
+            at_begin, start = (counts(settings.get(name)) for name in (AT_BEGIN, START))
         except ValueError as error:
             raise PackageError(f"a setting for generation has no such value: {error}; save the model again.") from error
         beams = settings.get("num_beams") or 1
         sampled = "samples" if settings.get("do_sample") is True else ""
         search = f"{beams} beams" if beams != 1 else sampled
-        return cls({name: value for name, value in found.items() if value not in (None, ())}, at_begin, search)
+        return cls({name: value for name, value in found.items() if value not in (None, ())}, at_begin, start, search)
 
     def apply(self, logits: np.ndarray, seen: Seen) -> np.ndarray:
         """The scores [batch, vocabulary] of next tokens, of their logits."""

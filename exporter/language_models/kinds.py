@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -20,7 +20,7 @@ from fxport.exporter.language_models.package_files import (
     write_description,
     write_generation,
 )
-from fxport.exporter.language_models.seq2seq import require_source, seq2seq_config, seq2seq_parts, start_of
+from fxport.exporter.language_models.seq2seq import has_place, require_source, seq2seq_config, seq2seq_parts, start_of
 from fxport.exporter.language_models.text_models import CLASSIFIER, TextModel
 from fxport.exporter.language_models.text_verdict import TextVerdict, text_example, text_verdict
 from fxport.exporter.language_models.verdict import Verdict, verdict
@@ -113,7 +113,7 @@ def _seq2seq(
     runtime: Runtime,
     in_place: bool,
 ) -> list[Path]:
-    return [write_description(seq2seq_config(model, graphs), target), *write_generation(model, target)]
+    return [write_description(seq2seq_config(model, graphs), target), *write_generation(model, target, start_of(model))]
 
 
 DECODER = Kind(lambda model: {MODEL: generation_step(model)}, _decoder, verdict)
@@ -128,14 +128,20 @@ TEXTS = Kind(
         ("text", ...): "a text is scored by models that generate; an embedding or reranking model does not; omit it.",
     },
 )
-SEQ2SEQ = Kind(
+SPOKEN = Kind(
     seq2seq_parts,
     _seq2seq,
     verdict,
     {
-        ("runtime", "genai"): "onnxruntime-genai has no place for this encoder-decoder; choose the runtime 'ort'.",
         ("cache", "shared"): "a cache in place is for decoders alone; omit --cache.",
         ("text", ...): "a text is scored by decoders alone, not by encoder-decoders; omit it.",
+    },
+)
+SEQ2SEQ = replace(
+    SPOKEN,
+    lacks={
+        **SPOKEN.lacks,
+        ("runtime", "genai"): "onnxruntime-genai has no place for this encoder-decoder; choose the runtime 'ort'.",
     },
 )
 
@@ -153,6 +159,6 @@ def kind_of(model: torch.nn.Module) -> Kind:
     if is_encoder_decoder(model):
         require_source(model)
         start_of(model)
-        return SEQ2SEQ
+        return SPOKEN if has_place(model) else SEQ2SEQ
     require_causal(model)
     return DECODER

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from fxport.exporter.language_models.generation import CACHE, IDS, LOGITS, MASK, PRESENT
 from fxport.ort_runner.package_config import FILE
 from fxport.ort_runner.token_rules import FILE as GENERATION
-from fxport.ort_runner.token_rules import TokenRules
+from fxport.ort_runner.token_rules import START, TokenRules
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -62,20 +62,27 @@ def copy_tokenizer(source: Path, target: Path) -> list[Path]:
     return [Path(shutil.copyfile(each, target / each.name)) for each in found]
 
 
-def write_generation(model: Any, target: Path) -> list[Path]:
-    """Write the settings for generation that a model has."""
-    settings = getattr(model, "generation_config", None)
-    if settings is None:
+def write_generation(model: Any, target: Path, start: Sequence[int] = ()) -> list[Path]:
+    """Write the settings for generation that a model has, and the tokens with which an encoder-decoder begins."""
+    settings = settings_of(model)
+    if not settings:
         return []
     path = target / GENERATION
-    path.write_text(settings.to_json_string(use_diff=False), encoding="utf-8")
+    begins = {START: list(start)} if start else {}
+    path.write_text(json.dumps({**settings, **begins}, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     return [path]
+
+
+def settings_of(model: Any) -> dict[str, Any]:
+    """The settings for generation that a model has, as a table; none where it has none."""
+    settings = getattr(model, "generation_config", None)
+    found: dict[str, Any] = {} if settings is None else json.loads(settings.to_json_string(use_diff=False))
+    return found
 
 
 def require_rules(model: Any) -> TokenRules:
     """The rules by which tokens are chosen. Raises PackageError for settings that the runner does not compute."""
-    settings = getattr(model, "generation_config", None)
-    return TokenRules.of({} if settings is None else json.loads(settings.to_json_string(use_diff=False)))
+    return TokenRules.of(settings_of(model))
 
 
 def write_description(described: Mapping[str, Any], target: Path) -> Path:

@@ -26,12 +26,15 @@ from fxport.exporter.language_models.generation import (
 )
 from fxport.exporter.language_models.package_files import config_of, context_of
 from fxport.exporter.language_models.spoken import spoken_start
-from fxport.ort_runner.package_config import AUDIO, START, PackageError
+from fxport.ort_runner.package_config import AUDIO, PackageError
 from fxport.ort_runner.package_config import MASK as ENCODER_MASK
 
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 CROSS = "cross"
 """Keys and values of the encoder's result: outputs of the encoder, and inputs of each step, by the same names."""
+
+HIDDEN = "encoder_hidden_states"
+"""The encoder's result, which onnxruntime-genai asks for of sounds."""
 
 TEXT, SOUND = IDS, "input_features"
 """Inputs of encoders, as transformers calls them."""
@@ -40,16 +43,20 @@ OF_ONE_LENGTH = ("whisper",)
 """Types of models whose sounds all have one length, so that they take no mask."""
 
 SOURCE_CONTEXTS = ("max_encoder_position_embeddings", "max_position_embeddings", "n_positions")
-GENAI_TYPE = "encoder-decoder"
+GENAI_TYPES = {"whisper": "whisper"}
+"""Types of models for which onnxruntime-genai has a place, and its name for them."""
+
+OWN_TYPE = "encoder-decoder"
+SIZES = ("hidden_size", "head_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads")
 
 
 def seq2seq_parts(model: torch.nn.Module) -> dict[str, Example]:
     """The calls of an encoder-decoder by the files that they become.
 
-    The encoder takes `input_ids` and `attention_mask` int64 [batch, source], or `input_features` of sounds, and gives
-    `cross.N.key` and `.value` [batch, heads, source, size]. Prompt and steps take these, `encoder_attention_mask`,
-    `input_ids` int64 [batch, sequence] and `past_key_values.N.key` and `.value` [batch, heads, past, size]; they give
-    `logits` [batch, sequence, vocabulary] and `present.N.key` and `.value`.
+    The encoder takes `input_ids` and `attention_mask` int64 [batch, source], or `audio_features` float32
+    [batch, bands, frames], and gives `cross.N.key` and `.value` [batch, heads, source, size]. Prompt and steps take
+    these, `encoder_attention_mask`, `input_ids` int64 [batch, sequence] and `past_key_values.N.key` and `.value`
+    [batch, heads, past, size]; they give `logits` [batch, sequence, vocabulary] and `present.N.key` and `.value`.
 
     Args:
         model: An encoder-decoder of transformers, whose caches hold keys and values only.
@@ -70,6 +77,11 @@ def require_source(model: Any) -> None:
             f"'{type(model).__name__}' takes '{name}', of which no package is made; use encode, prefill and "
             "decode_step."
         )
+
+
+def has_place(model: Any) -> bool:
+    """Return True for an encoder-decoder that onnxruntime-genai runs."""
+    return model.config.model_type in GENAI_TYPES
 
 
 def source_example(model: Any, batch: int, source: int) -> dict[str, torch.Tensor]:
@@ -103,23 +115,26 @@ def empty_pair() -> Any:
 def _encoder(model: Any) -> Example:
     cls, start = type(model), start_of(model)[0]
 
-    def crossed(self: Any, given: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    def read(self: Any, given: Mapping[str, torch.Tensor]) -> Any:
         batch = next(iter(given.values())).shape[0]
         first = torch.full((batch, 1), start, dtype=torch.int64)
-        result = cls.forward(self, **given, decoder_input_ids=first, past_key_values=empty_pair(), use_cache=True)
-        return {CROSS: result.past_key_values.cross_attention_cache}
+        return cls.forward(self, **given, decoder_input_ids=first, past_key_values=empty_pair(), use_cache=True)
 
     def of_text(self: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> dict[str, Any]:
-        return crossed(self, {IDS: input_ids, MASK: attention_mask})
+        return {CROSS: read(self, {IDS: input_ids, MASK: attention_mask}).past_key_values.cross_attention_cache}
 
-    def of_sound(self: Any, input_features: torch.Tensor) -> dict[str, Any]:
-        return crossed(self, {SOUND: input_features})
+    def of_sound(self: Any, audio_features: torch.Tensor) -> dict[str, Any]:
+        result = read(self, {SOUND: audio_features})
+        return {HIDDEN: result.encoder_last_hidden_state, CROSS: result.past_key_values.cross_attention_cache}
 
     kwargs = source_example(model, 2, 5)
     shapes = ShapesCollection()
-    for name, tensor in kwargs.items():
-        shapes[tensor] = {0: BATCH} if name == SOUND else {0: BATCH, 1: SOURCE}
-    return Example(with_forward(model, of_sound if SOUND in kwargs else of_text), (), kwargs, shapes)
+    if SOUND in kwargs:
+        shapes[kwargs[SOUND]] = {0: BATCH}
+        return Example(with_forward(model, of_sound), (), {AUDIO: kwargs[SOUND]}, shapes)
+    for tensor in kwargs.values():
+        shapes[tensor] = {0: BATCH, 1: SOURCE}
+    return Example(with_forward(model, of_text), (), kwargs, shapes)
 
 
 def _decoder(model: Any) -> Example:
@@ -181,14 +196,17 @@ def seq2seq_config(model: Any, graphs: Mapping[str, ir.Graph]) -> dict[str, Any]
     del decoder["inputs"][MASK]
     decoder["inputs"] |= {f"cross_past_{kind}_names": name for kind, name in names.items()}
     decoder["inputs"] |= {ENCODER_MASK: ENCODER_MASK} if by_text else {}
-    found["type"] = GENAI_TYPE
-    found[START] = start_of(model)
     found["encoder"] = {
         "filename": ENCODER,
-        "context_length": context_of(model.config, SOURCE_CONTEXTS),
-        "inputs": {IDS: IDS, MASK: MASK} if by_text else {AUDIO: SOUND},
+        "inputs": {IDS: IDS, MASK: MASK} if by_text else {AUDIO: AUDIO},
         "outputs": {f"cross_present_{kind}_names": name for kind, name in names.items()},
     }
+    found["type"] = GENAI_TYPES.get(model.config.model_type, OWN_TYPE)
+    if by_text:
+        found["encoder"]["context_length"] = context_of(model.config, SOURCE_CONTEXTS)
+    else:
+        found["encoder"]["outputs"][HIDDEN] = HIDDEN
+        found["encoder"] |= {name: decoder[name] for name in SIZES}
     return described
 
 

@@ -110,7 +110,7 @@ def verdict(folder: Path, model: Any, log: Log, provider: str, *, steps: int, ac
             if AUDIO in package.config.encoder.inputs:
                 source = {AUDIO: source_example(model, len(prompts), 0)[SOUND].numpy()}
             package.encode(source)
-            ids = np.tile(np.array(package.config.encoder.start, np.int64), (len(prompts), 1))
+            ids = np.tile(np.array(package.begin(), np.int64), (len(prompts), 1))
             mask, names = np.ones_like(ids), {AUDIO: SOUND}
             eager = EagerSeq2Seq(
                 model, {names.get(name, name): torch.from_numpy(array) for name, array in source.items()}

@@ -18,7 +18,7 @@ from fxport.ort_runner.package_config import FILE, PackageError
 from fxport.ort_runner.token_rules import FILE as SETTINGS_FILE
 from fxport.ort_runner.token_rules import TokenRules
 from tests.cases.language_models import model_of
-from tests.cases.seq2seq_models import BART, MODELS, QUICK, made
+from tests.cases.seq2seq_models import BART, MODELS, QUICK, SETTINGS, WHISPER, made
 
 transformers = pytest.importorskip("transformers")
 
@@ -84,6 +84,9 @@ def test_keys_of_the_source_are_computed_once(tmp_path: Path) -> None:
         list(generator.greedy([[1] * 6], 66))
     with pytest.raises(PackageError, match="the encoder takes input_ids, attention_mask, not audio_features"):
         list(generator.greedy(np.zeros((1, 8, 40), np.float32), 2))
+    (folder / SETTINGS_FILE).unlink()
+    with pytest.raises(PackageError, match="names no token with which texts begin"):
+        list(Generator(folder, "cpu").greedy(PROMPTS, 2))
 
 
 BAD_SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
@@ -144,3 +147,22 @@ def test_the_search_of_the_folder_is_told() -> None:
     assert TokenRules.of({"num_beams": 4, "do_sample": True}).search == "4 beams"
     assert TokenRules.of({"do_sample": True}).search == "samples"
     assert not TokenRules.of({"num_beams": 1, "guidance_scale": 1.0}).search
+
+
+def test_onnxruntime_genai_writes_the_same_of_a_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    og = pytest.importorskip("onnxruntime_genai", reason="onnxruntime-genai is not installed")
+    monkeypatch.setitem(MODELS, "Whisper", (MODELS["Whisper"][0], {**WHISPER, "max_source_positions": 1500}))
+    model = made("Whisper", **dict.fromkeys(SETTINGS))
+    folder = package(model, tmp_path / "package", runtime="genai").folder
+    sounds = torch.randn(1, 8, 3000).numpy()
+    loaded = og.Model(str(folder))
+    settings = og.GeneratorParams(loaded)
+    settings.set_search_options(max_length=4 + NEW, do_sample=False)
+    generator = og.Generator(loaded, settings)
+    inputs = og.NamedTensors()
+    inputs["audio_features"] = og.Tensor(sounds)
+    generator.set_inputs(inputs)
+    generator.append_tokens(np.array([[2, 20, 22, 24]], np.int32))
+    while not generator.is_done():
+        generator.generate_next_token()
+    assert texts([generator.get_sequence(0)[-NEW:]]) == written(folder, sounds)

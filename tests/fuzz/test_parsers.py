@@ -13,7 +13,7 @@ import random
 import time
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +34,11 @@ from fxport.ort_runner.package_config import PackageConfig, PackageError
 from fxport.ort_runner.provenance import rows_of
 from fxport.ort_runner.samples import Samples, load_all, save_all
 from fxport.ort_runner.structure import NoStructure, restored
+from fxport.ort_runner.text_config import TextConfig
+from fxport.ort_runner.token_rules import TokenRules
 from fxport.ort_runner.train_checkpoint import read_checkpoint
 from fxport.ort_runner.train_inputs import RefusedInput
+from tests.cases.seq2seq_models import SETTINGS
 from tests.hostile import models, tensors, texts
 
 EXAMPLES = 150
@@ -109,6 +112,14 @@ PACKAGE = {
     },
     "search": {"past_present_share_buffer": False},
 }
+CROSSED = ("cross_present_key_names", "cross_present_value_names")
+SPOKEN = json.loads(json.dumps(PACKAGE))
+SPOKEN["model"]["encoder"] = {
+    "filename": "encoder.onnx",
+    "inputs": {"audio_features": "a"},
+    "outputs": dict.fromkeys(CROSSED, "c%d"),
+}
+SPOKEN["model"]["decoder"]["inputs"] |= dict.fromkeys(("cross_past_key_names", "cross_past_value_names"), "c%d")
 STRUCTURE = {"results": {"dict": [["a", {"value": "y"}], ["b", {"list": [{"value": "y"}]}]]}}
 MANIFEST = (
     'select = ["FXP4"]\nfail_on = "warning"\n[severity]\nFXP4001 = "error"\n[defaults]\nopset = [18, 20]\n[[model]]\n'
@@ -156,7 +167,15 @@ PARSERS = (
     Parser("config.json", folder_config, "config.json", lambda: [json.dumps(texts.BERT).encode()], (PretrainedError,)),
     Parser(
         *("genai_config.json", lambda path: PackageConfig.read(path.parent), "genai_config.json"),
-        *(lambda: [json.dumps(PACKAGE).encode()], (PackageError,)),
+        *(lambda: [json.dumps(PACKAGE).encode(), json.dumps(SPOKEN).encode()], (PackageError,)),
+    ),
+    Parser(
+        *("text_config.json", lambda path: TextConfig.read(path.parent), "text_config.json"),
+        *(lambda: [json.dumps(asdict(TextConfig(("input_ids",), "scores", 9))).encode()], (PackageError,)),
+    ),
+    Parser(
+        *("generation_config.json", lambda path: TokenRules.read(path.parent), "generation_config.json"),
+        *(lambda: [json.dumps(SETTINGS).encode()], (PackageError,)),
     ),
     Parser(
         *("--input", lambda path: parse_input(path.read_bytes().decode(errors="replace")), "t"),

@@ -174,6 +174,8 @@ def cases() -> Iterator[Case]:
     yield Case("transformers, weights behind a link", folder_with_link("model.safetensors"), FOLDER)
     yield Case("transformers, tokenizer behind a link", folder_with_link("tokenizer.json"), PACKAGED)
     yield Case("package, configuration deep", package("[" * 100_000), GENERATE)
+    yield Case("package, tokenizer of 5 GB", with_tokenizer, (*GENERATE[:2], "--prompt", "x"))
+    yield Case("package, settings of texts deep", folder({}, text_config__json="[" * 100_000), ("embed", "folder", "x"))
     yield Case("package, model outside", package(json.dumps(PACKAGE)), GENERATE)
 
 
@@ -187,6 +189,11 @@ def folder_with_link(name: str) -> Make:
         (project / "folder" / name).symlink_to("../../outside/secret.py")
 
     return make
+
+
+def with_tokenizer(project: Path) -> None:
+    folder({}, genai_config__json=json.dumps(PACKAGE))(project)
+    sparse("folder/tokenizer.json", 5 << 30)(project)
 
 
 GENERATE = ("generate", "folder", "--ids", "1,2")
