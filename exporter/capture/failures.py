@@ -301,4 +301,4 @@ def first_line(error: BaseException) -> str:
         return type(error).__name__
     explained = next((line.removeprefix("Explanation: ") for line in lines if line.startswith("Explanation: ")), None)
     told = explained or (" ".join(lines[:2]) if lines[0].endswith(":") else lines[0])
-    return _NOISE.sub("", told).rstrip()
+    return _NOISE.sub("", told).rstrip(" .")

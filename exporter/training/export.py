@@ -29,6 +29,7 @@ from fxport.exporter.training.blame import reads_of
 from fxport.exporter.training.capturing import exported, refuse_constants, refuse_unseeded
 from fxport.exporter.training.description import METADATA, description_of, rates_of
 from fxport.exporter.training.evaluation import EvaluationProgram, evaluation_of
+from fxport.exporter.training.kinds import require_kinds
 from fxport.exporter.training.loop import repeated
 from fxport.exporter.training.optimizers import OptimizerError
 from fxport.exporter.training.resume import resumed
@@ -135,6 +136,7 @@ def export_training_step(
     Raises TrainingError for what cannot be trained so, CheckpointError for a checkpoint that cannot be read, and
     ExportError as `export` does, also for a parameter that asks for a gradient and gets none, unless `allow_unused`.
     """
+    require_kinds(model, optimizer, loss_fn, batch)
     if steps < 1:
         raise TrainingError(f"steps is {steps}; it must be at least 1")
     settings = Settings(accumulate, clip_grad_norm, tuple(outputs), allow_unused)

@@ -11,6 +11,7 @@ from fxport.fx_passes.decompositions import (
     linear_cross_entropy,
     loss_gradients,
     margins,
+    observers,
     resampling,
     synonyms,
     windows,
@@ -25,5 +26,6 @@ RULES: Mapping[str, Callable[..., Any]] = {
     **resampling.RULES,
     **linear_cross_entropy.RULES,
     **margins.RULES,
+    **observers.RULES,
 }
 """By the name of the operator, since not every version of PyTorch has all of them."""

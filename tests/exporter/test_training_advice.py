@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn, optim
+from torch.ao import quantization
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fxport import ExportError
 from fxport.diagnostics import rules
-from fxport.exporter.training import export_training_step
+from fxport.exporter.training import TrainingError, export_training_step
 from tests.training import assert_teacher_forced
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "training.md"
@@ -91,3 +92,44 @@ def test_a_mask_trains_as_packed_sequences_do(tmp_path: Path) -> None:
     gradients = [torch.autograd.grad(each(model, *batch), list(model.parameters())) for each in (of_padded, of_packed)]
     torch.testing.assert_close(*gradients)
     assert_teacher_forced(model, optim.SGD(model.parameters(), lr=0.1), of_padded, [batch], tmp_path, steps=3)
+
+
+def squared(model: nn.Module, x: Tensor) -> Tensor:
+    return model(x).square().mean()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model": torch.sin}, "model is of type 'builtin_function_or_method'; give an nn.Module"),
+        (
+            {"model": torch.compile(nn.Linear(6, 5))},
+            "in a OptimizedModule, .* give the module in it: ._orig_mod",
+        ),
+        ({"optimizer": []}, "optimizer is of type 'list'; give one optimizer, with a group of parameters"),
+        ({"loss_fn": None}, "loss_fn is of type 'NoneType'; give a function"),
+        ({"batch": torch.ones(3, 6)}, "batch is of type 'Tensor'; give a tuple"),
+    ],
+)
+def test_parts_of_other_kinds(change: dict[str, Any], said: str) -> None:
+    model = nn.Linear(6, 5)
+    parts: dict[str, Any] = {
+        "model": model,
+        "optimizer": optim.SGD(model.parameters(), lr=0.1),
+        "loss_fn": squared,
+        "batch": (torch.ones(3, 6),),
+    }
+    with pytest.raises(TrainingError, match=said):
+        export_training_step(**(parts | change))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.ao.quantization is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Please use quant_min and quant_max:UserWarning")
+def test_quantization_aware_training(tmp_path: Path) -> None:
+    """The observers' ranges, scales and zero points are state of the step, once they have the sizes of the weights."""
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).train()
+    model.qconfig = quantization.get_default_qat_qconfig("fbgemm")
+    model = quantization.prepare_qat(model)
+    data = [(torch.randn(4, 6),) for _ in range(3)]
+    model(data[0][0])
+    assert_teacher_forced(model, optim.SGD(model.parameters(), lr=0.05), squared, data, tmp_path, steps=4)
