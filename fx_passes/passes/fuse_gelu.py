@@ -1,9 +1,10 @@
-"""The tanh approximation of GELU, as models write it out, becomes the one op that it is."""
+"""GELU and its tanh approximation, as models write them out, become the one op that they are."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import torch
 from torch.fx import GraphModule, Node
@@ -20,22 +21,31 @@ SQRT_2_OVER_PI, CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 @fx_pass
 def fuse_gelu(gm: GraphModule, log: Log) -> bool:
-    """One op instead of eight; the scalars must be those of the approximation, the order of factors is free.
+    """One op instead of five or eight; the scalars must be those of GELU, the order of factors is free.
 
     Given:   %t = tanh(mul(add(%x, mul(pow(%x, 3), 0.044715)), 0.7978845608)); %y = mul(mul(%x, 0.5), add(%t, 1.0))
     Result:  %y = gelu(%x, approximate="tanh")
     """
     changed = False
-    for tanh in gm.graph.find_nodes(op="call_function", target=aten.tanh.default):
-        x = cubic_argument(tanh.args[0])
-        product = _product(tanh, x) if x is not None else None
-        if x is None or product is None or product.meta["val"].dtype != x.meta["val"].dtype:
-            continue
-        with gm.graph.inserting_before(product):
-            fused = call(product, aten.gelu.default, (x,), {"approximate": "tanh"}, val=product.meta["val"])
-        product.replace_all_uses_with(fused)
-        changed = True
+    for target, (approximate, argument) in FORMS.items():
+        for node in gm.graph.find_nodes(op="call_function", target=target):
+            x = argument(node.args[0])
+            product = _product(node, x) if x is not None else None
+            if x is None or product is None or product.meta["val"].dtype != x.meta["val"].dtype:
+                continue
+            with gm.graph.inserting_before(product):
+                fused = call(product, aten.gelu.default, (x,), {"approximate": approximate}, val=product.meta["val"])
+            product.replace_all_uses_with(fused)
+            changed = True
     return changed
+
+
+def normal_argument(node: Any) -> Node | None:
+    """x, for x / sqrt(2) in one of its forms; None for anything else."""
+    if is_call(node, aten.div.Tensor, aten.div.Scalar) and not node.kwargs:
+        x, divisor = cast("tuple[Node, Any]", node.args)
+        return x if isinstance(divisor, float) and math.isclose(divisor, math.sqrt(2), rel_tol=1e-6) else None
+    return times(node, math.sqrt(0.5))
 
 
 def cubic_argument(node: Any) -> Node | None:
@@ -51,11 +61,18 @@ def cubic_argument(node: Any) -> Node | None:
     return None
 
 
-def _product(tanh: Node, x: Node) -> Node | None:
-    """The node that is 0.5 * x * (1 + tanh), where the tanh serves nothing else."""
-    if len(tanh.users) != 1:
+FORMS: Mapping[Any, tuple[str, Callable[[Any], Node | None]]] = {
+    aten.tanh.default: ("tanh", cubic_argument),
+    aten.erf.default: ("none", normal_argument),
+}
+"""The operator within each form of GELU: the name of the form, and a search for x in the operator's argument."""
+
+
+def _product(inner: Node, x: Node) -> Node | None:
+    """The node that is 0.5 * x * (1 + inner), where the inner one serves nothing else."""
+    if len(inner.users) != 1:
         return None
-    (plus_one,) = tanh.users
+    (plus_one,) = inner.users
     if not is_call(plus_one, aten.add.Tensor, aten.add.Scalar) or 1 not in plus_one.args or len(plus_one.users) != 1:
         return None
     (product,) = plus_one.users

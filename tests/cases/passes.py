@@ -75,7 +75,8 @@ def _rms(x: torch.Tensor) -> torch.Tensor:
 
 
 def _gelu(x: torch.Tensor) -> torch.Tensor:
-    return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
+    approximate = 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
+    return approximate + x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))
 
 
 def _gelu_and_gradient(x: torch.Tensor) -> torch.Tensor:

@@ -16,6 +16,7 @@ from fxport import ExportError, export, ort_runner
 from fxport.diagnostics import Level, Log
 from fxport.exporter.validation import reference
 from tests.cases.architectures import ROWS, Architecture, example
+from tests.node_counts import assert_not_more
 
 SAMPLED = 10
 
@@ -40,6 +41,7 @@ def test_architecture(row: Architecture, tmp_path: Path) -> None:
         raise AssertionError("\n".join(f"{f.rule.id} {f.message} {f.place}" for f in error.log.findings)) from error
     path = tmp_path / "model.onnx"
     program.save(path)
+    assert_not_more(f"{row.head}-{row.name}", path)
     recorded = reference.cases(case.model, case.args, case.kwargs, program, log)
     samples = [ort_runner.Samples(each.label, each.inputs, each.outputs, each.exact) for each in recorded]
     labels = [each.label for each in samples]

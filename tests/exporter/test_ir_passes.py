@@ -192,6 +192,41 @@ def test_sums_of_rows_are_products_where_they_are_asked_for() -> None:
     assert operators(dynamic)["MatMul"] == 0
 
 
+class Turned(nn.Module):
+    """Axes in another order twice: together a third order, or that of before; and where the first is used, too."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        turned = x.exp().transpose(1, 2)
+        back = x.sin().permute(1, 2, 0).permute(2, 0, 1) * 2
+        shared = x.cos().transpose(0, 1)
+        return turned.transpose(0, 1) + 1, back, shared + 1, shared.transpose(1, 2) * 2
+
+
+def test_two_transpositions_are_one() -> None:
+    x = torch.randn(2, 3, 4)
+    program = export(Turned(), (x,))
+    assert operators(program)["Transpose"] == 3
+    assert_same(run_session(session_of(program), program, (x,)), Turned()(x))
+
+
+class Expanded(nn.Module):
+    """Where another operand has the sizes, in a product too; and where none has them, or the result is an output."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        three = x.expand(3, -1, -1)
+        alone, out = x[:1].sin().expand(2, -1), x[:1].cos().expand(2, -1)
+        return three @ y, x.exp()[None].expand(3, -1, -1) + y.sum((1, 2), keepdim=True), alone * alone, out
+
+
+def test_an_operand_is_expanded_where_no_other_has_its_sizes() -> None:
+    cases = [(torch.randn(n, 4), torch.randn(3, 4, 5)) for n in (2, 6)]
+    program = export(Expanded(), cases[0], dynamic_shapes=({0: "n"}, None))
+    assert operators(program)["Expand"] == 2
+    session = session_of(program)
+    for case in cases:
+        assert_same(run_session(session, program, case), Expanded()(*case), tol=(1e-5, 1e-5))
+
+
 class LowRank(nn.Module):
     """An output that a lowering makes and that is transposed twice, as its own matrix."""
 

@@ -18,6 +18,7 @@ from fxport.exporter.validation import reference
 from tests.cases import models, newer_models, pictures_in_texts, texts_with_more
 from tests.cases import pictures_and_sounds as pictures_and_sounds_
 from tests.cases.models import Example, ModelCase
+from tests.node_counts import assert_not_more
 
 
 def rows() -> Iterator[Any]:
@@ -25,7 +26,8 @@ def rows() -> Iterator[Any]:
         group = importlib.import_module(f"{models.__name__}.{info.name}")
         for case in group.CASES:
             marks = [pytest.mark.xfail(reason=case.known_gap, strict=True)] if case.known_gap else []
-            yield pytest.param(case, id=f"{info.name}-{case.name}", marks=marks)
+            name = f"{info.name}-{case.name}"
+            yield pytest.param(name, case, id=name, marks=marks)
 
 
 def pictures_and_sounds() -> Iterator[Any]:
@@ -38,20 +40,20 @@ def pictures_and_sounds() -> Iterator[Any]:
         yield pytest.param(row, id=row.name, marks=marks)
 
 
-@pytest.mark.parametrize("case", list(rows()))
-def test_model(case: ModelCase, tmp_path: Path) -> None:
-    check(case.build, tmp_path)
+@pytest.mark.parametrize(("name", "case"), list(rows()))
+def test_model(name: str, case: ModelCase, tmp_path: Path) -> None:
+    check(name, case.build, tmp_path)
 
 
 @pytest.mark.parametrize("row", list(pictures_and_sounds()))
 @pytest.mark.filterwarnings("ignore")  # what other libraries warn about on the way is theirs
 def test_pictures_and_sounds(row: pictures_and_sounds_.Row, tmp_path: Path) -> None:
     pytest.importorskip(row.package, reason=f"{row.package} is not installed", exc_type=ImportError)
-    check(row.build, tmp_path)
+    check(row.name, row.build, tmp_path)
 
 
-def check(build: Callable[[], Example], tmp_path: Path) -> None:
-    """Exports an example, and validates the file."""
+def check(name: str, build: Callable[[], Example], tmp_path: Path) -> None:
+    """Exports an example, counts its nodes beside torch.onnx's, and validates the file."""
     torch.manual_seed(0)
     example = build()
     log, options = Log(), Options(allow_specialization=example.constants)
@@ -62,6 +64,7 @@ def check(build: Callable[[], Example], tmp_path: Path) -> None:
         raise AssertionError("\n".join(f"{f.rule.id} {f.message} {f.place}" for f in error.log.findings)) from error
     path = tmp_path / "model.onnx"
     program.save(path)
+    assert_not_more(name, path)
     recorded = reference.cases(model, args, kwargs, program, log)
     samples = [ort_runner.Samples(each.label, each.inputs, each.outputs, each.exact) for each in recorded]
     changes = any(value.is_initializer() for value in program.model.graph.inputs)

@@ -13,6 +13,8 @@ from fxport.diagnostics.paths import write_whole
 from fxport.exporter.lowering.ir_passes.avoid_faults import AvoidFaults
 from fxport.exporter.lowering.ir_passes.batch_scalars import BatchScalars
 from fxport.exporter.lowering.ir_passes.check import check
+from fxport.exporter.lowering.ir_passes.compose_transposes import ComposeTransposes
+from fxport.exporter.lowering.ir_passes.drop_expands import DropExpands
 from fxport.exporter.lowering.ir_passes.drop_identities import DropIdentities
 from fxport.exporter.lowering.ir_passes.fold_arrangements import FoldArrangements
 from fxport.exporter.lowering.ir_passes.fold_batch_norm import FoldBatchNorm
@@ -35,12 +37,14 @@ FINISH: tuple[ir.passes.PassBase, ...] = (
     DropIdentities(),  # before the search for equal nodes, which compares operands
     FoldConstants(),  # before it, too: equal constants make equal nodes
     ShareEqualNodes(),  # masks, rotary tables and shapes are computed by every layer alike
+    DropExpands(),  # after equal nodes are shared: one Expand may then have several uses
     FuseRotary(),  # after equal nodes are shared: the tables that it looks for are then the same values
     MergeHeads(),  # after FuseRotary: a rotation stands between the heads and their attention
     UnflattenProducts(),  # likewise on shared values
     FoldBatchNorm(),  # after DropIdentities: the normalization must follow its convolution directly
     FoldTransposes(),  # after the search for equal nodes: a weight used by several equal Transposes has only one now
     FoldArrangements(),  # likewise, and after transposes: it takes weights that serve one node
+    ComposeTransposes(),  # after those that look for heads and for transposed weights, before products read through one
     StoreFourBits(),  # after those that store weights in another order
     TransposedProducts(),  # after both: a weight that is stored transposed needs no flag
     MoveScalars(),  # before BatchScalars, which takes the new products of scalars together
