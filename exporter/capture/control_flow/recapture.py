@@ -85,15 +85,15 @@ def keeping_loops(
     for _ in range(ATTEMPTS):
         for code, line in found:
             lines.setdefault(code, set()).add(line)
-        before, new = new, _rewritten_code(lines, splits, calls, reasons)
+        before, new = new, _rewritten_code(lines, splits, calls, reasons if not splits else {})
         if new == before:  # the lines are kept already: what follows their branches may be told apart
             splits = splits.union(*(each.branches for each in _loop_errors(last)))
-            new = _rewritten_code(lines, splits, calls, reasons)
+            new = _rewritten_code(lines, splits, calls, reasons if not splits else {})
         if new == before:
             if not calls or not last:
                 break
             calls = False
-            new = _rewritten_code(lines, splits, calls, reasons)
+            new = _rewritten_code(lines, splits, calls, reasons if not splits else {})
         if new == before:
             break
         tried = {(code.co_filename, line) for code, kept in lines.items() for line in kept}
@@ -105,7 +105,7 @@ def keeping_loops(
             shown = [Place(path, line) for path, line in sorted(tried) if kind_of(path) != HIDDEN]
             result, rewritten[:] = better, noted or [Rewritten("call", place) for place in shown]
             continue
-        if result.error is not None:
+        if result.error is not None and not splits:  # what branches told apart end in is no cause of the first error
             errors += better.errors
     if result.error is not None:
         raise _explained(_barring(errors), errors, reasons)

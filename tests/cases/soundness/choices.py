@@ -132,7 +132,7 @@ class VariableAsked(nn.Module):
         y = None
         if x.sum() > 0:
             y = x * 2
-        return x + 1 if y is not None else x  # asks for a variable
+        return x + 1 if y is not None else x
 
 
 class VariableOfTwoBranches(nn.Module):
@@ -160,7 +160,7 @@ class AttributeAsked(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if x.sum() > 0:
             self.kept = x * 2
-        return x + 1 if hasattr(self, "kept") else x  # asks whether it is there
+        return x + 1 if hasattr(self, "kept") else x
 
 
 class AttributeOfTheClass(nn.Module):
@@ -298,10 +298,10 @@ CASES = (
         Row("an attribute that is read on its way", UsedOnItsWay, FLAT),
         Row("an attribute", CacheAsked, FLAT, None, "# asks for the cache"),
         Row("an attribute, in a function", CacheAskedElsewhere, FLAT, None, "# asks a model for its cache"),
-        Row("a variable", VariableAsked, FLAT, None, "# asks for a variable"),
+        Row("a variable", VariableAsked, FLAT),
         Row("a variable of two branches", VariableOfTwoBranches, FLAT, None, "# adds what may be None"),
         Row("an item", ItemAsked, FLAT),
-        Row("an attribute that is not there", AttributeAsked, FLAT, None, "# asks whether it is there"),
+        Row("an attribute that is not there", AttributeAsked, FLAT),
         Row("an attribute of the class", AttributeOfTheClass, FLAT, None, "# hides what the class has"),
         Row("the row before", RowBefore, SIZES, ROWS, "# asks for the row before"),
     ),
