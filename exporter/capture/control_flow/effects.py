@@ -218,7 +218,7 @@ class Effects:
             _assign(place, value)
         for holder, items in zip(self.grown, appended, strict=False):
             for item, on in items:
-                _append(holder, item, on)
+                _append(holder, item, on, self.branches)
         for place in self.undecided:
             _take_away(place, self.branches)
         for holder, _ in self.snapshot.held:
@@ -319,13 +319,13 @@ def _item(value: Any) -> Item:
     return value, True
 
 
-def _append(holder: Holder, item: Any, on: Any) -> None:
+def _append(holder: Holder, item: Any, on: Any, branches: frozenset[Line]) -> None:
     if on is True:
         list.append(holder.owner, item)
     elif on is not False:
         if not isinstance(holder.owner, ScanList):
             raise LoopError(f"it appends to '{holder.name}', a list made elsewhere, on one of its ways only")
-        list.append(holder.owner, MaybeItem(item, predicate(on)))
+        list.append(holder.owner, MaybeItem(item, predicate(on), branches))
 
 
 @contextmanager

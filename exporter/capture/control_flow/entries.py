@@ -10,6 +10,7 @@ from torch import Tensor
 from fxport.exporter.capture.control_flow.branches import chosen
 from fxport.exporter.capture.control_flow.lists import MaybeItem
 from fxport.exporter.capture.control_flow.merging import LoopError
+from fxport.exporter.capture.guards.askers import Line
 
 
 def entry_at(entries: Sequence[Any], key: int) -> Any:
@@ -26,8 +27,12 @@ def entry_at(entries: Sequence[Any], key: int) -> Any:
     if behind < certain:
         return ordered[behind]
     if behind > certain or behind >= len(ordered):
-        raise LoopError("it asks for an element whose place in the list depends on data")
+        raise LoopError("it asks for an element whose place in the list depends on data", _branches(ordered))
     return _first(ordered[certain:])
+
+
+def _branches(entries: Sequence[Any]) -> frozenset[Line]:
+    return frozenset().union(*(each.branches for each in entries if isinstance(each, MaybeItem)))
 
 
 def _first(entries: Sequence[Any]) -> Any:
@@ -38,7 +43,7 @@ def _first(entries: Sequence[Any]) -> Any:
     if not isinstance(first, MaybeItem):
         return first
     if not others:
-        raise LoopError("it asks for an element of a list that may have none")
+        raise LoopError("it asks for an element of a list that may have none", first.branches)
     return chosen(first.on, lambda: first.item, lambda: _first(others))
 
 
@@ -52,5 +57,5 @@ def total_of(entries: Sequence[Any], start: Any) -> Any:
 
 def _added(total: Any, entry: MaybeItem) -> Any:
     if isinstance(entry.item, Tensor) and not isinstance(total, Tensor):
-        raise LoopError("a sum of what may be nothing")
+        raise LoopError("a sum of what may be nothing", entry.branches)
     return chosen(entry.on, lambda: total + entry.item, lambda: total)

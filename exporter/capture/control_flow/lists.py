@@ -7,15 +7,16 @@ what Python makes of a tensor: `list(x)`, `x.unbind(0)`. `Ragged` are parts of d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from fxport.exporter.capture.control_flow.merging import LoopError
+from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError
 from fxport.exporter.capture.control_flow.truth import as_tensor
+from fxport.exporter.capture.guards.askers import Line
 
 
 class StackedItems:
@@ -24,6 +25,9 @@ class StackedItems:
     It stands in the list as one element. `torch.stack` and `torch.cat` of such a list do what they would do with all
     elements; whatever else is done with it is refused.
     """
+
+    branches: frozenset[Line] = frozenset()
+    """The lines of the branch that appended it."""
 
     def __init__(self, stacked: Any) -> None:
         self.stacked = stacked
@@ -43,11 +47,13 @@ class StackedItems:
 class MaybeItem(StackedItems):
     """An element that a branch appended, a tensor or a number: it is in the list where `on` is true."""
 
-    def __init__(self, item: Any, on: Tensor) -> None:
-        self.item, self.on, self._rows = item, on, None
+    def __init__(self, item: Any, on: Tensor, branches: frozenset[Line]) -> None:
+        self.item, self.on, self.branches, self._rows = item, on, branches, None
 
     @property
     def stacked(self) -> Any:  # type: ignore[override]  # computed where it is first needed
+        if not isinstance(self.item, (Tensor, *DTYPES)):
+            raise LoopError("it appends on one of its ways what no tensor holds", self.branches)
         if self._rows is None:
             self._rows = as_tensor(self.item).unsqueeze(0)[self.on.reshape(1)]
         return self._rows
@@ -120,7 +126,7 @@ class ScanList(list[Any]):
                 return found
             if statically_known_true(_rows(found).shape[0] > 0):  # else Python takes the element beside it, or raises
                 return _rows(found)[key]
-        raise _refusal()
+        raise _refusal(self.entries())
 
 
 def _rows(items: StackedItems) -> Tensor:
@@ -129,8 +135,9 @@ def _rows(items: StackedItems) -> Tensor:
     return items.stacked
 
 
-def _refusal() -> LoopError:
-    return LoopError("a list of as many elements as a dynamic size has")
+def _refusal(entries: Iterable[Any] = ()) -> LoopError:
+    branches = (each.branches for each in entries if isinstance(each, StackedItems))
+    return LoopError("a list of as many elements as a dynamic size has", frozenset().union(*branches))
 
 
 def _guarded(name: str) -> Any:
@@ -138,7 +145,7 @@ def _guarded(name: str) -> Any:
 
     def method(self: ScanList, *args: Any) -> Any:
         if self.is_dynamic:
-            raise _refusal()
+            raise _refusal(self.entries())
         return own(self, *args)
 
     return method
@@ -152,7 +159,7 @@ for _name in ("__iter__", "__len__", "__reversed__", "__contains__", "__eq__", "
 def _added_to(self: ScanList, other: list[Any]) -> Any:
     """Return `other + self`, of which Python would copy the entries as they are."""
     if self.is_dynamic:
-        raise _refusal()
+        raise _refusal(self.entries())
     return list.__add__(other, self)
 
 

@@ -44,6 +44,16 @@ class ListOrTensor(nn.Module):
         return x * pair.scale + (pair.value[1] if isinstance(pair.value, list) else 3)
 
 
+class ListOfOneOrThree(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        parts: list[Any] = [x]
+        if x.sum() > 0:
+            parts.append(None)
+            parts.append(x * 2)
+        parts[0] = x + len(parts)
+        return parts[0] if len(parts) == 1 else parts[0] + parts[-1]
+
+
 @dataclass
 class Pair:
     value: Any
@@ -175,6 +185,7 @@ CASES = (
         Row("a number or a row", NumberOrRow, SIZES, ROWS),
         Row("None or a tensor", NoneOrTensor, SIZES, ROWS),
         Row("a list or a tensor", ListOrTensor, FLAT),
+        Row("a list of one or of three", ListOfOneOrThree, FLAT),
         Row("a residual that one arm writes to", WrittenResidual, SIZES, ROWS),
         Row("a list of the caller", ListOfTheCaller, FLAT, None, "# appends to its caller's"),
         Row("a list of the model", ListOfTheModel, FLAT, None, "# stays in the model"),
