@@ -149,6 +149,24 @@ class Noisy(nn.Module):
         return x
 
 
+class Attends(nn.Module):
+    """Attention of a CPU gives other strides than its fake kernel; the view after it is not one of real memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        torch._assert(x.dim() == 3, f"{x.shape} has no batch")
+        return self.attention(x, x, x, need_weights=False)[0]
+
+
+def test_a_view_that_real_memory_does_not_allow_is_a_copy() -> None:
+    log = Log()
+    export(Attends().eval(), (torch.randn(2, 5, 8),), dynamic_shapes={"x": {0: "batch"}}, log=log)
+    assert "FXP1033" not in rules_of(log)
+
+
 def test_what_cannot_be_compared_is_told() -> None:
     log = Log()
     export(Noisy(), (X,), log=log)

@@ -330,6 +330,22 @@ def clamp_parameters(optimizer: optim.Optimizer, args: Any, kwargs: Any) -> None
             parameter.clamp_(-0.1, 0.1)
 
 
+def test_the_slope_of_a_convolution_with_a_dynamic_batch(tmp_path: Path) -> None:
+    """The gradient of its gradient convolves over the batch, whose size is then one of channels."""
+    model = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.Tanh(), nn.Flatten(), nn.Linear(64, 1))
+
+    def loss(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        x = x.detach().requires_grad_()
+        y = model(x).sum()
+        slope = torch.autograd.grad(y, x, create_graph=True)[0]
+        return y + (slope.flatten(1).norm(dim=1) - 1).square().mean()
+
+    data = [(torch.randn(size, 1, 4, 4),) for size in (3, 5)]
+    shapes = ({0: "batch"},)
+    optimizer = optim.SGD(model.parameters(), lr=0.05)
+    assert_teacher_forced(model, optimizer, loss, data, tmp_path, steps=3, dynamic_shapes=shapes)
+
+
 @pytest.mark.parametrize(
     ("register", "hook"),
     [("register_step_pre_hook", clamp_gradients), ("register_step_post_hook", torch.no_grad()(clamp_parameters))],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +36,8 @@ class Recorder(Interpreter):
         return _Called(value, self.reached) if isinstance(value, GraphModule) else value
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """Call a function; a scan without the trial iteration by which PyTorch learns the shapes of its results."""
-        return _scan(*args, **kwargs) if target is SCAN else super().call_function(target, args, kwargs)
+        """Call a function, or what runs in its place."""
+        return super().call_function(IN_PLACE_OF.get(target, target), args, kwargs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,18 @@ def _scan(body: _Called, init: Sequence[Any], xs: Sequence[Tensor], additional_i
     empty = [x.new_zeros(x.shape[1:]) for x in xs]
     shapes = body.results(*init, *empty, *additional_inputs, reached=set())[len(init) :]
     return [*carried, *(torch.as_tensor(each).new_empty((0, *torch.as_tensor(each).shape)) for each in shapes)]
+
+
+IN_PLACE_OF: Mapping[Any, Callable[..., Any]] = {
+    SCAN: _scan,
+    torch.ops.aten.view.default: torch.ops.aten.reshape.default,
+}
+"""Functions that run in the place of others.
+
+A scan makes no trial iteration, by which PyTorch learns the shapes of its results. Kernels give other strides than fake
+tensors have, as attention does on a CPU, and a view that the capture has for them need not be one of real memory; where
+writes are values, a copy is as good.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def output_is_served(op: Op, x: Value, weight: Value, outputs: Sequence[Size], g
     """Return True if a product serves a convolution with `outputs` places. ONNX Runtime arranges constant weights for
     Conv.
     """
-    known = weight.const_value is None and _served(x, groups, [*op.sizes(x)[2:], *outputs, *op.sizes(weight)[2:]])
+    known = weight.const_value is None and _served(x, groups, [*op.sizes(x)[2:], *outputs, *op.sizes(weight)[1:]])
     return known and prod(map(int, outputs)) <= FEW
 
 
