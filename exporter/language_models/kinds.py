@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol
 import onnx_ir as ir
 import torch
 
-from fxport.diagnostics import Log
-from fxport.exporter.language_models.decode import Example, is_encoder_decoder
+from fxport.diagnostics import Finding, Log, rules
+from fxport.exporter.language_models.decode import SEQUENCE, Example, is_encoder_decoder
 from fxport.exporter.language_models.generation import generation_step, require_causal
 from fxport.exporter.language_models.package_files import (
     UnequalLayers,
@@ -61,12 +61,14 @@ class Kind:
         describe: Writes the files beside the graphs.
         verdict: Compares it with eager PyTorch.
         lacks: What is said where a choice makes no sense for it, by the choice and its value.
+        refuted: Limits of dimensions (FXP2002) that the verdict refutes where it passes: dimension and accepted sizes.
     """
 
     parts: Callable[[Any], Mapping[str, Example]]
     describe: Described
     verdict: Compared
     lacks: Mapping[tuple[str, object], str] = field(default_factory=dict)
+    refuted: tuple[tuple[str, str], ...] = ()
 
     def require(self, **choices: object) -> None:
         """Raise PackageError for a choice that this kind does not have."""
@@ -74,6 +76,15 @@ class Kind:
             told = self.lacks.get((name, value)) or (self.lacks.get((name, ...)) if value is not None else None)
             if told is not None:
                 raise PackageError(told)
+
+    def left(self, findings: Sequence[Finding]) -> Sequence[Finding]:
+        """Return findings without the limits that a verdict has refuted."""
+        narrowed = rules.DIMENSION_RANGE_NARROWED
+        return [
+            each
+            for each in findings
+            if each.rule is not narrowed or (each.facts["dim"], each.facts["range"]) not in self.refuted
+        ]
 
 
 def _decoder(
@@ -116,7 +127,10 @@ def _seq2seq(
     return [write_description(seq2seq_config(model, graphs), target), *write_generation(model, target, start_of(model))]
 
 
-DECODER = Kind(lambda model: {MODEL: generation_step(model)}, _decoder, verdict)
+SINGLE_STEPS = ((SEQUENCE, "at least 2"),)
+"""The verdict on models that generate runs single tokens after the prompt."""
+
+DECODER = Kind(lambda model: {MODEL: generation_step(model)}, _decoder, verdict, refuted=SINGLE_STEPS)
 TEXTS = Kind(
     lambda model: {MODEL: text_example(model)},
     _texts,
@@ -136,6 +150,7 @@ SPOKEN = Kind(
         ("cache", "shared"): "a cache in place is for decoders alone; omit --cache.",
         ("text", ...): "a text is scored by decoders alone, not by encoder-decoders; omit it.",
     },
+    SINGLE_STEPS,
 )
 SEQ2SEQ = replace(
     SPOKEN,

@@ -171,6 +171,8 @@ def package(
                 found = kind.verdict(draft, model, log, provider, steps=steps, accuracy=accuracy, weights=told)
             if not found.passed:
                 raise Stop(log, "verdict")
+            if steps > 1:  # after the prompt, each token is a step of its own
+                log.revise(kind.left)
         score = _scored(draft, provider, windows, before, log) if windows else None
     return Package(target, tuple(target / path.relative_to(draft) for path in files), found, log, score)
 

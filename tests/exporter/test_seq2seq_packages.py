@@ -51,6 +51,7 @@ def test_a_package_writes_the_tokens_of_generate(name: str, tmp_path: Path) -> N
     found = package(model, tmp_path / "package")
     assert found.verdict is not None
     assert found.verdict.passed
+    assert not found.log.findings
     assert {"encoder.onnx", "decoder.onnx", FILE, SETTINGS_FILE} == {path.name for path in found.files}
     if name == "Whisper":
         sounds = torch.randn(2, 8, 40)
