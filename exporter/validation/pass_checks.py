@@ -27,7 +27,7 @@ from fxport.exporter.lowering.lower.registry import extend
 from fxport.exporter.lowering.lowerings import LOWERINGS
 from fxport.exporter.onnx_program.save import save
 from fxport.exporter.pipeline.options import Options
-from fxport.exporter.validation.adversarial import adversarial
+from fxport.exporter.validation.adversarial import FOR_FLOATS, adversarial
 from fxport.exporter.validation.intermediates import Intermediates, NodeFailed
 from fxport.exporter.validation.runs import fed
 from fxport.exporter.validation.stages import Call, Named, changed_places, copied
@@ -80,7 +80,7 @@ Change = tuple[str, str, str, Place | None]
 def _inputs(module: Any, call: Call, program: Program) -> Iterator[tuple[str, Arrays]]:
     """Yield (label, values by the names of the program)."""
     given = as_padded((call.args, in_order(module, call.kwargs)))
-    calls = [(EXAMPLE, given), *islice(drawn([given]), DRAWN), *adversarial(given)]
+    calls = [(EXAMPLE, given), *islice(drawn([given]), DRAWN), *adversarial(given, FOR_FLOATS)]
     for label, each in calls:
         yield label, {name: as_array(tensor) for name, tensor in fed(module, each, program).items()}
 

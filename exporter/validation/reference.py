@@ -31,7 +31,7 @@ from fxport.exporter.capture.sizes.values import at_hard_values, at_other_values
 from fxport.exporter.capture.snapshot import Snapshot
 from fxport.exporter.capture.wrappers import unwrapped
 from fxport.exporter.onnx_program import OnnxProgram
-from fxport.exporter.validation.adversarial import adversarial
+from fxport.exporter.validation.adversarial import HARD, adversarial
 from fxport.exporter.validation.repeats import report, twice
 from fxport.exporter.validation.roundings import rounded_otherwise
 from fxport.exporter.validation.runs import changed_by, fed, outputs_of, run_doubled, run_widened, state_of
@@ -253,7 +253,7 @@ def _of_ours(
     if hard:
         for label, changed in at_hard_sizes(module, call, program):
             yield label, f"at the {label} size", (changed,)
-        for label, changed in adversarial(call):
+        for label, changed in adversarial(call, HARD):
             yield label, f"on {label}", (changed,)
     if _state_inputs(program):
         yield LATER, "after some calls", (call,)

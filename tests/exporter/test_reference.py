@@ -77,13 +77,15 @@ def test_hard_values_are_tried_where_eager_takes_them() -> None:
     x, ids = torch.randn(3, 2), torch.tensor([0, 2])
     program, log = export(Inverse(), (x, ids)), Log()
     found = {case.label: case for case in cases(Reciprocal(), (x, ids), {}, program, log, hard=True)}
-    assert list(found) == ["sample", "zeros", "negative zeros", "denormal", "large"]
+    hard = ["halves", "small", "zeros", "negative zeros", "denormal", "large", "infinity", "negative"]
+    assert list(found) == ["sample", *hard]
+    assert (found["negative"].inputs["ids"] == [-1, -3]).all()
     assert np.isposinf(found["zeros"].outputs["output"]).all()
     assert np.isneginf(found["negative zeros"].outputs["output"]).all()
     assert (found["large"].inputs["ids"] == ids.numpy()).all()
-    (skipped,) = log.findings
-    assert skipped.rule is rules.VALIDATION_SKIPPED
-    assert "eager PyTorch fails on one NaN: ValueError: no NaN please" in skipped.message
+    assert {finding.rule for finding in log.findings} == {rules.VALIDATION_SKIPPED}
+    assert "eager PyTorch fails on one NaN: ValueError: no NaN please" in log.findings[0].message
+    assert "eager PyTorch fails on extremes: IndexError" in log.findings[1].message
 
 
 @torch.library.custom_op("fxport_tests::single", mutates_args=())
@@ -122,8 +124,9 @@ def test_a_lost_sign_of_zero_is_found_only_on_hard_values() -> None:
     x, ids = torch.randn(3, 2), torch.tensor([0, 2])
     program = export(Inverse(), (x, ids))
     samples = samples_of(Source("inverse", Inverse(), (x, ids)), program, Log(), hard=True)
-    assert [each.label for each in samples][1:] == ["zeros", "negative zeros", "denormal", "large", "one NaN"]
-    assert np.isnan(samples[-1].outputs["output"]).sum() == 1
+    hard = ["halves", "small", "zeros", "negative zeros", "denormal", "large", "one NaN", "infinity"]
+    assert [each.label for each in samples][1:9] == hard
+    assert np.isnan(samples[7].outputs["output"]).sum() == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64])

@@ -52,6 +52,7 @@ CASES = (
     OpCase(aten.floor_divide.default, LARGE, 7),
     OpCase(aten.floor_divide.default, LARGE, -7),
     OpCase(aten.floor_divide.default, i(2, 3, low=-9), f(3)),
+    OpCase(aten.floor_divide.Scalar, v((-(2**63), 1 - 2**63, -4, 2**63 - 1), torch.int64), 3),
     OpCase(aten.floor_divide.Scalar, f(2, 3), 0.7, dtypes=SMALL),
     OpCase(aten.floor_divide.Scalar, f(2, 3), -3, dtypes=INTS[:-1]),
     OpCase(aten.remainder.Tensor, f(2, 3), f(3), dtypes=SMALL, dynamic="n 3"),
