@@ -210,3 +210,28 @@ def test_what_the_next_call_would_see_is_refused(forward: Callable[..., Any]) ->
         export(model_of(forward), (X,))
     errors = [finding.message for finding in caught.value.log.findings if finding.level is Level.ERROR]
     assert any(REFUSED[forward] in message for message in errors), errors
+
+
+class Tables(nn.Module):
+    """A table that is built for the sizes of the input, as ConViT does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Module()
+        self.inner.register_buffer("table", torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.inner.table.shape[0] != x.shape[1]:
+            self.inner.table = torch.arange(x.shape[1], dtype=torch.float32)
+        return x + self.inner.table
+
+
+def test_a_table_of_other_sizes_is_exported_after_a_call() -> None:
+    model = Tables()
+    with pytest.raises(ExportError, match="assigns a tensor of other sizes") as raised:
+        export(model, (X,))
+    (found,) = raised.value.log.findings
+    assert "call the model once on the example" in found.fixes[0].description
+    want = model(X)
+    session = session_of(export(model, (X,)))
+    np.testing.assert_array_equal(session.run(None, {"x": X.numpy()})[0], want)

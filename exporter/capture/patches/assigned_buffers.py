@@ -28,6 +28,7 @@ from fxport.exporter.capture.knowledge import version
 OTHER_DTYPE = "it assigns to '{name}', which holds {old}, a tensor of {new}"
 REPLACED = "it makes '{name}' None, or a buffer of a parameter, or the other way round"
 OTHER_SIZES = "it assigns a tensor of other sizes to '{name}'"
+CALL_ONCE = "If the sizes follow from the input's, call the model once on the example before the export: they fit then."
 CAST = "Cast it: `value.to({name}.dtype)`; or register the tensor in the dtype that it gets."
 ALIASED = "it makes '{name}' and '{other}' one tensor, and writes to its memory: the next call would write to both"
 TIED = (
@@ -126,7 +127,7 @@ def _node_of(entry: _Entry) -> str:
         tensor = tensor.from_functional()
     slot = get_proxy_slot(tensor, traced.tracer, None) if traced is not None and tensor is not None else None
     if not entry.is_outermost or slot is None:
-        raise RefusedError(OTHER_SIZES.format(name=entry.path))
+        raise RefusedError(OTHER_SIZES.format(name=entry.path), cure=CALL_ONCE)
     return slot.proxy.node.name
 
 
