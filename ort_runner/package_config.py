@@ -20,6 +20,12 @@ CAPACITY = "capacity"
 """Dimension of a cache that is written in place: the tokens for which it has room."""
 
 
+def require_folder(folder: Path) -> None:
+    """Raise PackageError where there is no folder."""
+    if not folder.is_dir():
+        raise PackageError(f"There is no folder '{folder}'; name one that fxport package has written.")
+
+
 class PackageError(FxportError, ValueError):
     """A folder that is no package, or what it was asked for and cannot do. The text says what to do."""
 
@@ -70,6 +76,7 @@ class PackageConfig:
     @classmethod
     def read(cls, folder: Path) -> PackageConfig:
         """Read the file in a folder. Raises PackageError for a folder that is no package, or one of other parts."""
+        require_folder(folder)
         path = folder / FILE
         if (folder / TEXTS_FILE).is_file():
             raise PackageError(f"'{folder}' is no package that generates: run it with fxport embed.")

@@ -10,7 +10,7 @@ from pathlib import Path
 from fxport.diagnostics.limits import CONFIG, json_of, read_bounded
 from fxport.ort_runner import json_values
 from fxport.ort_runner.package_config import TEXTS_FILE as FILE
-from fxport.ort_runner.package_config import PackageError
+from fxport.ort_runner.package_config import PackageError, require_folder
 
 SIDES = ("left", "right")
 EMBEDDING, SCORES = "sentence_embedding", "scores"
@@ -50,6 +50,7 @@ class TextConfig:
     @classmethod
     def read(cls, folder: Path) -> TextConfig:
         """Read the file in a folder. Raises PackageError for a folder that is no package of such a model."""
+        require_folder(folder)
         path = folder / FILE
         if not path.is_file():
             raise PackageError(

@@ -8,13 +8,14 @@ from typing import Any
 
 from fxport.diagnostics.limits import TOKENIZER as LIMIT
 from fxport.diagnostics.limits import LimitError, read_bounded
-from fxport.ort_runner.package_config import TOKENIZER, PackageError
+from fxport.ort_runner.package_config import TOKENIZER, PackageError, require_folder
 
 
 class Tokenizer:
     """The tokenizer of a package. Raises PackageError where the file or the library is missing."""
 
     def __init__(self, folder: str | Path) -> None:
+        require_folder(Path(folder))
         path = Path(folder) / TOKENIZER
         if not path.is_file():
             raise PackageError(

@@ -129,6 +129,8 @@ BAD = {
     "no configuration": (["package", "{folder}", "-o", "out", "--tokenizer", "{folder}/words"], "names no model"),
     "no vectors": (["embed", "{folder}", "text"], "is no package of an embedding or reranking model"),
     "no package": (["generate", "{folder}", "--ids", "1"], "is no package"),
+    "nothing there": (["generate", "nowhere", "--prompt", "text"], "There is no folder 'nowhere'"),
+    "nothing to embed": (["embed", "nowhere", "text"], "There is no folder 'nowhere'"),
     "no features": (["generate", "{folder}/words", "--features", "{source}"], "holds no array"),
     "no words": (["generate", "{folder}", "--features", "{source}"], "has no tokenizer.json"),
     "no tokens": (["generate", "{folder}", "--ids", "one"], "are no token ids"),
