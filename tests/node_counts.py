@@ -31,6 +31,7 @@ MORE: Mapping[str, str] = {
     "modules-double_precision": "ONNX Runtime has no kernels of float64 for these layers",
     "modules-named_tuples": "a size as an output is a scalar, as in PyTorch",
     "pictures-preprocessed": "the weights of an antialiased resize are computed, for sizes that vary",
+    "research-beams": "floor division of int64 is right at its limits, and a minimum of NaN is NaN",
     "spectra-spectrogram": "an absolute value of a complex number that does not overflow; frames by Gather, not STFT",
     "FocalNetForImageClassification-sized": "a mean over sizes that may be 0 is NaN then, as in PyTorch",
     "HGNetV2ForImageClassification-sized": "a Constant keeps ONNX Runtime from a wrong fusion of a Pad",

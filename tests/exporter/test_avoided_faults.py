@@ -75,8 +75,18 @@ def to_the_fourth(x: Tensor, norm: nn.Module) -> Tensor:
 CASES = (
     Case("Unique", CSE, Calls(counted), (IDS,)),
     Case("GRU", CSE, Calls(steps, cell=nn.GRU(3, 4)), (torch.randn(5, 2, 3),)),
-    Case("max_pool2d", "Pad_Fusion", Calls(lambda x: F.max_pool2d(F.pad(x, (1, 1, 1, 1)), 2)), (BELOW,)),
-    Case("max_pool1d", "Pad_Fusion", Calls(lambda x: F.max_pool1d(F.pad(x, (1, 1)), 2)), (BELOW[0],)),
+    Case(
+        "max_pool2d",
+        "Pad_Fusion",
+        Calls(lambda x: F.max_pool2d(F.pad(x, (1, 1, 1, 1)), 2, return_indices=True)[0]),
+        (BELOW,),
+    ),
+    Case(
+        "max_pool1d",
+        "Pad_Fusion",
+        Calls(lambda x: F.max_pool1d(F.pad(x, (1, 1)), 2, return_indices=True)[0]),
+        (BELOW[0],),
+    ),
     Case("whole parts", "DivMulFusion", Calls(lambda x: torch.div(1, x, rounding_mode="trunc") * 7), (IDS,)),
     Case("fourth power", "LayerNormFusionL1", Calls(to_the_fourth, norm=nn.LayerNorm(4)), (3 * torch.randn(2, 3, 4),)),
 )

@@ -97,7 +97,7 @@ def test_what_nobody_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 class Asks(nn.Module):
     """Each question is another row's: a size that is dynamic, whether there is any data, and no question at all."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         rows = x[x[:, 0] > 0].repeat(1, 4)
         if x.shape[0] > 2:
             x = x * 2
@@ -106,7 +106,7 @@ class Asks(nn.Module):
             count += part.shape[0]
         if count > 0:
             rows = rows.reshape(count, -1, 4)
-        return rows.sum() + x
+        return rows, x
 
 
 def test_each_row_has_its_questions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,12 +138,19 @@ class Other(nn.Module):
         return x if padding is None else x.masked_fill(padding, 0.0)
 
 
-@pytest.mark.parametrize("model", [Many(), Other()], ids=lambda each: type(each).__name__)
-def test_other_questions_are_refused(model: nn.Module) -> None:
+def test_other_questions_are_refused() -> None:
     log = Log()
     with pytest.raises(ExportError):
-        export(model, (SOME,), dynamic_shapes=SHAPES, log=log)
+        export(Many(), (SOME,), dynamic_shapes=SHAPES, log=log)
     (told,) = (finding for finding in log.findings if finding.level is Level.ERROR)
     assert told.rule is rules.DATA_DEPENDENT_CONTROL_FLOW
     assert told.place is not None
-    assert told.place.line == line_of(type(model).forward, "# asks")
+    assert told.place.line == line_of(Many.forward, "# asks")
+
+
+def test_nothing_is_presumed_where_branches_are_told_apart() -> None:
+    cases = [(torch.cat([SOME, SOME * 0]),), (SOME,), (SOME * 0,)]
+    log = Log()
+    for case, result in zip(cases, run_exported(Other(), cases, dynamic_shapes=SHAPES, log=log), strict=True):
+        assert_same(result, (Other()(*case),))
+    assert all(finding.level is Level.NOTE for finding in log.findings)

@@ -30,7 +30,12 @@ FLOAT, DOUBLE = ir.DataType.FLOAT, ir.DataType.DOUBLE
 UNPOOLED = INTEGERS - {ir.DataType.INT8, ir.DataType.UINT8}
 """Dtypes that PyTorch pools and ONNX does not."""
 
-BOUNDED_BELOW = frozenset({"Abs", "HardSigmoid", "Relu", "Sigmoid", "Softmax", "Softplus", "Tanh"})
+BOUNDED_BELOW = frozenset(
+    {
+        "Abs", "Celu", "Elu", "Exp", "Gelu", "HardSigmoid", "HardSwish", "Mish", "Relu", "Selu", "Sigmoid", "Softmax",
+        "Softplus", "Swish", "Tanh",
+    }
+)  # fmt: skip
 """Operators whose results are above -inf."""
 
 

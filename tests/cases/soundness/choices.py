@@ -27,7 +27,7 @@ class ListBehindAnother(nn.Module):
         parts = [x[0]]
         if x.sum() > 0:
             parts.append(x[1])
-        return x * len([x[2]] + parts)  # noqa: RUF005  # counts both
+        return x * len([x[2]] + parts)  # noqa: RUF005
 
 
 class ElementWritten(nn.Module):
@@ -289,7 +289,7 @@ CASES = (
         Row("the first by a number", ElementByData, FLAT),
         Row("sorted by a key", SortedByKey, FIXED),
         Row("sorted, then written to", SortedAndWritten, FIXED, None, "# writes to one of two"),
-        Row("behind another list", ListBehindAnother, FIXED, None, "# counts both"),
+        Row("behind another list", ListBehindAnother, FIXED),
         Row("an element that is written to", ElementWritten, FIXED),
         Row("an error that is caught", ElementCaught, FLAT, None, "# may raise an error"),
     ),
