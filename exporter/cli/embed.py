@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from fxport.diagnostics import Log, Stop
+from fxport.diagnostics import Log
 from fxport.diagnostics.report import Report
 from fxport.exporter.cli.edge import run
+from fxport.exporter.cli.packages import running_a_package
 from fxport.exporter.sources.usage import UsageError
 
 
@@ -48,22 +49,13 @@ def command(
 
 def embedded(asked: Request, log: Log) -> str:
     """A line of JSON for each text."""
-    from fxport.ort_runner.failures import Failure
-    from fxport.ort_runner.package_config import PackageError
     from fxport.ort_runner.text_model import TextModel
 
-    try:
+    with running_a_package(log, "run"):
         with log.stage("load"):
             model = TextModel(asked.folder, asked.provider, asked.threads)
         with log.stage("run"):
             rows = (
                 model.embed(asked.texts, asked.prompt) if asked.query is None else model.score(asked.query, asked.texts)
             )
-    except PackageError as error:
-        raise UsageError(str(error)) from error
-    except ValueError as error:  # an unknown provider, or one that does not work here
-        raise UsageError(f"--provider: {error}; choose another.") from error
-    except Failure as failure:
-        log.report(failure.rule, **failure.facts)
-        raise Stop(log, "run") from failure
     return "\n".join(json.dumps([float(f"{each:.9g}") for each in row]) for row in rows)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fxport.diagnostics import Log, Stop
+from fxport.diagnostics import Log
 from fxport.diagnostics.report import Report
 from fxport.exporter.cli.edge import run
+from fxport.exporter.cli.packages import running_a_package
 from fxport.exporter.sources.usage import UsageError
 
 if TYPE_CHECKING:
@@ -60,25 +61,16 @@ def command(
 
 def generated(asked: Request, log: Log) -> str:
     """The text, or the token ids where ids were given, and a line with the speed."""
-    from fxport.ort_runner.failures import Failure
     from fxport.ort_runner.generation import Generator
-    from fxport.ort_runner.package_config import PackageError
     from fxport.ort_runner.tokenizer import Tokenizer
 
-    try:
+    with running_a_package(log, "generate"):
         tokenizer = Tokenizer(asked.folder) if asked.ids is None else None
         read, size, unit = prompt_of(asked, tokenizer)
         with log.stage("load"):
             generator = Generator(asked.folder, asked.provider, asked.threads)
         with log.stage("generate"):
             chosen, seconds = timed(generator, read, asked.new)
-    except PackageError as error:
-        raise UsageError(str(error)) from error
-    except ValueError as error:  # an unknown provider, or one that does not work here
-        raise UsageError(f"--provider: {error}; choose another.") from error
-    except Failure as failure:
-        log.report(failure.rule, **failure.facts)
-        raise Stop(log, "generate") from failure
     text = tokenizer.decode(chosen) if tokenizer is not None else ",".join(map(str, chosen))
     search = f"; the folder asks for another search: {generator.rules.search}" if generator.rules.search else ""
     return f"{text}\n\n{speed(size, unit, seconds)}, on {generator.provider}{search}"
