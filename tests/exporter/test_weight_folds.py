@@ -156,3 +156,30 @@ def test_the_file_grows_by_a_small_part_of_the_weights_in_all(monkeypatch: pytes
     assert weights(export(model, (X,))).keys() == {"w", "v", "w.folded", "v.folded"}
     monkeypatch.setattr(weight_folds, "LEAST_GROWTH", 256)
     assert operators(export(model, (X,)))["Add"] == 1
+
+
+class Mixed(nn.Module):
+    """A product, which autocast would round, and a quotient of integers, whose type is the default one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Parameter(torch.randn(16, 2)), nn.Parameter(torch.randn(2, 16))
+        self.register_buffer("counts", torch.arange(16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ (self.a @ self.b) + self.counts / 3
+
+
+def test_what_surrounds_the_call_of_save_changes_no_weight(tmp_path: Path) -> None:
+    model, x = Mixed().eval(), torch.randn(3, 16)
+    program = export(model, (x,))
+    plain, surrounded = tmp_path / "plain.onnx", tmp_path / "surrounded.onnx"
+    program.save(plain)
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.autocast("cpu", torch.bfloat16), torch.device("meta"):
+            program.save(surrounded)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert "a.folded" in weights(program)
+    assert plain.read_bytes() == surrounded.read_bytes()

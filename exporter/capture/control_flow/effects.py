@@ -226,11 +226,19 @@ class Effects:
                 put((holder, 0), UNSET)
 
     def require_added_by_all(self, *ways: Changes) -> None:
-        """Raise LoopError for an attribute or an item that was not there before, and is not behind each of the ways."""
+        """Raise LoopError for an attribute or an item that was not there before, and is not behind each of the ways.
+
+        Nor may ways add the same items to a dict in another order, which its values and keys show.
+        """
         for (holder, key), value in self.before.items():
             added = value is MISSING and holder.kind is not holders.CELL
             if added and not all((holder, key) in way.values for way in ways):
                 raise LoopError(f"it adds '{holder.name_of(key)}' on one of its ways only")
+        for holder in {holder for holder, _ in self.before if isinstance(holder.owner, dict)}:
+            added_keys = {key for (other, key), value in self.before.items() if other is holder and value is MISSING}
+            orders = {tuple(key for other, key in way.values if other is holder and key in added_keys) for way in ways}
+            if len(orders) > 1:
+                raise LoopError(f"its ways add to '{holder.name}' in another order")
 
     def set_aside_undecided(self, *ways: Changes) -> None:
         """Take out what no operator gives: None, or nothing, before it, and something else behind some of the ways."""

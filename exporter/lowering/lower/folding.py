@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -33,18 +34,25 @@ class FoldedWeight:
     """A `WeightSource`: the result of a node, computed on the CPU from the weights that it depends on.
 
     Only what is still needed is in memory. Views are contiguous, as the passes take all values to be.
+
+    Attributes:
+        program: The program that has the weights.
+        entries: Its inputs, by their placeholders.
+        node: The node of the result.
+        float_dtype: The type of floats that operators give where nothing else says it, as in the capture.
     """
 
     program: Program
     entries: Mapping[Node, Input]
     node: Node
+    float_dtype: torch.dtype = field(default_factory=torch.get_default_dtype)
 
     def read(self) -> torch.Tensor:
         """Compute the result. Raises WeightlessError where a weight has no values."""
         order = _order(self.node)
         values: dict[Node, Any] = {}
         last = {source: node for node in order for source in node.all_input_nodes}
-        with torch.no_grad():
+        with _settings_of_the_capture(self.float_dtype):
             for node in order:
                 values[node] = self._value(node, values)
                 for source in node.all_input_nodes:
@@ -64,6 +72,21 @@ class FoldedWeight:
         args, kwargs = pytree.tree_map_only(torch.device, lambda _: torch.device("cpu"), (args, kwargs))
         result = node.target(*args, **kwargs)  # type: ignore[operator]  # of a call_function
         return pytree.tree_map_only(torch.Tensor, torch.Tensor.contiguous, result)
+
+
+@contextmanager
+def _settings_of_the_capture(float_dtype: torch.dtype) -> Iterator[None]:
+    """Keep what surrounds the call of `save` from the results: autocast, the default device and the default dtype.
+
+    What autocast does to a model is a part of its graph.
+    """
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(float_dtype)
+    try:
+        with torch.no_grad(), torch.device("cpu"), torch.autocast("cpu", enabled=False):
+            yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _order(last: Node) -> list[Node]:

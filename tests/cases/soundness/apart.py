@@ -156,6 +156,33 @@ class TupleOrList(nn.Module):
         return self.one(x)[0] * len(self.one(x))
 
 
+class KeysInTwoOrders(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        entries = {}
+        if x.sum() > 0:
+            entries["a"] = x
+            entries["b"] = x * 2
+        else:
+            entries["b"] = x * 2
+            entries["a"] = x
+        return torch.stack([*entries.values()])
+
+
+class KeysOfTheCaller(nn.Module):
+    def fill(self, entries: dict[str, Tensor], x: Tensor) -> None:
+        if x.sum() > 0:  # fills its caller's
+            entries["a"] = x
+            entries["b"] = x * 2
+        else:
+            entries["b"] = x * 2
+            entries["a"] = x
+
+    def forward(self, x: Tensor) -> Tensor:
+        entries: dict[str, Tensor] = {}
+        self.fill(entries, x)
+        return torch.stack([*entries.values()])
+
+
 class ViewBesideWrites(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = x * 1.0
@@ -190,6 +217,8 @@ CASES = (
         Row("a list of the caller", ListOfTheCaller, FLAT, None, "# appends to its caller's"),
         Row("a list of the model", ListOfTheModel, FLAT, None, "# stays in the model"),
         Row("a default of a function", DefaultOfAFunction, FLAT, None, "# one or two entries"),
+        Row("keys in two orders", KeysInTwoOrders, FLAT),
+        Row("keys of the caller in two orders", KeysOfTheCaller, FLAT, None, "# fills its caller's"),
         Row("a tuple or a list", TupleOrList, FLAT, None, "# gives one or the other"),
     ),
     *of(
