@@ -37,10 +37,12 @@ INSTEAD: Mapping[str, str] = MappingProxyType(
         r"sparse|to_dense": "ONNX has no sparse tensors: make it dense where it is made, `adjacency.to_dense()`.",
         r"quantize_per|dequantize|quantized": "Quantize by torchao or PT2E, whose operators have lowerings, or export "
         "the model in float.",
+        r"fused_moving_avg_obs": "Call the prepared model once on an example before the export: its observers get the "
+        "sizes of its weights.",
         r"nested": "Pad to one size and keep a mask: ONNX has no nested tensors.",
     }
 )
-"""Advice for operators on tensors that ONNX lacks, by patterns of their names: no lowering could help there."""
+"""Advice by patterns of the names of operators, where no lowering could help."""
 
 
 def lowering(site: Site) -> Iterator[Fix]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn, optim
 from torch.ao import quantization
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from fxport import ExportError
+from fxport import ExportError, export
 from fxport.diagnostics import rules
 from fxport.exporter.training import TrainingError, export_training_step
 from tests.training import assert_teacher_forced
@@ -123,13 +123,28 @@ def test_parts_of_other_kinds(change: dict[str, Any], said: str) -> None:
         export_training_step(**(parts | change))
 
 
+class Placed(nn.Module):
+    """A model in a file of the user's, so that findings have lines."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.ao.quantization is deprecated:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:Please use quant_min and quant_max:UserWarning")
 def test_quantization_aware_training(tmp_path: Path) -> None:
     """The observers' ranges, scales and zero points are state of the step, once they have the sizes of the weights."""
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).train()
     model.qconfig = quantization.get_default_qat_qconfig("fbgemm")
-    model = quantization.prepare_qat(model)
+    model = quantization.prepare_qat(Placed(model))
     data = [(torch.randn(4, 6),) for _ in range(3)]
+    with pytest.raises(ExportError) as raised:
+        export(model, data[0])
+    (told,) = [each for each in raised.value.log.findings if each.rule is rules.NO_ONNX_LOWERING]
+    assert "Call the prepared model once on an example" in told.fixes[0].description
     model(data[0][0])
     assert_teacher_forced(model, optim.SGD(model.parameters(), lr=0.05), squared, data, tmp_path, steps=4)
