@@ -12,9 +12,10 @@ import numpy as np
 from fxport.ort_runner.dtypes import BY_NAME
 from fxport.ort_runner.encoder import Encoder, numbered_name
 from fxport.ort_runner.failures import RUN, Failure, failure_of
-from fxport.ort_runner.package_config import AUDIO, PackageConfig, PackageError
+from fxport.ort_runner.package_config import AUDIO, IDS, MASK_OF_TEXT, PackageConfig, PackageError
 from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
 from fxport.ort_runner.token_rules import FILE, Seen, TokenRules
+from fxport.ort_runner.vision import Image, Vision, expanded
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -61,6 +62,7 @@ class Generator:
         self._encoder = (
             Encoder(self.config.encoder, self.config.layers, provider, threads) if self.config.encoder else None
         )
+        self._vision = Vision(self.config.vision, provider, threads) if self.config.vision else None
         self._encoded: dict[str, onnxruntime.OrtValue] = {}
         self._outputs = [self.config.outputs["logits"], *(layer.present for layer in self._layers)]
         self._cache: list[onnxruntime.OrtValue] = []
@@ -70,6 +72,8 @@ class Generator:
     def reset(self) -> None:
         """Forget all tokens."""
         self._cache, self._mask = [], np.zeros((0, 0), np.int64)
+        if self._vision is not None:
+            self._vision.reset()
 
     def encode(self, inputs: Mapping[str, np.ndarray]) -> None:
         """Read texts or sounds by the encoder, and forget all tokens: the steps that follow are about these.
@@ -85,6 +89,23 @@ class Generator:
             raise PackageError(f"'{self.folder}' has no encoder; feed it the texts.")
         self.reset()
         self._encoded = self._encoder.run(inputs, self.config.inputs)
+
+    def look(self, images: Sequence[Image]) -> list[int]:
+        """Read images, of which the next tokens to be fed have the parts in their order.
+
+        Args:
+            images: Inputs of the encoder for each: `pixel_values`, and `image_grid_thw` where images have grids.
+
+        Returns:
+            How many tokens each image takes.
+
+        Raises:
+            PackageError: The package reads no images, or takes other inputs.
+            Failure: A kernel fails.
+        """
+        if self._vision is None:
+            raise PackageError(f"'{self.folder}' reads no images; give a text alone.")
+        return self._vision.look(images)
 
     def begin(self, start: Sequence[int] = ()) -> Sequence[int]:
         """The tokens with which the decoder of an encoder-decoder begins, those of the package by default."""
@@ -122,9 +143,7 @@ class Generator:
             self.reserve(self._mask.shape[1] + ids.shape[1])
         new = np.ones_like(ids) if mask is None else np.asarray(mask, np.int64)
         whole = np.concatenate([self._mask, new], axis=1)
-        names = self.config.inputs
-        feeds = {names["input_ids"]: to_ort(ids)}
-        feeds |= self._encoded if self._encoder is not None else {names["attention_mask"]: to_ort(whole)}
+        feeds = self._feeds(ids, whole)
         feeds |= {layer.past: value for layer, value in zip(self._layers, self._cache, strict=True)}
         try:
             logits = self._run(feeds)
@@ -132,6 +151,15 @@ class Generator:
             raise failure_of(error, RUN, self.provider) from error
         self._mask = whole
         return from_ort(self._outputs[0], logits)
+
+    def _feeds(self, ids: np.ndarray, mask: np.ndarray) -> dict[str, onnxruntime.OrtValue]:
+        """Inputs of a step without the cache: new tokens, and the mask of all."""
+        names = self.config.inputs
+        if self._vision is not None:
+            return self._vision.inputs(ids, mask, names)
+        if self._encoder is not None:
+            return {names[IDS]: to_ort(ids), **self._encoded}
+        return {names[IDS]: to_ort(ids), names[MASK_OF_TEXT]: to_ort(mask)}
 
     def _run(self, feeds: dict[str, onnxruntime.OrtValue]) -> onnxruntime.OrtValue:
         """Run one step; the cache is that after it."""
@@ -169,6 +197,7 @@ class Generator:
         max_new_tokens: int,
         stop: frozenset[int] | None = None,
         start: Sequence[int] = (),
+        images: Sequence[Sequence[Image]] | None = None,
     ) -> Iterator[np.ndarray]:
         """Generate the likeliest token after each other, by the rules of the folder's `generation_config.json`.
 
@@ -178,20 +207,22 @@ class Generator:
             max_new_tokens: Steps at most.
             stop: Tokens of which each ends a text; those of the package by default.
             start: Tokens with which the decoder of an encoder-decoder begins; those of the package by default.
+            images: Those of each prompt, as `look` takes them. A prompt has one token in the place of each, or as many
+                as it takes.
 
         Yields:
             The next token of each text [batch]; that of a text that has ended is the package's `pad`.
 
         Raises:
-            PackageError: A prompt is empty, or too long for the context.
+            PackageError: A prompt is empty, or too long for the context, or has another number of images.
         """
         stop = self.config.stop if stop is None else stop
         if self.config.encoder is not None:
             ids, mask = np.tile(np.array(self.begin(start), np.int64), (len(prompts), 1)), None
             self.encode(source_of(prompts, self.config))
         else:
-            ids, mask = padded(prompts, self.config.pad)
             self.reset()
+            ids, mask = padded(self._with_images(prompts, images), self.config.pad)
         require_room(self.config, ids.shape[1] + max(max_new_tokens - 1, 0))
         filled = np.zeros(len(ids), np.int64) if mask is None else mask.argmax(1)
         seen = Seen(ids, filled, ids.shape[1], ids.shape[1] + max_new_tokens, stop)
@@ -205,6 +236,20 @@ class Generator:
                 return
             ids, mask = chosen[:, None], None
             seen = replace(seen, ids=np.concatenate([seen.ids, ids], 1))
+
+    def _with_images(
+        self, prompts: Sequence[Sequence[int]] | np.ndarray, images: Sequence[Sequence[Image]] | None
+    ) -> Sequence[Sequence[int]]:
+        """Read the images of prompts; return these with as many tokens for each as it takes."""
+        if self.config.vision is None and not images:
+            return prompts  # type: ignore[return-value]  # an array is one of tokens here
+        rows = images if images is not None else [[] for _ in prompts]
+        if len(rows) != len(prompts):
+            raise PackageError(f"there are {len(prompts)} prompts, and images of {len(rows)}; give those of each.")
+        sizes = [self.look(row) for row in rows]
+        assert self.config.vision is not None
+        token = self.config.vision.token
+        return [expanded(prompt, token, each) for prompt, each in zip(prompts, sizes, strict=True)]
 
 
 def layer_without_tokens(layer: _Layer, batch: int) -> onnxruntime.OrtValue:

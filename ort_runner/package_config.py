@@ -16,6 +16,15 @@ TEXTS_FILE = "text_config.json"
 """The same file of a package that embeds texts or scores them."""
 
 TOKENIZER = "tokenizer.json"
+PIXELS, GRID, FEATURES, EMBEDS, POSITIONS = (
+    "pixel_values",
+    "image_grid_thw",
+    "image_features",
+    "inputs_embeds",
+    "position_ids",
+)
+"""Inputs and outputs of the parts of a vision-language model."""
+
 CAPACITY = "capacity"
 """Dimension of a cache that is written in place: the tokens for which it has room."""
 
@@ -48,6 +57,31 @@ class EncoderConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class VisionConfig:
+    """The part of the file that reading images takes.
+
+    Attributes:
+        encoder: The ONNX file of the encoder.
+        embedding: That of the embedding, which puts features of images among those of tokens.
+        token: The token that stands for a part of an image.
+        merge: Rows and columns of patches that are one token, where images have grids.
+        inputs: Names of the encoder's inputs: of `pixel_values`, and `image_grid_thw` where images have grids.
+        outputs: Names of its outputs: of `image_features`.
+        taken: Names of the embedding's inputs: of `input_ids` and `image_features`.
+        given: Names of its outputs: of `inputs_embeds`.
+    """
+
+    encoder: Path
+    embedding: Path
+    token: int
+    merge: int
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    taken: Mapping[str, str]
+    given: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class PackageConfig:
     """The part of the file that running a decoder takes.
 
@@ -61,6 +95,7 @@ class PackageConfig:
         outputs: Names of outputs, likewise.
         in_place: Whether a step writes new keys and values into the memory of the cache, which has room for more.
         encoder: That of an encoder-decoder; None for a decoder alone.
+        vision: That which reads images; None where nothing does.
     """
 
     model: Path
@@ -72,6 +107,7 @@ class PackageConfig:
     outputs: Mapping[str, str]
     in_place: bool = False
     encoder: EncoderConfig | None = None
+    vision: VisionConfig | None = None
 
     @classmethod
     def read(cls, folder: Path) -> PackageConfig:
@@ -87,9 +123,11 @@ class PackageConfig:
             model = whole["model"]
             decoder, ends = model["decoder"], model["eos_token_id"]
             encoder = _encoder(folder, model) if "encoder" in model else None
-            inputs = {part: text(decoder["inputs"][part]) for part in (INPUTS if encoder is None else CROSS_INPUTS)}
-            if encoder is not None and MASK in decoder["inputs"]:
-                inputs[MASK] = text(decoder["inputs"][MASK])
+            vision = _vision(folder, model) if "vision" in model else None
+            wanted = VISION_INPUTS if vision is not None else INPUTS if encoder is None else CROSS_INPUTS
+            inputs = {part: text(decoder["inputs"][part]) for part in wanted}
+            optional = {POSITIONS} if vision is not None else {MASK} if encoder is not None else set[str]()
+            inputs |= {part: text(decoder["inputs"][part]) for part in optional & decoder["inputs"].keys()}
             outputs = {part: text(decoder["outputs"][part]) for part in OUTPUTS}
             return cls(
                 model=folder / Path(text(decoder["filename"])).name,
@@ -101,6 +139,7 @@ class PackageConfig:
                 outputs=outputs,
                 in_place=whole["search"]["past_present_share_buffer"] is True,
                 encoder=encoder,
+                vision=vision,
             )
         except (KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
             raise PackageError(
@@ -122,7 +161,27 @@ def _encoder(folder: Path, model: Mapping[str, Any]) -> EncoderConfig:
     )
 
 
-INPUTS = ("input_ids", "attention_mask", "past_key_names", "past_value_names")
+def _vision(folder: Path, model: Mapping[str, Any]) -> VisionConfig:
+    vision, embedding = model["vision"], model["embedding"]
+    inputs = named_texts(vision["inputs"])
+    if {*inputs} not in IMAGE_INPUTS:
+        raise ValueError(f"inputs {sorted(inputs)} of the encoder of images are none of those that are known")
+    return VisionConfig(
+        encoder=folder / Path(text(vision["filename"])).name,
+        embedding=folder / Path(text(embedding["filename"])).name,
+        token=count(model["image_token_id"]),
+        merge=max(1, count(vision["spatial_merge_size"])) if GRID in inputs else 1,
+        inputs=inputs,
+        outputs={FEATURES: text(vision["outputs"][FEATURES])},
+        taken={part: text(embedding["inputs"][part]) for part in (IDS, FEATURES)},
+        given={EMBEDS: text(embedding["outputs"][EMBEDS])},
+    )
+
+
+IDS, MASK_OF_TEXT = "input_ids", "attention_mask"
+INPUTS = (IDS, MASK_OF_TEXT, "past_key_names", "past_value_names")
+VISION_INPUTS = (EMBEDS, *INPUTS[1:])
+IMAGE_INPUTS = ({PIXELS}, {PIXELS, GRID})
 CROSS_INPUTS = ("input_ids", "past_key_names", "past_value_names", "cross_past_key_names", "cross_past_value_names")
 CROSS_OUTPUTS = ("cross_present_key_names", "cross_present_value_names")
 AUDIO, MASK = "audio_features", "encoder_attention_mask"

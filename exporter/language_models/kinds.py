@@ -24,6 +24,8 @@ from fxport.exporter.language_models.seq2seq import has_place, require_source, s
 from fxport.exporter.language_models.text_models import CLASSIFIER, TextModel
 from fxport.exporter.language_models.text_verdict import TextVerdict, text_example, text_verdict
 from fxport.exporter.language_models.verdict import Verdict, verdict
+from fxport.exporter.language_models.vision import has_place as sees_in_genai
+from fxport.exporter.language_models.vision import reads_images, sight_of, vision_config, vision_parts
 from fxport.ort_runner.package_config import PackageError
 
 Runtime = Literal["auto", "genai", "ort"]
@@ -116,6 +118,17 @@ def _texts(
     return [model.text_config.write(target)]
 
 
+def _vision(
+    model: Any,
+    graphs: Mapping[str, ir.Graph],
+    target: Path,
+    *,
+    runtime: Runtime,
+    in_place: bool,
+) -> list[Path]:
+    return [write_description(vision_config(model, graphs), target), *write_generation(model, target)]
+
+
 def _seq2seq(
     model: Any,
     graphs: Mapping[str, ir.Graph],
@@ -129,6 +142,9 @@ def _seq2seq(
 
 SINGLE_STEPS = ((SEQUENCE, "at least 2"),)
 """The verdict on models that generate runs single tokens after the prompt."""
+
+WHOLE_SQUARES = tuple(("4*image_tokens", told) for told in ("a multiple of 4", "at least 8 and a multiple of 4"))
+"""The name of the dimension says the first, and the verdict reads an image of 4 patches."""
 
 DECODER = Kind(lambda model: {MODEL: generation_step(model)}, _decoder, verdict, refuted=SINGLE_STEPS)
 TEXTS = Kind(
@@ -151,6 +167,26 @@ SPOKEN = Kind(
         ("text", ...): "a text is scored by decoders alone, not by encoder-decoders; omit it.",
     },
     SINGLE_STEPS,
+)
+VISION = Kind(
+    vision_parts,
+    _vision,
+    verdict,
+    {
+        ("cache", "shared"): "a cache in place is for decoders of text alone; omit --cache.",
+        ("text", ...): "a text is scored by decoders of text alone; omit it.",
+    },
+    (*SINGLE_STEPS, *WHOLE_SQUARES),
+)
+VISION_ALONE = replace(
+    VISION,
+    lacks={
+        **VISION.lacks,
+        (
+            "runtime",
+            "genai",
+        ): "onnxruntime-genai has no place for this vision-language model; choose the runtime 'ort'.",
+    },
 )
 SEQ2SEQ = replace(
     SPOKEN,
@@ -176,4 +212,7 @@ def kind_of(model: torch.nn.Module) -> Kind:
         start_of(model)
         return SPOKEN if has_place(model) else SEQ2SEQ
     require_causal(model)
+    if reads_images(model):
+        sight_of(model)
+        return VISION if sees_in_genai(model) else VISION_ALONE
     return DECODER

@@ -14,6 +14,7 @@ import torch
 from fxport.diagnostics import Log, rules
 from fxport.exporter.capture.arguments.caches import MODULE
 from fxport.exporter.language_models.seq2seq import SOUND, EagerSeq2Seq, source_example
+from fxport.exporter.language_models.vision import EagerVision, images_of, prompts_with_images
 from fxport.ort_runner.failures import Failure
 from fxport.ort_runner.generation import Generator, padded, source_of
 from fxport.ort_runner.package_config import AUDIO
@@ -102,9 +103,16 @@ def verdict(folder: Path, model: Any, log: Log, provider: str, *, steps: int, ac
     prompts = [torch.randint(0, text.vocab_size, (size,), generator=generator).tolist() for size in PROMPTS]
     try:
         package = Generator(folder, provider)
-        if package.config.encoder is None:
+        if package.config.vision is not None:
+            images = images_of(model)
+            prompts = prompts_with_images(
+                model, package.look([{name: each.numpy() for name, each in image.items()} for image in images]), prompts
+            )
             ids, mask = padded(prompts, package.config.pad)
-            eager: Taking = Eager(model)
+            eager: Taking = EagerVision(model, images)
+        elif package.config.encoder is None:
+            ids, mask = padded(prompts, package.config.pad)
+            eager = Eager(model)
         else:
             source = source_of(prompts, package.config)
             if AUDIO in package.config.encoder.inputs:
