@@ -157,17 +157,16 @@ def _keeping_branches(request: CaptureRequest, observed: Observed) -> ExportedPr
     if not request.rewrite:
         return attempt(None)
     namespaces = {id(each) for each in namespaces_of(request.model)}
-    reached = observed.effects.state.functions()
-    code = [function.__code__ for function in reached if id(function.__globals__) in namespaces]
+    functions = [each for each in observed.effects.state.functions() if id(each.__globals__) in namespaces]
     try:
         with some_presumed(presumed, Scope.KEPT):
-            return keeping_loops(attempt, code, observed.overcome, observed.rewritten)
+            return keeping_loops(attempt, functions, observed.overcome, observed.rewritten)
     except Exception as error:
         if not presumed.open or is_our_fault(error):
             raise
         presumed.refusal = error
     with some_presumed(presumed, Scope.EVERYWHERE):
-        return keeping_loops(attempt, code, observed.overcome, observed.rewritten)
+        return keeping_loops(attempt, functions, observed.overcome, observed.rewritten)
 
 
 def _exported(request: CaptureRequest, observed: Observed, halts: Collection[Line] | None) -> ExportedProgram:

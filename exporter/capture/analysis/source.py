@@ -53,11 +53,7 @@ class FunctionSource:
         Raises:
             Unknown: There is no source, it is not that of this code, or the function is of a kind that is not analysed.
         """
-        try:
-            text = inspect.getsource(code)
-        except (OSError, TypeError, SyntaxError) as error:
-            raise Unknown("its source cannot be read") from error
-        tree = _parsed(text, code)
+        tree = _parsed(_text_of(code), code)
         _require_supported(tree)
         found = FunctionSource(tree, code)
         if not _same_instructions(found.compiled(tree), code):
@@ -80,6 +76,20 @@ class FunctionSource:
         whole = compile(around, self.code.co_filename, "exec", flags=flags, dont_inherit=True)
         found = _only(_only(_only(whole, "_outer")), tree.name)
         return found.replace(co_qualname=self.code.co_qualname)
+
+
+def _text_of(code: CodeType) -> str:
+    """Return the lines of a code object, indented as they stand in the file, which is read again if it has changed."""
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename)
+    is_in_archive = not lines and not code.co_filename.startswith("<")  # which inspect looks for in all modules
+    try:
+        text = inspect.getsource(code) if is_in_archive else "".join(inspect.getblock(lines[code.co_firstlineno - 1 :]))
+    except (OSError, TypeError, SyntaxError) as error:
+        raise Unknown("its source cannot be read") from error
+    if not text:
+        raise Unknown(CHANGED if lines else "its source cannot be read")
+    return text
 
 
 def _parsed(text: str, code: CodeType) -> ast.FunctionDef:

@@ -10,7 +10,7 @@ import gc
 import linecache
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +61,7 @@ class Site:
 
 
 def keeping_loops(
-    attempt: Attempt[T], reached: Collection[CodeType], overcome: list[Exception], rewritten: list[Rewritten]
+    attempt: Attempt[T], reached: Collection[FunctionType], overcome: list[Exception], rewritten: list[Rewritten]
 ) -> T:
     """Return what the attempt gives with loops and branches rewritten, as far as they allow.
 
@@ -69,16 +69,19 @@ def keeping_loops(
 
     Args:
         attempt: Captures the model.
-        reached: The code that the model may run.
+        reached: The functions that the model may run.
         overcome: Gets the errors of attempts that came before the one that went through.
         rewritten: Gets what became operators in that one.
     """
-    lines: dict[CodeType, set[int]] = {each: set() for each in reached if may_ask_identity(each)}
+    functions: dict[CodeType, list[FunctionType]] = {}
+    for function in reached:
+        functions.setdefault(function.__code__, []).append(function)
+    lines: dict[CodeType, set[int]] = {code: set() for code in functions if may_ask_identity(code)}
     splits: set[Line] = set()
     calls = True
     reasons: Reasons = {}
     new = _rewritten_code(lines, splits, calls, reasons)
-    with _swapped(new), rewritten_noted(rewritten):
+    with _swapped(new, functions), rewritten_noted(rewritten):
         result, sites = _noted(attempt, None)
     found = set(_sites(sites, new))
     errors, last = list(result.errors), result.errors
@@ -98,7 +101,7 @@ def keeping_loops(
             break
         tried = {(code.co_filename, line) for code, kept in lines.items() for line in kept}
         noted: list[Rewritten] = []
-        with _swapped(new), slices_unasked(), merged_values_watched(), undecided_refused(), rewritten_noted(noted):
+        with _swapped(new, functions), slices_unasked(), merged_values_watched(), undecided_refused(), rewritten_noted(noted):
             better, sites = _noted(attempt, None if result.error is None else tried)
         found, last = set(_sites(sites, new)), better.errors
         if better.error is None:
@@ -317,16 +320,24 @@ def _rewritten_code(
 
 
 @contextmanager
-def _swapped(new: dict[CodeType, CodeType]) -> Iterator[None]:
-    """Give every function that has one of these codes the new one meanwhile, whoever holds the function."""
+def _swapped(new: dict[CodeType, CodeType], functions: Mapping[CodeType, Sequence[FunctionType]]) -> Iterator[None]:
+    """Give the functions that have one of these codes the new one meanwhile.
+
+    Args:
+        new: Code → the code that takes its place.
+        functions: Code → functions that have it. Those of other code are looked for, whoever holds them.
+    """
     changed: list[tuple[FunctionType, CodeType]] = []
     try:
         for old, code in new.items():
-            for function in gc.get_referrers(old):
-                if isinstance(function, FunctionType) and function.__code__ is old:
-                    changed.append((function, old))
-                    function.__code__ = code
+            for function in functions.get(old) or _functions_of(old):
+                changed.append((function, function.__code__))
+                function.__code__ = code
         yield
     finally:
-        for function, old in changed:
-            function.__code__ = old
+        for function, own in changed:
+            function.__code__ = own
+
+
+def _functions_of(code: CodeType) -> list[FunctionType]:
+    return [each for each in gc.get_referrers(code) if isinstance(each, FunctionType) and each.__code__ is code]
