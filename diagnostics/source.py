@@ -8,7 +8,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -143,7 +143,7 @@ def line_at(path: str, line: int) -> str | None:
     return lines[line - 1].rstrip("\r\n") if 0 < line <= len(lines) else None
 
 
-@lru_cache(maxsize=4096)
+@cache  # a process imports more files than a bounded one would hold, and asks about all of them in turn
 def kind_of(path: str) -> str:
     """Return the kind of a file's owner: the user, a library, or hidden (torch's, Python's, this project's own)."""
     if path.startswith("<"):

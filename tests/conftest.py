@@ -6,16 +6,22 @@ The usual run takes the same 40 examples every time, so that a change is judged 
 
 from __future__ import annotations
 
+import gc
+import logging
 import math
 import os
 from functools import cache
 from pathlib import Path
 
 import pytest
+import torch  # noqa: F401  # sets up the logger below
 from hypothesis import HealthCheck, settings
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # tests run side by side: none of them needs all cores
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+gc.set_threshold(20_000, 20, 20)  # modules of models are many objects, and stay: few collections find anything
+logging.getLogger("torch.__trace").propagate = True  # else pytest listens to it, and PyTorch describes stacks for it
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much, HealthCheck.large_base_example]
 

@@ -101,7 +101,8 @@ def keeping_loops(
             break
         tried = {(code.co_filename, line) for code, kept in lines.items() for line in kept}
         noted: list[Rewritten] = []
-        with _swapped(new, functions), slices_unasked(), merged_values_watched(), undecided_refused(), rewritten_noted(noted):
+        unasked, watched, refused = slices_unasked(), merged_values_watched(), undecided_refused()
+        with _swapped(new, functions), unasked, watched, refused, rewritten_noted(noted):
             better, sites = _noted(attempt, None if result.error is None else tried)
         found, last = set(_sites(sites, new)), better.errors
         if better.error is None:

@@ -11,9 +11,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from types import BuiltinFunctionType
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import BuiltinFunctionType, ModuleType
 from typing import Any
 from unittest import mock
 
@@ -21,6 +21,7 @@ import torch
 
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import USER, kind_of, place_of_stack
+from fxport.exporter.capture.patches.users_modules import users_modules
 
 CLOCKS = (
     *("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns"),
@@ -70,10 +71,11 @@ def environment_watched() -> Iterator[Reads]:
     clocks = {getattr(time, name): _noting(f"time.{name}", getattr(time, name), note) for name in CLOCKS}
     modes = {function: _noting(name, function, note) for name, function in MODES.items()}
     dates = {kind: _noting_date(kind, names, note) for kind, names in DATES.items()}
-    with ExitStack() as stack:
-        for owner in (time, datetime, torch, *_users_modules()):
-            stack.enter_context(_replaced(owner, {**clocks, **dates, **modes}))
-        stack.enter_context(mock.patch.object(type(os.environ), "__getitem__", looked_up))
+    owners = (time, datetime, torch, *users_modules().values())
+    with (
+        _replaced(owners, {**clocks, **dates, **modes}),
+        mock.patch.object(type(os.environ), "__getitem__", looked_up),
+    ):
         yield found
 
 
@@ -106,20 +108,18 @@ def _noting_date(kind: Any, names: tuple[str, ...], note: Callable[[str], None])
     return Standing(kind.__name__, (kind,), {name: looking(name) for name in names})
 
 
-def _users_modules() -> list[Any]:
-    """Return the modules that are the user's own files."""
-    files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
-    return [sys.modules[name] for name, file in files.items() if isinstance(file, str) and kind_of(file) == USER]
-
-
 @contextmanager
-def _replaced(owner: Any, others: Mapping[Any, Any]) -> Iterator[None]:
+def _replaced(owners: Iterable[ModuleType], others: Mapping[Any, Any]) -> Iterator[None]:
     """Replace one of these objects by another under whatever name a module has it."""
     kinds = (type, BuiltinFunctionType)
-    names = [name for name, value in vars(owner).items() if isinstance(value, kinds) and value in others]
-    before = {name: vars(owner)[name] for name in names}
-    vars(owner).update({name: others[value] for name, value in before.items()})
+    changed: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    for variables in map(vars, owners):
+        before = {name: value for name, value in variables.items() if isinstance(value, kinds) and value in others}
+        if before:
+            variables.update({name: others[value] for name, value in before.items()})
+            changed.append((variables, before))
     try:
         yield
     finally:
-        vars(owner).update(before)
+        for variables, before in changed:
+            variables.update(before)

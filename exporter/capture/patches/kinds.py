@@ -18,9 +18,9 @@ import torch
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-from fxport.diagnostics.source import USER, kind_of
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.patches.mixed_kinds import KINDS, MERGED_TRUTH, OF_ONE_KIND, SAMPLES, kinds_of
+from fxport.exporter.capture.patches.users_modules import users_modules
 
 STANDS_FOR: Mapping[type, Any] = {torch.SymInt: 0, torch.SymFloat: 0.5, torch.SymBool: True}
 """A number of the kind that eager PyTorch has in the place of each."""
@@ -101,13 +101,8 @@ REPLACED: Mapping[str, Any] = {"isinstance": is_kind, "type": Type}
 def namespaces_of(model: torch.nn.Module) -> list[dict[str, Any]]:
     """Return the globals of the user's files, and of those of the classes of the model."""
     names = {kind.__module__ for module in model.modules() for kind in builtins.type(module).__mro__}
-    found: list[dict[str, Any]] = []
-    for name, module in [*sys.modules.items()]:
-        file = getattr(module, "__file__", None)
-        is_users = isinstance(file, str) and kind_of(file) == USER
-        if is_users or (name in names and name.partition(".")[0] not in OTHERS):
-            found.append(vars(module))
-    return found
+    known = [name for name in names if name in sys.modules and name.partition(".")[0] not in OTHERS]
+    return [vars(module) for module in {**users_modules(), **{name: sys.modules[name] for name in known}}.values()]
 
 
 @contextmanager
