@@ -103,3 +103,10 @@ TOKENS_DIFFER = Rule(
     "The package generates another text than PyTorch on '{provider}'. Token {step} is {got}; in PyTorch it is {want}, "
     "and its logit {margin:.2g} above the other's, in parts of the largest. Weights: {weights}.",
 )
+EQUAL_ELEMENTS = Rule(
+    "FXP5016",
+    "EqualElements",
+    NOTE,
+    "Output '{output}' depends on which of equal elements an operator takes, which PyTorch leaves open. It is that of "
+    "PyTorch where '{which}' is taken. Seen with the inputs '{sample}'.",
+)

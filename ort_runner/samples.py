@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +20,7 @@ FORMAT, VERSION, HEADER = "fxport-samples", 1, "header"
 OPTIONAL = ("exact", "draws")
 UNREPEATABLE, STATEFUL = "unrepeatable", "stateful"
 Arrays = Mapping[str, np.ndarray]
+Choices = Callable[[], Iterator[tuple[str, Arrays, Arrays | None]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,10 @@ class Samples:
     the outputs that a second call of PyTorch gives otherwise: UNREPEATABLE ones are not compared by value, STATEFUL
     ones are, but to be equal says little of them. `is_extra` says that there was time for this run, which may not be so
     the next time, `may_fail` that ONNX Runtime may refuse these inputs. `roundings` calls PyTorch again with each
-    operation rounded a little otherwise, and gives outputs of shape [runs, ...]; it is not saved. Types that numpy
-    lacks are ml_dtypes arrays. Raises ValueError for a type that
+    operation rounded a little otherwise, and gives outputs of shape [runs, ...]; `choices` calls it again with each
+    choice among equal elements made otherwise, and gives (which of them, outputs, those in float64). Neither is saved.
+    `is_made` says that no user gave these inputs, so that what is open or inexact there is nobody's concern. Types that
+    numpy lacks are ml_dtypes arrays. Raises ValueError for a type that
     ONNX Runtime has no tensors of, and for an exact output whose shape is not that of the output.
     """
 
@@ -45,6 +48,8 @@ class Samples:
     is_extra: bool = False
     may_fail: bool = False
     roundings: Callable[[], Arrays] | None = field(default=None, compare=False, repr=False)
+    choices: Choices | None = field(default=None, compare=False, repr=False)
+    is_made: bool = False
 
     def __post_init__(self) -> None:
         for group in ("inputs", "outputs", "exact", "draws"):

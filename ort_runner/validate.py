@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from fxport.ort_runner.child import ChildSession
 from fxport.ort_runner.compare import Gap
 from fxport.ort_runner.distributions import Difference
 from fxport.ort_runner.failures import Failure
+from fxport.ort_runner.judging import LOCATABLE, compared
 from fxport.ort_runner.model_file import ModelFile, missing_external_data, read_model_file
 from fxport.ort_runner.providers import AUTO, report_fall_back
 from fxport.ort_runner.runtimes import ONNXRUNTIME, session_of
@@ -25,18 +26,13 @@ from fxport.ort_runner.samples import Arrays, Samples
 from fxport.ort_runner.session import Opened, Runner, Runtime
 from fxport.ort_runner.shown import nothing_shown
 from fxport.ort_runner.sums import allowance
-from fxport.ort_runner.validations import VALIDATIONS, Facts, Run, inputs_fit, run_of
+from fxport.ort_runner.validations import Facts, Run, inputs_fit
 
 if TYPE_CHECKING:
     from fxport.ort_runner.optimizers import OptimizerFault
 
 LARGE_MODEL = 1 << 28  # bytes; a larger one is not kept in memory twice
 
-
-LOCATABLE = frozenset(
-    {rules.OUTPUT_DRIFT, rules.NON_FINITE_OUTPUT, rules.OUTPUT_SHAPE_MISMATCH, rules.OUTPUT_TYPE_MISMATCH}
-)
-"""Rules about an output that is not PyTorch's: something inside of the model made it so."""
 
 BY_OPTIMIZERS = frozenset({rules.MODEL_REJECTED, rules.KERNEL_MISSING, rules.RUNTIME_FAILED})
 """Failures that a graph optimization may bring."""
@@ -270,14 +266,15 @@ class _Work:
         """Report what is wrong with the outputs of a run; returns them with those that are not PyTorch's."""
         atol, rtol = self._tolerances
         draws = self._draws(samples, outputs)
-        run = run_of(samples, outputs, opened, atol=atol, rtol=rtol, draws=draws)
-        if any(gap.too_big for gap in run.gaps.values()):  # only now, because it reads the shapes of the whole model
-            sums = allowance(self._file, opened.inputs, samples.inputs)
-            again = partial(run_of, samples, outputs, opened, atol=atol, rtol=rtol, sums=sums, draws=draws)
-            run = again() if sums else run
-            if samples.roundings and any(gap.too_big for gap in run.gaps.values()):
-                run = again(roundings=samples.roundings())
-        reports = [report for check in VALIDATIONS for report in check(run)]
+        run, reports = compared(
+            samples,
+            outputs,
+            opened,
+            lambda: allowance(self._file, opened.inputs, samples.inputs),  # reads the shapes of the whole model
+            atol=atol,
+            rtol=rtol,
+            draws=draws,
+        )
         lost = dict.fromkeys(str(facts["output"]) for rule, facts in reports if rule in LOCATABLE)
         origins = self._explain(samples, lost) if lost and self._explain else {}
         for rule, facts in reports:

@@ -10,6 +10,11 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from fxport.exporter.capture.arguments.inputs import arguments_of, form_of, leaves_of
+from fxport.exporter.capture.arguments.padded import refitted
+from fxport.exporter.capture.sizes.values import deciding
+from fxport.fx_passes.program import Program
+
 LARGE = 1024.0
 """The factor of large values: their squares still fit into float16's neighbour bfloat16 and into float32."""
 
@@ -96,22 +101,36 @@ HARD: Mapping[str, tuple[Change, Sequence[torch.dtype]]] = {
 """By label, what becomes of each input of some types; all other inputs stay."""
 
 
+BY_DEFAULT = {label: HARD[label] for label in ("halves", "negative", "negative zeros", "small", "large")}
+"""Changes that healthy models are equal on, in the order of what they show. NaN and infinity are not among them: ONNX
+Runtime's own kernels lose them (MaxPool, LSTM, fused activations), nor what no model is made for."""
+
+
 def adversarial(
-    call: tuple[Any, Any], table: Mapping[str, tuple[Change, Sequence[torch.dtype]]]
+    module: torch.nn.Module,
+    call: tuple[Any, Any],
+    program: Program,
+    table: Mapping[str, tuple[Change, Sequence[torch.dtype]]],
 ) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """(label, call) for each kind of value that the call has an input for."""
-    leaves = [leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, Tensor)]
+    """(label, call) for each kind of value that the call has an input for.
+
+    Inputs that sizes depend on stay: an extreme number would ask for all memory. So does a lone number.
+    """
+    args, kwargs = call
+    arguments = arguments_of(module, args, kwargs)
+    kept = deciding(program)
+    paths = [leaf.path for leaf in leaves_of(arguments)]
+    leaves, spec = pytree.tree_flatten((args, {name: kwargs[name] for name in arguments if name in kwargs}))
+    free = [_is_plain(leaf) and path not in kept for path, leaf in zip(paths, leaves, strict=True)]
     for label, (change, dtypes) in table.items():
-        if any(leaf.dtype in dtypes for leaf in leaves):
-            yield label, pytree.tree_map_only(Tensor, _only_changed(change, dtypes), call)
+        numbers = count()
+        fresh = [
+            change(leaf.detach().contiguous(), next(numbers)) if may and leaf.dtype in dtypes else leaf
+            for may, leaf in zip(free, leaves, strict=True)
+        ]
+        if any(new is not old for new, old in zip(fresh, leaves, strict=True)):
+            yield label, refitted(pytree.tree_unflatten(fresh, spec))
 
 
-def _only_changed(change: Change, dtypes: Sequence[torch.dtype]) -> Callable[[Tensor], Tensor]:
-    numbers = count()
-
-    def changed(tensor: Tensor) -> Tensor:
-        if tensor.dtype not in dtypes or not tensor.dim():  # a lone number may be a size
-            return tensor
-        return change(tensor.detach().contiguous(), next(numbers))
-
-    return changed
+def _is_plain(leaf: Any) -> bool:
+    return isinstance(leaf, Tensor) and leaf.dim() > 0 and leaf.numel() > 0 and form_of(leaf) is None

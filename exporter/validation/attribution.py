@@ -156,12 +156,14 @@ class _Stages:
     """One attribution while it runs: the stages that were looked at so far."""
 
     def __init__(self, subject: Subject, case: Samples, samples: Samples) -> None:
+        from fxport.exporter.validation.equals import FIRST, OWN
         from fxport.exporter.validation.intermediates import Intermediates
         from fxport.ort_runner.session import Runtime
 
         self.subject, self.case, self.samples = subject, case, samples
         self.trail: list[Step] = []
-        self.values = Intermediates(subject.program.program, case.inputs)
+        equals = FIRST if case.is_made else OWN
+        self.values = Intermediates(subject.program.program, case.inputs, equals=equals)
         self.runtime = Runtime(subject.provider, optimize=False, isolate=subject.isolate)
 
     def run(self) -> Attribution:

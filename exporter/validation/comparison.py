@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from fxport.ort_runner import Samples
+    from fxport.ort_runner.samples import Arrays, Choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,15 @@ def renamed(samples: Samples, model: ir.Model, against: str) -> Samples:
 
     exact, draws, again = moved(samples.exact), moved(samples.draws), samples.roundings
     roundings = None if again is None else lambda: moved(again()) or {}
-    return replace(samples, inputs=inputs, outputs=outputs, exact=exact, draws=draws, roundings=roundings)
+    choices = None if samples.choices is None else partial(_renamed_choices, samples.choices, moved)
+    same = replace(samples, inputs=inputs, outputs=outputs, exact=exact, draws=draws)
+    return replace(same, roundings=roundings, choices=choices)
+
+
+def _renamed_choices(
+    choices: Choices, moved: Callable[[Arrays | None], Arrays | None]
+) -> Iterator[tuple[str, Arrays, Arrays | None]]:
+    yield from ((which, moved(outputs) or {}, moved(exact)) for which, outputs, exact in choices())
 
 
 def matched(arrays: Mapping[str, np.ndarray], entries: Sequence[ir.Value], what: str) -> dict[str, np.ndarray]:

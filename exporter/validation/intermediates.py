@@ -14,6 +14,7 @@ from torch.fx.node import map_arg
 
 from fxport.exporter.capture.float64 import wide_types, widened
 from fxport.exporter.capture.patches.attention import no_fast_path
+from fxport.exporter.validation.equals import EQUALS, OWN
 from fxport.exporter.weights.arrays import Arrays, as_array, as_value
 from fxport.fx_passes.graph import ORIGIN
 from fxport.fx_passes.program import OutputKind, Program
@@ -49,11 +50,12 @@ class Intermediates:
     """Runs a captured graph node by node on one set of inputs, and keeps only the results that are asked for.
 
     `inputs` are by ONNX names, as `reference.Case` has them. Every question is a run of the graph, so that memory is
-    bounded by what is asked for and what is alive.
+    bounded by what is asked for and what is alive. `equals` is a key of `EQUALS`: which of equal elements is taken.
     """
 
-    def __init__(self, program: Program, inputs: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, program: Program, inputs: Mapping[str, np.ndarray], *, equals: str = OWN) -> None:
         self.program = program
+        self._equals = EQUALS[equals]
         self._inputs = inputs
         self._last_use = _last_uses(program.graph_module)
 
@@ -123,7 +125,7 @@ class Intermediates:
         gm = self.program.graph_module
         plain: dict[Node, Any] = self._placed()
         exact: dict[Node, Any] = {}  # of calls; what is stored is widened where it is used, not kept twice
-        with torch.no_grad(), no_fast_path():
+        with torch.no_grad(), no_fast_path(), self._equals():
             for node in gm.graph.nodes:
                 if node.op == "output":
                     return map_arg(node.args[0], plain.__getitem__)

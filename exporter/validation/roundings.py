@@ -66,7 +66,8 @@ class OtherRoundings(TorchDispatchMode):
         if result.is_floating_point() and result.device.type == "cpu":
             steps = torch.randint(-UNITS, UNITS + 1, result.shape, generator=self._generator)
             noise = steps.to(torch.float64) * torch.finfo(result.dtype).eps / 2
-            result.add_((noise * (result if like is None else like)).to(result.dtype))
+            moved = noise * (result if like is None else like)
+            result.add_(moved.nan_to_num(0.0, 0.0, 0.0).to(result.dtype))  # of infinity there is no last place
 
 
 def rounded_otherwise(run: Callable[[], Arrays], first: Arrays, each: Callable[[], Any]) -> Arrays:

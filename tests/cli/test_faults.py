@@ -21,7 +21,7 @@ from fxport.exporter.validation.against_eager import validation_of
 from fxport.exporter.validation.attribution import Attribution
 from fxport.fx_passes import pipeline
 from fxport.fx_passes.graph import ORIGIN, place_of
-from fxport.ort_runner.validate import LOCATABLE
+from fxport.ort_runner.judging import LOCATABLE
 from tests.cases import faults, layer_faults
 from tests.cases.faults import MODELS, Fault, InFxPass, InLowering, InOnnxPass, build
 from tests.cases.models import Example, calls, modules, transformers

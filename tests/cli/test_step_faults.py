@@ -20,7 +20,7 @@ from fxport.diagnostics import Finding, Log
 from fxport.exporter.training import export_training_step
 from fxport.exporter.validation.training_step import validated
 from fxport.fx_passes import pipeline
-from fxport.ort_runner.validate import LOCATABLE
+from fxport.ort_runner.judging import LOCATABLE
 from tests.cases.faults import InFxPass, InLowering, scaled, set_argument
 
 aten = torch.ops.aten

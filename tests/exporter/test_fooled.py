@@ -118,6 +118,6 @@ class Doubled(nn.Module):
 
 def test_an_example_of_ones_is_told_by_drawn_values(tmp_path: Path) -> None:
     checked = export_and_validate(Doubled(), (torch.ones(2, 3),), path=tmp_path / "model.onnx", provider="cpu")
-    assert [sample.label for sample in checked.validation.samples] == ["sample", "drawn"]
+    assert [sample.label for sample in checked.validation.samples][:2] == ["sample", "drawn"]
     assert checked.validation.equal
     assert not checked.log.findings

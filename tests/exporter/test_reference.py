@@ -10,8 +10,9 @@ import torch
 from fxport import export
 from fxport.diagnostics import Level, Log, rules
 from fxport.exporter.capture.float64 import NotWide, wide_types, widened
-from fxport.exporter.validation import reference, runs
+from fxport.exporter.validation import runs
 from fxport.exporter.validation.intermediates import Intermediates
+from fxport.exporter.validation.recording import CALLS_BEFORE, LATER
 from fxport.exporter.validation.reference import cases
 from fxport.exporter.weights.arrays import as_array, as_value
 from tests.cases.faults import build
@@ -56,7 +57,7 @@ def test_the_state_is_what_it_was_after_a_float64_run_that_fails() -> None:
     x = torch.randn(3, 4)
     program = export(model, (x,), dynamic_shapes=({0: "batch"},))
     for case in cases(model, (x,), {}, program, Log()):
-        counted = reference.CALLS_BEFORE if case.label == reference.LATER else 0
+        counted = CALLS_BEFORE if case.label == LATER else 0
         assert case.outputs["1.num_batches_tracked.updated"] == counted + 1, case.label
     assert model[1].num_batches_tracked == 0
 

@@ -103,3 +103,9 @@ def test_the_model_and_the_generators_are_left_as_they_were() -> None:
     assert all(len(array) == RUNS for array in case.roundings().values())
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
+
+
+def test_infinities_stay_what_they_are() -> None:
+    x = torch.tensor([0.0, float("inf"), float("-inf"), float("nan")])
+    with OtherRoundings(0):
+        assert torch.equal(torch.exp(x)[1:3], torch.tensor([float("inf"), 0.0]))

@@ -18,8 +18,12 @@ SAMPLE = (
     "sigmoid x 1.3 in bfloat16",
     "silu x 1.05 in float16",
     "mean over the other size",
+    "halves rounded up",
+    "negative index",
+    "log of 1 + x",
+    "softmax without maximum",
 )
-HARD = ("NaN lost by maximum", "log of 1 + x", "halves rounded up", "negative index", "infinity less infinity")
+HARD = ("NaN lost by maximum", "large integers by float", "infinity less infinity")
 
 
 def is_found(row: Subtle, folder: Path, *, hard: bool = False, sound: bool = False) -> bool:
@@ -51,7 +55,7 @@ def test_what_only_hard_values_show_is_found_on_them(name: str, tmp_path: Path) 
 
 @pytest.mark.slow
 def test_nearly_all_subtle_faults_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Half by default, 95% with --adversarial, and no row without its fault."""
+    """85% by default, 95% with --adversarial, and no row without its fault."""
     default, hard, alarms = (
         {name for name, row in SUBTLE.items() if is_found(row, tmp_path, **terms)}
         for terms in ({}, {"hard": True}, {"hard": True, "sound": True})
@@ -59,6 +63,6 @@ def test_nearly_all_subtle_faults_are_found(tmp_path: Path, capsys: pytest.Captu
     with capsys.disabled():
         sys.stdout.write(f"\n{len(SUBTLE)} subtle faults: {len(default)} found, {len(hard)} with --adversarial\n")
         sys.stdout.write(f"not by default: {', '.join(sorted(SUBTLE.keys() - default))}\n")
-    assert len(default) >= 0.5 * len(SUBTLE)
+    assert len(default) >= 0.85 * len(SUBTLE)
     assert len(hard) >= 0.95 * len(SUBTLE)
     assert not alarms

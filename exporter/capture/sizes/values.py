@@ -79,8 +79,8 @@ def at_hard_values(
 def _changed(
     module: torch.nn.Module, call: tuple[Any, Any], program: Program, changes: Mapping[str, Change]
 ) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    deciding = _deciding(program)
-    if not deciding:
+    decide = deciding(program)
+    if not decide:
         return
     args, kwargs = call
     arguments = arguments_of(module, args, kwargs)
@@ -89,7 +89,7 @@ def _changed(
     seen = [leaves]
     for label, change in changes.items():
         fresh = [
-            change(leaf.detach()) if path in deciding and _has_values(leaf) else leaf
+            change(leaf.detach()) if path in decide and _has_values(leaf) else leaf
             for path, leaf in zip(paths, leaves, strict=True)
         ]
         if not any(_same(fresh, other) for other in seen):
@@ -97,7 +97,7 @@ def _changed(
             yield label, refitted(pytree.tree_unflatten(fresh, spec))
 
 
-def _deciding(program: Program) -> set[str]:
+def deciding(program: Program) -> set[str]:
     """Return the paths of the inputs from which the operations come that make such sizes."""
     paths = {node: entry.path for node, entry in zip(program.placeholders, program.inputs, strict=True) if entry.path}
     found: set[str] = set()

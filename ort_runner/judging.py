@@ -1,0 +1,128 @@
+"""One run judged: by the budget, and where it is outside, by what PyTorch itself leaves open.
+
+Rounding is open, and so is which of equal elements some operators take. PyTorch is run again with these otherwise, and
+what it gives then is right as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from fxport.diagnostics import rules
+from fxport.ort_runner.budget import RATIO
+from fxport.ort_runner.dtypes import FLOAT, element_of
+from fxport.ort_runner.samples import Arrays, Samples
+from fxport.ort_runner.session import Opened
+from fxport.ort_runner.ties import MOST
+from fxport.ort_runner.validations import VALIDATIONS, Report, Run, run_of
+
+LOCATABLE = frozenset(
+    {rules.OUTPUT_DRIFT, rules.NON_FINITE_OUTPUT, rules.OUTPUT_SHAPE_MISMATCH, rules.OUTPUT_TYPE_MISMATCH}
+)
+"""Rules about an output that is not PyTorch's: something inside of the model made it so."""
+
+OF_INEXACT_INPUTS = frozenset({rules.NOT_COMPARABLE, rules.TIES_LEFT_OUT})
+"""Rules about how exact PyTorch is: on inputs that no user gave, they say nothing of interest."""
+
+
+def compared(
+    samples: Samples,
+    outputs: Arrays,
+    opened: Opened,
+    sums: Callable[[], float],
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    draws: Mapping[str, np.ndarray] | None = None,
+) -> tuple[Run, list[Report]]:
+    """Compare the outputs of a run with PyTorch's.
+
+    Args:
+        samples: the inputs, and what PyTorch made of them.
+        outputs: what ONNX Runtime made of them.
+        opened: the session.
+        sums: gives the allowance for long sums, which is asked for only where something is outside the budget.
+        atol: as in `compare`, like `rtol`.
+        rtol: see there.
+        draws: ONNX Runtime's random outputs over several runs.
+
+    Returns:
+        The run and what is to be reported of it.
+    """
+    against = partial(run_of, outputs=outputs, opened=opened, atol=atol, rtol=rtol, draws=draws)
+    run, roundings = against(samples), None
+    if _drifts(run):
+        against = partial(against, sums=sums())
+        run = against(samples)
+        if samples.roundings and _drifts(run):
+            roundings = samples.roundings()
+            run = against(samples, roundings=roundings)
+    reports = _reports(run)
+    if _lost(reports) and samples.choices:
+        for which, want, exact in samples.choices():
+            other = against(replace(samples, outputs=want, exact=exact))
+            if not _lost(_reports(other)):
+                told = [(rules.EQUAL_ELEMENTS, {"output": name, "which": which}) for name in _lost(reports)]
+                run, reports = other, [*_reports(other), *told]
+                break
+    if samples.is_made:
+        return _of_made(run, reports, roundings)
+    return run, reports
+
+
+def _of_made(run: Run, reports: list[Report], roundings: Arrays | None) -> tuple[Run, list[Report]]:
+    """Leave out what is no difference on values that nobody gave: outputs of which rounding decides."""
+    lost, samples = _lost(reports), run.samples
+    if lost and roundings is None and samples.roundings:
+        roundings = samples.roundings()
+    open_ = {
+        name
+        for name in lost
+        if roundings is not None and is_open(samples.outputs[name], run.outputs[name], roundings.get(name))
+    }
+    gaps = {name: gap for name, gap in run.gaps.items() if name not in open_}
+    kept = [(rule, facts) for rule, facts in reports if rule not in OF_INEXACT_INPUTS]
+    kept = [(rule, facts) for rule, facts in kept if rule not in LOCATABLE or facts["output"] not in open_]
+    return replace(run, gaps=gaps), [(rule, facts) for rule, facts in kept if rule is not rules.EQUAL_ELEMENTS]
+
+
+def is_open(want: np.ndarray, got: np.ndarray, runs: np.ndarray | None) -> bool:
+    """Return True if other roundings move PyTorch's result as far as ONNX Runtime's is from it.
+
+    `runs`, of shape [runs, ...], are PyTorch's with other roundings; None where their shape depends on them. Wherever
+    the two differ, some of those differ too; of numbers by at most a factor of RATIO less.
+    """
+    if runs is None:
+        return True
+    if want.dtype != got.dtype or want.shape != got.shape:
+        return False
+    moves = (runs != want) & ~((runs != runs) & (want != want))
+    if element_of(want.dtype).kind != FLOAT:
+        moved = moves.any(0)
+        return bool(moved[want != got].all()) or np.count_nonzero(moved) > MOST * moved.size
+    w, g, r = want.astype(np.float64), got.astype(np.float64), runs.astype(np.float64)
+    finite = np.isfinite(w) & np.isfinite(g) & np.isfinite(r).all(0)
+    moved = np.where(finite, np.abs(np.where(finite, r, 0.0) - np.where(finite, w, 0.0)).max(0), 0.0)
+    spread = float(np.sqrt(np.square(moved).sum() / max(int(np.count_nonzero(finite)), 1)))
+    distance = np.abs(np.where(finite, g, 0.0) - np.where(finite, w, 0.0))
+    near = finite & (distance <= RATIO * np.maximum(moved, spread))
+    same = (w == g) | (np.isnan(w) & np.isnan(g))
+    unsteady = ~finite & moves.any(0)
+    return bool((near | same | unsteady).all())
+
+
+def _drifts(run: Run) -> bool:
+    return any(gap.too_big for gap in run.gaps.values())
+
+
+def _reports(run: Run) -> list[Report]:
+    return [report for check in VALIDATIONS for report in check(run)]
+
+
+def _lost(reports: Collection[Report]) -> dict[str, None]:
+    """The outputs that are not PyTorch's."""
+    return dict.fromkeys(str(facts["output"]) for rule, facts in reports if rule in LOCATABLE)
