@@ -219,13 +219,16 @@ class Generator:
         stop = self.config.stop if stop is None else stop
         if self.config.encoder is not None:
             ids, mask = np.tile(np.array(self.begin(start), np.int64), (len(prompts), 1)), None
-            self.encode(source_of(prompts, self.config))
+            given = source_of(prompts, self.config)
+            self.encode(given)
+            source = given.get(IDS)
         else:
             self.reset()
             ids, mask = padded(self._with_images(prompts, images), self.config.pad)
+            source = ids
         require_room(self.config, ids.shape[1] + max(max_new_tokens - 1, 0))
         filled = np.zeros(len(ids), np.int64) if mask is None else mask.argmax(1)
-        seen = Seen(ids, filled, ids.shape[1], ids.shape[1] + max_new_tokens, stop)
+        seen = Seen(ids, filled, ids.shape[1], ids.shape[1] + max_new_tokens, stop, source)
         ended = np.zeros(len(ids), bool)
         for _ in range(max_new_tokens):
             chosen = self.rules.apply(self.feed(ids, mask)[:, -1], seen).argmax(-1)

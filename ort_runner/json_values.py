@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,3 +47,17 @@ def named_texts(value: Any) -> dict[str, str]:
 def counts(value: Any) -> tuple[int, ...]:
     """One number, a list of them, or none."""
     return () if value is None else tuple(map(count, value)) if isinstance(value, list) else (count(value),)
+
+
+def number(value: Any) -> float:
+    """A finite number."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is no number")
+    return float(value)
+
+
+def numbers(value: Any) -> tuple[float, ...]:
+    """A list of finite numbers."""
+    if not isinstance(value, list):
+        raise ValueError(f"{value!r} is no list")
+    return tuple(map(number, value))

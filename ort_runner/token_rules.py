@@ -30,6 +30,7 @@ class Seen:
         prompt: Length of the prompt.
         most: Length at which generation ends.
         stop: Tokens of which each ends a text.
+        source: Tokens that the model was given, with those that only fill up [batch, source]; None for sounds.
     """
 
     ids: np.ndarray
@@ -37,6 +38,7 @@ class Seen:
     prompt: int
     most: int
     stop: frozenset[int]
+    source: np.ndarray | None = None
 
     @property
     def length(self) -> int:
@@ -55,11 +57,21 @@ def _repetition(scores: np.ndarray, penalty: float, seen: Seen) -> None:
 
 
 def _no_repeat(scores: np.ndarray, size: int, seen: Seen) -> None:
+    _no_repeat_of(seen.ids, scores, size, seen)
+
+
+def _no_repeat_of_source(scores: np.ndarray, size: int, seen: Seen) -> None:
+    if seen.source is not None:
+        _no_repeat_of(seen.source, scores, size, seen)
+
+
+def _no_repeat_of(earlier: np.ndarray, scores: np.ndarray, size: int, seen: Seen) -> None:
+    """Forbid tokens that follow the last ones of each text anywhere in an earlier text."""
     if seen.length + 1 < size:
         return
-    for row, ids in zip(scores, seen.ids.tolist(), strict=True):
+    for row, ids, before in zip(scores, seen.ids.tolist(), earlier.tolist(), strict=True):
         last = ids[len(ids) + 1 - size :]
-        row[[ids[end] for end in range(size - 1, len(ids)) if ids[end + 1 - size : end] == last]] = NEVER
+        row[[before[end] for end in range(size - 1, len(before)) if before[end + 1 - size : end] == last]] = NEVER
 
 
 def _bad_words(scores: np.ndarray, words: tuple[tuple[int, ...], ...], seen: Seen) -> None:
@@ -117,6 +129,7 @@ def _number(value: Any) -> int | None:
 RULES: Mapping[str, tuple[Callable[[Any], Any], Rule]] = {
     "repetition_penalty": (_factor, _repetition),
     "no_repeat_ngram_size": (_number, _no_repeat),
+    "encoder_no_repeat_ngram_size": (_number, _no_repeat_of_source),
     "bad_words_ids": (_words, _bad_words),
     "min_length": (_number, _min_length),
     "min_new_tokens": (_number, _min_new_tokens),
@@ -133,7 +146,6 @@ START = "decoder_start_token_ids"
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "guidance_scale": (1,),
     "encoder_repetition_penalty": (1,),
-    "encoder_no_repeat_ngram_size": (0,),
     "sequence_bias": ({}, []),
     "exponential_decay_length_penalty": (),
     "watermarking_config": (),

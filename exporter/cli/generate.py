@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from fxport.ort_runner.generation import Generator
     from fxport.ort_runner.tokenizer import Tokenizer
+    from fxport.ort_runner.vision import Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Request:
     prompt: str | None
     ids: str | None
     features: Path | None
+    images: tuple[Path, ...]
+    audio: Path | None
     new: int
     provider: str
     threads: int
@@ -45,6 +48,15 @@ def command(
             "--features", metavar="FILE.npy", help="What a model of sounds reads: [bands, frames] of float32."
         ),
     ] = None,
+    image: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--image", metavar="FILE", help="An image of the prompt, which has its token there; may be given again."
+        ),
+    ] = None,
+    audio: Annotated[
+        Path | None, typer.Option("--audio", metavar="FILE.wav", help="A sound that a model of sounds reads.")
+    ] = None,
     max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=1, help="Tokens at most.")] = 64,
     provider: Annotated[str, typer.Option("--provider", help="ONNX Runtime provider to run on.")] = "auto",
     threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0: as many as cores.")] = 0,
@@ -53,9 +65,12 @@ def command(
 
     An encoder-decoder reads the prompt, and its text begins with the tokens of its package.
     """
-    if (prompt, ids, features).count(None) != 2:
-        raise UsageError("Give either --prompt TEXT, --ids 1,2,3, or --features FILE.npy.")
-    asked = Request(folder, prompt, ids, features, max_new_tokens, provider, threads)
+    if (prompt, ids, features, audio).count(None) != 3:
+        raise UsageError("Give either --prompt TEXT, --ids 1,2,3, --audio FILE.wav, or --features FILE.npy.")
+    images = tuple(image or ())
+    if images and prompt is None and ids is None:
+        raise UsageError("--image is about a prompt: give --prompt TEXT or --ids 1,2,3 too.")
+    asked = Request(folder, prompt, ids, features, images, audio, max_new_tokens, provider, threads)
     raise typer.Exit(run(lambda log: generated(asked, log), Report(str(folder), run="generate")))
 
 
@@ -69,8 +84,9 @@ def generated(asked: Request, log: Log) -> str:
         read, size, unit = prompt_of(asked, tokenizer)
         with log.stage("load"):
             generator = Generator(asked.folder, asked.provider, asked.threads)
+            images = images_of(asked, generator, read, tokenizer)
         with log.stage("generate"):
-            chosen, seconds = timed(generator, read, asked.new)
+            chosen, seconds = timed(generator, read, asked.new, images)
     text = tokenizer.decode(chosen) if tokenizer is not None else ",".join(map(str, chosen))
     search = f"; the folder asks for another search: {generator.rules.search}" if generator.rules.search else ""
     return f"{text}\n\n{speed(size, unit, seconds)}, on {generator.provider}{search}"
@@ -86,14 +102,43 @@ def prompt_of(asked: Request, tokenizer: Tokenizer | None) -> tuple[list[list[in
         except (OSError, ValueError, EOFError, TypeError, IndexError) as error:
             raise UsageError(f"'{asked.features}' holds no array: {error}; write it with numpy.save.") from error
         return sounds, sounds.shape[-1], "frames"
+    if asked.audio is not None:
+        from fxport.ort_runner.sounds import SoundConfig, features_of, read_sound
+
+        config, filters = SoundConfig.read(asked.folder)
+        sounds = features_of(read_sound(asked.audio, config), config, filters)[None]
+        return sounds, sounds.shape[-1], "frames"
     ids = ids_of(asked.ids or "") if tokenizer is None else tokenizer.encode(asked.prompt or "")
     return [ids], len(ids), "tokens"
 
 
-def timed(generator: Generator, prompts: list[list[int]] | np.ndarray, new: int) -> tuple[list[int], list[float]]:
+def images_of(
+    asked: Request, generator: Generator, prompts: list[list[int]] | np.ndarray, tokenizer: Tokenizer | None
+) -> list[list[Image]] | None:
+    """The images of the one prompt; None where there are none."""
+    if not asked.images:
+        return None
+    from fxport.ort_runner.pictures import PictureConfig, inputs_of, read_picture
+
+    if generator.config.vision is None:
+        raise UsageError(f"'{asked.folder}' reads no images; omit --image.")
+    token = generator.config.vision.token
+    if list(prompts[0]).count(token) != len(asked.images):
+        name = repr(tokenizer.backend.id_to_token(token)) if tokenizer is not None else str(token)
+        raise UsageError(f"The prompt needs {name} in the place of each image, {len(asked.images)} times.")
+    config = PictureConfig.read(asked.folder)
+    return [[inputs_of(read_picture(path), config) for path in asked.images]]
+
+
+def timed(
+    generator: Generator,
+    prompts: list[list[int]] | np.ndarray,
+    new: int,
+    images: list[list[Image]] | None = None,
+) -> tuple[list[int], list[float]]:
     """The new tokens, and the seconds that each took; the first are those of the prompt."""
     chosen, seconds, start = [], [], time.perf_counter()
-    for token in generator.greedy(prompts, new):
+    for token in generator.greedy(prompts, new, images=images):
         seconds.append(time.perf_counter() - start)
         chosen.append(int(token[0]))
         start = time.perf_counter()

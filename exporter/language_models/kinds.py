@@ -20,6 +20,7 @@ from fxport.exporter.language_models.package_files import (
     write_description,
     write_generation,
 )
+from fxport.exporter.language_models.processors import write_pictures, write_sounds
 from fxport.exporter.language_models.seq2seq import has_place, require_source, seq2seq_config, seq2seq_parts, start_of
 from fxport.exporter.language_models.text_models import CLASSIFIER, TextModel
 from fxport.exporter.language_models.text_verdict import TextVerdict, text_example, text_verdict
@@ -63,6 +64,7 @@ class Kind:
         describe: Writes the files beside the graphs.
         verdict: Compares it with eager PyTorch.
         lacks: What is said where a choice makes no sense for it, by the choice and its value.
+        reads: Writes how images and sounds are read, where the folder of the tokenizer says so.
         refuted: Limits of dimensions (FXP2002) that the verdict refutes where it passes: dimension and accepted sizes.
     """
 
@@ -71,6 +73,7 @@ class Kind:
     verdict: Compared
     lacks: Mapping[tuple[str, object], str] = field(default_factory=dict)
     refuted: tuple[tuple[str, str], ...] = ()
+    reads: Callable[[Path | None, Path], list[Path]] = lambda folder, target: []
 
     def require(self, **choices: object) -> None:
         """Raise PackageError for a choice that this kind does not have."""
@@ -167,6 +170,7 @@ SPOKEN = Kind(
         ("text", ...): "a text is scored by decoders alone, not by encoder-decoders; omit it.",
     },
     SINGLE_STEPS,
+    write_sounds,
 )
 VISION = Kind(
     vision_parts,
@@ -177,6 +181,7 @@ VISION = Kind(
         ("text", ...): "a text is scored by decoders of text alone; omit it.",
     },
     (*SINGLE_STEPS, *WHOLE_SQUARES),
+    write_pictures,
 )
 VISION_ALONE = replace(
     VISION,
@@ -190,6 +195,7 @@ VISION_ALONE = replace(
 )
 SEQ2SEQ = replace(
     SPOKEN,
+    reads=DECODER.reads,
     lacks={
         **SPOKEN.lacks,
         ("runtime", "genai"): "onnxruntime-genai has no place for this encoder-decoder; choose the runtime 'ort'.",

@@ -163,6 +163,7 @@ def package(
             raise PackageError(f"'{lost[0]}' is used by others than products, so its few bits cannot be kept.")
         if words is not None:
             files += copy_tokenizer(words, draft)
+        files += kind.reads(words, draft)
         files += kind.describe(model, graphs, draft, runtime=runtime, in_place=cache == "shared")
         found = None
         if steps:

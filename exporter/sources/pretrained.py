@@ -166,6 +166,21 @@ def tokenizer_of(folder: Path) -> Any:
         ) from error
 
 
+def processor_of(folder: Path, kind: str, **given: Any) -> Any:
+    """What a class of transformers makes of a folder's settings for images or sounds. Raises PretrainedError."""
+    try:
+        return getattr(_transformers(folder), kind).from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, **given
+        )
+    except (PretrainedError, ImportError):
+        raise
+    except Exception as error:  # anybody's files, and transformers raises what it likes
+        raise PretrainedError(
+            f"'{folder}' does not say how images and sounds are read: {error_text(error)}; save its processor again, "
+            "or remove preprocessor_config.json."
+        ) from error
+
+
 def _require_finite(config: Any, folder: Path) -> None:
     """Refuse a number of layers that no model has, which would be made one after the other without an end."""
     for name, value in vars(config).items():

@@ -49,7 +49,7 @@ QUICK = ("BART",)
 
 SETTINGS: dict[str, Any] = {
     "no_repeat_ngram_size": 2,
-    "encoder_no_repeat_ngram_size": 0,
+    "encoder_no_repeat_ngram_size": 2,
     "repetition_penalty": 1.3,
     "suppress_tokens": [5, 6, 7],
     "begin_suppress_tokens": [8],
@@ -61,6 +61,7 @@ SETTINGS: dict[str, Any] = {
 """Settings for generation that forbid and force tokens, and so make texts of many tokens."""
 
 SPOKEN: dict[str, Any] = {
+    "encoder_no_repeat_ngram_size": 0,
     "is_multilingual": True,
     "language": "en",
     "task": "transcribe",

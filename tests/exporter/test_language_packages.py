@@ -173,7 +173,11 @@ def test_settings_for_generation_are_those_of_generate(tmp_path: Path) -> None:
     """Penalties count the prompt without what fills it up; n-grams and the least length count all of it."""
     model = small()
     model.generation_config.update(
-        repetition_penalty=1.5, no_repeat_ngram_size=3, min_new_tokens=2, suppress_tokens=[7]
+        repetition_penalty=1.5,
+        no_repeat_ngram_size=3,
+        encoder_no_repeat_ngram_size=1,
+        min_new_tokens=2,
+        suppress_tokens=[7],
     )
     folder = package(model, tmp_path / "package", steps=0).folder
     assert written(folder) == generated(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from fxport.exporter.language_models.generation import NotGenerativeError
 from fxport.ort_runner.generation import Generator
 from fxport.ort_runner.package_config import FILE, PackageError
 from fxport.ort_runner.token_rules import FILE as SETTINGS_FILE
-from fxport.ort_runner.token_rules import TokenRules
+from fxport.ort_runner.token_rules import Seen, TokenRules
 from tests.cases.language_models import model_of
 from tests.cases.seq2seq_models import BART, MODELS, QUICK, SETTINGS, WHISPER, made
 
@@ -109,10 +110,23 @@ def test_settings_that_are_not_computed_are_refused(name: str, tmp_path: Path) -
         TokenRules.read(tmp_path)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_n_grams_of_the_source_are_repeated(size: int) -> None:
+    """As transformers computes it, of a text that begins with fewer tokens than the rule asks for."""
+    rule = transformers.EncoderNoRepeatNGramLogitsProcessor
+    generator = np.random.default_rng(size)
+    source, ids = generator.integers(0, 4, (2, 9)), generator.integers(0, 4, (2, 6))
+    rules = TokenRules.of({"encoder_no_repeat_ngram_size": size})
+    for length in range(1, ids.shape[1] + 1):
+        scores, part = generator.standard_normal((2, 5)).astype(np.float32), ids[:, :length]
+        seen = Seen(part, np.zeros(2, np.int64), 1, 20, frozenset(), source)
+        want = rule(size, torch.from_numpy(source))(torch.from_numpy(part), torch.from_numpy(scores))
+        np.testing.assert_array_equal(rules.apply(scores, seen), want.numpy())
+    assert np.isneginf(rules.apply(scores, seen)).any() or size == 3
+    np.testing.assert_array_equal(rules.apply(scores, replace(seen, source=None)), scores)
+
+
 def test_models_of_other_settings_are_refused(tmp_path: Path) -> None:
-    model = made("BART", encoder_no_repeat_ngram_size=2)
-    with pytest.raises(PackageError, match="'encoder_no_repeat_ngram_size' is 2"):
-        package(model, tmp_path / "package")
     model = model_of("BartForConditionalGeneration", {**BART, "decoder_start_token_id": None, "bos_token_id": None})
     with pytest.raises(PackageError, match="'decoder_start_token_id' is None"):
         package(model, tmp_path / "package")
