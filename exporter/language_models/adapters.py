@@ -5,12 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
 from fxport.diagnostics.limits import CONFIG, json_of, read_bounded
 from fxport.diagnostics.messages import error_text
+from fxport.exporter.language_models.decode import is_encoder_decoder
+from fxport.exporter.language_models.generation import IDS
+from fxport.exporter.language_models.verdict import error_of
 from fxport.exporter.sources.pretrained import PretrainedError
 
 FILE = "adapter_config.json"
 LORA = "LORA"
+BASE = ".base_layer."
+"""Part of the names of a model's own weights under an adapter, which need not lie beside it."""
+
+LENGTH, CLOSE = 7, 1e-4
+"""Tokens of a text on which a sum is tried, and the largest error, in parts of the largest number."""
 
 
 def is_adapter(folder: Path) -> bool:
@@ -46,21 +57,48 @@ def base_of(adapter: Path) -> Path:
 
 
 def merged(model: Any, adapter: Path) -> Any:
-    """The model with the adapter added to its weights, by peft. Raises PretrainedError where the two do not fit."""
+    """The model with the adapter added to its weights, by peft, and held against the two side by side.
+
+    Raises PretrainedError where the two do not fit, or where the sum computes something else: where a weight is shared
+    with another layer, or an adapter is not always active.
+    """
     try:
         from peft import PeftModel, get_peft_model_state_dict  # pyright: ignore[reportMissingImports] - it is optional
         from peft.utils import load_peft_weights  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise PretrainedError(f"'{adapter}' needs the library peft: pip install peft.") from error
     try:
-        both = PeftModel.from_pretrained(model, str(adapter))
+        both = PeftModel.from_pretrained(model, str(adapter)).eval()
         given = load_peft_weights(str(adapter), device="cpu")
         taken = get_peft_model_state_dict(both)
     except Exception as error:  # an adapter is anybody's files, and peft raises what it likes
         raise PretrainedError(f"'{adapter}' does not fit its model: {error_text(error)}.") from error
-    if missing := sorted(given.keys() ^ taken.keys()):
+    own = {name for name in taken if BASE not in name or name in given}
+    if missing := sorted(given.keys() ^ own):
         raise PretrainedError(
             f"'{adapter}' and its model differ in '{missing[0]}' and {len(missing) - 1} others; save the adapter again."
         )
-    whole: Any = both.merge_and_unload(safe_merge=True)
+    want = _computed(both)
+    try:
+        whole: Any = both.merge_and_unload(safe_merge=True)
+    except Exception as error:  # as above
+        raise PretrainedError(f"'{adapter}' cannot be merged: {error_text(error)}.") from error
+    if (error := error_of(want, _computed(whole))) > CLOSE:
+        raise PretrainedError(
+            f"'{adapter}' merged into its model computes something else than beside it, by {error:.2g} of the largest "
+            "number: adapt no weight that two layers share, and use no adapter that waits for tokens."
+        )
     return whole
+
+
+def _computed(model: Any) -> np.ndarray:
+    """The first result of a model for two short texts."""
+    generator = torch.Generator().manual_seed(0)
+    vocabulary = model.config.get_text_config().vocab_size
+    ids = torch.randint(0, vocabulary, (2, LENGTH), generator=generator)
+    given = {model.main_input_name if hasattr(model, "main_input_name") else IDS: ids}
+    if is_encoder_decoder(model):
+        given["decoder_input_ids"] = ids.flip(1)
+    with torch.no_grad():
+        result = model(**given, return_dict=True)
+    return next(iter(result.values())).float().numpy()

@@ -73,6 +73,65 @@ def test_adapters_that_do_not_fit_are_refused(name: str, adapter: Path) -> None:
         model_of(adapter, Log())
 
 
+KINDS: dict[str, dict[str, Any]] = {
+    "alpha": {"lora_alpha": 5, "alpha_pattern": {"down_proj": 3}},
+    "ranks": {"rank_pattern": {"down_proj": 4}},
+    "magnitudes": {"use_dora": True},
+    "roots of ranks": {"use_rslora": True, "r": 4},
+    "a layer of its own": {"modules_to_save": ["lm_head"]},
+    "some layers": {"layers_to_transform": [0]},
+    "tokens": {"trainable_token_indices": [3, 4]},
+    "a table": {"target_modules": ["embed_tokens", "v_proj"]},
+}
+
+
+def beside(folder: Path, **settings: Any) -> tuple[Path, torch.Tensor]:
+    """An adapter of a kind, and the logits of its model with it, not merged."""
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    model = small(tie_word_embeddings="tied" in folder.name)
+    model.save_pretrained(folder / "base")
+    given = {"r": 2, "target_modules": ["q_proj", "down_proj"], "init_lora_weights": False, **settings}
+    both = peft.get_peft_model(model, peft.LoraConfig(**given)).eval()
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in both.named_parameters():
+            if parameter.requires_grad and "base_layer" not in name:
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+    both.save_pretrained(folder / "adapter", save_embedding_layers=False)
+    edit(folder / "adapter", base_model_name_or_path=str(folder / "base"))
+    with torch.no_grad():
+        return folder / "adapter", both(torch.arange(24).reshape(2, 12)).logits
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.filterwarnings("ignore")  # of peft
+def test_a_merged_adapter_computes_what_it_does_beside_its_model(name: str, tmp_path: Path) -> None:
+    adapter, want = beside(tmp_path, **KINDS[name])
+    model = model_of(adapter, Log()).model
+    with torch.no_grad():
+        torch.testing.assert_close(model(torch.arange(24).reshape(2, 12)).logits, want, rtol=1e-4, atol=1e-4)
+        alone = small()(torch.arange(24).reshape(2, 12)).logits
+    assert (want - alone).abs().max() > 0.1
+
+
+OTHERWISE: dict[str, tuple[dict[str, Any], str]] = {
+    "tied": ({"target_modules": ["lm_head"]}, "computes something else"),
+    "biases": ({"lora_bias": True}, "cannot be merged: .* the base layer has no bias"),
+    "waits for tokens": ({"alora_invocation_tokens": [5, 6], "task_type": "CAUSAL_LM"}, "merge"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+@pytest.mark.filterwarnings("ignore")  # of peft
+def test_adapters_that_are_no_sum_are_refused(name: str, tmp_path: Path) -> None:
+    settings, words = OTHERWISE[name]
+    folder = tmp_path / name
+    folder.mkdir()
+    adapter, _ = beside(folder, **settings)
+    with pytest.raises(PretrainedError, match=words):
+        model_of(adapter, Log())
+
+
 def test_a_text_is_scored(tmp_path: Path) -> None:
     """By the values before rounding: a package in 4 bits finds a text that its model wrote less likely."""
     model = small()
