@@ -24,7 +24,7 @@ THINNEST = 200
 
 @dataclass(frozen=True, slots=True)
 class PictureConfig:
-    """What is done with an image, in this order.
+    """Steps from an image to numbers, in this order.
 
     Attributes:
         shortest: The shorter side after resizing, the longer one in proportion; None for another rule.

@@ -22,7 +22,7 @@ CURE = "convert it: ffmpeg -i FILE -ac 1 -ar {rate} -c:a pcm_s16le out.wav"
 
 @dataclass(frozen=True, slots=True)
 class SoundConfig:
-    """What a spectrogram is made of.
+    """Sizes of a spectrogram.
 
     Attributes:
         rate: Samples per second.

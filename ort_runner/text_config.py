@@ -16,6 +16,9 @@ SIDES = ("left", "right")
 EMBEDDING, SCORES = "sentence_embedding", "scores"
 """Outputs of such models, by which they are told apart."""
 
+IMAGES, IMAGE_EMBEDDING = "images.onnx", "image_embedding"
+"""The ONNX file of a model whose images become vectors too, and its output."""
+
 
 @dataclass(frozen=True, slots=True)
 class TextConfig:
@@ -33,6 +36,7 @@ class TextConfig:
         lower_case: Whether texts become lower case first.
         prompts: Beginnings that are put before a text, by their names.
         default_prompt: Name of the one that is put before a text if none is named.
+        images: The ONNX file of the tower that reads images, by its name; None where nothing does.
     """
 
     inputs: tuple[str, ...]
@@ -46,6 +50,7 @@ class TextConfig:
     lower_case: bool = False
     prompts: Mapping[str, str] = field(default_factory=dict)
     default_prompt: str | None = None
+    images: str | None = None
 
     @classmethod
     def read(cls, folder: Path) -> TextConfig:
@@ -59,7 +64,7 @@ class TextConfig:
             )
         try:
             held = json_of(read_bounded(path, CONFIG), CONFIG)
-            default = held["default_prompt"]
+            default, images = held["default_prompt"], held.get("images")
             return cls(
                 model=Path(json_values.text(held["model"])).name,
                 inputs=json_values.texts(held["inputs"]),
@@ -72,6 +77,7 @@ class TextConfig:
                 lower_case=json_values.truth(held["lower_case"]),
                 prompts=json_values.named_texts(held["prompts"]),
                 default_prompt=None if default is None else json_values.text(default),
+                images=None if images is None else Path(json_values.text(images)).name,
             )
         except (KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
             raise PackageError(

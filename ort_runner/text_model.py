@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fxport.ort_runner.package_config import PackageError
+from fxport.ort_runner.package_config import PIXELS, PackageError
 from fxport.ort_runner.session import ports_of, run_session, session_on
-from fxport.ort_runner.text_config import EMBEDDING, FILE, SCORES, TextConfig
+from fxport.ort_runner.text_config import EMBEDDING, FILE, IMAGE_EMBEDDING, SCORES, TextConfig
 from fxport.ort_runner.tokenizer import Tokenizer
+from fxport.ort_runner.vision import Image
 
 BATCH = 32
 """Texts that are run at once."""
@@ -75,6 +76,8 @@ class TextModel:
         self.config = TextConfig.read(self.folder)
         self._session, used = session_on(provider, self.folder / self.config.model, threads=threads)
         self.provider = used.name
+        images = self.config.images
+        self._images = session_on(provider, self.folder / images, threads=threads)[0] if images is not None else None
         self._tokenizer: TextTokenizer | None = None
         inputs = {port.name for port in ports_of(self._session.get_inputs())}
         outputs = {port.name for port in ports_of(self._session.get_outputs())}
@@ -99,6 +102,25 @@ class TextModel:
         self._require(EMBEDDING, "vectors")
         before = self._prompt(prompt)
         return self._results([before + text for text in texts])
+
+    def embed_images(self, images: Sequence[Image]) -> np.ndarray:
+        """Return the vectors of images, float32 [images, size], in the space of those of texts.
+
+        Args:
+            images: `pixel_values` of each, float32 [1, channels, height, width], as `pictures.inputs_of` gives them.
+
+        Raises:
+            PackageError: The package reads no images, or images of other sizes.
+            Failure: A kernel fails.
+        """
+        if self._images is None:
+            raise PackageError(f"'{self.folder}' reads no images; give texts.")
+        shapes = {each[PIXELS].shape[1:] for each in images}
+        want = tuple(ports_of(self._images.get_inputs())[0].shape or ())[1:]
+        if shapes != {want}:
+            raise PackageError(f"images have the shapes {sorted(shapes)}, and '{self.folder}' takes {want}.")
+        pixels = np.concatenate([each[PIXELS] for each in images])
+        return run_session(self._images, {PIXELS: pixels}, self.provider)[IMAGE_EMBEDDING]
 
     def score(self, query: str, texts: Sequence[str]) -> np.ndarray:
         """Score texts as answers to a query: float32 [texts, labels]. Raises what `embed` raises."""

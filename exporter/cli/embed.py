@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,11 @@ from fxport.diagnostics.report import Report
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.packages import running_a_package
 from fxport.exporter.sources.usage import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fxport.ort_runner.text_model import TextModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +29,23 @@ class Request:
     texts: tuple[str, ...]
     query: str | None
     prompt: str | None
+    images: tuple[Path, ...]
     provider: str
     threads: int
 
 
 def command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="What fxport package has written.")],
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT…", help="The texts.")],
+    texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT…", help="The texts.")] = None,
     query: Annotated[
         str | None, typer.Option("--query", metavar="TEXT", help="Score the texts as answers to it: of a reranker.")
     ] = None,
     prompt: Annotated[
         str | None, typer.Option("--prompt-name", metavar="NAME", help="The beginning to put before each text.")
+    ] = None,
+    image: Annotated[
+        list[Path] | None,
+        typer.Option("--image", metavar="FILE", help="An image; its vector comes after those of texts."),
     ] = None,
     provider: Annotated[str, typer.Option("--provider", help="ONNX Runtime provider to run on.")] = "auto",
     threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0: as many as cores.")] = 0,
@@ -43,19 +53,36 @@ def command(
     """Print vectors of texts, or their scores for a query, with a package: a line of JSON for each text."""
     if query is not None and prompt is not None:
         raise UsageError("--prompt-name is about vectors; omit it beside --query.")
-    asked = Request(folder, tuple(texts), query, prompt, provider, threads)
+    images = tuple(image or ())
+    if not texts and not images:
+        raise UsageError("Give at least one TEXT, or --image FILE.")
+    if query is not None and (images or not texts):
+        raise UsageError("--query is about texts: give these, and no --image.")
+    asked = Request(folder, tuple(texts or ()), query, prompt, images, provider, threads)
     raise typer.Exit(run(lambda log: embedded(asked, log), Report(str(folder), run="embed")))
 
 
 def embedded(asked: Request, log: Log) -> str:
-    """A line of JSON for each text."""
+    """A line of JSON for each text, then for each image."""
     from fxport.ort_runner.text_model import TextModel
 
     with running_a_package(log, "run"):
         with log.stage("load"):
             model = TextModel(asked.folder, asked.provider, asked.threads)
         with log.stage("run"):
-            rows = (
-                model.embed(asked.texts, asked.prompt) if asked.query is None else model.score(asked.query, asked.texts)
-            )
+            if asked.query is not None:
+                rows = [*model.score(asked.query, asked.texts)]
+            else:
+                rows = [*model.embed(asked.texts, asked.prompt)] if asked.texts else []
+                rows += vectors_of_images(model, asked)
     return "\n".join(json.dumps([float(f"{each:.9g}") for each in row]) for row in rows)
+
+
+def vectors_of_images(model: TextModel, asked: Request) -> list[np.ndarray]:
+    """The vectors of image files."""
+    if not asked.images:
+        return []
+    from fxport.ort_runner.pictures import PictureConfig, inputs_of, read_picture
+
+    config = PictureConfig.read(asked.folder)
+    return [*model.embed_images([inputs_of(read_picture(path), config) for path in asked.images])]

@@ -17,6 +17,7 @@ from fxport.exporter.language_models.few_bits import FewBits
 from fxport.exporter.language_models.gguf_file import load_gguf
 from fxport.exporter.language_models.quantized import quantized_weights
 from fxport.exporter.language_models.text_models import INNER, plan_of
+from fxport.exporter.language_models.towers import TowerModel, has_towers
 from fxport.exporter.sources.pretrained import PretrainedError, configured
 from fxport.exporter.weights import open_checkpoint
 from fxport.exporter.weights.names import starred
@@ -51,7 +52,11 @@ def model_of(folder: Path, log: Log) -> Loaded:
                 f"'{folder}': its model has weights in few bits, to which none are added; give others."
             )
         return Loaded(merged(base.model, folder).eval(), {})
-    return _loaded(folder, log)
+    loaded = _loaded(folder, log)
+    if has_towers(loaded.model):
+        whole = TowerModel(loaded.model, folder)
+        return Loaded(whole.eval(), {f"{INNER}.{name}": weight for name, weight in loaded.packed.items()})
+    return loaded
 
 
 def _loaded(folder: Path, log: Log, *, headless: bool = False) -> Loaded:

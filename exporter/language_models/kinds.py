@@ -24,10 +24,12 @@ from fxport.exporter.language_models.processors import write_pictures, write_sou
 from fxport.exporter.language_models.seq2seq import has_place, require_source, seq2seq_config, seq2seq_parts, start_of
 from fxport.exporter.language_models.text_models import CLASSIFIER, TextModel
 from fxport.exporter.language_models.text_verdict import TextVerdict, text_example, text_verdict
+from fxport.exporter.language_models.towers import TowerModel, has_towers, image_example, tower_verdict
 from fxport.exporter.language_models.verdict import Verdict, verdict
 from fxport.exporter.language_models.vision import has_place as sees_in_genai
 from fxport.exporter.language_models.vision import reads_images, sight_of, vision_config, vision_parts
 from fxport.ort_runner.package_config import PackageError
+from fxport.ort_runner.text_config import IMAGES
 
 Runtime = Literal["auto", "genai", "ort"]
 MODEL = "model.onnx"
@@ -118,7 +120,8 @@ def _texts(
     runtime: Runtime,
     in_place: bool,
 ) -> list[Path]:
-    return [model.text_config.write(target)]
+    images = IMAGES if isinstance(model, TowerModel) else None
+    return [replace(model.text_config, images=images).write(target)]
 
 
 def _vision(
@@ -160,6 +163,12 @@ TEXTS = Kind(
         ("tokenizer", ...): "the tokenizer of an embedding or reranking model is that of its folder; omit --tokenizer.",
         ("text", ...): "a text is scored by models that generate; an embedding or reranking model does not; omit it.",
     },
+)
+TOWERS = replace(
+    TEXTS,
+    parts=lambda model: {MODEL: text_example(model), IMAGES: image_example(model)},
+    verdict=tower_verdict,
+    reads=write_pictures,
 )
 SPOKEN = Kind(
     seq2seq_parts,
@@ -206,8 +215,8 @@ SEQ2SEQ = replace(
 def kind_of(model: torch.nn.Module) -> Kind:
     """The kind of a model. Raises PackageError or NotGenerativeError for one that no package is made of."""
     if isinstance(model, TextModel):
-        return TEXTS
-    if type(model).__name__.endswith(CLASSIFIER):
+        return TOWERS if isinstance(model, TowerModel) else TEXTS
+    if type(model).__name__.endswith(CLASSIFIER) or has_towers(model):
         raise PackageError(
             f"'{type(model).__name__}' is packaged from its folder, which says how texts become its inputs: save it "
             "and its tokenizer with save_pretrained."

@@ -1,4 +1,4 @@
-"""How a folder turns images and sounds into inputs, written for the runner and held against transformers."""
+"""Settings by which a folder reads images and sounds, written for the runner and held against transformers."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def write_sounds(folder: Path | None, target: Path) -> list[Path]:
 
 
 def _processor(folder: Path | None, kind: str, **given: Any) -> Any:
-    """What transformers makes of a folder's settings; None for one without."""
+    """The processor of a folder, by transformers; None for one without settings."""
     if folder is None or not any((folder / name).is_file() for name in SETTINGS):
         return None
     try:

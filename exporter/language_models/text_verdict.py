@@ -101,6 +101,8 @@ def _inputs(model: TextModel, lengths: Sequence[int]) -> dict[str, torch.Tensor]
     places = torch.arange(longest).expand(len(lengths), -1)
     counts = torch.tensor(lengths)[:, None]
     mask = places >= longest - counts if config.padding_side == "left" else places < counts
+    if isinstance(end := getattr(model.transformer.config.get_text_config(), "eos_token_id", None), int):
+        ids[torch.arange(len(lengths)), (mask.cumsum(1) * mask).argmax(1)] = end  # of which some models make the vector
     found = {"input_ids": ids.masked_fill(~mask, config.pad_token_id), "attention_mask": mask.long()}
     kinds = max(1, min(2, int(getattr(model.transformer.config, "type_vocab_size", 2))))
     return found | {TYPES: (places % kinds * mask).long()} if TYPES in config.inputs else found

@@ -167,7 +167,7 @@ def tokenizer_of(folder: Path) -> Any:
 
 
 def processor_of(folder: Path, kind: str, **given: Any) -> Any:
-    """What a class of transformers makes of a folder's settings for images or sounds. Raises PretrainedError."""
+    """The processor of a folder for images or sounds, by a class of transformers. Raises PretrainedError."""
     try:
         return getattr(_transformers(folder), kind).from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, **given

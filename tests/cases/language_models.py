@@ -9,7 +9,7 @@ import torch
 
 TOKENS = {"vocab_size": 100, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 99}
 SMALL = {**TOKENS, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-FED = {**SMALL, "intermediate_size": 64, "max_position_embeddings": 64}
+FED = {**SMALL, "intermediate_size": 64, "max_position_embeddings": 128}
 GROUPED = {**FED, "num_key_value_heads": 2}
 WINDOW = 4
 """Tokens that a sliding window shows: fewer than any prompt of the tests has."""
@@ -33,7 +33,7 @@ LATENT = {
 }
 """Keys of 16 numbers a head and values of 8, and experts behind the first layer."""
 
-GPT2 = {**TOKENS, "n_layer": 2, "n_embd": 32, "n_head": 4, "n_positions": 64}
+GPT2 = {**TOKENS, "n_layer": 2, "n_embd": 32, "n_head": 4, "n_positions": 128}
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "Llama": ("LlamaForCausalLM", GROUPED),
@@ -61,11 +61,11 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
             "num_heads": 4,
             "attention_types": [[["global", "local"], 1]],
             "window_size": WINDOW,
-            "max_position_embeddings": 64,
+            "max_position_embeddings": 128,
         },
     ),
     "GPT-J": ("GPTJForCausalLM", {**GPT2, "rotary_dim": 4}),
-    "OPT": ("OPTForCausalLM", {**SMALL, "ffn_dim": 64, "word_embed_proj_dim": 32, "max_position_embeddings": 64}),
+    "OPT": ("OPTForCausalLM", {**SMALL, "ffn_dim": 64, "word_embed_proj_dim": 32, "max_position_embeddings": 128}),
     "BLOOM": ("BloomForCausalLM", {**TOKENS, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
     "Falcon": ("FalconForCausalLM", FED),
     "OLMo": ("OlmoForCausalLM", GROUPED),

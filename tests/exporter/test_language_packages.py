@@ -26,6 +26,7 @@ from tests.cases.language_models import MODELS, QUICK, UNEQUAL, made
 transformers = pytest.importorskip("transformers")
 
 NEW = 16
+LONG = 64
 PROMPTS = ([3, 14, 15, 92, 65, 35], [27, 18, 28])
 RARE = pytest.mark.slow
 
@@ -50,18 +51,18 @@ def small(seed: int = 0, **settings: Any) -> Any:
     return model
 
 
-def generated(model: Any) -> list[list[int]]:
+def generated(model: Any, new: int = NEW) -> list[list[int]]:
     """The new tokens that eager PyTorch's `generate` gives for the prompts, padded on the left."""
     longest = max(map(len, PROMPTS))
     ids = torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in PROMPTS])
     mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in PROMPTS])
-    found = model.generate(ids, attention_mask=mask, do_sample=False, max_new_tokens=NEW, min_new_tokens=NEW)
-    return found[:, -NEW:].tolist()
+    found = model.generate(ids, attention_mask=mask, do_sample=False, max_new_tokens=new, min_new_tokens=new)
+    return found[:, -new:].tolist()
 
 
-def written(folder: Path) -> list[list[int]]:
+def written(folder: Path, new: int = NEW) -> list[list[int]]:
     """The same by the runner."""
-    tokens = Generator(folder, "cpu").greedy(PROMPTS, NEW, stop=frozenset())
+    tokens = Generator(folder, "cpu").greedy(PROMPTS, new, stop=frozenset())
     return np.stack(list(tokens), 1).tolist()
 
 
@@ -73,7 +74,7 @@ def test_a_package_writes_the_tokens_of_generate(name: str, tmp_path: Path) -> N
     assert made_of.verdict is not None
     assert made_of.verdict.passed
     assert (made_of.verdict.tokens, made_of.verdict.flips) == (64, 0)
-    assert written(made_of.folder) == generated(model)
+    assert written(made_of.folder, LONG) == generated(model, LONG)
 
 
 def initializers(folder: Path) -> dict[str, onnx.TensorProto]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import wave
@@ -15,14 +16,18 @@ import torch
 
 from fxport import package
 from fxport.diagnostics import Log
+from fxport.exporter.cli.embed import Request as Embedded
+from fxport.exporter.cli.embed import embedded
 from fxport.exporter.cli.generate import Request, generated
 from fxport.exporter.language_models.processors import write_pictures, write_sounds
+from fxport.exporter.language_models.towers import TowerModel, tower_verdict
 from fxport.exporter.sources.pretrained import PretrainedError
 from fxport.exporter.sources.usage import UsageError
 from fxport.ort_runner.package_config import GRID, PIXELS, PackageError
 from fxport.ort_runner.pictures import FILE, PictureConfig, inputs_of, read_picture
 from fxport.ort_runner.sounds import FILE as SOUNDS
 from fxport.ort_runner.sounds import SoundConfig, features_of, read_sound
+from fxport.ort_runner.text_model import TextModel
 from tests.cases.seq2seq_models import made as made_of_text
 from tests.cases.vision_language_models import IMAGE, made
 
@@ -207,3 +212,60 @@ def test_extractors_of_other_sounds_are_refused(tmp_path: Path) -> None:
     settings = {"feature_extractor_type": "Wav2Vec2FeatureExtractor", "feature_size": 1}
     with pytest.raises(PackageError, match="does not read sounds as Wav2Vec2FeatureExtractor does"):
         write_sounds(folder_of(settings, tmp_path / "source"), tmp_path)
+
+
+TOWER = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """A CLIP in a folder, with a tokenizer that ends each text."""
+    import tokenizers
+
+    source = words(folder_of(CLIP, tmp_path_factory.mktemp("clip") / "source"))
+    backend = tokenizers.Tokenizer.from_file(str(source / "tokenizer.json"))
+    backend.post_processor = tokenizers.processors.TemplateProcessing(single="$A <end>", special_tokens=[("<end>", 99)])
+    special = {"pad_token": "<end>", "eos_token": "<end>", "model_max_length": 12}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special).save_pretrained(source)
+    torch.manual_seed(0)
+    text = {**TOWER, "vocab_size": 100, "eos_token_id": 99, "pad_token_id": 99, "max_position_embeddings": 12}
+    config = transformers.CLIPConfig(
+        text_config=text, vision_config={**TOWER, "image_size": 16, "patch_size": 8}, projection_dim=8
+    )
+    model = transformers.CLIPModel(config).eval()
+    model.save_pretrained(source)
+    return model, source
+
+
+def test_texts_and_images_become_vectors_of_one_space(clip: tuple[Any, Path], tmp_path: Path) -> None:
+    """Those of transformers, which normalizes them; a batch of texts is filled up with the token of their end."""
+    model, source = clip
+    made_of = package(source, tmp_path / "package")
+    assert made_of.verdict is not None
+    assert made_of.verdict.error < 1e-5
+    assert [each.facts["range"] for each in made_of.log.findings] == ["at most 12"]
+    texts = ("w3 w7 w50 w2", "w5")
+    paths = (picture(tmp_path / "one.png", 40, 30), picture(tmp_path / "two.png", 20, 90))
+    processor = transformers.AutoImageProcessor.from_pretrained(source, backend="pil")
+    given = transformers.AutoTokenizer.from_pretrained(source)(list(texts), padding=True, return_tensors="pt")
+    pixels = processor(images=[read_picture(path) for path in paths], return_tensors="pt").pixel_values
+    with torch.no_grad():
+        want = model(**given, pixel_values=pixels)
+    asked_for = Embedded(made_of.folder, texts, None, None, paths, "cpu", 1)
+    rows = [json.loads(line) for line in embedded(asked_for, Log()).splitlines()]
+    np.testing.assert_allclose(rows, torch.cat([want.text_embeds, want.image_embeds]), atol=1e-6)
+    with pytest.raises(PackageError, match="images have the shapes"):
+        TextModel(made_of.folder).embed_images([{PIXELS: np.zeros((1, 3, 8, 8), np.float32)}])
+
+
+def test_another_tower_is_told(clip: tuple[Any, Path], tmp_path: Path) -> None:
+    model, source = clip
+    folder, log = package(source, tmp_path / "package", steps=0).folder, Log()
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other.visual_projection.weight[0].mul_(2)
+    found = tower_verdict(folder, TowerModel(other, source), log, "cpu", steps=1, accuracy="exact", weights="")
+    assert not found.passed
+    assert [each.facts["output"] for each in log.findings] == ["image_embedding"]
+    with pytest.raises(PackageError, match="is packaged from its folder"):
+        package(model, tmp_path / "other")
