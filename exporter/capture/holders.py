@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import array
+import copy
 import functools
 import itertools
 import operator
 import random
 import sys
+import threading
+import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
 from types import CellType, FunctionType, GeneratorType, MemberDescriptorType
@@ -255,6 +260,21 @@ def _read_generator(owner: GeneratorType[Any, Any, Any]) -> Contents:
     return (None, *frame.f_locals), [frame.f_lasti, *frame.f_locals.values()]
 
 
+def _read_variable(owner: ContextVar[Any]) -> Contents:
+    try:
+        return None, [owner.get()]
+    except LookupError:
+        return None, [MISSING]
+
+
+def _read_cycle(owner: Any) -> Contents:
+    """Read how many items are left before it begins anew: of a copy, as the iterator itself tells nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        _, (items,), _ = copy.copy(owner).__reduce__()
+    return None, [operator.length_hint(items)]
+
+
 def paired(contents: Contents) -> dict[Any, Any]:
     """Return the values by their keys."""
     keys, values = contents
@@ -317,6 +337,7 @@ LIST = Kind(lambda o: (None, [*list.__iter__(o)]), lambda o, was: list.__setitem
 SET = Kind(lambda o: ([*map(id, o)], [*set.__iter__(o)]), _write_set, "itself")
 DEQUE = Kind(lambda o: (None, [*deque.__iter__(o)]), _write_deque, "item")
 BYTES = Kind(lambda o: (None, [bytes(o)]), lambda o, was: bytearray.__setitem__(o, slice(None), was[1][0]), "itself")
+VARIABLE = Kind(_read_variable, lambda o, was: None if was[1][0] is MISSING else o.set(was[1][0]), "itself")
 MEMO = Kind(_read_memo, lambda owner, _: owner.cache_clear(), "itself", is_memo=True)
 GENERATOR = Kind(_read_generator, None, "itself")
 COUNT = Kind(lambda owner: (None, [repr(owner)]), None, "itself")
@@ -324,10 +345,18 @@ ITERATOR = Kind(lambda owner: (None, [operator.length_hint(owner)]), None, "itse
 
 LEAVES: Mapping[type, Kind] = {
     bytearray: BYTES,
+    ContextVar: VARIABLE,
+    array.array: _by_value(
+        lambda owner: owner[:],
+        lambda owner, value: owner.__setitem__(slice(None), value),
+        lambda value: value.tobytes(),
+    ),
     functools._lru_cache_wrapper: MEMO,
     GeneratorType: GENERATOR,
     itertools.count: COUNT,
+    itertools.cycle: Kind(_read_cycle, None, "itself"),
     **{type(iter(each)): ITERATOR for each in ([], (), "", {}, {}.values(), {}.items(), set(), range(0))},
+    threading.local: ATTRIBUTES,
     random.Random: _by_value(lambda o: o.getstate(), lambda o, value: o.setstate(value), is_random=True),
     torch.Generator: _by_value(
         lambda o: o.get_state(), lambda o, value: o.set_state(value), lambda value: bytes(value.tolist())

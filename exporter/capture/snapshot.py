@@ -105,6 +105,12 @@ class Snapshot:
             if holder.kind.write is not None and _differ(before, holder.kind.read(holder.owner)):
                 holder.kind.write(holder.owner, before)
 
+    def remembered(self) -> Iterator[tuple[Holder, list[torch.Tensor]]]:
+        """Yield the memos, each with the tensors that it holds now."""
+        for holder, _ in self.held:
+            if holder.kind.is_memo:
+                yield holder, [each for each in _within(holder.owner) if isinstance(each, torch.Tensor)]
+
     def left_over(self) -> Iterator[Holder]:
         """Yield the holders that could not be put back, and hold what means nothing outside of a capture."""
         for holder, before in self.held:

@@ -102,6 +102,14 @@ def made_if_none(self: Any, x: Tensor) -> Tensor:
     return x + self.none
 
 
+def assigned_in_turns(self: Any, x: Tensor) -> Tensor:
+    old, k = self.a, 0
+    while x.sum() > 0 and k < 3:
+        self.a = self.a * 0.5 + 1
+        x, k = x - 2, k + 1
+    return x + self.a + old
+
+
 RIGHT: tuple[Callable[..., Any], ...] = (
     shifted,
     swapped,
@@ -115,6 +123,7 @@ RIGHT: tuple[Callable[..., Any], ...] = (
     both_returned,
     beside_none,
     made_if_none,
+    assigned_in_turns,
 )
 
 
@@ -159,6 +168,13 @@ def one_tensor_twice(self: Any, x: Tensor) -> Tensor:
     return x + self.a
 
 
+def a_view_by_data(self: Any, x: Tensor) -> Tensor:
+    if x.sum() > 0:
+        self.a = self.b
+    self.b += x[0]
+    return x + self.a
+
+
 def other_dtype(self: Any, x: Tensor) -> Tensor:
     self.counts = self.counts + x[0]
     return x
@@ -178,6 +194,7 @@ def none_again(self: Any, x: Tensor) -> Tensor:
 
 REFUSED: dict[Callable[..., Any], str] = {
     one_tensor_twice: "it makes 'b' and 'a' one tensor",
+    a_view_by_data: "it makes 'b' and 'a' one tensor",
     other_dtype: "it assigns to 'counts', which holds torch.int64, a tensor of torch.float32",
     parameter_as_a_buffer: "it makes 'a' None, or a buffer of a parameter",
     none_again: "it makes 'a' None",

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+from array import array
 from collections.abc import Callable
+from contextvars import ContextVar
+from functools import lru_cache, partial
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -63,6 +70,64 @@ class FailingAfterwards(nn.Module):
         return x + 1
 
 
+class Holding(nn.Module):
+    """Goes on from what is kept elsewhere than in attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = partial(*self.made())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.step()
+
+    @staticmethod
+    def made() -> tuple[Any, ...]:
+        raise NotImplementedError
+
+
+def in_a_memo() -> tuple[Any, ...]:
+    return (lambda kept: kept(3).add_(1) + 0, lru_cache(torch.zeros))
+
+
+def in_a_cycle() -> tuple[Any, ...]:
+    return next, itertools.cycle((1.0, 2.0))
+
+
+def in_a_variable() -> tuple[Any, ...]:
+    kept = ContextVar("kept", default=0)
+    return (lambda: [kept.set(kept.get() + 1), kept.get()][1],)
+
+
+def in_an_array() -> tuple[Any, ...]:
+    return (lambda kept: [kept.append(1.0), sum(kept)][1], array("d"))
+
+
+def in_numpy() -> tuple[Any, ...]:
+    return (lambda kept: float(np.add(kept, 1, out=kept).sum()), np.zeros(2))
+
+
+def in_a_thread() -> tuple[Any, ...]:
+    return (lambda kept: [setattr(kept, "count", getattr(kept, "count", 0) + 1), kept.count][1], threading.local())
+
+
+def in_the_function() -> tuple[Any, ...]:
+    def step() -> int:
+        step.count = getattr(step, "count", 0) + 1  # type: ignore[attr-defined]  # as users write it
+        return step.count  # type: ignore[attr-defined]
+
+    return (step,)
+
+
+class Registering(nn.Module):
+    """Makes its buffer in the first call, which the capture takes for each."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not hasattr(self, "total"):
+            self.register_buffer("total", torch.zeros(3))
+        self.total = self.total + x.sum((0, 1))
+        return x + self.total
+
+
 def level_of_state(model: nn.Module, options: Options) -> Level:
     log = Log()
     export(model.eval(), torch.ones(2, 4, 3), options=options, log=log)
@@ -84,6 +149,20 @@ def test_the_next_call_tells_how_grave_it_is(build: Callable[[], nn.Module], lev
     assert level_of_state(model, Options()) == level
     if isinstance(model, Counting):
         assert (model.calls, float(model.total)) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "made", [in_a_memo, in_a_cycle, in_a_variable, in_an_array, in_numpy, in_a_thread, in_the_function]
+)
+def test_what_is_kept_elsewhere_is_told(made: Callable[[], tuple[Any, ...]]) -> None:
+    model = type("Model", (Holding,), {"made": staticmethod(made)})()
+    assert level_of_state(model, Options()) == Level.WARNING
+
+
+def test_a_buffer_that_forward_makes_is_told() -> None:
+    model = Registering()
+    assert level_of_state(model, Options()) == Level.WARNING
+    assert not hasattr(model, "total")
 
 
 def test_no_call_is_made_where_nothing_is_to_be_checked() -> None:

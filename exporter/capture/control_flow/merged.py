@@ -192,6 +192,15 @@ def merged_values_watched() -> Iterator[None]:
         _pairs.reset(token)
 
 
+def may_share(tensor: Tensor) -> Iterator[int]:
+    """Yield the ids of the memory that a merged tensor has in eager PyTorch, on some of its ways."""
+    place = storage_of(tensor)
+    for pair in _pairs.get() or ():
+        sides = pair.part.place, pair.whole.place
+        if place in sides:
+            yield from (each for each in sides if each is not None and each != place)
+
+
 def told_apart(tensors: Sequence[Tensor], ways: Iterable[Sequence[Any]]) -> Sequence[Tensor]:
     """Note on the results of a branch or a loop that only rehearses what they would be other names of.
 

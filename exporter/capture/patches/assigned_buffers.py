@@ -21,6 +21,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.utils import _pytree as pytree
 from torch.utils.hooks import RemovableHandle
 
+from fxport.exporter.capture.control_flow.merged import may_share
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.forward import forward_by
 from fxport.exporter.capture.knowledge import version
@@ -115,8 +116,9 @@ def _written(assigned: Iterable[_Entry], before: Mapping[str, Tensor | None], lo
     overwritten = {_memory(old) for old, _ in writes}
     result = pytree.tree_map_only(Tensor, lambda each: each.clone() if _memory(each) in overwritten else each, result)
     values = [new.clone() for _, new in writes]  # of a weight, too, which would be no result of the graph
-    for (old, _), value in zip(writes, values, strict=True):
-        old.copy_(value)
+    with torch._C.DisableTorchFunction():  # it is no write of the model's, and changes no other name of the old tensors
+        for (old, _), value in zip(writes, values, strict=True):
+            old.copy_(value)
     return result
 
 
@@ -139,17 +141,15 @@ def _require_apart(
     written = {
         _memory(tensor) for path, tensor in before.items() if tensor is not None and version(tensor) != versions[path]
     }
-    held: dict[int | None, str] = {}
+    held: dict[int, str] = {}
     for entry in entries:
         tensor = entry.tensor
         memory = None if tensor is None else _memory(tensor)
-        if memory is None:
-            continue
-        other = held.setdefault(memory, entry.path)
-        if other != entry.path and known[memory] < 2 and memory in written:
-            raise RefusedError(
-                ALIASED.format(name=entry.path, other=other), cure=COPY.format(name=f"self.{entry.path}")
-            )
+        for each in () if tensor is None or memory is None else {memory, *may_share(tensor)}:
+            other = held.setdefault(each, entry.path)
+            if other != entry.path and known[each] < 2 and each in written:
+                cure = COPY.format(name=f"self.{entry.path}")
+                raise RefusedError(ALIASED.format(name=entry.path, other=other), cure=cure)
 
 
 def _require_own(assigned: Iterable[_Entry], before: Mapping[str, Tensor | None]) -> None:

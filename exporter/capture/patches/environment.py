@@ -1,4 +1,4 @@
-"""Reads of the process by `forward` while it is captured: clocks, the date, environment variables, modes of autograd.
+"""Reads of the process by `forward` while it is captured: clocks, environment variables, randomness, modes of PyTorch.
 
 The graph has what these gave in that one run.
 """
@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import datetime
 import os
+import secrets
 import sys
 import threading
 import time
 import traceback
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import BuiltinFunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 from unittest import mock
 
@@ -32,11 +34,14 @@ CLOCKS = (
 DATES: Mapping[type, tuple[str, ...]] = {datetime.datetime: ("now", "utcnow", "today"), datetime.date: ("today",)}
 """Classes of Python's `datetime`, with their methods that look at the clock."""
 
-MODES = {
-    "torch.is_grad_enabled": torch.is_grad_enabled,
-    "torch.is_inference_mode_enabled": torch.is_inference_mode_enabled,
+OTHERS: Mapping[Any, tuple[str, ...]] = {
+    torch: ("is_grad_enabled", "is_inference_mode_enabled"),
+    torch.compiler: ("is_compiling", "is_exporting"),
+    os: ("urandom",),
+    uuid: ("uuid1", "uuid4"),
+    secrets: ("choice", "randbelow", "randbits", "token_bytes", "token_hex", "token_urlsafe"),
 }
-"""Functions of PyTorch that tell the mode in which it is called; a graph is that of inference."""
+"""Functions that tell the mode in which PyTorch is called, which a capture changes, or draw true randomness."""
 
 _BETWEEN = frozenset(function.__code__.co_filename for function in (os.getenv, Mapping.get))
 """Files in which `os.getenv` and `os.environ.get` read a variable for their caller."""
@@ -52,14 +57,14 @@ def environment_watched() -> Iterator[Reads]:
     Threads that ran before are no part of `forward`: a progress bar, say.
     """
     found: Reads = {}
-    others = {*threading.enumerate()} - {threading.current_thread()}
+    before = {*threading.enumerate()} - {threading.current_thread()}
     variable = type(os.environ).__getitem__
 
     def note(name: str) -> None:
         frame: Any = sys._getframe(2)
         while frame is not None and frame.f_code.co_filename in _BETWEEN:
             frame = frame.f_back
-        if frame is None or kind_of(frame.f_code.co_filename) != USER or threading.current_thread() in others:
+        if frame is None or kind_of(frame.f_code.co_filename) != USER or threading.current_thread() in before:
             return
         at = (name, frame.f_code.co_filename, frame.f_lineno)
         found.setdefault(at, place_of_stack(list(traceback.walk_stack(frame))))
@@ -69,21 +74,25 @@ def environment_watched() -> Iterator[Reads]:
         return variable(environment, key)
 
     clocks = {getattr(time, name): _noting(f"time.{name}", getattr(time, name), note) for name in CLOCKS}
-    modes = {function: _noting(name, function, note) for name, function in MODES.items()}
+    others = {
+        getattr(owner, name): _noting(f"{owner.__name__}.{name}", getattr(owner, name), note)
+        for owner, names in OTHERS.items()
+        for name in names
+    }
     dates = {kind: _noting_date(kind, names, note) for kind, names in DATES.items()}
-    owners = (time, datetime, torch, *users_modules().values())
+    owners = (time, datetime, *OTHERS, *users_modules().values())
     with (
-        _replaced(owners, {**clocks, **dates, **modes}),
+        _replaced(owners, {**clocks, **dates, **others}),
         mock.patch.object(type(os.environ), "__getitem__", looked_up),
     ):
         yield found
 
 
 def _noting(name: str, function: Callable[..., Any], note: Callable[[str], None]) -> Callable[..., Any]:
-    def read(*args: Any) -> Any:
+    def read(*args: Any, **kwargs: Any) -> Any:
         if not torch.compiler.is_dynamo_compiling():  # which reads these functions, and looks at no frames
             note(name)
-        return function(*args)
+        return function(*args, **kwargs)
 
     return read
 
@@ -111,7 +120,7 @@ def _noting_date(kind: Any, names: tuple[str, ...], note: Callable[[str], None])
 @contextmanager
 def _replaced(owners: Iterable[ModuleType], others: Mapping[Any, Any]) -> Iterator[None]:
     """Replace one of these objects by another under whatever name a module has it."""
-    kinds = (type, BuiltinFunctionType)
+    kinds = (type, BuiltinFunctionType, FunctionType, MethodType)
     changed: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for variables in map(vars, owners):
         before = {name: value for name, value in variables.items() if isinstance(value, kinds) and value in others}

@@ -20,7 +20,22 @@ from fxport.diagnostics import Level, Log, Place, Rule, rules
 from fxport.diagnostics.calls import last_change, scope_of
 from fxport.diagnostics.source import USER, kind_of, lines_of
 from fxport.exporter.capture.forward import forward_by
-from fxport.exporter.capture.holders import DEQUE, DICT, LIST, MEMBERS, MISSING, SET, Holder, Namespace
+from fxport.exporter.capture.holders import (
+    ATTRIBUTES,
+    CLASS,
+    DEQUE,
+    DICT,
+    GLOBALS,
+    LIST,
+    MEMBERS,
+    MISSING,
+    SET,
+    SLOTS,
+    Frozen,
+    Holder,
+    Namespace,
+)
+from fxport.exporter.capture.knowledge import version
 from fxport.exporter.capture.patches.environment import environment_watched
 from fxport.exporter.capture.patches.generators import SHARED
 from fxport.exporter.capture.patches.process import restore_process
@@ -66,9 +81,38 @@ class Effects:
     def note(self, before: Snapshot) -> list[Change]:
         """Note what has changed since, and return all of it, also what is not told."""
         changes = [*before.changes()]
-        for effect in filter(None, map(effect_of, changes)):
-            self.seen.setdefault((effect.rule, effect.name), effect)
+        for change in changes:
+            self.add(effect_of(change) or (self.effect_of_first(change) if change.before is MISSING else None))
+        for holder, tensors in self.state.remembered():
+            if any(version(each) for each in tensors):  # the next call would find it so
+                self.add(_baked(holder.name, "another tensor", holder))
         return changes
+
+    def add(self, effect: Effect | None) -> None:
+        if effect is not None:
+            self.seen.setdefault((effect.rule, effect.name), effect)
+
+    def effect_of_first(self, change: Change) -> Effect | None:
+        """Return what is told of an attribute or a buffer that was not there, if code may ask whether it is."""
+        is_buffer = change.holder.kind is MEMBERS and isinstance(change.after, torch.Tensor)
+        is_value = change.holder.kind in (ATTRIBUTES, SLOTS, CLASS, GLOBALS) and type(change.after) in SCALARS
+        if not (is_buffer or is_value):
+            return None
+        is_asked = any(change.key in words or words & UNBOUND for words in map(words_of, self.state.functions()))
+        return _baked(change.name, "not there", change.holder, change.key) if is_asked else None
+
+
+UNBOUND = {"AttributeError", "NameError"}
+
+
+def words_of(function: FunctionType) -> set[str]:
+    """Return the texts in the code of a function, and the names of errors that it speaks of."""
+    code = function.__code__
+    return {each for each in code.co_consts if isinstance(each, str)} | UNBOUND.intersection(code.co_names)
+
+
+def _baked(name: str, before: str, holder: Holder, key: Any = None) -> Effect:
+    return Effect(rules.PYTHON_STATE_BAKED, name, before, holder, key)
 
 
 def effect_of(change: Change) -> Effect | None:
@@ -82,8 +126,10 @@ def effect_of(change: Change) -> Effect | None:
         merged_with = getattr(change.after, MERGED_STATE, MISSING)
         level = Level.ERROR if merged_with is not MISSING and same(merged_with, change.before) else None
         return Effect(rules.PYTHON_STATE_BAKED, change.name, change.before, holder, change.key, level)
+    if isinstance(change.before, Frozen) and not isinstance(holder.owner, torch.Generator):
+        return _baked(holder.name, "other values", holder)
     if holder.kind in CONTAINERS and MISSING in (change.before, change.after):
-        return Effect(rules.PYTHON_STATE_BAKED, holder.name, "other entries", holder)
+        return _baked(holder.name, "other entries", holder)
     return None
 
 

@@ -7,6 +7,7 @@ import io
 import os
 import random
 import time
+import uuid
 from datetime import date
 from time import perf_counter
 
@@ -196,6 +197,16 @@ class Variable(nn.Module):
         return x * scale
 
 
+class Unique(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + uuid.uuid4().int % 7
+
+
+class Compiled(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if torch.compiler.is_compiling() else x
+
+
 CASES = (
     FailureCase("a branch in try", "except", "FXP1002", "if «x.median() > 0»:", HiddenBranch, (X,)),
     FailureCase("random of Python", "random of Python", "FXP1019", "if «random.random()» < 2:", PythonRandom, (X,)),
@@ -207,6 +218,10 @@ CASES = (
     FailureCase("own random", "random of Python", "FXP1019", "x * «self.draws.uniform(1, 2)»", OwnRandom, (X,)),
     FailureCase("own random of numpy", "random of Python", "FXP1019", "«self.noise.random()»", OwnNumpyRandom, (X,)),
     FailureCase("a variable", "environment", "FXP1029", "scale = «float(os.environ»", Variable, (X,), exact=False),
+    FailureCase("a drawn name", "environment", "FXP1029", "x + «uuid.uuid4()».int", Unique, (X,)),
+    FailureCase(
+        "is_compiling", "environment", "FXP1029", "x * 2 if «torch.compiler.is_compiling()» else x", Compiled, (X,)
+    ),
     FailureCase("a counter", "counter", "FXP1018", "«self.count += 1»", Counting, (X,)),
     FailureCase(
         "a global counter",
