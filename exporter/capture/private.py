@@ -113,7 +113,7 @@ TRACE: Rows = (
     call("torch.fx.traceback", "get_current_meta", "", "the part that `annotate` names"),
     names(
         "torch._C",
-        "_current_autograd_node DisableTorchFunction _autograd _functorch _nn",
+        "_current_autograd_node _set_grad_enabled DisableTorchFunction _autograd _functorch _nn",
         "modules and functions in C++",
     ),
     names("torch.autograd", "_get_sequence_nr", "the line of what a gradient is a gradient of"),

@@ -65,6 +65,25 @@ def test_only_who_asks_for_no_check_gets_a_wrong_capture() -> None:
     assert "FXP1033" not in rules_of(log)
 
 
+HELD: list[Tensor] = [torch.zeros(3)]
+"""A list whose new entries no branch may leave to data."""
+
+
+class AppendsAndWrites(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        x, held = x * 1, HELD
+        if (x[0] > 0.5).any():
+            held.append(x[-1])
+            x.sub_(0.5)
+        return x * len(held)
+
+
+def test_no_branch_runs_on_top_of_one_that_has_written() -> None:
+    log = Log()
+    with pytest.raises(ExportError, match="made elsewhere"):
+        export(AppendsAndWrites(), (X,), options=Options(self_check="never"), log=log)
+
+
 @pytest.mark.usefixtures("_branches_swapped")
 def test_a_model_without_values_is_checked_with_drawn_ones() -> None:
     with without_memory():

@@ -62,7 +62,7 @@ def chosen(test: Any, then: Branch, other: Branch, *, dead: Sequence[str] = (), 
     if not depends_on_data(test):
         return then() if test else other()
     try:
-        return _cond(test, then, other, dead, local)
+        leave = _cond(test, then, other, dead, local)
     except Exception as error:
         if is_our_fault(error) or (isinstance(test, Tensor) and not isinstance(error, LoopError)):
             raise
@@ -72,10 +72,12 @@ def chosen(test: Any, then: Branch, other: Branch, *, dead: Sequence[str] = (), 
             taking = None
         if taking is None:
             raise
-    return then() if taking else other()
+        return then() if taking else other()
+    return leave()  # what fails here has changed something: no branch may run on top of it
 
 
-def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str], local: Local | None) -> Any:
+def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str], local: Local | None) -> Branch:
+    """Record both branches; return a function that leaves what they change, and returns the result."""
     require_end()
     decides = predicate(test)  # first: what is around reads it, whatever the branches read
     ways, here = (then, other), _here()
@@ -94,10 +96,11 @@ def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str], local: Lo
         every = [ends(*each) for each in found]
         form = form_of(*every)
     if is_rehearsal():
-        return _left(effects, form.value(told_apart(form.tensors(every[0]), map(form.leaves_of, every))))
+        results = told_apart(form.tensors(every[0]), map(form.leaves_of, every))
+        return partial(_left, effects, form.value(results))
 
     if not outside.written and not form.leaves_of(every[0]):
-        return _left(effects, form.value(()))  # the ways do the same, or nothing
+        return partial(_left, effects, form.value(()))  # the ways do the same, or nothing
 
     def lifted_way(way: Branch) -> Branch:
         return lifted(lambda: form.tensors(ends(*effects.run(way, {}))), (), outside)
@@ -105,10 +108,14 @@ def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str], local: Lo
     note_rewritten("if")
     operands = (*outside.starts(), *outside.values)
     after = torch.ops.higher_order.cond(decides, *map(lifted_way, ways), operands)
-    merged = _returned(after, outside)
-    leaves = [form.leaves_of(each) for each in every]
-    watch_merged(merged, leaves, outside, [(decides, True), (decides, False)], branches=here)
-    return _left(effects, form.value(merged))
+
+    def leave() -> Any:
+        merged = _returned(after, outside)
+        leaves = [form.leaves_of(each) for each in every]
+        watch_merged(merged, leaves, outside, [(decides, True), (decides, False)], branches=here)
+        return _left(effects, form.value(merged))
+
+    return leave
 
 
 def _here() -> frozenset[Line]:

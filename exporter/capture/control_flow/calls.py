@@ -128,13 +128,13 @@ class _Instead(ast.NodeTransformer):
 
 
 def appended_names(body: ast.AST) -> set[str]:
-    """Return the names on which `append`, `extend` or `+=` is called."""
+    """Return the names on which `append`, `extend`, `insert` or `+=` is called."""
     found: set[str] = set()
     for node in ast.walk(body):
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             found.add(node.target.id)
         function = node.func if isinstance(node, ast.Call) else None
-        if isinstance(function, ast.Attribute) and function.attr in ("append", "extend"):
+        if isinstance(function, ast.Attribute) and function.attr in ("append", "extend", "insert"):
             found |= {function.value.id} if isinstance(function.value, ast.Name) else set()
     return found
 

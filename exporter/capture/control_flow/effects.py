@@ -55,6 +55,8 @@ class Changes:
     values: Mapping[Place, Any]
     grown: Mapping[Holder, Sequence[Item]]
     before: Sequence[Any]
+    unbound: frozenset[Place] = frozenset()
+    """The variables that it leaves without a value."""
 
     def leaves(self) -> list[Any]:
         """Return all values, without their structure."""
@@ -154,6 +156,7 @@ class Effects:
         values: dict[Place, Any] = {}
         before: list[Any] = []
         grown: dict[Holder, list[Item]] = {}
+        unbound: set[Place] = set()
         for holder in self.snapshot.reordered():
             if id(holder.owner) in self.dead:
                 continue
@@ -175,8 +178,9 @@ class Effects:
                 raise LoopError(f"it removes '{change.name}'")
             else:
                 values[holder, key] = UNSET if change.after is MISSING else change.after
+                unbound |= {(holder, key)} if change.after is MISSING else set()
                 before.append(change.before)
-        return Changes(values, grown, before)
+        return Changes(values, grown, before, frozenset(unbound))
 
     @property
     def numbers(self) -> list[Any]:
@@ -244,7 +248,10 @@ class Effects:
         """Take out what no operator gives: None, or nothing, before it, and something else behind some of the ways."""
         for place, value in [*self.before.items()]:
             first, *others = (way.values.get(place, value) for way in ways)
-            if value is MISSING:
+            unbound = [place in way.unbound for way in ways]
+            if value is not MISSING and any(unbound):
+                is_open = not all(unbound)
+            elif value is MISSING:
                 is_bound_later = place[0].kind is holders.CELL and not is_undecided(*place)
                 is_open = not is_bound_later and not all(place in way.values for way in ways)
             else:

@@ -15,10 +15,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import SymInt, Tensor
-from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
+from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode, get_proxy_mode, get_proxy_slot
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
@@ -153,7 +154,7 @@ ARITHMETIC = frozenset(
 
 
 class _Watched(TorchFunctionMode):
-    """Counts truth values, and follows a write to one of two tensors that may be one, or refuses its line."""
+    """Count truth values; follow a write to one of two tensors that may be one, or refuse its line."""
 
     def __init__(self, pairs: list[Pair]) -> None:
         super().__init__()
@@ -180,13 +181,27 @@ def _is_fraction(value: Any) -> bool:
     return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
 
 
+_recorded = PreDispatchTorchFunctionMode.__torch_function__
+
+
+def _record(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Leave out what sets a mode of autograd that is set: PyTorch's pass over these fails where there are bodies."""
+    if func is torch._C._set_grad_enabled and args == (torch.is_grad_enabled(),):
+        return None
+    return _recorded(self, func, types, args, kwargs)
+
+
 @contextmanager
 def merged_values_watched() -> Iterator[None]:
     """Let merged values be such meanwhile."""
     pairs: list[Pair] = []
     token = _pairs.set(pairs)
     try:
-        with ViewsNoted(), _Watched(pairs):
+        with (
+            mock.patch.object(PreDispatchTorchFunctionMode, "__torch_function__", _record),
+            ViewsNoted(),
+            _Watched(pairs),
+        ):
             yield
     finally:
         _pairs.reset(token)

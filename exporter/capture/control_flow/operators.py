@@ -89,7 +89,7 @@ def compared(first: Any, *rest: tuple[str, Callable[[], Any]]) -> Any:
 
 def among(value: Any, many: Any) -> Any:
     """Return `value in many`, of which it may be a tensor or a number that data tells."""
-    if not depends_on_data(value == value):
+    if not depends_on_data(value):
         return value in many
     return reduce(lambda one, each: or_(one, lambda: value == each), many, False)
 

@@ -257,7 +257,7 @@ def _choice(node: Any, known: Known) -> Forms:
     for arm in arms:
         way = copy.copy(node)
         way.value = arm
-        ways.append([copy.deepcopy(way)])
+        ways.append(_choice(copy.deepcopy(way), known))
     return [ast.copy_location(ast.If(choice.test, *ways), node)]
 
 

@@ -51,7 +51,6 @@ class Row:
 WRONG = "exported, with other values and without a word"
 REFUSED = "refused, though it can be captured"
 ELSEWHERE = "refused, but not at its line"
-UNPROVEN = "exported, though no graph is right for all data"
 """Reasons of known gaps."""
 
 

@@ -273,6 +273,22 @@ class RootCaught(nn.Module):
         return x * root
 
 
+class AmongIndices(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        k = int(x.argmax())
+        if k in (0, 2):
+            x = x + k
+        return x
+
+
+class ChoiceInAChoice(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = x.clone()
+        y = x.sin() if x.sum() > 1 else (x if x.max() > 0.5 else x.cos())
+        y -= 0.25
+        return x, y
+
+
 CASES = (
     *of(
         "what Python comes to",
@@ -285,6 +301,8 @@ CASES = (
     ),
     *of(
         "elements that data choose",
+        Row("an index among others", AmongIndices, FLAT),
+        Row("a choice in a choice, written to", ChoiceInAChoice, FLAT),
         Row("the last of a list", LastElement, FIXED),
         Row("the first by a number", ElementByData, FLAT),
         Row("sorted by a key", SortedByKey, FIXED),

@@ -8,7 +8,7 @@ import dataclasses
 import torch
 from torch import Tensor, nn
 
-from tests.cases.soundness.case import FLAT, ROWS, SIZES, Row, of
+from tests.cases.soundness.case import FIXED, FLAT, ROWS, SIZES, Row, of
 
 
 class AppendedAndWritten(nn.Module):
@@ -191,6 +191,18 @@ class NamesTradedAndCopied(nn.Module):
         return last + y
 
 
+class InsertedAndWritten(nn.Module):
+    """PyTorch would take the branch as presumed, behind one that has written already."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = torch.tanh(x)
+        parts = [x[-1]]
+        if (x[0] > 0.5).any():
+            parts.insert(0, x[-1])
+            x[-1].sub_(0.5)
+        return x * 0.5, parts[-1] + parts[0]
+
+
 CASES = (
     *of(
         "tensors in lists",
@@ -210,6 +222,7 @@ CASES = (
         Row("a list bound to two names", ListOfTwoNames, FLAT),
         Row("a dataclass that changes its fields", ScaledInBranches, FLAT),
         Row("a dataclass that shares a list", ReplacedInABranch, FLAT),
+        Row("an item in front, and a write", InsertedAndWritten, FIXED),
         Row("a deque that stays full", LastTwo, FLAT),
         Row("a deque that grows", DequeThatGrows, FLAT),
         Row("the order of a dict", OrderOfADict, FLAT),

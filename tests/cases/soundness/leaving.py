@@ -73,6 +73,18 @@ class JumpsInWith(Scaling):
         return h * 3
 
 
+class BreaksInAMode(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        h = x * 0.5
+        for _ in range(3):
+            with torch.no_grad():
+                if h.sum() > 2:
+                    break
+                h = h + x
+            h = h * 1.5
+        return h
+
+
 class CaughtAndLeft(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         for each in (1.0, 2.0):
@@ -91,6 +103,7 @@ CASES = (
         Row("return out of with", ReturnsInWith, FLAT),
         Row("return before finally", ReturnsBeforeFinally, FLAT),
         Row("continue and break", JumpsInWith, SIZES, ROWS),
+        Row("break out of a mode that is set", BreaksInAMode, FLAT),
         Row("return before except", CaughtAndLeft, FLAT, None, "# leaves from within an except"),
     ),
 )
