@@ -39,7 +39,7 @@ from fxport.exporter.capture.further import further_failures
 from fxport.exporter.capture.guards.answers import Inquiry, RefusalHidden, answered
 from fxport.exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from fxport.exporter.capture.patches.derivatives import require_seen_through
-from fxport.exporter.capture.patches.outside import nothing_lost
+from fxport.exporter.capture.patches.outside import nothing_lost, place_of_change
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.self_check.checking import Subject, check, told_in
@@ -162,6 +162,9 @@ def _capture_once(
     for path in sorted({*assigned, *observed.lost}):  # PyTorch names them in no order
         if not is_made_anew(model, path):
             told.report(rules.STATE_LOST, at=place_of_assignment(model, path), name=path)
+    for effect in effects.lost({*assigned, *observed.lost}):
+        at = place_of_change(model, effect.holder, effect.key)
+        told.report(effect.rule, at=at, name=effect.name, value=effect.before)
     for place in observed.texts:
         told.report(rules.VALUE_MADE_TEXT, at=place)
     for name in sorted(set().union(*(each.names for each in observed.asked))):

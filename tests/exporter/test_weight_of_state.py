@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import threading
 from array import array
+from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache, partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -118,6 +120,25 @@ def in_the_function() -> tuple[Any, ...]:
     return (step,)
 
 
+def in_a_closure() -> tuple[Any, ...]:
+    held = torch.zeros(3)
+
+    def step() -> Tensor:
+        nonlocal held
+        held = held + 1
+        return held
+
+    return (step,)
+
+
+def in_an_object() -> tuple[Any, ...]:
+    return (lambda kept: [setattr(kept, "value", kept.value + 1), kept.value][1], SimpleNamespace(value=torch.zeros(3)))
+
+
+def in_a_full_deque() -> tuple[Any, ...]:
+    return (lambda kept: [kept.append(kept[0] + 1), kept[1]][1], deque([torch.zeros(3)] * 2, maxlen=2))
+
+
 class Registering(nn.Module):
     """Makes its buffer in the first call, which the capture takes for each."""
 
@@ -152,7 +173,11 @@ def test_the_next_call_tells_how_grave_it_is(build: Callable[[], nn.Module], lev
 
 
 @pytest.mark.parametrize(
-    "made", [in_a_memo, in_a_cycle, in_a_variable, in_an_array, in_numpy, in_a_thread, in_the_function]
+    "made",
+    [
+        *(in_a_memo, in_a_cycle, in_a_variable, in_an_array, in_numpy, in_a_thread, in_the_function),
+        *(in_a_closure, in_an_object, in_a_full_deque),
+    ],
 )
 def test_what_is_kept_elsewhere_is_told(made: Callable[[], tuple[Any, ...]]) -> None:
     model = type("Model", (Holding,), {"made": staticmethod(made)})()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 
-from fxport.exporter.capture.analysis.names import bound
+from fxport.exporter.capture.analysis.names import bound, own_nodes
 
 ANONYMOUS = "_"
 """A class of this name, which does not mangle private names, stands around functions that no class holds."""
@@ -26,9 +26,9 @@ CHANGED = "its source is not what was imported: the file has changed, or was rew
 UNSUPPORTED_CALLS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 """Builtins that see the names of the frame they are called in, which rewriting moves to other frames."""
 
+YIELDS = (ast.Yield, ast.YieldFrom)
+
 UNSUPPORTED_NODES = {
-    ast.Yield: "a generator",
-    ast.YieldFrom: "a generator",
     ast.Await: "a coroutine",
     ast.AsyncFor: "a coroutine",
     ast.AsyncWith: "a coroutine",
@@ -124,6 +124,27 @@ def _require_supported(tree: ast.FunctionDef) -> None:
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(called, ast.Name) and called.id in UNSUPPORTED_CALLS:
             raise Unknown(f"it calls {called.id}(), which sees the names of the function as they are")
+    for each in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        if (reason := _refusal_of_generator(each, each is tree)) is not None:
+            raise Unknown(reason)
+
+
+def _refusal_of_generator(function: ast.FunctionDef, is_outermost: bool) -> str | None:
+    """Return why a generator cannot be rewritten; None for other functions, and for those that can."""
+    nodes = [*own_nodes(function)]
+    yields = [node for node in nodes if isinstance(node, YIELDS)]
+    alone = [node.value for node in nodes if isinstance(node, ast.Expr)]
+    around = [each for node in nodes if isinstance(node, (ast.Try, ast.With)) for each in ast.walk(node)]
+    returned = [node.value for node in nodes if isinstance(node, ast.Return)]
+    if not yields:
+        return None
+    if not is_outermost:
+        return "it holds a generator"
+    if any(node not in alone for node in yields):
+        return "it is a generator that is sent values"
+    if any(node in around for node in yields):
+        return "it is a generator with a yield within try or with"
+    return "it is a generator that returns a value" if any(returned) else None
 
 
 def _only(code: CodeType, name: str | None = None) -> CodeType:

@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.control_flow.effects import Changes, Effects, Place
 from fxport.exporter.capture.control_flow.lifting import Outside, read_by
-from fxport.exporter.capture.control_flow.merged import require_unwritten
+from fxport.exporter.capture.control_flow.merged import require_unwritten, shared_by
 from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, form_of, opaque
 from fxport.exporter.capture.control_flow.views import storage_of
 
@@ -74,13 +74,17 @@ class Carried:
 
     def _inherited(self, ends: Sequence[Any], given: Sequence[Tensor]) -> list[list[Any]]:
         starts = self.form.leaves_of(self.starts)
-        places = [storage_of(each) if isinstance(each, Tensor) else None for each in ends]
+        places = [{*map(storage_of, shared_by(each))} if isinstance(each, Tensor) else set() for each in ends]
         reached = {
-            (i, j) for i, place in enumerate(places) for j, each in enumerate(given) if storage_of(each) == place
+            (i, j) for i, found in enumerate(places) for j, each in enumerate(given) if storage_of(each) in found
         }
         for _ in ends:
             reached |= {(i, k) for i, j in reached for other, k in reached if other == j}
-        return [[starts[j] if at == i else None for at in range(len(ends))] for i, j in sorted(reached) if i != j]
+        return [
+            [starts[j] if at == i else None for at in range(len(ends))]
+            for i, j in sorted(reached)
+            if i != j or self.is_run
+        ]
 
     def _observed(self, inputs: Sequence[Tensor], values: Mapping[Place, Any]) -> Changes:
         observe = self.effects.observe

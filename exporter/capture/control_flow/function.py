@@ -11,6 +11,7 @@ from fxport.exporter.capture.analysis.source import FunctionSource, Unknown
 from fxport.exporter.capture.control_flow.calls import calls_kept, comprehensions_as_loops, lists_symbolic
 from fxport.exporter.capture.control_flow.conditions import choices_kept
 from fxport.exporter.capture.control_flow.found_places import places_as_turns
+from fxport.exporter.capture.control_flow.generators import generator_pushed
 from fxport.exporter.capture.control_flow.identities import identities_told
 from fxport.exporter.capture.control_flow.jumps import jumps_removed, split_at
 from fxport.exporter.capture.control_flow.plain_forms import made_plain
@@ -36,7 +37,10 @@ def rewritten(
     except Unknown as unknown:
         reasons.update(dict.fromkeys(lines, str(unknown)))
         return None
-    inner = [node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef)]
+    if generator_pushed(source.tree):
+        _Super(source.tree).visit(source.tree)
+    functions = (node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef))
+    inner = [node for node in functions if not hasattr(node, "plain")]
     changed = [_rewrite(each, lines, splits, calls, reasons) for each in reversed(inner)]
     return source.compiled(source.tree) if any(changed) else None
 

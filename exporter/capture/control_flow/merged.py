@@ -240,10 +240,15 @@ def _copied(tensor: Any) -> Iterator[Tensor]:
         yield from _copied(each)
 
 
+def shared_by(tensor: Tensor) -> Iterator[Tensor]:
+    """Yield a tensor, and what it may be another name of."""
+    yield from (tensor, *_copied(tensor))
+
+
 def require_unwritten(values: Iterable[Any], outside: Outside, reason: str) -> None:
     """Raise LoopError where one of the values is, or may be a view of, a tensor that bodies write to."""
     written = {storage_of(each) for each in outside.written.values()}
-    tensors = (each for value in values if isinstance(value, Tensor) for each in (value, *_copied(value)))
+    tensors = (each for value in values if isinstance(value, Tensor) for each in shared_by(value))
     if any(storage_of(each) in written for each in tensors):
         raise LoopError(reason)
 

@@ -14,6 +14,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from fxport.exporter.capture.control_flow.carried import Carried
 from fxport.exporter.capture.control_flow.effects import Changes, Effects, cells_of, symbolic
+from fxport.exporter.capture.control_flow.generators import Pushed
 from fxport.exporter.capture.control_flow.items import Items, items_of
 from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by
 from fxport.exporter.capture.control_flow.lists import Ragged, ScanList, StackedItems
@@ -61,6 +62,11 @@ def for_each(
     items = items_of(source)
     if items is not None:
         _scan(items, turn, dead, late)
+        return
+    if isinstance(source, Pushed) and source.is_fresh:
+        if stopped is not None:
+            raise LoopError("it leaves a loop over a generator, which has not come to its end")
+        source.run(turn)
         return
     for item in source:
         turn(item)

@@ -2,6 +2,7 @@
 
 from fxport.exporter.capture.control_flow.branches import chosen, refused, repeated
 from fxport.exporter.capture.control_flow.found_places import Found
+from fxport.exporter.capture.control_flow.generators import Pushed
 from fxport.exporter.capture.control_flow.identities import Bool, Float, Int, IsFalse, IsTrue, class_of, is_truth
 from fxport.exporter.capture.control_flow.kept_calls import kept, require_unchanged, state_read_by
 from fxport.exporter.capture.control_flow.lists import ScanList
@@ -10,6 +11,6 @@ from fxport.exporter.capture.control_flow.merging import UNSET
 from fxport.exporter.capture.control_flow.operators import among, and_, both, compared, either, element, not_, or_
 from fxport.exporter.capture.control_flow.scans import for_each
 
-__all__ = ["UNSET", "Bool", "Float", "Found", "Int", "IsFalse", "IsTrue", "Local", "ScanList", "among", "and_", "both",
-           "chosen", "class_of", "compared", "either", "element", "for_each", "is_truth", "kept", "not_", "or_",
-           "refused", "repeated", "require_unchanged", "state_read_by"]  # fmt: skip
+__all__ = ["UNSET", "Bool", "Float", "Found", "Int", "IsFalse", "IsTrue", "Local", "Pushed", "ScanList", "among",
+           "and_", "both", "chosen", "class_of", "compared", "either", "element", "for_each", "is_truth", "kept",
+           "not_", "or_", "refused", "repeated", "require_unchanged", "state_read_by"]  # fmt: skip

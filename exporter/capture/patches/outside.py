@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from types import FunctionType
@@ -82,7 +83,7 @@ class Effects:
         """Note what has changed since, and return all of it, also what is not told."""
         changes = [*before.changes()]
         for change in changes:
-            self.add(effect_of(change) or (self.effect_of_first(change) if change.before is MISSING else None))
+            self.add(effect_of(change) or self.effect_of_first(change) or self.effect_on_object(change))
         for holder, tensors in self.state.remembered():
             if any(version(each) for each in tensors):  # the next call would find it so
                 self.add(_baked(holder.name, "another tensor", holder))
@@ -96,11 +97,34 @@ class Effects:
         """Return what is told of an attribute or a buffer that was not there, if code may ask whether it is."""
         is_buffer = change.holder.kind is MEMBERS and isinstance(change.after, torch.Tensor)
         is_value = change.holder.kind in (ATTRIBUTES, SLOTS, CLASS, GLOBALS) and type(change.after) in SCALARS
-        if not (is_buffer or is_value):
+        if change.before is not MISSING or not (is_buffer or is_value):
             return None
         is_asked = any(change.key in words or words & UNBOUND for words in map(words_of, self.state.functions()))
         return _baked(change.name, "not there", change.holder, change.key) if is_asked else None
 
+    def effect_on_object(self, change: Change) -> Effect | None:
+        """Return what is told of a tensor or an object in whose place is another, but for what is registered."""
+        holder, values = change.holder, (change.before, change.after)
+        is_of_model = holder.kind is MEMBERS and holder.owner in self.modules
+        if is_of_model or MISSING in values or any(isinstance(each, UNTOLD) for each in values):
+            return None
+        return Effect(rules.STATE_LOST, change.name, None, holder, change.key)
+
+    @property
+    def modules(self) -> set[torch.nn.Module]:
+        """The modules of the model, which is what is reached first."""
+        roots = (holder.owner for holder, _ in self.state.held if isinstance(holder.owner, torch.nn.Module))
+        return {*next(roots, torch.nn.Module()).modules()}
+
+    def lost(self, told: Collection[str]) -> Iterator[Effect]:
+        """Yield what others have replaced, but for attributes that are told and what is in them."""
+        for (rule, name), effect in self.seen.items():
+            if rule is rules.STATE_LOST and not any(re.match(rf"{re.escape(each)}($|[.\[])", name) for each in told):
+                yield _baked(name, "another object", effect.holder, effect.key)
+
+
+UNTOLD = (torch.nn.Module, Frozen, dict, list, tuple, set, deque)
+"""Types of objects that a capture may replace by equal ones, or that are told by what is in them."""
 
 UNBOUND = {"AttributeError", "NameError"}
 
@@ -159,7 +183,7 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[Effects]:
         if rule is rules.PYTHON_RANDOM_BAKED:
             written = re.compile(rf"self\.{re.escape(name.rpartition('.')[2])}\.\w+")
             log.report(rule, at=_place_of_draw(model, written), name=name)
-        elif rule is rules.LAYER_MADE or name not in made:
+        elif rule is rules.LAYER_MADE or (rule is not rules.STATE_LOST and name not in made):
             at = place_of_change(model, effect.holder, effect.key)
             log.report(rule, at=at, level=effect.level, name=name, value=effect.before)
     for name in drawn:

@@ -111,7 +111,7 @@ class Defaults(nn.Module):
 
 
 def parts_of(x: Tensor) -> Iterator[Tensor]:
-    for row in x:  # a generator
+    for row in x:
         yield row * 2
     yield x.sum(0)
 
@@ -128,16 +128,43 @@ class Generators(nn.Module):
 
 def parts_on_data(x: Tensor) -> Generator[Tensor]:
     for row in x:
-        if row.sum() > 0:  # a generator
-            yield row  # a generator
+        if row.sum() > 0:
+            yield row
 
 
 class GeneratorOnData(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         total = torch.zeros(4)
-        for part in parts_on_data(x):  # a generator
+        for part in parts_on_data(x):
             total = torch.tanh(total + part)
         return total
+
+
+def written_between(x: Tensor) -> Iterator[Tensor]:
+    yield x
+    if x.sum() > 0:
+        x.mul_(2)
+        yield from (x, x + 1)
+
+
+class GeneratorThatWrites(nn.Module):
+    """The loop and the generator take turns in writing to one tensor."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, count = x * 1.0, 0
+        for part in written_between(x):
+            x -= part * 0.5
+            count += 1
+        return x * count
+
+
+class GeneratorLeft(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        for part in written_between(x * 1.0):  # leaves a generator
+            if part.max() > 1:
+                break
+            x = x + part
+        return x
 
 
 async def awaited(x: Tensor) -> Tensor:
@@ -192,9 +219,11 @@ CASES = (
     *of(
         "generators, coroutines and recursion",
         Row("a generator", Generators, SIZES[:1]),
-        Row("a generator of rows", Generators, SIZES, ROWS, "# a generator", or_right=True),
+        Row("a generator of rows", Generators, SIZES, ROWS),
         Row("recursion on sizes", Recursion, FLAT),
-        Row("a generator on data", GeneratorOnData, SIZES, ROWS, "# a generator", or_right=True),
+        Row("a generator on data", GeneratorOnData, SIZES, ROWS),
+        Row("a generator that writes", GeneratorThatWrites, FLAT),
+        Row("a generator that is left", GeneratorLeft, FLAT, None, "# leaves a generator"),
         Row("a coroutine on data", Coroutine, FLAT, None, "# a coroutine", or_right=True),
         Row("recursion on data", RecursionOnData, FLAT, None, "# data decides how deep it goes"),
     ),

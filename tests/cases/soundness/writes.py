@@ -120,6 +120,30 @@ class RankOnOneWay(nn.Module):
         return x
 
 
+class KeptByAllTurns(nn.Module):
+    """The loop has a turn for certain, but none of them need change `x`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(x)
+        y = x
+        for i in range(x.shape[0]):
+            if y[i].sum() < -1:
+                x = y * 0.5
+        y.sub_(0.5)  # may write to x
+        return x * 0.5 + y * 0.75
+
+
+class TradedByData(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(x)
+        a, b = x, x * 2
+        for i in range(x.shape[0]):
+            if x[i].sum() < 0:
+                a, b = b, a
+        x.sub_(0.5)  # may write to a or b
+        return a * 0.5 + b * 0.75
+
+
 CASES = (
     *of(
         "in place in a branch",
@@ -131,6 +155,8 @@ CASES = (
         Row("the tensor or a copy", SameOrACopy, FLAT),
         Row("the other names", OtherNames, FLAT),
         Row("a view that nothing holds", ViewOfNobody, SIZES, ROWS),
+        Row("kept by all turns of a loop", KeptByAllTurns, SIZES, ROWS, "# may write to x"),
+        Row("traded by data", TradedByData, SIZES, ROWS, "# may write to a or b"),
         Row("a rank on one way", RankOnOneWay, FLAT, None, "# decides on the rank"),
     ),
 )
