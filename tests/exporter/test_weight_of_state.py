@@ -136,7 +136,7 @@ def in_an_object() -> tuple[Any, ...]:
 
 
 def in_a_full_deque() -> tuple[Any, ...]:
-    return (lambda kept: [kept.append(kept[0] + 1), kept[1]][1], deque([torch.zeros(3)] * 2, maxlen=2))
+    return (lambda kept: [kept.append(kept[1] + 1), kept[1]][1], deque([torch.zeros(3)] * 2, maxlen=2))
 
 
 class Registering(nn.Module):

@@ -25,7 +25,7 @@ from fxport.exporter.capture.control_flow.syntax import call, placed, statements
 
 
 class Pushed:
-    """What a rewritten generator function returns: a generator that may also be run by a loop's turn."""
+    """A generator that may also be run by the turns of a loop; a rewritten generator function returns one."""
 
     def __init__(self, run: Callable[[Callable[[Any], Any]], Any], plain: Callable[[], Any]) -> None:
         self.run, self._plain, self._made = run, plain, None
