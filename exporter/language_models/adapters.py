@@ -11,7 +11,8 @@ import torch
 from fxport.diagnostics.limits import CONFIG, json_of, read_bounded
 from fxport.diagnostics.messages import error_text
 from fxport.exporter.language_models.decode import is_encoder_decoder
-from fxport.exporter.language_models.generation import IDS
+from fxport.exporter.language_models.generation import IDS, token_ids
+from fxport.exporter.language_models.seq2seq import source_example
 from fxport.exporter.language_models.verdict import error_of
 from fxport.exporter.sources.pretrained import PretrainedError
 
@@ -92,13 +93,12 @@ def merged(model: Any, adapter: Path) -> Any:
 
 
 def _computed(model: Any) -> np.ndarray:
-    """The first result of a model for two short texts."""
-    generator = torch.Generator().manual_seed(0)
-    vocabulary = model.config.get_text_config().vocab_size
-    ids = torch.randint(0, vocabulary, (2, LENGTH), generator=generator)
-    given = {model.main_input_name if hasattr(model, "main_input_name") else IDS: ids}
+    """The first result of a model for two short texts, or sounds."""
+    ids = token_ids(model, 2, LENGTH)
     if is_encoder_decoder(model):
-        given["decoder_input_ids"] = ids.flip(1)
+        given = {**source_example(model, 2, LENGTH), "decoder_input_ids": ids.flip(1)}
+    else:
+        given = {IDS: ids}
     with torch.no_grad():
         result = model(**given, return_dict=True)
     return next(iter(result.values())).float().numpy()

@@ -53,7 +53,8 @@ class TowerModel(TextModel):
 
 def has_towers(model: Any) -> bool:
     """Return True for a model of transformers that has two towers."""
-    return getattr(getattr(model, "config", None), "model_type", None) in TYPES
+    is_of_a_type = getattr(getattr(model, "config", None), "model_type", None) in TYPES
+    return is_of_a_type and hasattr(model, "get_text_features") and hasattr(model, "get_image_features")
 
 
 def image_example(model: TowerModel) -> Example:

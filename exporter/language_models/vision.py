@@ -39,6 +39,9 @@ GENAI_TYPES = {"qwen2_vl": "qwen2_5_vl", "qwen2_5_vl": "qwen2_5_vl"}
 MARKS = ("vision_start_token_id", "video_token_id")
 """Tokens that onnxruntime-genai asks for, where a model has them."""
 
+PARTS = ("vision_config", "audio_config")
+"""Parts of configurations that say what reads images and sounds."""
+
 OWN_TYPE = "vision-language"
 
 Image = Mapping[str, torch.Tensor]
@@ -81,9 +84,13 @@ SIGHTS: Mapping[str, Sight] = {
 
 
 def reads_images(model: Any) -> bool:
-    """Return True for a model of transformers that reads images beside text."""
-    modalities = getattr(type(model), "input_modalities", ())
-    return isinstance(modalities, (list, tuple)) and "text" in modalities and len(modalities) > 1
+    """Return True for a model of transformers that reads images or sounds beside text.
+
+    The class of a decoder alone may say the same, as that of Gemma3 does; its configuration has no part for them.
+    """
+    modalities, config = getattr(type(model), "input_modalities", ()), model.config
+    is_whole = config.get_text_config() is not config or any(hasattr(config, name) for name in PARTS)
+    return isinstance(modalities, (list, tuple)) and "text" in modalities and len(modalities) > 1 and is_whole
 
 
 def has_place(model: Any) -> bool:

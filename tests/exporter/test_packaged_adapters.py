@@ -12,8 +12,10 @@ import torch
 from fxport import package
 from fxport.diagnostics import Log
 from fxport.exporter.language_models.folders import model_of
+from fxport.exporter.language_models.seq2seq import source_example
 from fxport.exporter.sources.pretrained import PretrainedError
 from fxport.ort_runner.package_config import PackageError
+from tests.cases.seq2seq_models import made
 from tests.exporter.test_language_packages import generated, small, written
 
 WORDS = {"type": "WordLevel", "vocab": {f"w{index}": index for index in range(100)} | {"w200": 100}, "unk_token": "w0"}
@@ -112,6 +114,21 @@ def test_a_merged_adapter_computes_what_it_does_beside_its_model(name: str, tmp_
         torch.testing.assert_close(model(torch.arange(24).reshape(2, 12)).logits, want, rtol=1e-4, atol=1e-4)
         alone = small()(torch.arange(24).reshape(2, 12)).logits
     assert (want - alone).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("name", ["T5", "Whisper"])
+def test_adapters_of_encoder_decoders_are_merged(name: str, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    model = made(name)
+    model.save_pretrained(tmp_path / "base")
+    targets = ["q"] if name == "T5" else ["q_proj"]
+    both = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=targets, init_lora_weights=False)).eval()
+    both.save_pretrained(tmp_path / "adapter")
+    edit(tmp_path / "adapter", base_model_name_or_path=str(tmp_path / "base"))
+    given = {**source_example(model, 1, 5), "decoder_input_ids": torch.tensor([[2, 5, 7]])}
+    with torch.no_grad():
+        want, got = both(**given).logits, model_of(tmp_path / "adapter", Log()).model(**given).logits
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
 
 
 OTHERWISE: dict[str, tuple[dict[str, Any], str]] = {

@@ -14,12 +14,14 @@ import torch
 from fxport import Package, package
 from fxport.diagnostics import Log
 from fxport.exporter.language_models.generation import NotGenerativeError
+from fxport.exporter.language_models.kinds import DECODER, kind_of
 from fxport.exporter.language_models.verdict import verdict
 from fxport.exporter.language_models.vision import image_token, images_of
 from fxport.exporter.language_models.vision_grids import places_of, with_attention
 from fxport.ort_runner.generation import Generator, padded
 from fxport.ort_runner.package_config import FILE, PackageError
 from fxport.ort_runner.vision import Image, Vision, expanded
+from tests.cases import language_models
 from tests.cases.vision_language_models import IMAGE, MODELS, QUICK, made
 
 transformers = pytest.importorskip("transformers")
@@ -182,6 +184,14 @@ def test_positions_of_grids_are_those_of_transformers() -> None:
         np.testing.assert_array_equal(got, want.numpy()[:, rows])
         after = vision._positions(np.array([[4]] * len(got[0])), np.ones((len(got[0]), 1), np.int64))
         assert after[0, :, 0].tolist() == (mask[rows].sum(1) + shift[rows, 0].numpy()).tolist()
+
+
+def test_decoders_alone_are_no_readers_of_images() -> None:
+    """Though their class says that it reads images: that of Gemma3."""
+    text = language_models.made("Gemma3")
+    assert "image" in type(text).input_modalities
+    assert kind_of(text) is DECODER
+    assert kind_of(made("Qwen2-VL")) is not DECODER
 
 
 def test_models_that_read_images_otherwise_are_refused(tmp_path: Path) -> None:
