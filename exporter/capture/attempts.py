@@ -25,6 +25,7 @@ from fxport.exporter.capture.knowledge import WritesCounted
 from fxport.exporter.capture.patches.arithmetic import operators_as_python
 from fxport.exporter.capture.patches.assigned_buffers import assignments_written
 from fxport.exporter.capture.patches.autocast_in_bodies import autocast_followed
+from fxport.exporter.capture.patches.bookkeeping import bookkeeping_unseen
 from fxport.exporter.capture.patches.bounded_values import BoundsKnown
 from fxport.exporter.capture.patches.conversions import needless_conversions_skipped
 from fxport.exporter.capture.patches.derivatives import forward_mode_by_reverse, gradients_recorded
@@ -36,7 +37,6 @@ from fxport.exporter.capture.patches.masks import masks_left_out
 from fxport.exporter.capture.patches.mixed_kinds import KindsHeeded
 from fxport.exporter.capture.patches.outside import attributes_watched
 from fxport.exporter.capture.patches.packed import FirstBatchKnown, packed_sequences_kept
-from fxport.exporter.capture.patches.plain_weights import weights_unwatched
 from fxport.exporter.capture.patches.rebinding import RebindingFollowed, rebinding_followed
 from fxport.exporter.capture.patches.regions import regions_noted
 from fxport.exporter.capture.patches.reshaped_below import ReshapedNoted, reshaped_unwritten
@@ -81,7 +81,7 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
     trainable, rebinding = TrainableTold(), RebindingFollowed()
     yield trainable_parameters_told(request.model, trainable)  # which looks before they are frozen
     yield frozen(request.model)
-    yield weights_unwatched()
+    yield bookkeeping_unseen()
     yield declared_results(request.model)
     yield padded_calls(request.model)
     yield attributes_watched(request.model, observed.effects)

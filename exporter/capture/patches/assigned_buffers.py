@@ -25,6 +25,7 @@ from fxport.exporter.capture.control_flow.merged import may_share
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.forward import forward_by
 from fxport.exporter.capture.knowledge import version
+from fxport.exporter.capture.patches.bookkeeping import modes_away
 
 OTHER_DTYPE = "it assigns to '{name}', which holds {old}, a tensor of {new}"
 REPLACED = "it makes '{name}' None, or a buffer of a parameter, or the other way round"
@@ -74,11 +75,13 @@ def assignments_written(model: torch.nn.Module, lost: list[str]) -> Iterator[Non
         entries = [*_entries(model)]
         nodes.clear()
         before = {entry.path: entry.tensor for entry in entries}
-        versions = {path: version(tensor) for path, tensor in before.items() if tensor is not None}
+        with modes_away():
+            versions = {path: version(tensor) for path, tensor in before.items() if tensor is not None}
         result = forward(*args, **kwargs)
         assigned = [entry for entry in entries if entry.tensor is not before[entry.path]]
-        _require_apart(entries, before, versions)
-        _require_own(assigned, before)
+        with modes_away():
+            _require_apart(entries, before, versions)
+            _require_own(assigned, before)
         result = _written(assigned, before, lost, result)
         nodes.update({entry.key: _node_of(entry) for entry in assigned if entry.tensor is not before[entry.path]})
         return result
