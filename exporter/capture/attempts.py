@@ -51,6 +51,7 @@ from fxport.exporter.capture.patches.watched_calls import CallsWatched
 from fxport.exporter.capture.patches.whole_ops import whole_ops
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.sizes.equalities import equalities_tried
+from fxport.exporter.capture.sizes.remembered import arithmetic_remembered
 from fxport.exporter.capture.sizes.shapes import Request
 from fxport.exporter.capture.sizes.shortening import sizes_shortened
 from fxport.exporter.capture.sizes.zero_one_specialization import is_small
@@ -90,6 +91,7 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
     yield python_kinds(request.model)
     yield parameters_unchecked()
     yield sizes_shortened()
+    yield arithmetic_remembered()
     yield equalities_tried()
     yield library_functions_rewritten()
     yield rebinding_followed(request.model, rebinding)

@@ -17,6 +17,7 @@ from fxport.diagnostics.own import PACKAGES
 from fxport.exporter.capture.patches.sized_calls import CHECKS
 from fxport.exporter.capture.patches.symbolic_calls import CURVES
 from fxport.exporter.capture.private import CAPTURE
+from fxport.exporter.capture.sizes import remembered
 from fxport.exporter.capture.sizes.shortening import METHODS
 from fxport.fx_passes.private import FX_PASSES, found_by
 from fxport.fx_passes.python_numbers import FLOAT_OPERATIONS, INT_OPERATIONS
@@ -30,6 +31,7 @@ COMPUTED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("exporter/capture/patches/symbolic_calls.py", "torch.<f'_sym_{name}'>"): tuple(
         f"_sym_{each.__name__}" for each in CURVES
     ),
+    ("exporter/capture/sizes/remembered.py", "SymNode.<name>"): (*remembered.METHODS, *remembered.READS),
     ("exporter/capture/sizes/shortening.py", "SymNode.<name>"): METHODS,
     ("fx_passes/python_numbers.py", "SymNode.<name>"): (*FLOAT_OPERATIONS, *INT_OPERATIONS),
 }
