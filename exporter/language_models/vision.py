@@ -63,7 +63,10 @@ class FixedSight:
             found = cls.get_image_features(self, pixel_values=pixel_values, return_dict=True).pooler_output
             return {FEATURES: torch.cat(list(found)) if isinstance(found, (list, tuple)) else found.flatten(0, 1)}
 
-        return Example(with_forward(model, forward), (), dict(self.images(model)[0]), ShapesCollection())
+        image = dict(self.images(model)[0])
+        with torch.no_grad():
+            cls.get_image_features(model, **image)  # transformers installs what reads hidden states at the first call
+        return Example(with_forward(model, forward), (), image, ShapesCollection())
 
     def images(self, model: Any) -> Sequence[Image]:
         """Images to compare with."""
