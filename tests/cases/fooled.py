@@ -271,12 +271,14 @@ class Refused(nn.Module):
 
 @dataclass(frozen=True)
 class Fooled:
-    """A model and what is to be said of it: the rules of its warnings, by the outputs that are not validated."""
+    """A model and what is to be said of it: the rules of its warnings, by the outputs that are not validated. `shapes`
+    are its dynamic shapes."""
 
     model: Callable[[], nn.Module]
     doubts: dict[str, str]
     args: tuple[Any, ...] = ()
     noted: str = ""
+    shapes: Any = None
 
     @property
     def call(self) -> tuple[Any, ...]:

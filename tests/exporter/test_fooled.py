@@ -19,12 +19,17 @@ from fxport.exporter.validation.summary import verdict
 from fxport.exporter.validation.validated import export_and_validate
 from tests.cases import fooled
 from tests.cases.fooled import FOOLED, AttributeCounter, Branching, Hidden
+from tests.cases.fooled_further import FURTHER
+
+ROWS = {**FOOLED, **FURTHER}
+"""46 models; of each it is told right what was seen of it."""
 
 
-@pytest.mark.parametrize("name", FOOLED)
+@pytest.mark.parametrize("name", ROWS)
 def test_what_is_not_seen_to_be_equal_is_not_called_so(name: str, tmp_path: Path) -> None:
-    row = FOOLED[name]
-    checked = export_and_validate(row.model().eval(), row.call, path=tmp_path / "model.onnx", provider="cpu")
+    row = ROWS[name]
+    path = tmp_path / "model.onnx"
+    checked = export_and_validate(row.model().eval(), row.call, path=path, dynamic_shapes=row.shapes, provider="cpu")
     assert checked.validation is not None
     assert dict(checked.validation.doubts) == row.doubts
     assert checked.validation.equal is not bool(row.doubts)
