@@ -256,7 +256,7 @@ RUNTIME_FAILED = Rule(
     "FXP6003",
     "RuntimeFailed",
     ERROR,
-    "ONNX Runtime failed to run the model. It said: {error}. Seen with the inputs '{sample}'.",
+    "ONNX Runtime failed to run the model. It said: {error}. Seen with the inputs '{sample}'. Cause: {cause}.",
 )
 PROVIDER_FELL_BACK = Rule(
     "FXP6004", "ProviderFellBack", WARNING, "'{used}' ran in the place of '{provider}'. Reason: {detail}."

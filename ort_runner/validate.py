@@ -312,9 +312,10 @@ class _Work:
         facts = facts if samples is None or opening else {**facts, "sample": samples.label}
         place, related = self._file.place_of_node(failure.node or ""), ()
         if self._explain and samples and rule in BY_OPTIMIZERS and not failure.late:
-            origins = self._explain(samples, samples.outputs.keys()).values()
-            origin = next((each for each in origins if each.place is not None), UNSOUGHT)
-            facts, place, related = {**facts, "cause": origin.text}, origin.place or place, origin.related
+            origins = [*self._explain(samples, samples.outputs.keys()).values()]
+            origin = next((each for each in origins if each.place is not None), origins[0] if origins else UNSOUGHT)
+            cause = origin.text.removesuffix(f": {facts.get('error', '')}")  # said already
+            facts, place, related = {**facts, "cause": cause}, origin.place or place, origin.related
         self.say(rule, facts, place, related)
 
     def _refused(self, failure: Failure, label: str) -> None:

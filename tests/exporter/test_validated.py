@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import onnx_ir as ir
 import pytest
 import torch
 from torch import Tensor, nn
@@ -54,6 +55,17 @@ def test_a_wrong_model_raises_and_is_kept(tmp_path: Path) -> None:
         export_and_validate(nn.Sequential(nn.ReLU()), X, path=path, provider="cpu", lowerings=lowerings)
     assert "lowering of aten.relu.default" in str(caught.value)
     assert path.exists()
+
+
+def test_a_failure_of_the_runtime_is_told_with_its_cause(tmp_path: Path) -> None:
+    def far(op: Any, x: Any) -> Any:
+        return op.GatherElements(x, op.cast(op.Add(op.Mul(x, 0.0), 99.0), ir.DataType.INT64), axis=0)
+
+    lowerings = {torch.ops.aten.relu.default: far}
+    with pytest.raises(ExportError) as caught:
+        export_and_validate(nn.ReLU(), X, path=tmp_path / "m.onnx", provider="cpu", lowerings=lowerings)
+    (finding,) = (each for each in caught.value.log.findings if each.rule is rules.RUNTIME_FAILED)
+    assert finding.message.endswith("Cause: lowering of aten.relu.default.")
 
 
 def test_what_cannot_be_exported_raises_its_findings(tmp_path: Path) -> None:
