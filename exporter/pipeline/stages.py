@@ -7,6 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import torch
+from torch.utils._pytree import tree_leaves
+
 from fxport.diagnostics import Log, Stop, rules
 from fxport.exporter.capture import capture
 from fxport.exporter.capture.arguments.caches import register_caches
@@ -102,7 +105,8 @@ def _exported(
         with log.stage("normalize"), code_on_demand():
             program = normalize(program, table.keys(), log, options.dump)
             way.normalized(program.graph_module)
-            report_mutations(program, log)
+            leaves = tree_leaves((args, kwargs))
+            report_mutations(program, log, [each for each in leaves if isinstance(each, torch.Tensor)])
         with log.stage("lower"):
             onnx = lower(program, table, options, log)
             report_unknown_sizes(onnx, program, log)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import onnx_ir as ir
 import torch
@@ -12,28 +12,36 @@ from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Log, Place, rules
 from fxport.fx_passes.graph import place_of
-from fxport.fx_passes.program import OutputKind, Program
+from fxport.fx_passes.program import InputKind, OutputKind, Program
 from fxport.fx_passes.sizes import size_of
 
 UNBACKED = re.compile(r"\bu\d+\b")
 """PyTorch's names for sizes that depend on values."""
 
 
-def report_mutations(program: Program, log: Log) -> None:
-    """Buffers and inputs whose new values became outputs, each at the line that last wrote it."""
+def report_mutations(program: Program, log: Log, given: Sequence[torch.Tensor] = ()) -> None:
+    """Report buffers and inputs whose new values became outputs, each at the line that last wrote it.
+
+    Args:
+        program: The captured program.
+        log: Gets the findings.
+        given: The tensors of the example, in the order of the program's inputs.
+    """
     results = program.graph_module.graph.output_node().args[0]
     assert isinstance(results, (tuple, list))
     for output, result in zip(program.outputs, results, strict=True):
         if output.kind is OutputKind.MUTATION:
             at = place_of(result) if isinstance(result, Node) else None
             log.report(rules.STATE_MUTATED, at=at, name=output.updates, output=output.name)
-            for other in _in_the_same_memory(program, output.updates):
+            for other in _in_the_same_memory(program, output.updates, given):
                 log.report(rules.SHARED_MEMORY_WRITTEN, at=at, name=output.updates, other=other)
 
 
-def _in_the_same_memory(program: Program, name: str | None) -> Iterator[str]:
-    """Names of other tensors of the model that the graph reads, and that overlap with the one of this name."""
+def _in_the_same_memory(program: Program, name: str | None, given: Sequence[torch.Tensor]) -> Iterator[str]:
+    """Yield the names of other tensors that the graph reads, and that overlap with the one of this name."""
     held = {each.name: program.tensors.get(each.target or "") for each in program.inputs}
+    users = [each.name for each in program.inputs if each.kind is InputKind.USER]
+    held |= dict(zip(users, given, strict=True)) if len(users) == len(given) else {}
     written = _bytes_of(held.get(name or ""))
     for each, node in zip(program.inputs, program.placeholders, strict=True):
         read = _bytes_of(held.get(each.name)) if node.users and each.name != name else range(0)

@@ -148,6 +148,23 @@ class Overlapping(torch.nn.Module):
         return self.middle * 2 + self.rest.sum()
 
 
+class WritesToOne(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x += 1  # seen in y
+        return y * 2
+
+
+def test_a_write_to_memory_that_another_input_of_the_example_shares() -> None:
+    x = torch.zeros(2, 3)
+    with pytest.raises(ExportError) as raised:
+        export(WritesToOne(), (x, x[0]))
+    (finding,) = [each for each in raised.value.log.findings if each.rule.id == "FXP1031"]
+    assert (finding.facts["name"], finding.facts["other"]) == ("x", "y")
+    assert finding.place is not None
+    assert finding.place.snippet is not None
+    assert "x += 1  # seen in y" in finding.place.snippet
+
+
 def test_a_write_to_memory_that_another_buffer_shares() -> None:
     with pytest.raises(ExportError) as raised:
         export(Overlapping(), (torch.ones(4),))
