@@ -48,6 +48,7 @@ MB, GB = 1_000_000, 1_000_000_000
 SARIF = Limit("a SARIF log", bytes=64 * MB, depth=64, items=25_000)
 SOURCE = Limit("a source file whose lines are shown", bytes=16 * MB)
 TOML = Limit("`fxport.toml`, `pyproject.toml`", bytes=1 * MB, depth=32)
+GIT = Limit("a file of git's: `config`, `HEAD`, `packed-refs`", bytes=16 * MB)
 LOCK = Limit("`fxport.lock`", bytes=16 * MB, depth=16)
 CONFIG = Limit("`config.json`, `genai_config.json` and other settings of a model", bytes=16 * MB, depth=64)
 TOKENIZER = Limit("`tokenizer.json`", bytes=128 * MB)
@@ -62,7 +63,7 @@ STRUCTURE = Limit("an ONNX model without its weights", bytes=256 * MB, items=1_0
 RUN = Limit("opening or running an ONNX model", seconds=40.0, memory=2 * GB)
 
 LIMITS = (
-    *(SARIF, SOURCE, TOML, LOCK, CONFIG, TOKENIZER),
+    *(SARIF, SOURCE, TOML, GIT, LOCK, CONFIG, TOKENIZER),
     *(INDEX, HEADER),
     *(METADATA, PICKLE, DCP, PT2, ARRAYS, STRUCTURE, RUN),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from importlib import import_module
@@ -12,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from fxport.diagnostics.limits import METADATA, json_of
 from fxport.ort_runner.failures import RUN, failure_of
+from fxport.ort_runner.json_values import named_texts
 from fxport.ort_runner.providers import AUTO
 from fxport.ort_runner.session import Port, from_ort, ports_of, session_on, to_ort
 
@@ -72,7 +73,11 @@ class DeviceSession:
         self.outputs: tuple[Port, ...] = ports_of(self._session.get_outputs())
         held = self._session.get_modelmeta().custom_metadata_map.get(STATE, "{}")
         overridable = {each.name for each in self._session.get_overridable_initializers()}
-        self._updates = {new: old for new, old in json.loads(held).items() if old in overridable}
+        try:
+            pairs = named_texts(json_of(held, METADATA))
+        except ValueError as error:
+            raise ValueError(f"'{Path(model).name}' has damaged metadata: '{STATE}' is no table of names") from error
+        self._updates = {new: old for new, old in pairs.items() if old in overridable}
         self._state: dict[str, onnxruntime.OrtValue] = {}
 
     def run(self, inputs: Mapping[str, OnDevice]) -> dict[str, DeviceTensor]:

@@ -27,18 +27,19 @@ class TextTokenizer:
     """The tokenizer of a package with its settings for whole texts. Raises PackageError where it is missing."""
 
     def __init__(self, folder: str | Path, config: TextConfig) -> None:
-        self._backend, self._config = Tokenizer(folder).backend, config
+        self._tokenizer, self._config = Tokenizer(folder), config
+        backend = self._tokenizer.backend
         if config.lower_case:
             from tokenizers import normalizers
 
-            before = [self._backend.normalizer] if self._backend.normalizer is not None else []
-            self._backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *before])
+            before = [backend.normalizer] if backend.normalizer is not None else []
+            backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *before])
         if config.max_length < MOST_TOKENS:
-            self._backend.enable_truncation(config.max_length, direction=config.truncation_side)
+            backend.enable_truncation(config.max_length, direction=config.truncation_side)
 
     def encode(self, texts: Sequence[Text]) -> dict[str, np.ndarray]:
         """The inputs of the model, int64 [texts, longest]: each text is cut to the most tokens, and filled up."""
-        found = self._backend.encode_batch(list(texts))
+        found = self._tokenizer.encode_batch(texts)
         longest = max(len(each.ids) for each in found)
         if not all(each.ids for each in found):
             raise PackageError("a text has no tokens; leave it out.")

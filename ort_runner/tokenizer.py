@@ -16,7 +16,7 @@ class Tokenizer:
 
     def __init__(self, folder: str | Path) -> None:
         require_folder(Path(folder))
-        path = Path(folder) / TOKENIZER
+        self.path = path = Path(folder) / TOKENIZER
         if not path.is_file():
             raise PackageError(
                 f"'{folder}' has no {TOKENIZER}, so it takes no text; save the tokenizer there with "
@@ -38,8 +38,19 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, with those that the tokenizer puts before it."""
-        return list(self.backend.encode(text).ids)
+        (found,) = self.encode_batch([text])
+        return list(found.ids)
+
+    def encode_batch(self, texts: Sequence[Any]) -> list[Any]:
+        """The encodings of texts, or of pairs of them. Raises PackageError where the tokenizer fails for one."""
+        try:
+            return self.backend.encode_batch(list(texts))
+        except Exception as error:  # the library raises bare Exception, such as for an expression that takes too long
+            raise PackageError(f"'{self.path}' fails for a text: {error}; copy the model's own there.") from error
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of tokens, without special ones."""
-        return str(self.backend.decode([int(each) for each in ids]))
+        try:
+            return str(self.backend.decode([int(each) for each in ids]))
+        except Exception as error:
+            raise PackageError(f"'{self.path}' fails for tokens: {error}; copy the model's own there.") from error

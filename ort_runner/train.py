@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sized
@@ -16,6 +15,7 @@ from fxport.ort_runner.failures import RUN, failure_of
 from fxport.ort_runner.providers import AUTO
 from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
 from fxport.ort_runner.train_checkpoint import RunState, read_checkpoint, write_checkpoint
+from fxport.ort_runner.train_description import description_in
 from fxport.ort_runner.train_evaluate import Evaluator
 from fxport.ort_runner.train_inputs import Rates, RefusedInput, arrays_for, as_seed, named_batch, require_names
 from fxport.ort_runner.train_log import reporters, rows_of
@@ -24,18 +24,11 @@ from fxport.ort_runner.train_state_dict import state_dicts
 if TYPE_CHECKING:
     import onnxruntime
 
-METADATA = "fxport.training"
-"""Key of the model's metadata: which outputs are the new values of which inputs, and the learning rates."""
-
 STATE_SUFFIX = ".state.safetensors"
 BATCH = "batch/"
 SEED = "seed"
 LOSS, GRADIENT_NORM = "loss", "grad_norm"
 OnNan = Literal["raise", "skip", "keep"]
-
-
-class NotATrainingStep(FxportError, ValueError):
-    """A model that does not say how its state goes round. The text names the model."""
 
 
 class NonFiniteLoss(FxportError, ArithmeticError):
@@ -83,26 +76,21 @@ class TrainingSession:
         self._opened = path, used.name, threads
         self._evaluator: Evaluator | None = None
         self._device, self._provider = used.device, used.name
-        written = self._session.get_modelmeta().custom_metadata_map.get(METADATA)
-        if written is None:
-            raise NotATrainingStep(f"'{path.name}' is no training step: its metadata has no '{METADATA}'")
-        self._description: dict[str, Any] = json.loads(written)
-        description = self._description
-        self._pairs: dict[str, str] = description["state"]
-        self._constant: list[str] = description["constant"]
-        self._stride: int = description["steps"]
-        self._rates = Rates(description["rates"])
+        ports, outputs = ports_of(self._session.get_inputs()), [each.name for each in self._session.get_outputs()]
+        metadata = self._session.get_modelmeta().custom_metadata_map
+        self._description = description_in(metadata, path.name, {port.name for port in ports}, {*outputs})
+        self._pairs, self._constant = self._description.state, self._description.constant
+        self._stride, self._rates = self._description.steps, self._description.rates
         self._seed = 0
         self.on_nan: OnNan = on_nan
         self.steps = 0
-        ports = ports_of(self._session.get_inputs())
         held = {*self._pairs, *self._constant}
         self._state_ports = [port for port in ports if port.name in held]
         self._state_names = [port.name for port in self._state_ports]
         self._batch_ports = [port for port in ports if port.name not in {*held, *self._rates, SEED}]
         self._has_seed = any(port.name == SEED for port in ports)
         new = set(self._pairs.values())
-        self._results = [each.name for each in self._session.get_outputs() if each.name not in new]
+        self._results = [name for name in outputs if name not in new]
         if state is None:
             self.resume(path.with_suffix(STATE_SUFFIX))
         else:

@@ -67,7 +67,7 @@ def write_checkpoint(path: str | os.PathLike[str], run: RunState) -> None:
 def read_checkpoint(path: str | os.PathLike[str]) -> RunState:
     """Open a checkpoint; its tensors are read where they are copied. Raises OSError, and RefusedInput if it is none."""
     header, start = _header(Path(path))
-    metadata = header.pop("__metadata__", {})
+    metadata = header.pop("__metadata__", None) or {}
     values = np.memmap(path, np.uint8, "r", offset=0) if header else np.empty(0, np.uint8)
     tensors = {name: _tensor(values[start:], name, entry, path) for name, entry in header.items()}
     try:

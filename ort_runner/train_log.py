@@ -92,7 +92,10 @@ def _text(rows: list[list[str]]) -> str:
 def _rows_until(path: Path, done: int) -> list[list[str]]:
     if not path.exists():
         return []
-    whole = path.read_text(encoding="utf-8").rpartition("\n")[0]
+    try:
+        whole = path.read_text(encoding="utf-8").rpartition("\n")[0]
+    except UnicodeDecodeError as error:
+        raise RefusedInput(f"'{path}' is no log of a training session: it is no text") from error
     rows = [row for row in csv.reader(io.StringIO(whole)) if row]
     if rows and rows[0][0] != STEP:
         raise RefusedInput(f"'{path}' is no log of a training session: its first column is not '{STEP}'")

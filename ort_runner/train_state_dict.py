@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fxport.ort_runner.train_description import Description
 from fxport.ort_runner.train_inputs import RefusedInput
 
 OPTIMIZER, RATE = "opt", "lr"
@@ -15,29 +16,30 @@ UNTOUCHED = "untouched"
 
 
 def state_dicts(
-    description: Mapping[str, Any],
+    description: Description,
     state: Mapping[str, np.ndarray],
     rates: Mapping[str, float],
     tensor: Callable[[np.ndarray], Any],
 ) -> dict[str, dict[str, Any]]:
     """`{"model": …, "optimizer": …}`; `tensor` makes each value. Raises RefusedInput where the model does not tell."""
-    groups = description.get("groups")
-    if groups is None or "model" not in description:
+    groups = description.groups
+    if groups is None or description.model is None:
         raise RefusedInput(
             "the model does not tell the settings of its optimizer's groups, which are no plain numbers or which an "
             "earlier version has exported; use load_into(model, optimizer, session.state())"
         )
-    numbers = set(description["numbers"])
     entries: dict[str, dict[str, Any]] = {}
     for name, value in state.items():
         kind, _, rest = name.partition("/")
         parameter, _, key = rest.rpartition("/")
         if kind == OPTIMIZER:
-            entries.setdefault(parameter, {})[key] = value.item() if name in numbers else tensor(value)
+            entries.setdefault(parameter, {})[key] = (
+                value.item() if name in description.numbers and value.size == 1 else tensor(value)
+            )
     begun = {name: held for name, held in entries.items() if not _is_untouched(state, name)}
-    order = [name for group in groups for name in group["params"]]
+    order = [name for group in groups for name in group.params]
     return {
-        "model": {key: tensor(state[name]) for key, name in description["model"].items()},
+        "model": {key: tensor(state[name]) for key, name in description.model.items()},
         "optimizer": {
             "state": {
                 number: {key: value for key, value in begun[name].items() if key != UNTOUCHED}
@@ -46,9 +48,9 @@ def state_dicts(
             },
             "param_groups": [
                 {
-                    **{key: _setting(value) for key, value in group["settings"].items()},
+                    **{key: _setting(value) for key, value in group.settings.items()},
                     **({"lr": rates[f"{RATE}/{index}"]} if f"{RATE}/{index}" in rates else {}),
-                    "params": [order.index(name) for name in group["params"]],
+                    "params": [order.index(name) for name in group.params],
                 }
                 for index, group in enumerate(groups)
             ],

@@ -7,7 +7,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from fxport.diagnostics.limits import GIT, read_bounded
+
 _SCP = re.compile(r"^(?:[\w.-]+@)?(?P<host>[\w.-]+):(?P<path>[^/].*)$")
+_REF = re.compile(r"refs/[\w./+@-]+")
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@]+@")
 
 
@@ -25,18 +29,24 @@ def provenance_of(root: Path) -> Provenance | None:
     folder = root / ".git"
     try:
         address = _origin(folder)
-        head = (folder / "HEAD").read_text(encoding="utf-8").strip()
-    except (OSError, ValueError, configparser.Error):  # a worktree, a broken repository
+        head = _text_of(folder / "HEAD")
+        commit = None if address is None else _commit(folder, head)
+    except (OSError, ValueError, configparser.Error, AttributeError):  # a worktree, a broken repository
         return None
     if address is None:
         return None
     branch = head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else None
-    return Provenance(address, _commit(folder, head), branch)
+    return Provenance(address, commit, branch)
+
+
+def _text_of(path: Path) -> str:
+    """A small file. Raises OSError or ValueError for what is none, such as a pipe."""
+    return read_bounded(path, GIT).decode().strip()
 
 
 def _origin(folder: Path) -> str | None:
     config = configparser.RawConfigParser(strict=False, allow_no_value=True)
-    config.read_string((folder / "config").read_text(encoding="utf-8"))
+    config.read_string(_text_of(folder / "config"))
     address = config.get('remote "origin"', "url", fallback=None)
     if not address:
         return None
@@ -47,18 +57,26 @@ def _origin(folder: Path) -> str | None:
 
 
 def _commit(folder: Path, head: str) -> str | None:
-    if not head.startswith("ref: "):
-        return head or None
+    """The commit of a head: only what looks like one, of a file whose name is that of a branch or a tag."""
     name = head.removeprefix("ref: ")
+    if name == head:
+        return _commit_in(head)
+    if not _REF.fullmatch(name) or ".." in name:
+        return None
     try:
-        return (folder / name).read_text(encoding="utf-8").strip()
+        return _commit_in(_text_of(folder / name))
     except OSError:
         return _packed(folder, name)
 
 
+def _commit_in(text: str) -> str | None:
+    return text if _COMMIT.fullmatch(text) else None
+
+
 def _packed(folder: Path, name: str) -> str | None:
     try:
-        lines = (folder / "packed-refs").read_text(encoding="utf-8").splitlines()
+        lines = _text_of(folder / "packed-refs").splitlines()
     except OSError:
         return None
-    return next((line.split(" ")[0] for line in lines if line.endswith(f" {name}")), None)
+    found = next((line.split(" ")[0] for line in lines if line.endswith(f" {name}")), "")
+    return _commit_in(found)

@@ -43,12 +43,12 @@ class Cache:
             held = json.loads(self._file(item).read_text(encoding="utf-8"))
             known = {path: Stamp(*stamp) for path, stamp in held["files"].items()}
             same = held["version"] == VERSION and held["environment"] == self.environment
-            depends = held["depends"]
-        except (OSError, ValueError, KeyError, TypeError):
+            depends, result = held["depends"], held["result"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
         if not same or depends != self._matches(item) or not all(unchanged(Path(path), known[path]) for path in known):
             return None
-        return held["result"]
+        return result
 
     def put(self, item: Item, result: Result) -> None:
         """Keep a result with stamps of the files that it names. Raises OSError where it cannot be written."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fxport.diagnostics.limits import SOURCE, read_bounded
 from fxport.diagnostics.paths import write_whole
 from fxport.exporter.checks import manifest
 from fxport.exporter.sources.usage import UsageError
@@ -58,8 +59,8 @@ def files_in(folder: Path) -> Iterator[Path]:
 def models_in(path: Path, shown: str) -> Iterator[Found]:
     """Yield the models that a file offers at its top level: functions that return models, and classes of models."""
     try:
-        body = ast.parse(path.read_bytes()).body
-    except (SyntaxError, ValueError):  # a template, Python of another version
+        body = ast.parse(read_bounded(path, SOURCE)).body
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # a template, another version of Python
         return
     classes = {entry.name: entry for entry in body if isinstance(entry, ast.ClassDef)}
     makes = frozenset(name for name in classes if is_model(name, classes))

@@ -99,7 +99,7 @@ def prompt_of(asked: Request, tokenizer: Tokenizer | None) -> tuple[list[list[in
     if asked.features is not None:
         try:
             sounds = np.load(asked.features, allow_pickle=False)[None].astype(np.float32, copy=False)
-        except (OSError, ValueError, EOFError, TypeError, IndexError) as error:
+        except Exception as error:  # anybody's file, of which NumPy raises what it likes
             raise UsageError(f"'{asked.features}' holds no array: {error}; write it with numpy.save.") from error
         return sounds, sounds.shape[-1], "frames"
     if asked.audio is not None:

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from fxport.ort_runner.failures import Failure
     from fxport.ort_runner.package_config import PackageError
     from fxport.ort_runner.structure import NoStructure, OtherStructure
-    from fxport.ort_runner.train import NonFiniteLoss, NotATrainingStep
+    from fxport.ort_runner.train import NonFiniteLoss
+    from fxport.ort_runner.train_description import NotATrainingStep
     from fxport.ort_runner.train_inputs import RefusedInput
 
 __all__ = [
@@ -111,7 +112,7 @@ _HOMES = {
     "NoCacheError": "fxport.exporter.language_models.decode",
     "NoStructure": "fxport.ort_runner.structure",
     "NonFiniteLoss": "fxport.ort_runner.train",
-    "NotATrainingStep": "fxport.ort_runner.train",
+    "NotATrainingStep": "fxport.ort_runner.train_description",
     "NotGenerativeError": "fxport.exporter.language_models.generation",
     "OnnxProgram": "fxport.exporter.onnx_program",
     "Op": "fxport.exporter.lowering.lower.builder",

@@ -33,7 +33,7 @@ def require_same_tokens(folder: Path, config: TextConfig) -> None:
         )  # fmt: skip
         given: list[Text] = list(TEXTS[row]) if firsts is None else [(TEXTS[0], text) for text in TEXTS[row]]
         got = ours.encode(given)
-        if other := [name for name in config.inputs if not np.array_equal(want[name], got[name])]:
+        if other := [name for name in config.inputs if name not in want or not np.array_equal(want[name], got[name])]:
             raise PackageError(
                 f"'{folder}': the library tokenizers gives other '{other[0]}' than transformers for the file "
                 "tokenizer.json; save the tokenizer again with tokenizer.save_pretrained."

@@ -23,6 +23,7 @@ from fxport.exporter.language_models.text_modules import (
     module_of,
 )
 from fxport.exporter.sources.pretrained import PretrainedError, tokenizer_of
+from fxport.ort_runner.json_values import named_texts, text
 from fxport.ort_runner.text_config import EMBEDDING, SCORES, TextConfig
 
 LISTED, WHOLE, TRANSFORMER = "modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"
@@ -110,15 +111,21 @@ class Plan:
         described = described_text(
             transformer, self.transformer, self.is_classifier, self.settings.get("max_seq_length")
         )
-        prompts: Mapping[str, str | None] = self.whole.get("prompts") or {}
-        described = replace(
-            described,
-            lower_case=bool(self.settings.get("do_lower_case", False)),
-            prompts={name: text or "" for name, text in prompts.items()},
-            default_prompt=self.whole.get("default_prompt_name"),
-        )
+        prompts, default = self._prompts()
+        lower = bool(self.settings.get("do_lower_case", False))
+        described = replace(described, lower_case=lower, prompts=prompts, default_prompt=default)
         require_same_tokens(self.transformer, described)
         return TextModel(transformer, self.pooling, stages, described)
+
+    def _prompts(self) -> tuple[dict[str, str], str | None]:
+        """Beginnings of texts by their names, and the name of the default. Raises PretrainedError for other values."""
+        default = self.whole.get("default_prompt_name")
+        try:
+            held = self.whole.get("prompts") or {}
+            prompts = named_texts({name: value or "" for name, value in dict(held).items()})
+            return prompts, None if default is None else text(default)
+        except (TypeError, ValueError) as error:
+            raise PretrainedError(f"'{self.folder / WHOLE}': its prompts are no table of texts: {error}.") from error
 
     def _activation(self, name: str | None, labels: int) -> torch.nn.Module:
         """The function that makes scores of logits; by default that of sentence-transformers."""
@@ -150,6 +157,8 @@ def plan_of(folder: Path) -> Plan | None:
     except UnknownModuleError as error:
         raise PretrainedError(_refusal(folder, error)) from error
     try:
+        if not entries:
+            raise UnknownModuleError("it lists no modules")
         transformer = _inside(folder, entries[0][2])
         settings = _first_settings(kinds, transformer)
         made = [_module(folder, name, path, kind) for (name, _, path), kind in zip(entries[1:], kinds[1:], strict=True)]
@@ -193,9 +202,10 @@ def _first_settings(kinds: list[str], folder: Path) -> Mapping[str, Any]:
     if not kinds or kinds[0] != "Transformer" or "Transformer" in kinds[1:]:
         raise UnknownModuleError("the first module, and no other, has to be a Transformer")
     settings = _table(folder / TRANSFORMER)
-    task = settings.get("transformer_task", "feature-extraction")
+    task = str(settings.get("transformer_task", "feature-extraction"))
+    length = settings.get("max_seq_length")
     known = {
-        "max_seq_length": settings.get("max_seq_length"),
+        "max_seq_length": length if length is None or (type(length) is int and length > 0) else None,
         "do_lower_case": settings.get("do_lower_case"),
         "transformer_task": task if task in TASKS else None,
         "module_output_name": TASKS.get(task),

@@ -28,6 +28,7 @@ _LEFT = "left"
 """File in a draft folder: JSON list of the files of weights that may be without a model if the process ends here."""
 
 _DATA = re.compile(rf"\.[0-9a-f]{{{HASH}}}\.data")
+_OURS = re.compile(rf"[^/\\\0]+\.[0-9a-f]{{{HASH}}}\.data|[^/\\\0]+\.onnx\.data")
 
 
 def data_name(name: str, digest: str) -> str:
@@ -112,9 +113,10 @@ def _left_by(dead: Path) -> list[str]:
     """Return the names of files that the process that made a draft folder may have left beside it."""
     try:
         names = json.loads((dead / _LEFT).read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # it did not come so far
+    except (OSError, ValueError, RecursionError):  # it did not come so far, or it is none of ours
         return []
-    return [name for name in names if Path(name).name == name and name.endswith(".data")]
+    held = names if isinstance(names, list) else []
+    return [name for name in held if isinstance(name, str) and _OURS.fullmatch(name)]
 
 
 def _files(folder: Path) -> list[Path]:

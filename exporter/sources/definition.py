@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from fxport.diagnostics import Place
+from fxport.diagnostics.limits import SOURCE, read_bounded
 
 
 def definition_of(source: str) -> Place | None:
@@ -27,8 +28,8 @@ def line_of(path: Path, name: str) -> int:
     if not path.is_file():  # opening a pipe waits for who writes to it
         return 1
     try:
-        return lines_of(path.read_bytes()).get(name, 1)
-    except (OSError, SyntaxError, ValueError):  # ValueError: null bytes
+        return lines_of(read_bounded(path, SOURCE)).get(name, 1)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # ValueError: null bytes, or too large
         return 1
 
 

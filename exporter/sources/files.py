@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pickletools
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from fxport.diagnostics.limits import SOURCE, read_bounded
+from fxport.diagnostics.messages import error_line
+from fxport.diagnostics.paths import is_special
 from fxport.exporter.sources.definition import lines_of
 from fxport.exporter.sources.usage import did_you_mean
 
@@ -32,8 +35,10 @@ def described(text: str) -> str:
         return _missing(path, text)
     if path.is_dir():
         return ""
+    if is_special(path):
+        return f"'{text}' is no ordinary file, but a device or a pipe."
     if path.suffix == ".py":
-        held = lines_of(path.read_bytes()) if _is_python(path) else ()
+        held = _lines_of(path)
         names = ", ".join([name for name in held if not name.startswith("_")][:8])
         return f"'{text}' is a file; say which of its names is the model: {text}:NAME." + (
             f" It has: {names}." if names else ""
@@ -42,10 +47,11 @@ def described(text: str) -> str:
         return f"'{text}' {BY_SUFFIX[path.suffix]}."
     with path.open("rb") as file:
         start = file.read(4)
-    if start == ZIP and zipfile.is_zipfile(path):
+    if start == ZIP:
         return f"'{text}' {_archive(path)}."
     if start[:1] == PICKLE:
-        return f"'{text}' {_pickle(path.read_bytes()[:MOST_READ])}."
+        with path.open("rb") as file:
+            return f"'{text}' {_pickle(file.read(MOST_READ))}."
     return ""
 
 
@@ -58,15 +64,23 @@ def _missing(path: Path, text: str) -> str:
     return f"There is no {kind} '{path}'. {did_you_mean(path.name, near) if len(near) < 200 else ''}".rstrip()
 
 
-def _is_python(path: Path) -> bool:
+def _lines_of(path: Path) -> Mapping[str, int]:
+    """The top-level names of a Python file; none of another one."""
     try:
-        return bool(lines_of(path.read_bytes()))
-    except (OSError, SyntaxError, ValueError):
-        return False
+        return lines_of(read_bounded(path, SOURCE))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the parser's, of deep nesting
+        return {}
 
 
 def _archive(path: Path) -> str:
-    """Describe a zip file of PyTorch's."""
+    """Describe a zip file by the names in it."""
+    try:
+        return _archive_of_torch(path)
+    except Exception as error:  # noqa: BLE001 - anybody's file, of which the library raises what it likes
+        return f"is a damaged archive: {error_line(error)}"
+
+
+def _archive_of_torch(path: Path) -> str:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         inner = {name.partition("/")[2] for name in names}

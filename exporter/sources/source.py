@@ -203,7 +203,7 @@ def has_relative_imports(path: Path) -> bool:
     """Return True if a file says `from . import`, which needs a package around it."""
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # which the import tells
         return False
     return any(isinstance(node, ast.ImportFrom) and node.level > 0 for node in ast.walk(tree))
 

@@ -74,6 +74,15 @@ def open_folder(path: Path) -> Checkpoint:
     Raises CheckpointError where the metadata is damaged or would run code, or a file of pieces is absent or too short.
     """
     metadata = _metadata(path / METADATA)
+    try:
+        return _described_by(metadata, path)
+    except (CheckpointError, OSError):
+        raise
+    except Exception as error:  # its classes are those of PyTorch, their values anybody's
+        raise CheckpointError(f"'{path / METADATA}' is damaged: {error_line(error)}.") from error
+
+
+def _described_by(metadata: Any, path: Path) -> Checkpoint:
     regions = {
         (index.fqn, tuple(index.offset or ())): _region(path, index.fqn, info)
         for index, info in metadata.storage_data.items()
