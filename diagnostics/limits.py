@@ -29,7 +29,7 @@ class Limit:
         bytes: Size of that part; of an archive, of all its entries together.
         ratio: Times the size of an archive that its entries may have, where that is more than `bytes`.
         depth: Levels of lists and tables.
-        items: Nodes of a model, results of a log.
+        items: Nodes of a model, results of a log, objects of a pickle as often as they are referred to.
         seconds: Time for each request to the process that opens and runs a model.
         memory: Bytes that this process may take.
     """
@@ -55,8 +55,8 @@ TOKENIZER = Limit("`tokenizer.json`", bytes=128 * MB)
 INDEX = Limit("an index of shards", bytes=64 * MB, depth=16)
 HEADER = Limit("the header of a safetensors file", bytes=100 * MB, depth=16)
 METADATA = Limit("metadata of fxport's in an ONNX model", bytes=64 * MB, depth=64)
-PICKLE = Limit("the pickle in a file of torch.save", bytes=16 * MB)
-DCP = Limit("`.metadata` of torch.distributed.checkpoint", bytes=256 * MB)
+PICKLE = Limit("the pickle in a file of torch.save", bytes=16 * MB, items=50 * MB)
+DCP = Limit("`.metadata` of torch.distributed.checkpoint", bytes=256 * MB, items=50 * MB)
 PT2 = Limit("a `.pt2` file", bytes=256 * MB, ratio=4.0)
 ARRAYS = Limit("a `.npz` file", bytes=1 * GB, ratio=4.0)
 STRUCTURE = Limit("an ONNX model without its weights", bytes=256 * MB, items=1_000_000)

@@ -85,7 +85,7 @@ def written_whole(target: Path) -> Iterator[Path]:
     may take the place of. Modes are kept. Raises OSError, which names `target`.
     """
     target = Path(os.path.realpath(target))
-    try:
+    with errors_naming(target):
         if is_special(target):
             yield target
             return
@@ -95,6 +95,13 @@ def written_whole(target: Path) -> Iterator[Path]:
             sync_file(draft)  # on the disk before the name is: else a lost machine leaves an empty file
             put(draft, target)
             sync_folder(target.parent)
+
+
+@contextmanager
+def errors_naming(target: Path) -> Iterator[None]:
+    """Raise errors of the system in the block as OSError that names `target`, where they name no file, or a draft."""
+    try:
+        yield
     except OSError as error:
         if error.filename is None or PREFIX in str(error.filename):  # a full disk names no file
             error.filename = str(target)

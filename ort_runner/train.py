@@ -17,6 +17,7 @@ from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
 from fxport.ort_runner.train_checkpoint import RunState, read_checkpoint, write_checkpoint
 from fxport.ort_runner.train_description import description_in
 from fxport.ort_runner.train_evaluate import Evaluator
+from fxport.ort_runner.train_files import SAVED, STATE_SUFFIX, opened_beside
 from fxport.ort_runner.train_inputs import Rates, RefusedInput, arrays_for, as_seed, named_batch, require_names
 from fxport.ort_runner.train_log import reporters, rows_of
 from fxport.ort_runner.train_state_dict import state_dicts
@@ -24,7 +25,6 @@ from fxport.ort_runner.train_state_dict import state_dicts
 if TYPE_CHECKING:
     import onnxruntime
 
-STATE_SUFFIX = ".state.safetensors"
 BATCH = "batch/"
 SEED = "seed"
 LOSS, GRADIENT_NORM = "loss", "grad_norm"
@@ -33,6 +33,11 @@ OnNan = Literal["raise", "skip", "keep"]
 
 class NonFiniteLoss(FxportError, ArithmeticError):
     """A step gave a loss or a norm of gradients that is NaN or infinite. The session is at the state before it."""
+
+
+def _with_save(path: Path) -> tuple[tuple[Path, RunState], str | None]:
+    run = read_checkpoint(path)
+    return (path, run), run.save
 
 
 class TrainingSession:
@@ -73,11 +78,12 @@ class TrainingSession:
         if on_nan not in get_args(OnNan):
             raise RefusedInput(f"on_nan is {on_nan!r}; it takes: {', '.join(get_args(OnNan))}")
         self._session, used = session_on(provider, path, threads=threads)
-        self._opened = path, used.name, threads
         self._evaluator: Evaluator | None = None
         self._device, self._provider = used.device, used.name
         ports, outputs = ports_of(self._session.get_inputs()), [each.name for each in self._session.get_outputs()]
         metadata = self._session.get_modelmeta().custom_metadata_map
+        save = metadata.get(SAVED)
+        self._opened = path, used.name, threads, save
         self._description = description_in(metadata, path.name, {port.name for port in ports}, {*outputs})
         self._pairs, self._constant = self._description.state, self._description.constant
         self._stride, self._rates = self._description.steps, self._description.rates
@@ -92,7 +98,7 @@ class TrainingSession:
         new = set(self._pairs.values())
         self._results = [name for name in outputs if name not in new]
         if state is None:
-            self.resume(path.with_suffix(STATE_SUFFIX))
+            self._go_on(*opened_beside(path, STATE_SUFFIX, save, _with_save))
         else:
             self.load(state)
         if seed is not None:
@@ -170,7 +176,9 @@ class TrainingSession:
         Seed and learning rates are those of the checkpoint, where it has them. Raises OSError, and RefusedInput for a
         file that is no checkpoint of this step; the session is then as before.
         """
-        run = read_checkpoint(path)
+        self._go_on(path, read_checkpoint(path))
+
+    def _go_on(self, path: str | os.PathLike[str], run: RunState) -> None:
         require_names(run.tensors, self._state_names, f"'{path}'")
         rates = None if run.rates is None else Rates(run.rates)
         if rates is not None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from fxport.diagnostics.paths import written_whole
 from fxport.ort_runner.dtypes import BY_NAME
+from fxport.ort_runner.train_files import SAVED
 from fxport.ort_runner.train_inputs import RefusedInput, as_seed
 
 STEPS, SEED, RATES = "steps", "seed", "rates"
@@ -43,12 +44,16 @@ LENGTH_BYTES = 8
 
 @dataclass(frozen=True)
 class RunState:
-    """Everything that a run goes on from. A file that is no session's own may have the tensors alone."""
+    """Everything that a run goes on from. A file that is no session's own may have the tensors alone.
+
+    `save` is the number of the save of a step that the file belongs to; a session's own belong to none.
+    """
 
     tensors: Mapping[str, np.ndarray]
     steps: int = 0
     seed: int | None = None
     rates: Mapping[str, float] | None = field(default=None)
+    save: str | None = None
 
 
 def write_checkpoint(path: str | os.PathLike[str], run: RunState) -> None:
@@ -76,7 +81,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> RunState:
         rates = json.loads(metadata[RATES]) if RATES in metadata else None
     except (ValueError, TypeError) as error:
         raise RefusedInput(f"'{path}' is no checkpoint of a training session: {error}") from error
-    return RunState(tensors, steps, seed, rates)
+    return RunState(tensors, steps, seed, rates, metadata.get(SAVED))
 
 
 def _header(path: Path) -> tuple[dict[str, Any], int]:

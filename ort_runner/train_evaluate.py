@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fxport.diagnostics.errors import FxportError
-from fxport.ort_runner.failures import RUN, failure_of
+from fxport.ort_runner.failures import RUN, Failure, failure_of
 from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
+from fxport.ort_runner.train_files import EVALUATION_SUFFIX, SAVED, opened_beside
 from fxport.ort_runner.train_inputs import arrays_for, named_batch
 
 if TYPE_CHECKING:
     import onnxruntime
 
-EVALUATION_SUFFIX = ".evaluate.onnx"
 BATCH, SEED = "batch/", "seed"
 
 
@@ -27,15 +27,28 @@ class NoEvaluation(FxportError, FileNotFoundError):
 class Evaluator:
     """The graph in eval mode. It holds no weights: each run binds those that it is given."""
 
-    def __init__(self, step: Path, provider: str, threads: int) -> None:
-        """Open `<name>.evaluate.onnx`. Raises NoEvaluation, ValueError, fxport.ort_runner.failures.Failure."""
-        path = step.with_suffix(EVALUATION_SUFFIX)
-        if not path.exists():
+    def __init__(self, step: Path, provider: str, threads: int, save: str | None) -> None:
+        """Open `<name>.evaluate.onnx` of the same save.
+
+        Raises NoEvaluation, RefusedInput, ValueError, fxport.ort_runner.failures.Failure.
+        """
+
+        def opened(path: Path) -> tuple[Any, str | None]:
+            path.stat()
+            try:
+                session, used = session_on(provider, path, threads=threads)
+            except Failure:
+                path.stat()  # it may have got its own name meanwhile: FileNotFoundError
+                raise
+            return (session, used), session.get_modelmeta().custom_metadata_map.get(SAVED)
+
+        try:
+            self._session, used = opened_beside(step, EVALUATION_SUFFIX, save, opened)
+        except FileNotFoundError as error:
             raise NoEvaluation(
-                f"'{path}' does not exist; export the step with export_training_step(..., evaluate=True), and keep the "
-                "file beside the step's"
-            )
-        self._session, used = session_on(provider, path, threads=threads)
+                f"'{step.with_suffix(EVALUATION_SUFFIX)}' does not exist; export the step with "
+                "export_training_step(..., evaluate=True), and keep the file beside the step's"
+            ) from error
         self._provider = used.name
         self._ports = ports_of(self._session.get_inputs())
 

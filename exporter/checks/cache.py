@@ -44,11 +44,11 @@ class Cache:
             known = {path: Stamp(*stamp) for path, stamp in held["files"].items()}
             same = held["version"] == VERSION and held["environment"] == self.environment
             depends, result = held["depends"], held["result"]
+            if not same or depends != self._matches(item):
+                return None
+            return result if all(unchanged(Path(path), known[path]) for path in known) else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
-        if not same or depends != self._matches(item) or not all(unchanged(Path(path), known[path]) for path in known):
-            return None
-        return result
 
     def put(self, item: Item, result: Result) -> None:
         """Keep a result with stamps of the files that it names. Raises OSError where it cannot be written."""

@@ -17,10 +17,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from fxport.diagnostics.drafts import put, sync_file
 from fxport.diagnostics.folders import written_folder
 from fxport.diagnostics.paths import written_whole
-from fxport.exporter.onnx_program.in_place import put_in_place, saving
+from fxport.exporter.onnx_program.in_place import COMPANIONS, Companion, put_in_place, save_of, saving
 from fxport.exporter.sources.usage import UsageError
 from fxport.ort_runner.child import environment
 
@@ -32,7 +31,7 @@ WALLS = (
 TEXTS = frozenset((".sarif", ".html", ".json", ".xml", ".md", ".txt"))
 """Endings of outputs that name files: they are to name them where they will be."""
 
-_BESIDE = re.compile(r"\.[0-9a-f]{16}\.data|\.state\.safetensors")
+_BESIDE = re.compile(rf"(\.evaluate\.onnx)?\.[0-9a-f]{{16}}\.data|{'|'.join(map(re.escape, COMPANIONS))}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +109,15 @@ def _take(output: Output, marks: Sequence[str]) -> None:
     elif output.draft.is_file() and _is_plain(output.draft):
         _unmark(output.draft, marks)
         beside = [each for each in output.draft.parent.iterdir() if _is_beside(each, output.draft)]
-        data = next((each for each in beside if each.name.endswith(".data")), None)
+        number = save_of(output.draft)
         with saving(output.target) as folder:
             moved = [each.rename(folder / each.name) for each in beside]
             model = folder / output.draft.name
             output.draft.rename(model)
-            for each in moved:
-                if data is None or each.name != data.name:
-                    sync_file(each)
-                    put(each, output.target.parent / each.name)
-            put_in_place(output.target, model, None if data is None else folder / data.name)
+            data = [each for each in moved if each.name.endswith(".data")]
+            others = [each for each in moved if each not in data]
+            companions = [] if number is None else [Companion(each, each.name, number) for each in others]
+            put_in_place(output.target, model, data, companions)
 
 
 def _is_beside(path: Path, draft: Path) -> bool:

@@ -25,7 +25,7 @@ from fxport.exporter.lowering.lower.portable import Portable, portable
 from fxport.exporter.lowering.lower.registry import extend
 from fxport.exporter.lowering.lowerings import LOWERINGS
 from fxport.exporter.onnx_program.described import form, interface
-from fxport.exporter.onnx_program.save import save, weight_bytes
+from fxport.exporter.onnx_program.save import Beside, save, weight_bytes
 from fxport.exporter.pipeline.options import Options
 from fxport.exporter.weights.stored import Stored, require_whole
 from fxport.fx_passes import Program
@@ -110,10 +110,16 @@ class OnnxProgram:
                 return []
             in_place = self.export_options is not None and self.export_options.weights_in_place
             wanted = "auto" if external_data is None else external_data
-            written = save(model, destination, wanted, self.log.advance, weights_in_place=in_place)
+            written = save(
+                model, destination, wanted, self.log.advance, weights_in_place=in_place, beside=self._beside()
+            )
             for beside in written[1:]:
                 self.log.report(rules.EXTERNAL_DATA_WRITTEN, name=beside.relative_to(written[0].parent).as_posix())
             return written
+
+    def _beside(self) -> Sequence[Beside]:
+        """The files that belong to the model and are saved with it."""
+        return ()
 
     def optimize(self) -> None:
         """Runs the passes on the ONNX model, in place, as `Options(optimize=True)` does in the export."""

@@ -6,8 +6,9 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,7 @@ import onnx_ir as ir
 
 from fxport.diagnostics.paths import is_special
 from fxport.exporter.lowering.lower.weights import RegionTensor
-from fxport.exporter.onnx_program.in_place import data_name, put_in_place, saving
+from fxport.exporter.onnx_program.in_place import SAVED, Companion, data_name, put_in_place, saving
 from fxport.exporter.weights.stored import CheckpointError
 
 SINGLE_FILE_LIMIT = 64 * 1024 * 1024
@@ -33,6 +34,19 @@ DRAFT_DATA = "weights"
 Progress = Callable[[int, int], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A companion of a model to be saved with it.
+
+    Attributes:
+        ending: What its name has for the suffix of the model's.
+        content: A model, or what writes the file to a path.
+    """
+
+    ending: str
+    content: ir.Model | Callable[[Path], object]
+
+
 def save(
     model: ir.Model,
     path: str | os.PathLike[str],
@@ -40,6 +54,7 @@ def save(
     progress: Progress | None = None,
     *,
     weights_in_place: bool = False,
+    beside: Sequence[Beside] = (),
 ) -> list[Path]:
     """Writes the model to `path` and returns the files that it consists of.
 
@@ -54,6 +69,9 @@ def save(
     With `weights_in_place`, weights that lie in the files of a checkpoint as ONNX would have them are not copied: the
     model refers to them there, and these files are among those returned.
 
+    What is `beside` the model belongs to it, by a number of this save that its metadata must have: who opens the model
+    finds those of the same save, or learns that they were replaced. These files are not among those returned.
+
     Raises OSError where the target cannot be written, and CheckpointError where weights are to stay in a file that is
     not in the model's folder or below it.
     """
@@ -62,20 +80,43 @@ def save(
         target = Path(os.path.realpath(target))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder '{target.parent}' for '{target.name}'; make it first")
-    if is_special(target):
-        raise FileExistsError(f"'{target}' is no ordinary file, which a model could take the place of; name one")
+    paths = [target, *(target.with_suffix(each.ending) for each in beside)]
+    if folders := [each for each in paths[1:] if each.is_dir()]:
+        raise IsADirectoryError(f"'{folders[0]}' is a folder, which no file can take the place of; name another model")
+    if special := [each for each in paths if is_special(each)]:
+        raise FileExistsError(f"'{special[0]}' is no ordinary file, which a model could take the place of; name one")
     kept = in_place(model, target) if weights_in_place else {}
+    with saving(target) as folder:
+        _require_space(folder, weight_bytes(model) - sum(tensor.nbytes for tensor in kept.values()))
+        companions, data = [], []
+        for each, path in zip(beside, paths[1:], strict=True):
+            draft = folder / f"beside{each.ending}"
+            if isinstance(each.content, ir.Model):
+                data += _written(each.content, {}, draft, path.name, external_data, progress)
+            else:
+                each.content(draft)
+            companions.append(Companion(draft, path.name, model.metadata_props[SAVED]))
+        draft = folder / f"model{target.suffix}"  # the suffix tells the format
+        data = [*_written(model, kept, draft, target.name, external_data, progress), *data]
+        put_in_place(target, draft, data, companions)
+    used = {str(tensor.location): target.parent / str(tensor.location) for tensor in kept.values()}
+    return [target, *(target.with_name(each.name) for each in data), *used.values()]
+
+
+def _written(
+    model: ir.Model,
+    kept: Mapping[ir.Value, ir.ExternalTensor],
+    draft: Path,
+    name: str,
+    external_data: Literal["auto"] | bool,
+    progress: Progress | None,
+) -> list[Path]:
+    """Write a model of this `name` to a draft. Returns the file of its weights beside the draft, if there is one."""
     copied = weight_bytes(model) - sum(tensor.nbytes for tensor in kept.values())
     external = copied > SINGLE_FILE_LIMIT if external_data == "auto" else external_data
-    with saving(target) as folder:
-        _require_space(folder, copied)
-        draft = folder / f"model{target.suffix}"  # the suffix tells the format
-        with _written_beside(model, kept, folder if external else None, target.name, progress) as data:
-            ir.save(model, draft)
-        put_in_place(target, draft, data)
-    written = [target] if data is None else [target, target.with_name(data.name)]
-    used = {str(tensor.location): target.parent / str(tensor.location) for tensor in kept.values()}
-    return [*written, *used.values()]
+    with _written_beside(model, kept, draft.parent if external else None, name, progress) as data:
+        ir.save(model, draft)
+    return [] if data is None else [data]
 
 
 def _require_space(folder: Path, needed: int) -> None:

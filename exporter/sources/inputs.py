@@ -171,9 +171,9 @@ def read_npz(path: Path) -> object:
 
 
 def read_pt(path: Path) -> object:
-    import torch
+    from fxport.exporter.weights.pickles import load_restricted
 
-    return torch.load(path, weights_only=True)
+    return load_restricted(path)
 
 
 READERS = {".npz": read_npz, ".pt": read_pt}

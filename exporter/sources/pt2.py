@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch.export.pt2_archive import PT2ArchiveReader
+
+from fxport.exporter.weights.pickles import load_restricted
 
 # The records of an archive that hold data. All others, such as data/aotinductor with shared objects, are refused.
 KNOWN = re.compile(
@@ -163,7 +164,7 @@ def _texts(held: Any) -> Iterator[tuple[str, str]]:
 def _is_plain(pickled: bytes) -> bool:
     """Return True if a file of torch.save holds tensors and containers only, as PyTorch's restricted reader sees it."""
     try:
-        torch.load(io.BytesIO(pickled), weights_only=True, map_location="cpu")
+        load_restricted(io.BytesIO(pickled))
     except Exception:  # noqa: BLE001 - whatever it refuses, for whatever reason, is not loaded
         return False
     return True

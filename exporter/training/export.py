@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 import onnx_ir as ir
-import safetensors.torch
 import torch
 from torch.export import Dim
 from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Log, Stop, rules
-from fxport.diagnostics.paths import written_whole
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.lowering.ir_passes.sum_rows import SumRows
 from fxport.exporter.onnx_program import ExternalData, OnnxProgram
+from fxport.exporter.onnx_program.in_place import SAVED
+from fxport.exporter.onnx_program.save import Beside
 from fxport.exporter.pipeline.errors import ExportError
 from fxport.exporter.pipeline.options import Options
 from fxport.exporter.training import step as parts_of
@@ -33,12 +33,10 @@ from fxport.exporter.training.kinds import require_kinds
 from fxport.exporter.training.loop import repeated
 from fxport.exporter.training.optimizers import OptimizerError
 from fxport.exporter.training.resume import resumed
+from fxport.exporter.training.saved import beside_a_step, numbered
 from fxport.exporter.training.seeded import RecordedRandom
 from fxport.exporter.training.step import Parts, Settings, TrainingError, TrainingStep, batch_names, state_of
 from fxport.exporter.weights import Checkpoint, open_checkpoint
-
-STATE_SUFFIX = ".state.safetensors"
-EVALUATION_SUFFIX = ".evaluate.onnx"
 
 
 @dataclass(eq=False, repr=False)
@@ -65,15 +63,15 @@ class TrainingProgram(OnnxProgram):
     ) -> list[Path]:
         """Writes the model, and its state beside it as `<name>.state.safetensors`. Returns the files written.
 
-        A graph for evaluation becomes `<name>.evaluate.onnx`.
+        A graph for evaluation becomes `<name>.evaluate.onnx`. All are of one save: see docs/files.md.
 
         Raises TypeError for a file object, beside which there is nothing.
         """
         if not isinstance(destination, str | os.PathLike):
             raise TypeError("a training step is a model and a file with its state; give the path of the model")
-        beside = Path(destination).with_suffix(STATE_SUFFIX)
-        with written_whole(beside) as draft:  # where either cannot be written, neither is
-            safetensors.torch.save_file({name: value.contiguous() for name, value in self.state.items()}, draft)
+        evaluation = None if self.evaluation is None else self.evaluation.model
+        with numbered(self.model, self.state, evaluation):
+            beside = self._beside()
             written = OnnxProgram.save(
                 self,
                 destination,
@@ -81,10 +79,11 @@ class TrainingProgram(OnnxProgram):
                 include_initializers=include_initializers,
                 keep_initializers_as_inputs=keep_initializers_as_inputs,
             )
-            if self.evaluation is not None:
-                evaluating = Path(destination).with_suffix(EVALUATION_SUFFIX)
-                written += self.evaluation.save(evaluating, external_data)
-        return [*written, beside]
+        return [*written, *(written[0].with_suffix(each.ending) for each in beside)]
+
+    def _beside(self) -> Sequence[Beside]:
+        evaluation = None if self.evaluation is None else self.evaluation.model
+        return beside_a_step(self.state, evaluation, self.model.metadata_props[SAVED])
 
 
 def export_training_step(

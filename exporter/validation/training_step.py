@@ -19,7 +19,7 @@ from fxport.exporter.training import TrainingError, TrainingProgram, export_trai
 from fxport.exporter.validation.against_eager import require_provider, validation_of
 from fxport.exporter.validation.summary import summary_of
 from fxport.exporter.weights import CheckpointError
-from fxport.ort_runner.train_evaluate import EVALUATION_SUFFIX
+from fxport.ort_runner.train_files import EVALUATION_SUFFIX
 
 if TYPE_CHECKING:
     from fxport.exporter.training.evaluation import EvaluationProgram

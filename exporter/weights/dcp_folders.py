@@ -20,6 +20,7 @@ from torch._subclasses import FakeTensorMode
 
 from fxport.diagnostics.limits import DCP, LimitError, read_bounded
 from fxport.diagnostics.messages import error_line, error_text
+from fxport.exporter.weights.pickles import load_restricted, require_small
 from fxport.exporter.weights.stored import Checkpoint, CheckpointError, Region, Stored, values_of
 
 METADATA = ".metadata"
@@ -117,7 +118,9 @@ class _Unpickler(pickle.Unpickler):
 
 def _metadata(path: Path) -> Any:
     try:
-        held = _Unpickler(io.BytesIO(read_bounded(path, DCP))).load()
+        content = read_bounded(path, DCP)
+        require_small(io.BytesIO(content), DCP)
+        held = _Unpickler(io.BytesIO(content)).load()
         if not isinstance(held.state_dict_metadata, dict) or not isinstance(held.storage_data, dict):
             raise TypeError("it is no description of tensors")
     except OSError:
@@ -132,7 +135,9 @@ def _metadata(path: Path) -> Any:
 
 
 def _region(folder: Path, name: str, info: Any) -> Region:
-    relative = PurePath(str(info.relative_path))
+    if not isinstance(info.relative_path, str | PurePath):
+        raise TypeError(f"the file of '{name}' is no path")
+    relative = PurePath(info.relative_path)
     path = folder / relative
     if relative.is_absolute() or ".." in relative.parts:
         raise CheckpointError(f"'{folder}' says that '{name}' is outside of it, in '{relative}', which is not read.")
@@ -194,7 +199,7 @@ def _assembled(name: str, dtype: torch.dtype, shape: tuple[int, ...], pieces: Se
 def _loaded(name: str, piece: Piece) -> torch.Tensor:
     try:
         with io.BufferedReader(_Slice(piece.region)) as file:
-            held = torch.load(file, map_location="cpu", weights_only=True)
+            held = load_restricted(file)
     except Exception as error:  # a damaged file makes the unzipper and torch raise what they like
         raise CheckpointError(f"'{piece.region.path}' cannot be read at '{name}': {error_text(error)}.") from error
     if not isinstance(held, torch.Tensor):

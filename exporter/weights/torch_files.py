@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import re
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from typing import Any
 import torch
 from torch._subclasses import FakeTensorMode
 
-from fxport.diagnostics.limits import PICKLE, LimitError, require_size
+from fxport.diagnostics.limits import LimitError
 from fxport.diagnostics.messages import error_text
+from fxport.exporter.weights.pickles import load_restricted
 from fxport.exporter.weights.stored import CheckpointError, Region, Stored, in_region, values_of
 
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module", "network", "net", "generator", "weights")
@@ -49,11 +49,10 @@ def open_optimizer(path: Path) -> dict[tuple[str, str], Stored]:
 def content_of(path: Path) -> Mapping[str, Any]:
     """Load the content of a file, its tensors without values where the file is a zip archive, else with them."""
     try:
-        _require_bounded(path)
         with FakeTensorMode():  # PyTorch then notes the offset of each tensor instead of reading it
-            held = torch.load(path, weights_only=True, map_location="cpu")
+            held = load_restricted(path)
         if _legacy(held):
-            held = torch.load(path, weights_only=True, map_location="cpu")
+            held = load_restricted(path)
     except LimitError as error:
         raise CheckpointError(f"'{path}' is not read: {error}; it is damaged, or no checkpoint.") from error
     except pickle.UnpicklingError as error:
@@ -75,15 +74,6 @@ def state_dict_of(content: Mapping[str, Any], path: Path) -> dict[str, torch.Ten
                 return tensors
     keys = ", ".join(f"'{key}'" for key in list(content)[:5]) or "nothing"
     raise CheckpointError(f"'{path}' has no state dict; it has {keys}; looked for: {', '.join(WRAPPERS)}.")
-
-
-def _require_bounded(path: Path) -> None:
-    """Refuse an archive whose pickle is larger than any that names tensors. Raises LimitError."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            for entry in archive.infolist():
-                if entry.filename.endswith(".pkl"):
-                    require_size(entry.file_size, PICKLE)
 
 
 def _refusal(path: Path, error: Exception) -> str:

@@ -19,12 +19,18 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir as ir
+import torch
 
 from fxport.diagnostics.folders import written_folder
 from fxport.diagnostics.paths import write_whole
 from fxport.exporter.lowering.lower.weights import RegionTensor
+from fxport.exporter.onnx_program.in_place import SAVED
 from fxport.exporter.onnx_program.save import save
+from fxport.exporter.training.saved import beside_a_step, numbered
 from fxport.exporter.weights.stored import Region
+from fxport.ort_runner.train_checkpoint import read_checkpoint
+from fxport.ort_runner.train_files import EVALUATION_SUFFIX, STATE_SUFFIX, opened_beside
+from fxport.ort_runner.train_inputs import RefusedInput
 
 PARTS, SIZE = 4, 40_000
 CHECKPOINT, PACKAGE, BESIDE = "weights.bin", "package", "number.txt"
@@ -52,7 +58,22 @@ def numbers_in(path: Path) -> set[float]:
     found: set[float] = set()
     if (beside := path.parent / BESIDE).exists():
         found.add(float(beside.read_text()))
-    for tensor in onnx.load(path, load_external_data=False).graph.initializer:
+    model = onnx.load(path, load_external_data=False)
+    found |= numbers_of(model, path)
+    if save := next((entry.value for entry in model.metadata_props if entry.key == SAVED), None):
+        found |= opened_beside(path, STATE_SUFFIX, save, numbers_of_state)
+        found |= opened_beside(path, EVALUATION_SUFFIX, save, numbers_of_evaluation)
+    return found
+
+
+def numbers_in_graph(path: Path) -> set[float]:
+    """The numbers in the weights of one model."""
+    return numbers_of(onnx.load(path, load_external_data=False), path)
+
+
+def numbers_of(model: onnx.ModelProto, path: Path) -> set[float]:
+    found: set[float] = set()
+    for tensor in model.graph.initializer:
         at = {entry.key: entry.value for entry in tensor.external_data}
         if at:
             values = np.fromfile(path.parent / at["location"], np.float32, SIZE, offset=int(at["offset"]))
@@ -61,6 +82,25 @@ def numbers_in(path: Path) -> set[float]:
             values = onnx.numpy_helper.to_array(tensor)
         found |= set(values.tolist())
     return found
+
+
+def numbers_of_state(path: Path) -> tuple[set[float], str | None]:
+    run = read_checkpoint(path)
+    return {float(each) for tensor in run.tensors.values() for each in np.unique(tensor)}, run.save
+
+
+def numbers_of_evaluation(path: Path) -> tuple[set[float], str | None]:
+    save = next(entry.value for entry in onnx.load(path, load_external_data=False).metadata_props if entry.key == SAVED)
+    return numbers_in_graph(path), save
+
+
+def step(folder: Path, number: int, external: bool) -> None:
+    """A training step: a model, its state, and a graph for evaluation."""
+    model, evaluation = model_of(number), model_of(number)
+    state = {f"param/w{part}": torch.full((SIZE,), float(number)) for part in range(PARTS)}
+    with numbered(model, state, evaluation):
+        beside = beside_a_step(state, evaluation, model.metadata_props[SAVED])
+        save(model, folder / "m.onnx", external, beside=beside)
 
 
 def write_text(folder: Path, number: int) -> None:
@@ -85,6 +125,8 @@ KINDS: dict[str, Callable[[Path, int], object]] = {
     "package": package,
     "link": lambda folder, number: save(model_of(number), folder / "link.onnx", True),
     "text": write_text,
+    "step": lambda folder, number: step(folder, number, False),
+    "step with weights": lambda folder, number: step(folder, number, True),
 }
 
 
@@ -135,9 +177,9 @@ def left_in(kind: str, folder: Path) -> list[str]:
     """The files beyond those of one model."""
     places = (folder, folder / PACKAGE) if kind == "package" else (folder,)
     names = {each.name for place in places for each in place.iterdir()}
-    names -= {"m.onnx", "link.onnx", CHECKPOINT, PACKAGE, BESIDE}
-    data = [name for name in names if name.endswith(".data")]
-    return sorted(names - set(data[:1]))
+    names -= {"m.onnx", "link.onnx", CHECKPOINT, PACKAGE, BESIDE, "m.state.safetensors", "m.evaluate.onnx"}
+    data = {name.partition(".onnx.")[0]: name for name in names if name.endswith(".data")}
+    return sorted(names - set(data.values()))
 
 
 def kills(kind: str, folder: Path, rounds: int) -> dict[str, object]:
@@ -179,7 +221,7 @@ def races(kind: str, folder: Path, rounds: int) -> dict[str, object]:
                     found = numbers_in(model)
                 reads += 1
                 wrong += [f"a mixture: {sorted(found)}"] if len(found) > 1 else []
-            except FileNotFoundError:
+            except (FileNotFoundError, RefusedInput):  # replaced after the model was read: told, and opened again
                 again += 1
             for pid in list(writers):
                 ended, code = os.waitpid(pid, os.WNOHANG)

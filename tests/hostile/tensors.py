@@ -101,7 +101,17 @@ def zipped(pickled: bytes) -> bytes:
     return in_memory(lambda made: _stored(made, records))
 
 
+HASHED: dict[str, bytes] = {
+    "tuples in tuples as a key": b"\x80\x02}" + b")" + b"2\x86" * 60 + b"K\x01s.",
+    "tuples in tuples as a key, by notes": b"\x80\x02})"
+    + b"".join(b"q%ch%c\x86" % (i, i) for i in range(60))
+    + b"K\x01s.",
+    "tuples in tuples as a key, cut": b"\x80\x02}(" + b")" + b"2\x86" * 60 + b"K\x01u",
+}
+"""Pickles of which a hash never ends."""
+
 PICKLES: dict[str, bytes] = {
+    **HASHED,
     "runs os.system": GLOBAL,
     "runs eval": EVAL,
     "runs open": code_pickle(),
@@ -239,7 +249,7 @@ def cases() -> Iterator[Case]:
     for name, pickled in PICKLES.items():
         yield Case(f"pt, {name}", writes("bad.pt", zipped(pickled)), (*WEIGHTS, "bad.pt"))
         yield Case(f"pt before 1.6, {name}", writes("bad.pt", pickled), (*INPUTS, "bad.pt"))
-    for name in ("runs os.system", "lists in lists"):
+    for name in ("runs os.system", "lists in lists", "tuples in tuples as a key"):
         yield Case(f"pt, {name}, as SOURCE", writes("bad.pt", PICKLES[name]), ("export", "bad.pt"))
         yield Case(f"metadata of shards, {name}", writes(".metadata", PICKLES[name]), (*WEIGHTS, "."))
     yield Case("pt, cut", writes("bad.pt", zipped(PICKLES["a number"])[:-30]), (*WEIGHTS, "bad.pt"))
