@@ -58,6 +58,8 @@ def unusable(error: BaseException) -> str | None:
         return None
     if NO_TEMPORARY in str(error):
         return "there is no folder for temporary files that can be written to; set TMPDIR to one"
+    if error.filename is None and error.errno == errno.EIO:
+        return f"a file or its disk cannot be read or written: {error.strerror}; name another"
     if error.filename is None:
         return None if _is_there(os.curdir) else "the working folder is gone; change to one that exists"
     path = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(error.filename)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fxport.diagnostics.drafts import committing, dead_drafts, draft_folder, sync_file, sync_folder
+from fxport.diagnostics.paths import errors_naming
 
 FOLDER = ".folder"
 """Suffix of draft folders that may hold the folder that was replaced."""
@@ -34,20 +35,21 @@ def written_folder(target: Path) -> Iterator[Path]:
     """
     target = Path(os.path.realpath(target))
     parent = target.parent
-    with committing(parent):
-        for dead in dead_drafts(parent, FOLDER):
-            _bring_back(dead)
-            shutil.rmtree(dead, ignore_errors=True)
-    with draft_folder(parent, FOLDER) as outer:
-        draft = outer / NEW
-        draft.mkdir()
-        yield draft
-        for path in (*draft.rglob("*"), draft):
-            (sync_folder if path.is_dir() else sync_file)(path)
-        draft.chmod(0o777 & ~_umask())
+    with errors_naming(target):
         with committing(parent):
-            _put(draft, target)
-            sync_folder(parent)
+            for dead in dead_drafts(parent, FOLDER):
+                _bring_back(dead)
+                shutil.rmtree(dead, ignore_errors=True)
+        with draft_folder(parent, FOLDER) as outer:
+            draft = outer / NEW
+            draft.mkdir()
+            yield draft
+            for path in (*draft.rglob("*"), draft):
+                (sync_folder if path.is_dir() else sync_file)(path)
+            draft.chmod(0o777 & ~_umask())
+            with committing(parent):
+                _put(draft, target)
+                sync_folder(parent)
 
 
 def exchange(one: Path, other: Path) -> bool:

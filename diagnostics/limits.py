@@ -51,7 +51,8 @@ TOML = Limit("`fxport.toml`, `pyproject.toml`", bytes=1 * MB, depth=32)
 GIT = Limit("a file of git's: `config`, `HEAD`, `packed-refs`", bytes=16 * MB)
 LOCK = Limit("`fxport.lock`", bytes=16 * MB, depth=16)
 CONFIG = Limit("`config.json`, `genai_config.json` and other settings of a model", bytes=16 * MB, depth=64)
-TOKENIZER = Limit("`tokenizer.json`", bytes=128 * MB)
+TOKENIZER = Limit("`tokenizer.json`, and its use", bytes=128 * MB, seconds=20.0, memory=2 * GB)
+GGUF = Limit("the header of a GGUF file", bytes=256 * MB, items=3 * MB)
 INDEX = Limit("an index of shards", bytes=64 * MB, depth=16)
 HEADER = Limit("the header of a safetensors file", bytes=100 * MB, depth=16)
 METADATA = Limit("metadata of fxport's in an ONNX model", bytes=64 * MB, depth=64)
@@ -64,7 +65,7 @@ RUN = Limit("opening or running an ONNX model", seconds=40.0, memory=2 * GB)
 
 LIMITS = (
     *(SARIF, SOURCE, TOML, GIT, LOCK, CONFIG, TOKENIZER),
-    *(INDEX, HEADER),
+    *(GGUF, INDEX, HEADER),
     *(METADATA, PICKLE, DCP, PT2, ARRAYS, STRUCTURE, RUN),
 )
 """All of them, in the order of the table in docs/security.md."""

@@ -8,7 +8,11 @@ from typing import Any
 
 from fxport.diagnostics.limits import TOKENIZER as LIMIT
 from fxport.diagnostics.limits import LimitError, read_bounded
+from fxport.diagnostics.messages import error_line
 from fxport.ort_runner.package_config import TOKENIZER, PackageError, require_folder
+
+PANIC = "PanicException"
+"""Name of the exception of a fault in a library in Rust, which is made in each library anew."""
 
 
 class Tokenizer:
@@ -45,12 +49,18 @@ class Tokenizer:
         """The encodings of texts, or of pairs of them. Raises PackageError where the tokenizer fails for one."""
         try:
             return self.backend.encode_batch(list(texts))
-        except Exception as error:  # the library raises bare Exception, such as for an expression that takes too long
-            raise PackageError(f"'{self.path}' fails for a text: {error}; copy the model's own there.") from error
+        except BaseException as error:
+            raise self._failed("a text", error) from error
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of tokens, without special ones."""
         try:
             return str(self.backend.decode([int(each) for each in ids]))
-        except Exception as error:
-            raise PackageError(f"'{self.path}' fails for tokens: {error}; copy the model's own there.") from error
+        except BaseException as error:
+            raise self._failed("tokens", error) from error
+
+    def _failed(self, what: str, error: BaseException) -> BaseException:
+        """What the library raises for `what`: bare Exception, or a panic of Rust, which is none; others as they are."""
+        if isinstance(error, Exception) or type(error).__name__ == PANIC:
+            return PackageError(f"'{self.path}' fails for {what}: {error_line(error)}; copy the model's own there.")
+        return error

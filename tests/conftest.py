@@ -42,12 +42,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--provider", action="append", help="where tests/gpu runs; by default on those of a GPU; repeatable"
     )
-    parser.addoption(
-        "--fuzz-seconds",
-        type=float,
-        metavar="S",
-        help="let tests/fuzz/test_parsers.py go on for so long with each parser",
-    )
     parser.addoption("--slow", action="store_true", help="run the whole of the suites of which CI runs a sample")
 
 

@@ -65,10 +65,12 @@ def command(
 def embedded(asked: Request, log: Log) -> str:
     """A line of JSON for each text, then for each image."""
     from fxport.ort_runner.text_model import TextModel
+    from fxport.ort_runner.tokenizer_trial import require_bounded
 
     with running_a_package(log, "run"):
         with log.stage("load"):
             model = TextModel(asked.folder, asked.provider, asked.threads)
+            require_bounded(asked.folder, [*asked.texts, *([] if asked.query is None else [asked.query])])
         with log.stage("run"):
             if asked.query is not None:
                 rows = [*model.score(asked.query, asked.texts)]

@@ -78,15 +78,20 @@ def generated(asked: Request, log: Log) -> str:
     """The text, or the token ids where ids were given, and a line with the speed."""
     from fxport.ort_runner.generation import Generator
     from fxport.ort_runner.tokenizer import Tokenizer
+    from fxport.ort_runner.tokenizer_trial import require_bounded
 
     with running_a_package(log, "generate"):
         tokenizer = Tokenizer(asked.folder) if asked.ids is None else None
+        if tokenizer is not None:
+            require_bounded(asked.folder, [asked.prompt or ""])
         read, size, unit = prompt_of(asked, tokenizer)
         with log.stage("load"):
             generator = Generator(asked.folder, asked.provider, asked.threads)
             images = images_of(asked, generator, read, tokenizer)
         with log.stage("generate"):
             chosen, seconds = timed(generator, read, asked.new, images)
+        if tokenizer is not None:
+            require_bounded(asked.folder, ids=chosen)
     text = tokenizer.decode(chosen) if tokenizer is not None else ",".join(map(str, chosen))
     search = f"; the folder asks for another search: {generator.rules.search}" if generator.rules.search else ""
     return f"{text}\n\n{speed(size, unit, seconds)}, on {generator.provider}{search}"

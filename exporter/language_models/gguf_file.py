@@ -11,6 +11,7 @@ import torch
 
 from fxport.diagnostics.messages import error_text
 from fxport.exporter.language_models.few_bits import FewBits, few_bits_of
+from fxport.exporter.language_models.gguf_header import require_bounded
 from fxport.exporter.sources.pretrained import PretrainedError, from_gguf
 
 SUFFIX = ".gguf"
@@ -45,6 +46,7 @@ def load_gguf(path: Path) -> tuple[Any, dict[str, Any], dict[str, FewBits]]:
     except ImportError as error:
         raise PretrainedError(f"'{path}' needs the library gguf: pip install gguf.") from error
     try:
+        require_bounded(path)
         stored = {str(each.name): each for each in gguf.GGUFReader(path).tensors}
         types = {name: str(each.tensor_type.name) for name, each in stored.items()}
     except Exception as error:  # a stranger's file, of which the library raises what it likes

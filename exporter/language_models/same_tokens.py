@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from fxport.diagnostics.messages import error_line
 from fxport.exporter.sources.pretrained import tokenizer_of
 from fxport.ort_runner.package_config import PackageError
 from fxport.ort_runner.text_config import SCORES, TextConfig
 from fxport.ort_runner.text_model import Text, TextTokenizer
+from fxport.ort_runner.tokenizer import PANIC
+from fxport.ort_runner.tokenizer_trial import require_bounded
 
 TEXTS = (
     "The quick brown fox.",
@@ -21,16 +26,14 @@ TEXTS = (
 
 def require_same_tokens(folder: Path, config: TextConfig) -> None:
     """Raise PackageError where the runner makes other inputs of texts than transformers does."""
+    require_bounded(folder, TEXTS)
     ours, theirs = TextTokenizer(folder, config), tokenizer_of(folder)
     texts = [text.lower() if config.lower_case else text for text in TEXTS]
     firsts = [texts[0]] * len(texts) if config.output == SCORES else None
     rows = [slice(index, index + 1) for index in range(len(texts))] if theirs.pad_token_id is None else [slice(None)]
     for row in rows:
         both = (texts[row],) if firsts is None else (firsts[row], texts[row])
-        want = theirs(
-            *both, padding=theirs.pad_token_id is not None, truncation=True, max_length=config.max_length,
-            return_tensors="np",
-        )  # fmt: skip
+        want = _inputs_of(theirs, both, config.max_length, folder)
         given: list[Text] = list(TEXTS[row]) if firsts is None else [(TEXTS[0], text) for text in TEXTS[row]]
         got = ours.encode(given)
         if other := [name for name in config.inputs if name not in want or not np.array_equal(want[name], got[name])]:
@@ -38,3 +41,14 @@ def require_same_tokens(folder: Path, config: TextConfig) -> None:
                 f"'{folder}': the library tokenizers gives other '{other[0]}' than transformers for the file "
                 "tokenizer.json; save the tokenizer again with tokenizer.save_pretrained."
             )
+
+
+def _inputs_of(tokenizer: Any, texts: tuple[list[str], ...], length: int, folder: Path) -> Mapping[str, np.ndarray]:
+    """The inputs that a tokenizer of transformers makes. Raises PackageError where it fails."""
+    padding = tokenizer.pad_token_id is not None
+    try:
+        return tokenizer(*texts, padding=padding, truncation=True, max_length=length, return_tensors="np")
+    except BaseException as error:
+        if isinstance(error, Exception) or type(error).__name__ == PANIC:
+            raise PackageError(f"'{folder}': its tokenizer fails in transformers: {error_line(error)}.") from error
+        raise

@@ -25,6 +25,7 @@ from fxport.exporter.language_models.text_modules import (
 from fxport.exporter.sources.pretrained import PretrainedError, tokenizer_of
 from fxport.ort_runner.json_values import named_texts, text
 from fxport.ort_runner.text_config import EMBEDDING, SCORES, TextConfig
+from fxport.ort_runner.text_model import MOST_TOKENS
 
 LISTED, WHOLE, TRANSFORMER = "modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"
 """Files of sentence-transformers: the modules, settings of the whole, and those of the first module."""
@@ -176,6 +177,13 @@ def plan_of(folder: Path) -> Plan | None:
 def described_text(transformer: Any, folder: Path, is_classifier: bool, max_length: int | None = None) -> TextConfig:
     """Describe the treatment of texts for a model: by the tokenizer of a folder, as transformers reads it."""
     tokenizer = tokenizer_of(folder)
+    try:
+        return _config_of(tokenizer, transformer, is_classifier, max_length)
+    except Exception as error:  # anybody's settings, of which transformers raises what it likes
+        raise PretrainedError(f"'{folder}' has a tokenizer that does not work: {error_text(error)}.") from error
+
+
+def _config_of(tokenizer: Any, transformer: Any, is_classifier: bool, max_length: int | None) -> TextConfig:
     takes = TYPES in inspect.signature(transformer.forward).parameters and TYPES in tokenizer.model_input_names
     return TextConfig(
         inputs=("input_ids", "attention_mask", *((TYPES,) if takes else ())),
@@ -205,7 +213,7 @@ def _first_settings(kinds: list[str], folder: Path) -> Mapping[str, Any]:
     task = str(settings.get("transformer_task", "feature-extraction"))
     length = settings.get("max_seq_length")
     known = {
-        "max_seq_length": length if length is None or (type(length) is int and length > 0) else None,
+        "max_seq_length": length if length is None or (type(length) is int and 0 < length < MOST_TOKENS) else None,
         "do_lower_case": settings.get("do_lower_case"),
         "transformer_task": task if task in TASKS else None,
         "module_output_name": TASKS.get(task),

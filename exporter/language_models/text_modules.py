@@ -135,12 +135,15 @@ def _dense(folder: Path, settings: dict[str, Any]) -> torch.nn.Module:
     _require(settings, use_residual=False)
     sizes = [settings.pop(name, None) for name in ("in_features", "out_features")]
     activation = activation_of(settings.pop("activation_function", "torch.nn.modules.activation.Tanh"))
-    linear = torch.nn.Linear(*sizes, bias=bool(settings.pop("bias", True)))
+    with torch.device("meta"):  # the sizes are anybody's, and have to be those of the weights
+        linear = torch.nn.Linear(*sizes, bias=bool(settings.pop("bias", True)))
     return torch.nn.Sequential(_filled(linear, "linear", folder), activation)
 
 
 def _layer_norm(folder: Path, settings: dict[str, Any]) -> torch.nn.Module:
-    return _filled(torch.nn.LayerNorm(settings.pop("dimension")), "norm", folder)
+    with torch.device("meta"):
+        norm = torch.nn.LayerNorm(settings.pop("dimension"))
+    return _filled(norm, "norm", folder)
 
 
 def _dropout(folder: Path, settings: dict[str, Any]) -> torch.nn.Module:
@@ -174,7 +177,7 @@ def _filled(module: torch.nn.Module, name: str, folder: Path) -> torch.nn.Module
     """A module with the values of a checkpoint, whose names begin with `name`. Raises RuntimeError for others."""
     tensors = {each: stored.read().float() for each, stored in open_checkpoint(folder).tensors.items()}
     holder = torch.nn.ModuleDict({name: module})
-    holder.load_state_dict(tensors)
+    holder.load_state_dict(tensors, assign=True)
     return module
 
 

@@ -15,6 +15,7 @@ from fxport.exporter.language_models.verdict import Eager
 from fxport.ort_runner.generation import Generator
 from fxport.ort_runner.package_config import PackageError
 from fxport.ort_runner.tokenizer import Tokenizer
+from fxport.ort_runner.tokenizer_trial import require_bounded
 
 WINDOW = 128
 """Tokens of the text that are taken at once, each window without those before it."""
@@ -62,6 +63,7 @@ def windows_of(text: Path, tokenizer: Path | None, model: Any) -> list[list[int]
             )
     except (OSError, UnicodeDecodeError) as error:
         raise PackageError(f"'{text}' cannot be read as text: {error_line(error)}; name a file in UTF-8.") from error
+    require_bounded(tokenizer, [words])
     tokens = Tokenizer(tokenizer).encode(words)[:MOST]
     settings = model.config.get_text_config()
     if max(tokens, default=0) >= settings.vocab_size:

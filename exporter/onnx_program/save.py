@@ -41,10 +41,12 @@ class Beside:
     Attributes:
         ending: What its name has for the suffix of the model's.
         content: A model, or what writes the file to a path.
+        size: Bytes that it needs at least.
     """
 
     ending: str
     content: ir.Model | Callable[[Path], object]
+    size: int
 
 
 def save(
@@ -87,7 +89,8 @@ def save(
         raise FileExistsError(f"'{special[0]}' is no ordinary file, which a model could take the place of; name one")
     kept = in_place(model, target) if weights_in_place else {}
     with saving(target) as folder:
-        _require_space(folder, weight_bytes(model) - sum(tensor.nbytes for tensor in kept.values()))
+        copied = weight_bytes(model) - sum(tensor.nbytes for tensor in kept.values())
+        _require_space(folder, copied + sum(each.size for each in beside))
         companions, data = [], []
         for each, path in zip(beside, paths[1:], strict=True):
             draft = folder / f"beside{each.ending}"

@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 
 from fxport.exporter.onnx_program.in_place import COMPANIONS, HASH, SAVED
-from fxport.exporter.onnx_program.save import Beside
+from fxport.exporter.onnx_program.save import Beside, weight_bytes
 
 STATE, EVALUATION = COMPANIONS
 
@@ -24,7 +24,9 @@ def beside_a_step(state: Mapping[str, torch.Tensor], evaluation: ir.Model | None
         tensors = {name: value.contiguous() for name, value in state.items()}
         safetensors.torch.save_file(tensors, draft, {SAVED: save})
 
-    return [Beside(STATE, write), *([] if evaluation is None else [Beside(EVALUATION, evaluation)])]
+    size = sum(tensor.nbytes for tensor in state.values())
+    found = [Beside(STATE, write, size)]
+    return found if evaluation is None else [*found, Beside(EVALUATION, evaluation, weight_bytes(evaluation))]
 
 
 @contextmanager
@@ -57,5 +59,5 @@ def _hash_of(models: Sequence[ir.Model], state: Mapping[str, torch.Tensor]) -> s
                     digest.update(value.const_value.tobytes())
     for name, tensor in state.items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()[:HASH]

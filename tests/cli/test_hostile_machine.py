@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fxport.diagnostics import Log, rules
-from fxport.diagnostics.exhaustion import exhausted
+from fxport.diagnostics.exhaustion import exhausted, unusable
 from fxport.diagnostics.paths import write_whole
 from fxport.diagnostics.report import Report
 from fxport.exporter import cli
@@ -57,6 +57,10 @@ def test_what_was_asked_for_is_told() -> None:
 @pytest.mark.parametrize("error", [ValueError("can't allocate memory"), KeyError("x"), OSError(errno.ENOENT, "no")])
 def test_other_errors_are_others(error: Exception) -> None:
     assert exhausted(error) is None
+
+
+def test_a_device_that_cannot_be_read_is_no_fault_of_ours() -> None:
+    assert "Input/output error" in str(unusable(OSError(errno.EIO, "Input/output error")))
 
 
 def test_outside_of_the_edge(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:

@@ -52,3 +52,16 @@ def test_a_repository_that_tells_nothing_is_no_provenance(config: str, tmp_path:
     (tmp_path / ".git" / "config").write_text(config, encoding="utf-8")
     assert provenance_of(tmp_path) is None
     assert provenance_of(tmp_path / "absent") is None
+
+
+HEADS = ("ref: ../../secret", "ref: {root}/secret", "ref: refs/../../secret", "some text", "a\0")
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_only_commits_of_branches_are_told(head: str, tmp_path: Path) -> None:
+    root = repository(tmp_path / "project", "https://example.org/proj")
+    for path in (tmp_path / "secret", root / "secret"):
+        path.write_text("secret")
+    (root / ".git" / "HEAD").write_text(head.format(root=root))
+    found = provenance_of(root)
+    assert found is None or found.revision is None

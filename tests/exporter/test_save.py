@@ -226,3 +226,16 @@ def test_a_disk_without_room_is_told_before_anything_is_written(
         made.save(tmp_path / "m.onnx", external_data=True)
     assert raised.value.filename == str(tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("left", ['["secret.data"]', '["../secret.data"]', "[1]", "3", "[" * 100_000, '{"a": 1}'])
+def test_a_draft_of_a_stranger_removes_no_file_of_yours(left: str, tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    (folder / ".fxport-a.save").mkdir(parents=True)
+    (folder / ".fxport-a.save" / "left").write_text(left)
+    (folder / ".fxport-a.save" / "lock").touch()
+    for path in (tmp_path / "secret.data", folder / "secret.data"):
+        path.write_text("kept")
+    program(8).save(folder / "m.onnx")
+    assert sorted(path.name for path in folder.iterdir()) == ["m.onnx", "secret.data"]
+    assert (tmp_path / "secret.data").exists()

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.hostile import models, tensors, texts
+from tests.hostile import models, packages, places, tensors, texts
 from tests.hostile.cases import RAN, SECRET, Case
 
 SECONDS, MEMORY = 60.0, 2_000_000_000
@@ -51,7 +51,7 @@ class Outcome:
 
 def all_cases() -> list[Case]:
     """Every case; names are unique."""
-    found = [*models.cases(), *tensors.cases(), *texts.cases()]
+    found = [case for kind in (models, tensors, texts, packages, places) for case in kind.cases()]
     assert len({case.name for case in found}) == len(found)
     return found
 
