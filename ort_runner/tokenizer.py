@@ -60,7 +60,7 @@ class Tokenizer:
             raise self._failed("tokens", error) from error
 
     def _failed(self, what: str, error: BaseException) -> BaseException:
-        """What the library raises for `what`: bare Exception, or a panic of Rust, which is none; others as they are."""
+        """The error to raise: PackageError for one of the library, bare or a panic of Rust; others as they are."""
         if isinstance(error, Exception) or type(error).__name__ == PANIC:
             return PackageError(f"'{self.path}' fails for {what}: {error_line(error)}; copy the model's own there.")
         return error

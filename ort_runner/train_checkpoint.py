@@ -7,12 +7,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from fxport.diagnostics.paths import written_whole
+from fxport.diagnostics.limits import HEADER, json_of, require_size
+from fxport.diagnostics.paths import is_special, written_whole
 from fxport.ort_runner.dtypes import BY_NAME
+from fxport.ort_runner.json_values import count
 from fxport.ort_runner.train_files import SAVED
 from fxport.ort_runner.train_inputs import RefusedInput, as_seed
 
@@ -40,6 +42,8 @@ DTYPES: Mapping[str, str] = {
 
 LENGTH_BYTES = 8
 """Length of the header, in front of it."""
+
+METADATA = "__metadata__"
 
 
 @dataclass(frozen=True)
@@ -70,37 +74,53 @@ def write_checkpoint(path: str | os.PathLike[str], run: RunState) -> None:
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> RunState:
-    """Open a checkpoint; its tensors are read where they are copied. Raises OSError, and RefusedInput if it is none."""
-    header, start = _header(Path(path))
-    metadata = header.pop("__metadata__", None) or {}
-    values = np.memmap(path, np.uint8, "r", offset=0) if header else np.empty(0, np.uint8)
-    tensors = {name: _tensor(values[start:], name, entry, path) for name, entry in header.items()}
+    """Open a checkpoint; its tensors are read where they are copied. Raises OSError, and RefusedInput if it is none.
+
+    The file is opened once: another one may take its place at any moment.
+    """
+    if is_special(Path(path)):
+        raise RefusedInput(f"'{path}' is no ordinary file, but a device or a pipe")
+    with Path(path).open("rb") as file:
+        try:
+            header, start = _header(file)
+            values = np.memmap(file, np.uint8, "r")[start:] if header.keys() - {METADATA} else np.empty(0, np.uint8)
+            metadata = header.pop(METADATA, None) or {}
+            if not isinstance(metadata, dict):
+                raise ValueError("its metadata is no table")
+            tensors = {name: _tensor(values, name, entry, path) for name, entry in header.items()}
+            if len(values) != sum(tensor.nbytes for tensor in tensors.values()):
+                raise ValueError("its tensors do not fill it")
+        except RefusedInput:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+            raise RefusedInput(f"'{path}' is damaged, or no safetensors file: {error}") from error
     try:
         steps = int(metadata.get(STEPS, 0))
         seed = as_seed(int(metadata[SEED])) if SEED in metadata else None
         rates = json.loads(metadata[RATES]) if RATES in metadata else None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise RefusedInput(f"'{path}' is no checkpoint of a training session: {error}") from error
     return RunState(tensors, steps, seed, rates, metadata.get(SAVED))
 
 
-def _header(path: Path) -> tuple[dict[str, Any], int]:
-    """The header, which the library has found to agree with the file, and the byte at which the values begin."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, "numpy"):
-            pass
-    except SafetensorError as error:
-        raise RefusedInput(f"'{path}' is damaged, or no safetensors file: {error}") from error
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(LENGTH_BYTES), "little")
-        return json.loads(file.read(length)), LENGTH_BYTES + length
+def _header(file: BinaryIO) -> tuple[dict[str, Any], int]:
+    """The header, and the byte at which the values begin. Raises ValueError."""
+    length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+    size = os.fstat(file.fileno()).st_size
+    require_size(length, HEADER)
+    if LENGTH_BYTES + length > size:
+        raise ValueError("its header is incomplete")
+    header = json_of(file.read(length), HEADER)
+    if not isinstance(header, dict):
+        raise ValueError("its header is no table")
+    return header, LENGTH_BYTES + length
 
 
 def _tensor(values: np.ndarray, name: str, entry: Mapping[str, Any], path: str | os.PathLike[str]) -> np.ndarray:
     kind = DTYPES.get(entry["dtype"])
     if kind is None:
         raise RefusedInput(f"'{path}' has '{name}' in the type {entry['dtype']}, which no training step has")
-    begin, end = entry["data_offsets"]
-    return values[begin:end].view(BY_NAME[kind].dtype).reshape(entry["shape"])
+    begin, end = map(count, entry["data_offsets"])
+    if not begin <= end <= len(values):
+        raise ValueError(f"the values of '{name}' are beyond its end")
+    return values[begin:end].view(BY_NAME[kind].dtype).reshape(tuple(map(count, entry["shape"])))

@@ -30,7 +30,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is needed to run a step again and again.
+    """Everything that running a step again and again needs.
 
     Attributes:
         state: The outputs with the new values of inputs, by the names of those.

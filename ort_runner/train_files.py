@@ -45,7 +45,7 @@ def opened_beside(step: Path, suffix: str, save: str | None, read: Callable[[Pat
 
 
 def candidates(step: Path, suffix: str, save: str | None) -> list[Path]:
-    """Where the file may be: under a name with the number until the save has ended, and then under its own.
+    """The paths that the file may have: with the number until the save has ended, and then its own.
 
     A link to a step has its files beside it, or beside the step.
     """

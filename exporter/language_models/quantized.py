@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fxport.diagnostics.messages import error_line
 from fxport.exporter.language_models.few_bits import BLOCKS, FewBits, few_bits_of
 from fxport.exporter.sources.pretrained import PretrainedError
 from fxport.exporter.weights import Checkpoint
@@ -71,6 +72,9 @@ def quantized_weights(
     try:
         bits, group = known.check(settings)
         return _read(known, checkpoint, bits, group, settings)
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:  # anybody's values
+        reason = f"its settings and tensors do not fit each other: {error_line(error)}"
+        raise PretrainedError(f"'{folder}': the weights are quantized by '{method}': {reason}; {cure}.") from error
     except _Unknown as error:
         raise PretrainedError(f"'{folder}': the weights are quantized by '{method}': {error}; {cure}.") from error
 

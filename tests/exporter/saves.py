@@ -66,11 +66,6 @@ def numbers_in(path: Path) -> set[float]:
     return found
 
 
-def numbers_in_graph(path: Path) -> set[float]:
-    """The numbers in the weights of one model."""
-    return numbers_of(onnx.load(path, load_external_data=False), path)
-
-
 def numbers_of(model: onnx.ModelProto, path: Path) -> set[float]:
     found: set[float] = set()
     for tensor in model.graph.initializer:
@@ -90,8 +85,8 @@ def numbers_of_state(path: Path) -> tuple[set[float], str | None]:
 
 
 def numbers_of_evaluation(path: Path) -> tuple[set[float], str | None]:
-    save = next(entry.value for entry in onnx.load(path, load_external_data=False).metadata_props if entry.key == SAVED)
-    return numbers_in_graph(path), save
+    model = onnx.load(path, load_external_data=False)
+    return numbers_of(model, path), next(entry.value for entry in model.metadata_props if entry.key == SAVED)
 
 
 def step(folder: Path, number: int, external: bool) -> None:
