@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeGuard
+from unittest import mock
 
 import torch
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
@@ -125,9 +127,17 @@ def run_fake(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return target(*values, **options)
 
 
+class SizeError(Exception):
+    """A dynamic size would become a constant, or no node of the graph has it."""
+
+
 @contextmanager
 def fake_mode_of(values: Any) -> Iterator[None]:
-    """Enters the FakeTensorMode of the first fake tensor among the values, if there is one."""
+    """Enters the FakeTensorMode of the first fake tensor among the values, if there is one.
+
+    Raises:
+        SizeError: PyTorch makes a dynamic size a constant inside, for which the captured program is not checked.
+    """
     leaves = pytree.tree_leaves(values)
     mode = next((leaf.fake_mode for leaf in leaves if isinstance(leaf, torch._subclasses.FakeTensor)), None)
     if mode is None:
@@ -135,8 +145,21 @@ def fake_mode_of(values: Any) -> Iterator[None]:
     else:
         if mode.shape_env is not None:  # PyTorch would look here for the symbols that its last trace has left open
             mode.shape_env.pending_fresh_unbacked_symbols.clear()
-        with mode:
+        with mode, nullcontext() if mode.shape_env is None else _sizes_kept(mode.shape_env):
             yield
+
+
+@contextmanager
+def _sizes_kept(env: Any) -> Iterator[None]:
+    replace = env._set_replacement
+
+    def replaced(symbol: Any, size: Any, *why: Any) -> None:
+        if size.is_number and symbol not in env.replacements and not free_unbacked_symbols(symbol):
+            raise SizeError(f"PyTorch makes a dynamic size the constant {size} in it")
+        replace(symbol, size, *why)
+
+    with mock.patch.object(env, "_set_replacement", replaced):
+        yield
 
 
 def size_nodes(like: Node, tensor: Node) -> list[int | Node]:

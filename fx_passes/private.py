@@ -217,6 +217,12 @@ FX_PASSES: Rows = (
         "torch._higher_order_ops.auto_functionalize", "auto_functionalized_v2_dense", "custom ops that write, as values"
     ),
     call(
+        "torch.fx.experimental.symbolic_shapes:ShapeEnv",
+        "_set_replacement",
+        "self a tgt msg",
+        "replaced: refuses to make a dynamic size a constant after the capture",
+    ),
+    call(
         "torch._higher_order_ops.flex_attention",
         "math_attention",
         "query key value score_mod block_mask",

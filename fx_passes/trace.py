@@ -12,6 +12,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch._decomp import decomposition_table
 from torch._higher_order_ops.flex_attention import math_attention
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -19,10 +20,16 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from fxport.fx_passes.graph import call, fake_mode_of
+from fxport.fx_passes.graph import SizeError, call, fake_mode_of
 from fxport.fx_passes.sizes import size_of
 
 aten = torch.ops.aten
+
+KERNELS: Mapping[Any, Any] = {
+    aten.constant_pad_nd.default: decomposition_table[aten.constant_pad_nd.default],
+    aten.trace.default: lambda x: x.diagonal().sum(),
+}
+"""What is run on fake tensors in the place of ops whose own kernel makes dynamic sizes constants, or fails of them."""
 
 
 class Trace(TorchDispatchMode):
@@ -49,7 +56,7 @@ class Trace(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
+        result = KERNELS.get(func, func)(*args, **(kwargs or {}))
         if any(isinstance(each, torch.Tensor) for each in pytree.tree_leaves(result)):
             self.bind_all(self.write(func, args, kwargs or {}, result), result)
         return result
@@ -90,8 +97,14 @@ class Trace(TorchDispatchMode):
 
     def stand_in(self, node: Node, sizes: Sequence[Any], like: torch.Tensor, dtype: torch.dtype | None = None) -> Any:
         """A fake tensor for a node, never the same object twice: two nodes may share the one in their `meta`."""
-        with _disable_current_modes(), fake_mode_of(like), torch.no_grad():
+        with self.unseen(like):
             return self.bind(node, torch.empty(tuple(sizes), dtype=dtype or like.dtype, device=like.device))
+
+    @contextmanager
+    def unseen(self, like: Any) -> Iterator[None]:
+        """Inside, tensors are made for the fake mode of `like`, and nothing is written."""
+        with _disable_current_modes(), fake_mode_of(like), torch.no_grad():
+            yield
 
     def sized(self, value: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
         """A tensor in the sizes that the graph knows it by: expanded to them, or just called by their names.
@@ -107,13 +120,19 @@ class Trace(TorchDispatchMode):
         return value.expand(tuple(sizes))
 
     def node(self, value: Any) -> Any:
-        """The node that a tensor or a symbolic number stands for; anything else as it is."""
+        """The node that a tensor or a symbolic number stands for; anything else as it is.
+
+        Raises:
+            SizeError: No tensor has that size.
+        """
         if isinstance(value, torch.Tensor):
             return self._nodes[id(value)][1]
         expr = size_of(value)
         if not isinstance(expr, sympy.Expr):
             return expr
         if expr not in self._numbers:
+            if expr not in self._axes:
+                raise SizeError(f"no tensor has the size {expr}, which is needed here")
             owner, axis = self._axes[expr]
             assert self.like is not None
             self._numbers[expr] = call(self.like, aten.sym_size.int, (owner, axis), val=value)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
-from unittest import mock
 
 import torch
-from torch.export import ExportedProgram, _trace
+from torch.export import ExportedProgram
 
 from fxport.diagnostics import Finding, Level, Log, Place, rules
 from fxport.diagnostics.source import place_of_exception
@@ -40,6 +36,7 @@ from fxport.exporter.capture.guards.answers import Inquiry, RefusalHidden, answe
 from fxport.exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from fxport.exporter.capture.patches.derivatives import require_seen_through
 from fxport.exporter.capture.patches.outside import nothing_lost, place_of_change
+from fxport.exporter.capture.patches.quiet import quiet_pytorch
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.self_check.checking import Subject, check, told_in
@@ -153,7 +150,15 @@ def _capture_once(
     model, fakes, frames = request.model, fake_weights(request.model), helpers_kept()
     state, numbers = nothing_lost(model, told), numbers_as_python()
     try:
-        with answered(inquiry), numbers, assigned_tensors() as assigned, state as effects, fakes, frames, _quiet():
+        with (
+            answered(inquiry),
+            numbers,
+            assigned_tensors() as assigned,
+            state as effects,
+            fakes,
+            frames,
+            quiet_pytorch(),
+        ):
             observed = Observed(effects, inquiry)
             exported, request = capture(request, observed)
     except CaptureError:
@@ -246,26 +251,6 @@ def right_at_example(found: CaptureResult, request: CaptureRequest) -> bool:
     if not takes(request.model, example, program):
         return False
     return promised(request.model, example, program) or same_results(request.model, example, program)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence what PyTorch logs and prints about a failing capture, graphs included: the finding says more.
-
-    Who sets TORCH_LOGS wants to read them, and does.
-    """
-    if "TORCH_LOGS" in os.environ:
-        yield
-        return
-    logger = logging.getLogger("torch")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    silent = mock.patch.object(_trace, "print", create=True)  # it prints the graph of a failed trace to stderr
-    try:
-        with silent:
-            yield
-    finally:
-        logger.setLevel(level)
 
 
 def _first_success(

@@ -20,6 +20,7 @@ from fxport.exporter.capture.eager import report_failure_in_eager
 from fxport.exporter.capture.patches.attention import is_spread, masks_unread
 from fxport.exporter.capture.patches.autocast_around import autocast_inside
 from fxport.exporter.capture.patches.code_on_demand import code_on_demand
+from fxport.exporter.capture.patches.quiet import quiet_pytorch
 from fxport.exporter.capture.places import place_of_call
 from fxport.exporter.capture.sizes.shapes import from_dynamic_axes
 from fxport.exporter.capture.wrappers import unwrapped
@@ -102,7 +103,7 @@ def _exported(
             with log.stage("weights"):
                 program = with_weights(program, owner_of(model), checkpoint, log)
         program = replace(program, sources={**sources, **program.sources})
-        with log.stage("normalize"), code_on_demand():
+        with log.stage("normalize"), code_on_demand(), quiet_pytorch():
             program = normalize(program, table.keys(), log, options.dump)
             way.normalized(program.graph_module)
             leaves = tree_leaves((args, kwargs))

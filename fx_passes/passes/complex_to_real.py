@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from fxport.diagnostics import Log
 from fxport.fx_passes.base import fx_pass
 from fxport.fx_passes.decompose import REFUSED
-from fxport.fx_passes.graph import fake_mode_of
+from fxport.fx_passes.graph import SizeError, fake_mode_of
 from fxport.fx_passes.passes import (
     complex_arithmetic,
     complex_axes,
@@ -139,11 +139,10 @@ class _Rewrite:
         unknown = _unknown(self.trace, node)
         with fake_mode_of([n.meta.get("val") for n in (node, *node.all_input_nodes)]), self.trace.at(node):
             try:
-                result = ROWS.get(node.target, unknown)(*args, **kwargs)
-            except NoRealForm as refusal:
+                self._keep(node, ROWS.get(node.target, unknown)(*args, **kwargs))
+            except (NoRealForm, SizeError) as refusal:
                 node.meta[REFUSED] = str(refusal)
-                result = unknown(*args, **kwargs)
-            self._keep(node, result)
+                self._keep(node, unknown(*args, **kwargs))
 
     def _operand(self, node: Node) -> Any:
         if "val" not in node.meta:  # a body, which is rewritten on its own
@@ -197,7 +196,8 @@ def _unknown(trace: Trace, node: Node) -> Row:
 
     def row(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = pytree.tree_map_only(Packed, lambda z: z.packed, (args, kwargs))
-        value = pytree.tree_map_only(torch.Tensor, _real_like, node.meta["val"])
+        with trace.unseen(node.meta["val"]):
+            value = pytree.tree_map_only(torch.Tensor, _real_like, node.meta["val"])
         made = trace.write(node.target, args, kwargs, value)
         if not isinstance(node.target, torch._ops.HigherOrderOperator):
             made.meta[NO_REAL_FORM] = True

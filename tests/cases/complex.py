@@ -183,7 +183,7 @@ MOVES = (
     row(aten.replication_pad1d.default, f(2, 5), [1, 2]),
     row(aten.replication_pad2d.default, f(1, 2, 5, 5), [1, 2, 0, 1]),
     row(aten.replication_pad3d.default, f(1, 2, 3, 3, 3), [1, 1, 1, 1, 1, 1]),
-    row(aten.constant_pad_nd.default, f(3, 4), [1, 2], 1),
+    row(aten.constant_pad_nd.default, f(3, 4), [1, 2], 1, dynamic="n 4"),
     row(aten.gather.default, f(3, 4), -1, i(3, 2, high=4)),
     row(aten.index_select.default, f(3, 4), -1, i(2, high=4)),
     row(aten.copy.default, f(3, 4), f(4)),

@@ -11,6 +11,7 @@ import torch
 from fxport import ExportError, export
 from fxport.diagnostics import Log
 from fxport.exporter.validation.reference import cases
+from fxport.fx_passes import trace
 from fxport.fx_passes.passes.complex_to_real import ROWS
 from tests.cases import complex, complex_linalg
 from tests.exporter import test_ops
@@ -55,6 +56,32 @@ def test_an_op_without_a_row_is_reported_once_by_its_name() -> None:
     errors = [finding for finding in caught.value.log.findings if finding.level == "error"]
     assert {finding.rule.id for finding in errors} == {"FXP3001"}
     assert {finding.facts["op"] for finding in errors} == {"aten.linalg_ldl_factor.default"}
+
+
+class Product(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.complex(x, x).prod().abs()
+
+
+class Padded(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pad(torch.complex(x, x), (1, 1)).abs()
+
+
+def _refusal_with_dynamic_rows(model: torch.nn.Module) -> str:
+    with pytest.raises(ExportError) as caught:
+        export(model, (torch.randn(3, 4),), dynamic_shapes=({0: "n"},))
+    (error,) = [finding for finding in caught.value.log.findings if finding.level == "error"]
+    return error.message
+
+
+def test_why_an_op_has_no_form_in_real_numbers_is_told() -> None:
+    assert "a product over an axis of unknown size" in _refusal_with_dynamic_rows(Product())
+
+
+def test_no_size_becomes_a_constant_after_the_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "KERNELS", {})  # PyTorch's own kernel of constant_pad_nd makes sizes constants
+    assert "PyTorch makes a dynamic size the constant 3 in it" in _refusal_with_dynamic_rows(Padded())
 
 
 class Weighted(torch.nn.Module):

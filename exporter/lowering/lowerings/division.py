@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
 
 import numpy as np
 import onnx_ir as ir
@@ -84,21 +85,20 @@ def _floor_divide_floats(op: Op, x: Value, other: Value | Scalar) -> Value:
 
     By powers of two division is exact, and in float64 the quotient of two float32 never rounds up to an integer.
     Otherwise it is the quotient of what the remainder leaves, which is an integer but for its own rounding. An infinity
-    divided gives NaN; a division by 0 what it gives without rounding.
+    divided gives NaN, by a term that is 0 otherwise; a division by 0 what it gives without rounding.
     """
     if _is_power_of_two(other):
-        return op.Floor(op.Div(x, other))
+        return op.Add(op.Floor(op.Div(x, other)), op.Mul(x, math.copysign(0.0, other)))
     if x.dtype == FLOAT and isinstance(other, (int, float)) and 0 < abs(other) < LARGEST:
-        wide = op.cast(x, DOUBLE)
-        floor = op.Floor(op.Div(wide, float(np.float32(other))))
-        return op.cast(op.Add(floor, op.Mul(wide, 0)), FLOAT)
-    rest = op.Mod(x, other, fmod=1)
-    quotient = op.Div(op.Sub(x, rest), other)
-    floor = op.Round(op.Where(_signs_differ(op, rest, other), op.Sub(quotient, 1), quotient))
-    return op.Where(op.Equal(op.const(other, like=x), 0), op.Div(x, other), floor)
+        quotient = op.Div(op.cast(x, DOUBLE), float(np.float32(other)))
+        return op.cast(op.Add(op.Floor(quotient), op.Mul(quotient, 0)), FLOAT)
+    rest, quotient = op.Mod(x, other, fmod=1), op.Div(x, other)
+    whole = op.Div(op.Sub(x, rest), other)
+    floor = op.Round(op.Where(_signs_differ(op, rest, other), op.Sub(whole, 1), whole))
+    return op.Where(op.Equal(op.const(other, like=x), 0), quotient, floor)
 
 
-def _is_power_of_two(number: Value | Scalar) -> bool:
+def _is_power_of_two(number: Value | Scalar) -> TypeGuard[Scalar]:
     return isinstance(number, (int, float)) and math.isfinite(number) and abs(math.frexp(number)[0]) == 0.5
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx_ir as ir
 import torch
@@ -52,11 +54,32 @@ def unique_dim(
     op: Op, x: Value, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[Value, Value, Value]:
     """unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) \
--> (Tensor, Tensor, Tensor)"""
+-> (Tensor, Tensor, Tensor)
+
+    A slice with NaN is equal to none but itself. PyTorch leaves open where such slices are sorted to.
+    """
     if op.rank(x) == 1:
         return unique2(op, x, sorted, return_inverse, return_counts)
-    values, _, inverse, counts = op.Unique(x, axis=dim, sorted=1, outputs=4)
-    return values, inverse, counts
+    axis = axis_of(dim, op.rank(x))
+    key = _equal_as_in_pytorch(op, x, axis) if is_float(x.dtype) else x
+    _, first, inverse, counts = op.Unique(key, axis=axis, sorted=1, outputs=4)
+    return op.Gather(x, first, axis=axis), inverse, counts
+
+
+def _equal_as_in_pytorch(op: Op, x: Value, axis: int) -> Value:
+    """Compute slices as DOUBLE for ONNX Runtime's Unique, which takes NaN for equal to everything.
+
+    NaN becomes infinity, and behind each slice stands a number, which is its own where the slice has NaN.
+    """
+    others = [each for each in range(op.rank(x)) if each != axis]
+    wide = op.cast(x, ir.DataType.DOUBLE)
+    is_nan = op.IsNaN(wide)
+    has_nan = op.ReduceMax(op.Cast(is_nan, to=ir.DataType.UINT8), others, keepdims=1)
+    number = op.CumSum(op.Cast(has_nan, to=ir.DataType.DOUBLE), axis)
+    own = op.Where(op.Cast(has_nan, to=ir.DataType.BOOL), number, 0.0)
+    beside = [size if each not in (axis, others[0]) else 1 for each, size in enumerate(op.sizes(x))]
+    values = op.Where(is_nan, math.inf, wide)
+    return op.Concat(values, op.Expand(own, op.shape(beside)), axis=others[0])
 
 
 @lowering(aten.unique_consecutive.default)

@@ -21,6 +21,7 @@ CASES = (
     OpCase(aten.unique_dim.default, SOME, vary={"dim": (0, 1, -1)}, **GIVEN, dtypes=ALL),
     OpCase(aten.unique_dim.default, i(5, 2, high=2), 0, **GIVEN, dynamic="n 2"),
     OpCase(aten.unique_dim.default, v([2.0, 1.0, 2.0]), 0, **GIVEN),
+    OpCase(aten.unique_dim.default, v([[1.0, 2.0], [1.0, 2.0], [NAN, 3.0], [NAN, 3.0]]), 0, **GIVEN),
     OpCase(aten.unique_consecutive.default, SOME, vary=FLAGS, dtypes=ALL),
     OpCase(aten.unique_consecutive.default, SOME, vary={"dim": (0, 1)}, **GIVEN),
     OpCase(aten.unique_consecutive.default, i(4, 5, high=2), **GIVEN, dynamic="n m"),
