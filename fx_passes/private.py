@@ -222,6 +222,7 @@ FX_PASSES: Rows = (
         "self a tgt msg",
         "replaced: refuses to make a dynamic size a constant after the capture",
     ),
+    fields("torch.fx.experimental.symbolic_shapes:ShapeEnv", "replacements", "the sizes that are constants already"),
     call(
         "torch._higher_order_ops.flex_attention",
         "math_attention",

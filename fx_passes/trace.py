@@ -29,7 +29,7 @@ KERNELS: Mapping[Any, Any] = {
     aten.constant_pad_nd.default: decomposition_table[aten.constant_pad_nd.default],
     aten.trace.default: lambda x: x.diagonal().sum(),
 }
-"""What is run on fake tensors in the place of ops whose own kernel makes dynamic sizes constants, or fails of them."""
+"""Functions that run on fake tensors in the place of ops whose own kernel makes dynamic sizes constants, or fails."""
 
 
 class Trace(TorchDispatchMode):
