@@ -22,6 +22,7 @@ def functional(exported: ExportedProgram) -> ExportedProgram:
     Nearly every program is; only one with an autocast region at any depth, or with a write through a view that has no
     inverse, is traced again by PyTorch, with all its ops kept whole.
     """
+    _complete_users(exported.graph_module)
     _drop_failed(exported.graph_module)
     expand_aliases(exported.graph_module)
     if _sets_autocast(exported.graph_module) or unsupported(exported.graph_module):
@@ -62,6 +63,15 @@ def _sets_autocast(gm: torch.fx.GraphModule) -> bool:
     if any(node.target in calls for node in gm.graph.nodes):
         return True
     return any(_sets_autocast(body) for _, body in bodies(gm))
+
+
+def _complete_users(gm: torch.fx.GraphModule) -> None:
+    """Note every use of a node with the node: a trace loses some, as of what is read by `.data` after two writes."""
+    for _, body in bodies(gm):
+        _complete_users(body)
+    for node in gm.graph.nodes:
+        for source in node.all_input_nodes:
+            source.users.setdefault(node)
 
 
 def _drop_failed(gm: torch.fx.GraphModule) -> None:

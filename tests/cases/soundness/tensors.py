@@ -72,6 +72,17 @@ class DataWritten(nn.Module):
         return y
 
 
+class DataOfAWrittenBuffer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen.mul_(0.5).add_(x)
+        self.seen.data[0] = 5
+        return x * self.seen
+
+
 class DataOfSharedStorage(nn.Module):
     """The view keeps the storage that the tensor had."""
 
@@ -273,6 +284,7 @@ CASES = (
         Row("beside another name", DataSet, FLAT),
         Row("writes into .data", DataWritten, FLAT),
         Row("in a branch", DataInABranch, FLAT),
+        Row("an item of .data after two writes", DataOfAWrittenBuffer, FLAT),
         Row("of shared storage", DataOfSharedStorage, FLAT),
         Row("of an attribute with a view", DataOfAnAttribute, FLAT, None, "# other memory"),
     ),
