@@ -204,9 +204,7 @@ DYNAMIC_SHAPES_INVALID = Rule(
 
 # 3: operators
 
-NO_ONNX_LOWERING = Rule(
-    "FXP3001", "NoOnnxLowering", ERROR, "No ONNX lowering for '{op}'. It has no other form here: {decomposition}."
-)
+NO_ONNX_LOWERING = Rule("FXP3001", "NoOnnxLowering", ERROR, "No ONNX lowering for '{op}'.")
 NO_MATCHING_OVERLOAD = Rule(
     "FXP3002", "NoMatchingOverload", ERROR, "'{op}' has a lowering, but not for these arguments. Reason: {detail}."
 )

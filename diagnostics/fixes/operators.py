@@ -53,6 +53,8 @@ def lowering(site: Site) -> Iterator[Fix]:
         return
     if (code := stub(site.facts.get("op", ""), site.facts.get("schema", ""))) is not None:
         said = f"Write a lowering for '{site.facts['op']}' and give it to export(..., lowerings=LOWERINGS)."
+        if (why := site.facts.get("decomposition")) is not None:
+            said += f" PyTorch's own form does not serve: {why.splitlines()[0].rstrip('.')}."
         yield Fix(said, applicability=Applicability.PLACEHOLDERS, code=code)
 
 

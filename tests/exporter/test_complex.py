@@ -72,7 +72,7 @@ def _refusal_with_dynamic_rows(model: torch.nn.Module) -> str:
     with pytest.raises(ExportError) as caught:
         export(model, (torch.randn(3, 4),), dynamic_shapes=({0: "n"},))
     (error,) = [finding for finding in caught.value.log.findings if finding.level == "error"]
-    return error.message
+    return error.fixes[0].description
 
 
 def test_why_an_op_has_no_form_in_real_numbers_is_told() -> None:

@@ -132,9 +132,7 @@ def test_what_cannot_be_traced_is_named_at_its_line() -> None:
     with pytest.raises(ExportError) as raised:
         export(Writes(hidden), CASES[0])
     findings = [each for each in raised.value.log.findings if each.rule.id == "FXP3001"]
-    reason = "RuntimeError: .numpy() is not supported for tensor subclasses."
-    named = f"No ONNX lowering for 'fxport_ops.hidden.default'. It has no other form here: {reason}"
-    assert {each.message for each in findings} == {named}
+    assert {each.message for each in findings} == {"No ONNX lowering for 'fxport_ops.hidden.default'."}
     assert "self.raising(z, 1.0)" in ((findings[0].place and findings[0].place.snippet) or "")
     assert "numpy" in str(findings[0].facts["decomposition"])
 
