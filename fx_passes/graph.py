@@ -9,6 +9,7 @@ from unittest import mock
 
 import torch
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental import _config as shape_config
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
@@ -158,7 +159,8 @@ def _sizes_kept(env: Any) -> Iterator[None]:
             raise SizeError(f"PyTorch makes a dynamic size the constant {size} in it")
         replace(symbol, size, *why)
 
-    with mock.patch.object(env, "_set_replacement", replaced):
+    oblivious = shape_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]  # made at run time
+    with oblivious, mock.patch.object(env, "_set_replacement", replaced):  # a size of 1 is none that broadcasts
         yield
 
 

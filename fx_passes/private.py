@@ -222,6 +222,9 @@ FX_PASSES: Rows = (
         "self a tgt msg",
         "replaced: refuses to make a dynamic size a constant after the capture",
     ),
+    names(
+        "torch.fx.experimental._config", "backed_size_oblivious patch", "asks nothing of a size whose example is 0 or 1"
+    ),
     fields("torch.fx.experimental.symbolic_shapes:ShapeEnv", "replacements", "the sizes that are constants already"),
     call(
         "torch._higher_order_ops.flex_attention",

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import onnx.parser
+import pytest
 import torch
 
 from fxport.ort_runner.samples import Samples, save_all
@@ -214,8 +215,7 @@ def gguf(folder: Path) -> None:
 
 def adapted(folder: Path) -> None:
     """A model and an adapter for it."""
-    import peft
-
+    peft = pytest.importorskip("peft", reason="peft is not installed")
     from tests.exporter.test_language_packages import small
 
     model = small(eos_token_id=None)
