@@ -75,7 +75,7 @@ PYTHON_STATE_BAKED = Rule(
     "FXP1018",
     "PythonStateBaked",
     NOTE,
-    "forward changes the Python value '{name}', which is frozen in the graph. It was '{value}' before the call.",
+    "forward changes the Python value '{name}', which is frozen in the graph. It was {was} before the call.",
 )
 PYTHON_RANDOM_BAKED = Rule(
     "FXP1019",

@@ -253,7 +253,7 @@ def test_state_of_all_kinds_is_told_at_its_line() -> None:
         "METER.hits": (0, line_of(forward, "# in a global object")),
         "meter.hits": (0, line_of(forward, "# in an object")),
         "STATE['n']": (1, line_of(forward, "# in a dict")),
-        "SEEN": ("other entries", line_of(forward, "# in a list")),
+        "SEEN": ("a container of other entries", line_of(forward, "# in a list")),
         "turns": (0, line_of(counting, "# in a closure")),
     }
     assert (METER.hits, STATE, SEEN) == (0, {"n": 1}, [])

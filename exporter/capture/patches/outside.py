@@ -58,10 +58,11 @@ class Effect:
     Attributes:
         rule: What it is told as.
         name: What has changed, as people write it.
-        before: The value that it had, in words for a container.
+        before: The value that it had.
         holder: Who holds it.
         key: Where the holder holds it; None if the holder has changed as a whole.
         level: How grave it is: an error where data decides on the change.
+        in_words: Whether `before` tells what there was, and is not the value.
     """
 
     rule: Rule
@@ -70,6 +71,12 @@ class Effect:
     holder: Holder
     key: Any = None
     level: Level | None = None
+    in_words: bool = False
+
+    @property
+    def was(self) -> str:
+        """The value or the words, as a sentence has them behind "it was"."""
+        return str(self.before) if self.in_words else f"'{self.before}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +143,7 @@ def words_of(function: FunctionType) -> set[str]:
 
 
 def _baked(name: str, before: str, holder: Holder, key: Any = None) -> Effect:
-    return Effect(rules.PYTHON_STATE_BAKED, name, before, holder, key)
+    return Effect(rules.PYTHON_STATE_BAKED, name, before, holder, key, in_words=True)
 
 
 def effect_of(change: Change) -> Effect | None:
@@ -151,9 +158,9 @@ def effect_of(change: Change) -> Effect | None:
         level = Level.ERROR if merged_with is not MISSING and same(merged_with, change.before) else None
         return Effect(rules.PYTHON_STATE_BAKED, change.name, change.before, holder, change.key, level)
     if isinstance(change.before, Frozen) and not isinstance(holder.owner, torch.Generator):
-        return _baked(holder.name, "other values", holder)
+        return _baked(holder.name, "an array of other values", holder)
     if holder.kind in CONTAINERS and MISSING in (change.before, change.after):
-        return _baked(holder.name, "other entries", holder)
+        return _baked(holder.name, "a container of other entries", holder)
     return None
 
 
@@ -185,7 +192,7 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[Effects]:
             log.report(rule, at=_place_of_draw(model, written), name=name)
         elif rule is rules.LAYER_MADE or (rule is not rules.STATE_LOST and name not in made):
             at = place_of_change(model, effect.holder, effect.key)
-            log.report(rule, at=at, level=effect.level, name=name, value=effect.before)
+            log.report(rule, at=at, level=effect.level, name=name, value=effect.before, was=effect.was)
     for name in drawn:
         log.report(rules.PYTHON_RANDOM_BAKED, at=_place_of_draw(model, SHARED[name].written), name=name)
     for (name, _, _), place in reads.items():
