@@ -7,7 +7,6 @@ that a scan can express, its function is rewritten for as long as the next attem
 from __future__ import annotations
 
 import gc
-import linecache
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -33,7 +32,7 @@ from fxport.exporter.capture.control_flow.undecided import asked_for, undecided_
 from fxport.exporter.capture.failures import NotRewritten
 from fxport.exporter.capture.faults import RefusedError, is_our_fault
 from fxport.exporter.capture.guards.answers import WentOn
-from fxport.exporter.capture.guards.askers import Line
+from fxport.exporter.capture.guards.askers import WHILE, Line, begins_with
 from fxport.exporter.capture.rewritten import Rewritten, rewritten_noted
 
 T = TypeVar("T")
@@ -270,7 +269,7 @@ def noted_sizes() -> Iterator[set[Site]]:
                     break
                 seen[key] = code
                 line = frame.f_lineno
-                if not name.startswith((_PYTORCH, _ROOM)) and _starts_with(name, line, beginning):
+                if not name.startswith((_PYTORCH, _ROOM)) and begins_with((name, line), beginning):
                     found.add(Site(code, line))
             frame = frame.f_back
 
@@ -283,7 +282,7 @@ def noted_sizes() -> Iterator[set[Site]]:
         return fraction(self, file, line)
 
     def guard_bool(self: SymNode, file: str, line: int) -> bool:
-        note(("while ", "while("))  # an `if` on a size is one that the model asks for
+        note(WHILE)  # an `if` on a size is one that the model asks for
         return truth(self, file, line)
 
     # The lines of guards are told from the stack, in which the functions shall look like those they stand for.
@@ -295,11 +294,6 @@ def noted_sizes() -> Iterator[set[Site]]:
         mock.patch.object(SymNode, "guard_bool", guard_bool),
     ):
         yield found
-
-
-def _starts_with(path: str, line: int, beginning: tuple[str, ...]) -> bool:
-    """Return whether a line of a source begins with one of these texts, indentation aside."""
-    return linecache.getline(path, line).lstrip().startswith(beginning)
 
 
 def _rewritten_code(

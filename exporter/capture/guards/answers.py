@@ -16,7 +16,9 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.guards.askers import (
+    WHILE,
     Line,
+    begins_with,
     is_a_kept_branch,
     is_about_layout,
     is_about_masked_attention,
@@ -153,9 +155,15 @@ def known_to_shapes(question: Question, inquiry: Inquiry) -> Any:
 
 
 def true_of_some(question: Question, inquiry: Inquiry) -> Any:
-    """Return what holds for every size from 1 on, where some data is presumed and Python code asks."""
+    """Return what holds for every size from 1 on, where some data is presumed and Python code asks.
+
+    Not to a `while`, which would not end.
+    """
     presumed, refusal = inquiry.presumed, question.refusal
     if presumed.scope is Scope.NOWHERE or refusal is None or not is_pythons():
+        return DEFER
+    line = line_that_asks()
+    if line is not None and begins_with(line, WHILE):
         return DEFER
     answer = answer_of_some(question.env, question.asked)
     if answer is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 import traceback
 from collections.abc import Iterator
@@ -26,6 +27,9 @@ E = TypeVar("E", bound=BaseException)
 
 Line = tuple[str, int]
 """A line of a file."""
+
+WHILE = ("while ", "while(")
+"""Beginnings of a line that tests whether a loop goes on."""
 
 _HERE = Path(__file__).parent
 _CAPTURE = str(_HERE.parent)
@@ -105,6 +109,11 @@ def line_that_asks() -> Line | None:
         if not path.startswith((_CAPTURE, *_CONVERTING)) and not _is_of_a_mode(frame):
             return (path, line) if kind_of(path) != HIDDEN else None
     return None
+
+
+def begins_with(line: Line, beginnings: tuple[str, ...]) -> bool:
+    """Return whether a line begins with one of these texts, indentation aside."""
+    return linecache.getline(*line).lstrip().startswith(beginnings)
 
 
 def with_stack(error: E) -> E:

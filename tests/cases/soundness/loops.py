@@ -294,6 +294,19 @@ class ListReturned(nn.Module):
         return rows  # gives outputs by data
 
 
+class PickedWhileAnyAreLeft(nn.Module):
+    """Suppression of what is near: some data is presumed of an `if`, but not of a `while`, which would not end."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = []
+        order = x[:, 0].argsort(descending=True)
+        while order.numel() > 0:  # turns as often as data says
+            best = order[0]
+            kept.append(best)
+            order = order[1:][(x[order[1:], 1] - x[best, 1]).abs() > 0.5]
+        return torch.stack(kept)
+
+
 CASES = (
     *of(
         "rows taken before the loop",
@@ -334,5 +347,6 @@ CASES = (
         Row("a list that data fills", ListFilledOnData, SIZES, ROWS),
         Row("a dict that data fills", DictFilled, SIZES, ROWS, known_gap=REFUSED),
         Row("a list whose length data decides on", ListReturned, SIZES, ROWS, "# gives outputs by data"),
+        Row("a list that is filled while any are left", PickedWhileAnyAreLeft, SIZES, ROWS, "# turns as often"),
     ),
 )
