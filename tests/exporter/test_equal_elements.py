@@ -1,4 +1,4 @@
-"""Which of equal elements an operator takes is no difference where PyTorch leaves it open, and all else is one."""
+"""Validation accepts any choice among equal elements that PyTorch leaves open, and reports every other difference."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
 
 
 def test_texts_and_images_become_vectors_of_one_space(clip: tuple[Any, Path], tmp_path: Path) -> None:
-    """Those of transformers, which normalizes them; a batch of texts is filled up with the token of their end."""
+    """Vectors equal those of transformers, normalized; shorter texts of a batch are padded with the end token."""
     model, source = clip
     made_of = package(source, tmp_path / "package")
     assert made_of.verdict is not None

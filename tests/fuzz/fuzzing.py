@@ -96,7 +96,7 @@ def kind_of(error: BaseException) -> str:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """What libraries print and warn of is left out, also what native code prints."""
+    """Silence prints and warnings of libraries inside, those of native code included."""
     kept = [os.dup(each) for each in (1, 2)]
     with open(os.devnull, "wb") as nothing, warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -172,7 +172,7 @@ def file_of(make: Callable[[Path], object], name: str) -> Callable[[], list[byte
 
 
 FOLDER = (PretrainedError, CheckpointError, PackageError, Stop)
-"""What a folder with a model may raise."""
+"""Types of errors that are meant for a folder with a model."""
 
 
 def in_folder(

@@ -67,7 +67,7 @@ READERS: dict[str, tuple[str, Sequence[str], Make]] = {
     "lock": ("fxport.lock", ("check",), CHECKED),
     "configuration": ("folder/config.json", texts.FOLDER, lambda project: (project / "folder").mkdir()),
 }
-"""What reads a file: its name, the command, and what else there is."""
+"""Readers of a file: the name, the command, and the other files that it needs."""
 
 KINDS: dict[str, Callable[[str], Make]] = {
     "a pipe": pipe,
@@ -250,4 +250,4 @@ USUAL = frozenset(
         ("lock", "a link to itself"),
     }
 )
-"""What is as if there were no file."""
+"""Cases that are treated as a missing file."""

@@ -83,9 +83,10 @@ def _floor_divide_integers(op: Op, x: Value, other: Value | Scalar) -> Value:
 def _floor_divide_floats(op: Op, x: Value, other: Value | Scalar) -> Value:
     """Python's `//`: the floor of the quotient as it is before it is rounded. 1 // 0.1 is 9, and 1 / 0.1 is 10.
 
-    By powers of two division is exact, and in float64 the quotient of two float32 never rounds up to an integer.
-    Otherwise it is the quotient of what the remainder leaves, which is an integer but for its own rounding. An infinity
-    divided gives NaN, by a term that is 0 otherwise; a division by 0 what it gives without rounding.
+    By powers of two division is exact but for denormal numbers, and in float64 the quotient of two float32 never rounds
+    up to an integer. Otherwise it is the quotient of what the remainder leaves, which is an integer but for its own
+    rounding. An infinity divided gives NaN, by a term that is 0 otherwise; a division by 0 gives what it does without
+    rounding.
     """
     if _is_power_of_two(other):
         return op.Add(op.Floor(op.Div(x, other)), op.Mul(x, math.copysign(0.0, other)))

@@ -56,7 +56,8 @@ def unique_dim(
     """unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) \
 -> (Tensor, Tensor, Tensor)
 
-    A slice with NaN is equal to none but itself. PyTorch leaves open where such slices are sorted to.
+    A slice with NaN is equal to none but itself. PyTorch's order is undefined beside such slices, and may keep equal
+    slices apart; here they are sorted as if NaN were infinity, and equal ones are one.
     """
     if op.rank(x) == 1:
         return unique2(op, x, sorted, return_inverse, return_counts)
