@@ -25,7 +25,7 @@ from fxport.exporter.language_models.seq2seq import has_place, require_source, s
 from fxport.exporter.language_models.text_models import CLASSIFIER, TextModel
 from fxport.exporter.language_models.text_verdict import TextVerdict, text_example, text_verdict
 from fxport.exporter.language_models.towers import TowerModel, has_towers, image_example, tower_verdict
-from fxport.exporter.language_models.verdict import Verdict, verdict
+from fxport.exporter.language_models.verdict import Verdict, limits_tokens, verdict
 from fxport.exporter.language_models.vision import has_place as sees_in_genai
 from fxport.exporter.language_models.vision import reads_images, sight_of, vision_config, vision_parts
 from fxport.ort_runner.package_config import PackageError
@@ -84,14 +84,17 @@ class Kind:
             if told is not None:
                 raise PackageError(told)
 
-    def left(self, findings: Sequence[Finding]) -> Sequence[Finding]:
-        """Return findings without the limits that a verdict has refuted."""
-        narrowed = rules.DIMENSION_RANGE_NARROWED
-        return [
-            each
-            for each in findings
-            if each.rule is not narrowed or (each.facts["dim"], each.facts["range"]) not in self.refuted
-        ]
+    def left(self, found: Verdict | TextVerdict, findings: Sequence[Finding]) -> Sequence[Finding]:
+        """Return findings without the limits that a verdict has refuted.
+
+        A text that fills the context refutes those of tokens: a runtime takes no longer one.
+        """
+        filled = isinstance(found, Verdict) and found.filled
+        return [each for each in findings if not self._refutes(each) and not (filled and limits_tokens(each))]
+
+    def _refutes(self, finding: Finding) -> bool:
+        facts = finding.facts
+        return finding.rule is rules.DIMENSION_RANGE_NARROWED and (facts["dim"], facts["range"]) in self.refuted
 
 
 def _decoder(

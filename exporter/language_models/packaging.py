@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -173,7 +174,7 @@ def package(
             if not found.passed:
                 raise Stop(log, "verdict")
             if steps > 1:  # after the prompt, each token is a step of its own
-                log.revise(kind.left)
+                log.revise(partial(kind.left, found))
         score = _scored(draft, provider, windows, before, log) if windows else None
     return Package(target, tuple(target / path.relative_to(draft) for path in files), found, log, score)
 

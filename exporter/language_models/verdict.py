@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
-from fxport.diagnostics import Log, rules
+from fxport.diagnostics import Finding, Log, rules
 from fxport.exporter.capture.arguments.caches import MODULE
+from fxport.exporter.language_models.decode import PAST, SEQUENCE, SOURCE
 from fxport.exporter.language_models.seq2seq import SOUND, EagerSeq2Seq, source_example
 from fxport.exporter.language_models.vision import EagerVision, images_of, prompts_with_images
 from fxport.ort_runner.failures import Failure
@@ -28,6 +30,9 @@ ALTOGETHER = 3
 BUDGETS = {"exact": 1e-4, "fast": 5e-2}
 """The largest error of a logit, in parts of the largest logit, by the accuracy that was asked for."""
 
+TOKENS, MOST = (SEQUENCE, PAST, SOURCE), "at most"
+"""Dimensions that count tokens, and the beginning of the words for a limit of one."""
+
 TIE = BUDGETS["exact"]
 """Two logits that are no further apart, in parts of the largest, may change places by rounding."""
 
@@ -42,6 +47,7 @@ class Verdict:
         flips: Tokens that were others, and no ties.
         ties: Tokens that were others because two logits are equal but for rounding.
         passed: Whether the package is good.
+        filled: Whether a text that fills the context was compared too.
     """
 
     tokens: int
@@ -49,6 +55,7 @@ class Verdict:
     flips: int
     ties: int
     passed: bool
+    filled: bool = False
 
     def __str__(self) -> str:
         told = f"{self.tokens} tokens compared with eager PyTorch: {self.flips} differ"
@@ -87,7 +94,8 @@ def verdict(folder: Path, model: Any, log: Log, provider: str, *, steps: int, ac
 
     The package takes the prompts, then each token that eager PyTorch finds likeliest, then several tokens at once. So
     each of its logits is compared after the same tokens, and if none of its choices differs, the texts are equal. The
-    prompts of an encoder-decoder are read by the encoder, and the tokens begin with those of the package.
+    prompts of an encoder-decoder are read by the encoder, and the tokens begin with those of the package. Where the
+    capture has limited how many tokens there may be, a text that fills the context is compared too.
 
     Args:
         folder: The package.
@@ -103,31 +111,61 @@ def verdict(folder: Path, model: Any, log: Log, provider: str, *, steps: int, ac
     prompts = [torch.randint(0, text.vocab_size, (size,), generator=generator).tolist() for size in PROMPTS]
     try:
         package = Generator(folder, provider)
-        if package.config.vision is not None:
-            images = images_of(model)
-            prompts = prompts_with_images(
-                model, package.look([{name: each.numpy() for name, each in image.items()} for image in images]), prompts
-            )
-            ids, mask = padded(prompts, package.config.pad)
-            eager: Taking = EagerVision(model, images)
-        elif package.config.encoder is None:
-            ids, mask = padded(prompts, package.config.pad)
-            eager = Eager(model)
-        else:
-            source = source_of(prompts, package.config)
-            if AUDIO in package.config.encoder.inputs:
-                source = {AUDIO: source_example(model, len(prompts), 0)[SOUND].numpy()}
-            package.encode(source)
-            ids = np.tile(np.array(package.begin(), np.int64), (len(prompts), 1))
-            mask, names = np.ones_like(ids), {AUDIO: SOUND}
-            eager = EagerSeq2Seq(
-                model, {names.get(name, name): torch.from_numpy(array) for name, array in source.items()}
-            )
+        ids, mask, eager = _begun(package, model, prompts)
         room = package.config.context_length - ids.shape[1] - ALTOGETHER
-        return _compared(package, eager, ids, mask, log, max(1, min(steps, room)), BUDGETS[accuracy], weights)
+        found = _compared(package, eager, ids, mask, log, max(1, min(steps, room)), BUDGETS[accuracy], weights)
+        if not found.passed or package.config.vision is not None or not any(map(limits_tokens, log.findings)):
+            return found
+        whole = _filled(package, model, log, BUDGETS[accuracy])
+        return replace(found, error=max(found.error, whole), passed=whole <= BUDGETS[accuracy], filled=True)
     except Failure as failure:
         log.report(failure.rule, **failure.facts)
         return Verdict(0, float("inf"), 0, 0, passed=False)
+
+
+def limits_tokens(finding: Finding) -> bool:
+    """Return True for a finding that a graph takes no more than some number of tokens."""
+    facts = finding.facts
+    is_limit = finding.rule is rules.DIMENSION_RANGE_NARROWED and str(facts["range"]).startswith(MOST)
+    return is_limit and facts["dim"] in TOKENS
+
+
+def _begun(package: Generator, model: Any, prompts: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray, Taking]:
+    """The first tokens to be fed and their mask, and the model that takes the same, after the encoder of both."""
+    config = package.config
+    if config.vision is not None:
+        images = images_of(model)
+        sizes = package.look([{name: each.numpy() for name, each in image.items()} for image in images])
+        return *padded(prompts_with_images(model, sizes, prompts), config.pad), EagerVision(model, images)
+    package.reset()
+    if config.encoder is None:
+        return *padded(prompts, config.pad), Eager(model)
+    source = source_of(prompts, config)
+    if AUDIO in config.encoder.inputs:
+        source = {AUDIO: source_example(model, len(prompts), 0)[SOUND].numpy()}
+    package.encode(source)
+    ids, names = np.tile(np.array(package.begin(), np.int64), (len(prompts), 1)), {AUDIO: SOUND}
+    given = {names.get(name, name): torch.from_numpy(array) for name, array in source.items()}
+    return ids, np.ones_like(ids), EagerSeq2Seq(model, given)
+
+
+def _filled(package: Generator, model: Any, log: Log, budget: float) -> float:
+    """The error of a text that fills the context, all but one token at once, after a whole source."""
+    config, vocabulary = package.config, int(model.config.get_text_config().vocab_size)
+    drawn = np.random.default_rng(0).integers(0, vocabulary, config.context_length)
+    source = (config.encoder.context_length if config.encoder else None) or 1
+    prompt = drawn[:-1] if config.encoder is None else np.resize(drawn, source)
+    ids, mask, eager = _begun(package, model, [prompt.tolist()])
+    if config.encoder is not None:
+        ids = np.concatenate([ids, drawn[None, ids.shape[1] : -1]], 1)
+        mask = np.ones_like(ids)
+    worst = 0.0
+    for new, seen in ((ids, mask), (drawn[None, -1:], np.ones((1, 1), np.int64))):
+        worst = max(worst, error_of(eager.feed(new, seen), package.feed(new, seen).astype(np.float32, copy=False)))
+    if not worst <= budget:
+        facts = {"output": "logits", "provider": package.provider, "ratio": worst / budget, "worst": worst}
+        log.report(rules.OUTPUT_DRIFT, **facts, sample=f"{config.context_length} tokens", cause="not looked for")
+    return worst
 
 
 def _compared(

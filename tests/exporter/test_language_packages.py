@@ -129,6 +129,19 @@ def test_fast_says_its_error(tmp_path: Path) -> None:
         assert 1e-5 < found.verdict.error < 5e-2
 
 
+def test_a_table_that_ends_with_the_context_is_no_limit(tmp_path: Path) -> None:
+    """XGLM grows its table of positions where a text is longer: a text of the whole context was compared."""
+    torch.manual_seed(0)
+    config = transformers.XGLMConfig(
+        vocab_size=100, d_model=16, ffn_dim=32, num_layers=1, attention_heads=2, max_position_embeddings=32
+    )
+    found = package(transformers.XGLMForCausalLM(config).eval(), tmp_path / "package", steps=2)
+    assert found.verdict is not None
+    assert found.verdict.filled
+    assert found.verdict.error < 1e-5
+    assert not found.log.findings
+
+
 def test_another_model_is_told(tmp_path: Path) -> None:
     found = package(small(), tmp_path / "package")
     log = Log()
