@@ -110,3 +110,10 @@ EQUAL_ELEMENTS = Rule(
     "Output '{output}' depends on which of equal elements an operator takes, which PyTorch leaves open. It is that of "
     "PyTorch where '{which}' is taken. Seen with the inputs '{sample}'.",
 )
+PRODUCTS_KEPT_EXACT = Rule(
+    "FXP5017",
+    "ProductsKeptExact",
+    NOTE,
+    "Products with '{name}' are exact, not fast. They are {layers} of all {all} with weights in few bits. "
+    "Reason: {reason}.",
+)

@@ -155,5 +155,6 @@ def packaged(asked: Request, log: Log) -> str:
     except OSError as error:
         raise UsageError(f"'{asked.output}' cannot be written: {error_line(error)}; name another place.") from error
     compared = made.verdict or "not compared with eager PyTorch"
+    exact = f"\n{len(made.exact)} products are exact, not fast (FXP5017)" if made.exact else ""
     scored = f"\n{made.text}" if made.text is not None else ""
-    return f"{made.folder}: {len(made.files)} files, {size(made.size)}\n{compared}{scored}"
+    return f"{made.folder}: {len(made.files)} files, {size(made.size)}\n{compared}{exact}{scored}"

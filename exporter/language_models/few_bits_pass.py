@@ -29,6 +29,11 @@ class StoreFewBits(ir.passes.InPlacePass):
         self._weights, self._level = weights, LEVELS[accuracy]
         self.replaced: set[str] = set()
 
+    @property
+    def blocks(self) -> dict[str, int]:
+        """The weights that were replaced, and the numbers of each that share a scale."""
+        return {name: self._weights[name].block for name in sorted(self.replaced)}
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         graph = model.graph
         for name in [name for name in graph.initializers if name in self._weights]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+import numpy as np
 import onnx_ir as ir
 import torch
 
@@ -39,7 +40,16 @@ class Compared(Protocol):
     """Hold a package against the model that it is of."""
 
     def __call__(
-        self, folder: Path, model: Any, log: Log, provider: str, *, steps: int, accuracy: str, weights: str
+        self,
+        folder: Path,
+        model: Any,
+        log: Log,
+        provider: str,
+        *,
+        steps: int,
+        accuracy: str,
+        weights: str,
+        answers: list[np.ndarray] | None = None,
     ) -> Verdict | TextVerdict: ...
 
 

@@ -17,6 +17,7 @@ from fxport.diagnostics import Log, Stop
 from fxport.diagnostics.folders import written_folder
 from fxport.diagnostics.strangers import link_out_of
 from fxport.exporter.language_models.cache_in_place import CacheInPlace
+from fxport.exporter.language_models.fast_products import fastest
 from fxport.exporter.language_models.few_bits import BITS, BLOCKS, FewBits, rounded
 from fxport.exporter.language_models.few_bits_pass import StoreFewBits
 from fxport.exporter.language_models.folders import model_of, model_of_gguf
@@ -58,6 +59,7 @@ class Package:
         verdict: What the comparison with eager PyTorch showed; None where none was wanted.
         log: The findings.
         text: The score of a text that was given.
+        exact: Weights in few bits whose products stay exact although fast ones were asked for.
     """
 
     folder: Path
@@ -65,6 +67,7 @@ class Package:
     verdict: Verdict | TextVerdict | None
     log: Log
     text: TextScore | None = None
+    exact: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -102,7 +105,8 @@ def package(
             onnxruntime-genai has no place for; "auto" takes what there is.
         weights: How the weights of linear layers are stored: "int8" and "int4" in blocks with a scale each.
         block: Numbers that share a scale: 16, 32, 64, 128 or 256.
-        accuracy: "exact" computes in float32; "fast" rounds the inputs of products with such weights to 8 bits too.
+        accuracy: "exact" computes in float32; "fast" rounds the inputs of products with such weights to 8 bits too, but
+            for those that have to be exact so that no token differs and no logit by more than 5% of the largest.
         cache: "dynamic" gives the cache of each step as new tensors, by standard operators; "shared" writes new keys
             and values into the memory of the cache, by GroupQueryAttention of ONNX Runtime.
         provider: The provider of ONNX Runtime for the comparison.
@@ -125,10 +129,9 @@ def package(
     target = Path(destination)
     require_choices(weights=(weights, Weights), runtime=(runtime, Runtime), accuracy=(accuracy, Accuracy))
     require_choices(cache=(cache, Cache))
-    if cache == "shared" and not steps:
-        raise PackageError(
-            "a cache in place is compared with eager PyTorch before it is believed; compare some tokens."
-        )
+    if not steps and (cache == "shared" or accuracy == "fast"):
+        what = "a cache in place is" if cache == "shared" else "'fast' is"
+        raise PackageError(f"{what} compared with eager PyTorch before it is believed; compare some tokens.")
     if block not in BLOCKS:
         raise PackageError(f"blocks of {block} have no kernel; choose one of {', '.join(map(str, BLOCKS))}.")
     require_free(target)
@@ -155,7 +158,7 @@ def package(
     target.parent.mkdir(parents=True, exist_ok=True)
     with written_folder(target) as draft, _in_few_bits(model, weights, block, accuracy, packed) as store:
         options = Options(ir_passes=tuple(each for each in (store, PASSES[cache]) if each is not None))
-        files, graphs = [], {}
+        files, graphs, found, exact = [], {}, None, ()
         for name, example in kind.parts(model).items():
             program = export(*example[:3], dynamic_shapes=example.dynamic_shapes, options=options, log=log)
             graphs[name] = program.model.graph
@@ -166,17 +169,20 @@ def package(
             files += copy_tokenizer(words, draft)
         files += kind.reads(words, draft)
         files += kind.describe(model, graphs, draft, runtime=runtime, in_place=cache == "shared")
-        found = None
         if steps:
             with log.stage("verdict"):
-                told = f"{weights}, {accuracy}"
-                found = kind.verdict(draft, model, log, provider, steps=steps, accuracy=accuracy, weights=told)
+                stored = {"accuracy": accuracy, "weights": f"{weights}, {accuracy}"}
+                judged = partial(kind.verdict, draft, model, provider=provider, steps=steps, **stored, answers=[])
+                if store is not None and accuracy == "fast":
+                    found, exact = fastest(draft, model, store.blocks, judged, log)
+                else:
+                    found = judged(log)
             if not found.passed:
                 raise Stop(log, "verdict")
             if steps > 1:  # after the prompt, each token is a step of its own
                 log.revise(partial(kind.left, found))
         score = _scored(draft, provider, windows, before, log) if windows else None
-    return Package(target, tuple(target / path.relative_to(draft) for path in files), found, log, score)
+    return Package(target, tuple(target / path.relative_to(draft) for path in files), found, log, score, tuple(exact))
 
 
 def tokenizer_folder(source: Path, is_file: bool) -> Path:

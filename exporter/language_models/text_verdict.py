@@ -55,7 +55,15 @@ def text_example(model: TextModel) -> Example:
 
 
 def text_verdict(
-    folder: Path, model: TextModel, log: Log, provider: str, *, steps: int, accuracy: str, weights: str
+    folder: Path,
+    model: TextModel,
+    log: Log,
+    provider: str,
+    *,
+    steps: int,
+    accuracy: str,
+    weights: str,
+    answers: list[np.ndarray] | None = None,
 ) -> TextVerdict:
     """Compare a package with the model that it is of, for batches of texts of several lengths, filled up or not.
 
@@ -67,6 +75,7 @@ def text_verdict(
         steps: Not used: all lengths are compared.
         accuracy: "exact" or "fast", which says how large errors may be.
         weights: Not used: the cause of a difference is not looked for.
+        answers: Not used: eager PyTorch runs again in each comparison.
 
     Raises:
         PackageError: The model fails for texts that are as long as its folder says.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.export import ShapesCollection
 from torch.nn.functional import normalize
@@ -72,7 +73,15 @@ def images(model: TowerModel, batch: int) -> torch.Tensor:
 
 
 def tower_verdict(
-    folder: Path, model: TowerModel, log: Log, provider: str, *, steps: int, accuracy: str, weights: str
+    folder: Path,
+    model: TowerModel,
+    log: Log,
+    provider: str,
+    *,
+    steps: int,
+    accuracy: str,
+    weights: str,
+    answers: list[np.ndarray] | None = None,
 ) -> TextVerdict:
     """Compare texts as `text_verdict` does, and batches of one and of three images."""
     texts = text_verdict(folder, model, log, provider, steps=steps, accuracy=accuracy, weights=weights)

@@ -16,7 +16,7 @@ from fxport import Package, Stop, package
 from fxport.diagnostics import Log
 from fxport.exporter.language_models.few_bits import in_few_bits, rounded
 from fxport.exporter.language_models.generation import NotGenerativeError
-from fxport.exporter.language_models.verdict import verdict
+from fxport.exporter.language_models.verdict import Verdict, verdict
 from fxport.exporter.sources.pretrained import PretrainedError
 from fxport.exporter.weights import CheckpointError
 from fxport.ort_runner.generation import Generator
@@ -116,17 +116,37 @@ def test_the_number_farthest_from_0_is_kept() -> None:
     assert not in_few_bits(torch.zeros(2, 16), 4, 16).restored().any()
 
 
-def test_fast_says_its_error(tmp_path: Path) -> None:
-    """Products whose inputs are rounded are off by more than rounding, and the verdict says by how much."""
-    model, log = small(), Log()
-    try:
-        found = package(model, tmp_path / "package", weights="int4", accuracy="fast", log=log)
-    except Stop:
-        assert {each.rule.id for each in log.findings} & {"FXP5002", "FXP5015"}
-        assert not (tmp_path / "package").exists()
-    else:
-        assert found.verdict is not None
-        assert 1e-5 < found.verdict.error < 5e-2
+def levels(folder: Path) -> dict[str, int]:
+    """The accuracy level of each product by its weight."""
+    return {
+        node.input[1].removesuffix(".q4"): each.i
+        for node in onnx.load(folder / "model.onnx").graph.node
+        if node.op_type == "MatMulNBits"
+        for each in node.attribute
+        if each.name == "accuracy_level"
+    }
+
+
+def test_fast_keeps_exact_what_has_to_be(tmp_path: Path) -> None:
+    """One layer's inputs have a number that is much larger than the others of its block, which 8 bits lose."""
+    model = small(seed=1)
+    with torch.no_grad():
+        mlp = model.model.layers[0].mlp
+        mlp.up_proj.weight[3] *= 3000
+        mlp.down_proj.weight[:, 3] /= 3000
+    found = package(model, tmp_path / "package", weights="int4", block=16, accuracy="fast", steps=8)
+    assert found.exact == ("model.layers.0.mlp.down_proj.weight",)
+    assert isinstance(found.verdict, Verdict)
+    assert 1e-5 < found.verdict.error < 5e-2
+    assert not found.verdict.flips
+    (told,) = [each for each in found.log.findings if each.rule.id == "FXP5017"]
+    assert told.facts["name"] == "model.layers.*.mlp.down_proj.weight"
+    assert (told.facts["layers"], told.facts["all"]) == (1, 8)
+    held = levels(found.folder)
+    assert {name for name, level in held.items() if level == 1} == {*found.exact}
+    assert sorted(held.values()) == [1] + [4] * 7
+    with pytest.raises(PackageError, match="'fast' is compared with eager PyTorch before it is believed"):
+        package(model, tmp_path / "package", weights="int4", accuracy="fast", steps=0)
 
 
 def test_a_table_that_ends_with_the_context_is_no_limit(tmp_path: Path) -> None:
