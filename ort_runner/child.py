@@ -43,6 +43,10 @@ MEMORY_OF_FILES, MEMORY_OF_INPUTS, MEMORY_OF_PARENT = 6, 200, 3
 ONNX Runtime holds weights as they are read, as they are kept and as they are repacked; in this process, PyTorch has
 run the same model."""
 
+MEMORY_OF_TOKEN, TOKENS_AT_ONCE = 2_000_000, 256
+"""Bytes for each token of a text, whose scores of all words and of attention are held; tokens for which there is the
+time of one request."""
+
 SHORT_OF_MEMORY = re.compile(r"bad_alloc|bad allocation|[Ff]ailed to allocate|[Cc]annot allocate|[Oo]ut of memory")
 
 PATIENCE = 5.0  # seconds that a child gets to end by itself
@@ -182,6 +186,22 @@ def memory_limit_of(files: int, inputs: int) -> int:
     """Bytes that a child may take for a model: more for more weights, more inputs, and a parent that took more."""
     bounds = (MEMORY_OF_FILES * files, MEMORY_OF_INPUTS * inputs, MEMORY_OF_PARENT * (most_memory() or 0))
     return max(LEAST_MEMORY, *bounds)
+
+
+def time_of_package(folder: Path, tokens: int) -> float:
+    """Seconds that the models of a package may take to be opened, or for a step of so many tokens."""
+    least = LEAST_TIME_LIMIT + size_of_package(folder) / SLOWEST_READ
+    return least * (1 + tokens // TOKENS_AT_ONCE)
+
+
+def memory_of_package(folder: Path, tokens: int, inputs: int) -> int:
+    """Bytes that a process may take for the models of a package, so many tokens, and other inputs of so many bytes."""
+    return memory_limit_of(size_of_package(folder), inputs) + MEMORY_OF_TOKEN * tokens
+
+
+def size_of_package(folder: Path) -> int:
+    """Bytes of all models of a folder."""
+    return sum(size_of(path) for path in folder.glob("*.onnx"))
 
 
 def size_of(model: Path) -> int:

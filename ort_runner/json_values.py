@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from typing import Any
+
+LONGEST_SHOWN = 60
+"""Characters of a value in a message."""
+
+LARGEST = 1 << 63
+"""Beyond whole numbers of 64 bits."""
+
+
+def shortened(value: object) -> str:
+    """A value as it is shown in a message."""
+    shown = repr(value)
+    return shown if len(shown) <= LONGEST_SHOWN else f"{shown[:LONGEST_SHOWN]}…"
 
 
 def text(value: Any) -> str:
@@ -15,11 +27,11 @@ def text(value: Any) -> str:
 
 
 def count(value: Any) -> int:
-    """A number that is not below 0."""
+    """A whole number of 64 bits that is not below 0."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"{value!r} is no number")
-    if value < 0:
-        raise ValueError(f"{value} is below 0")
+    if not 0 <= value < LARGEST:
+        raise ValueError(f"{shortened(value)} is below 0, or has more than 64 bits")
     return value
 
 
@@ -51,8 +63,8 @@ def counts(value: Any) -> tuple[int, ...]:
 
 def number(value: Any) -> float:
     """A finite number."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no number")
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= sys.float_info.max:
+        raise ValueError(f"{shortened(value)} is no number")
     return float(value)
 
 

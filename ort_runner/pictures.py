@@ -21,6 +21,15 @@ FILE = "picture_config.json"
 THINNEST = 200
 """The largest ratio of sides for images on grids, as in transformers."""
 
+FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
+"""Formats that are read, by Pillow's names: it starts other programs for some of the rest, such as Ghostscript."""
+
+MOST_PIXELS = 1 << 26
+"""Of an image after it was resized, and repeated, which a few numbers in a configuration can ask for."""
+
+CHANNELS, FILTERS = 3, 6
+"""Of an image; and Pillow's filters, which are numbers below that."""
+
 
 @dataclass(frozen=True, slots=True)
 class PictureConfig:
@@ -62,12 +71,38 @@ class PictureConfig:
                 "preprocessor_config.json, or give arrays from Python."
             )
         try:
-            held = json_of(read_bounded(path, CONFIG), CONFIG)
-            return cls(**{name: read(held[name]) for name, read in READERS.items()})
+            return cls.of(json_of(read_bounded(path, CONFIG), CONFIG))
         except (KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
             raise PackageError(
                 f"'{path}' does not say how images are read: {type(error).__name__}: {error}; package the model again."
             ) from error
+
+    @classmethod
+    def of(cls, held: Any) -> PictureConfig:
+        """The steps that a table has. Raises KeyError, TypeError or ValueError for values that are none."""
+        found = cls(**{name: read(held[name]) for name, read in READERS.items()})
+        found._require_sound()
+        return found
+
+    def _require_sound(self) -> None:
+        """Raise ValueError for numbers that fit no image."""
+        lengths = {
+            "mean": (len(self.mean), (CHANNELS,)),
+            "std": (len(self.std), (CHANNELS,)),
+            **{name: (len(getattr(self, name)), (0, 2)) for name in ("exact", "pixels", "crop")},
+        }
+        for name, (found, wanted) in lengths.items():
+            if found not in wanted:
+                raise ValueError(f"'{name}' has {found} numbers")
+        grid = (self.merge, self.frames, *self.pixels) if self.patch else (1,)
+        if not all((*self.std, *self.exact, *self.crop, *grid, self.shortest is None or self.shortest)):
+            raise ValueError("a size is 0")
+        if self.resample >= FILTERS:
+            raise ValueError(f"'resample' is {self.resample}")
+        if self.pixels and not self.patch:
+            raise ValueError("'pixels' are those of a grid, and 'patch' is 0")
+        if sum(map(bool, (self.shortest, self.exact, self.pixels))) > 1:
+            raise ValueError("it has two of 'shortest', 'exact' and 'pixels'")
 
     def write(self, folder: Path) -> Path:
         """Write the file into a folder."""
@@ -99,7 +134,7 @@ def read_picture(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", PIL.Image.DecompressionBombWarning)
-            with PIL.Image.open(path) as image:
+            with PIL.Image.open(path, formats=FORMATS) as image:
                 return PIL.ImageOps.exif_transpose(image).convert("RGB")
     except Exception as error:  # anybody's file, of which Pillow raises what it likes
         raise PackageError(f"'{path}' is no image that Pillow reads: {error}; save it as PNG or JPEG.") from error
@@ -113,13 +148,23 @@ def inputs_of(picture: Any, config: PictureConfig) -> Image:
         `image_grid_thw` int64 [1, 3].
 
     Raises:
-        PackageError: The image is too thin for a grid.
+        PackageError: The image is too thin for a grid, or becomes too large, or too small for what is cut out of it.
     """
     height, width = _size(picture.height, picture.width, config)
+    if not 0 < height * width * config.frames <= MOST_PIXELS:
+        times = f"{config.frames} times " * (config.frames > 1)
+        raise PackageError(
+            f"an image of {picture.width} by {picture.height} would become {times}{width} by {height}, beyond "
+            f"{MOST_PIXELS} pixels; correct {FILE}."
+        )
     if (height, width) != (picture.height, picture.width) or config.shortest or config.exact or config.pixels:
         picture = picture.resize((width, height), resample=config.resample)
     array = np.asarray(picture)
     if config.crop:
+        if config.crop[0] > height or config.crop[1] > width:
+            raise PackageError(
+                f"an image of {width} by {height} is too small to cut {config.crop} out of it; take a larger one."
+            )
         top, left = ((side - wanted) // 2 for side, wanted in zip(array.shape, config.crop, strict=False))
         array = array[top : top + config.crop[0], left : left + config.crop[1]]
     scaled = (array.astype(np.float64) * config.scale).astype(np.float32)
@@ -159,6 +204,8 @@ def _whole_squares(height: int, width: int, side: int, pixels: tuple[int, ...]) 
 def _patches(image: np.ndarray, config: PictureConfig) -> Image:
     """The patches of an image [3, height, width], square after square."""
     channels, height, width = image.shape
+    if height % (config.patch * config.merge) or width % (config.patch * config.merge):
+        raise PackageError(f"an image of {width} by {height} is no grid of patches of {config.patch}; correct {FILE}.")
     rows, columns, merge, side = height // config.patch, width // config.patch, config.merge, config.patch
     squares = image.reshape(channels, rows // merge, merge, side, columns // merge, merge, side)
     ordered = squares.transpose(1, 4, 2, 5, 0, 3, 6).reshape(rows * columns, channels, 1, side * side)

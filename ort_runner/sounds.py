@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
 import wave
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fxport.diagnostics.limits import CONFIG, json_of, read_bounded
+from fxport.diagnostics.messages import error_line
 from fxport.ort_runner.json_values import count
 from fxport.ort_runner.package_config import PackageError
 
 FILE, FILTERS = "sound_config.json", "mel_filters.npy"
 LEAST, DECADES = 1e-10, 8.0
 """The least power, and the range below the largest, in powers of ten: https://arxiv.org/abs/2212.04356 and its code."""
+
+MOST_NUMBERS = 1 << 24
+"""Of all frames of a spectrogram, which a few numbers in a configuration can ask for."""
 
 CURE = "convert it: ffmpeg -i FILE -ac 1 -ar {rate} -c:a pcm_s16le out.wav"
 
@@ -48,16 +54,25 @@ class SoundConfig:
                 "preprocessor_config.json, or give --features."
             )
         try:
-            held = json_of(read_bounded(path, CONFIG), CONFIG)
-            config = cls(**{name: count(held[name]) for name in cls.__dataclass_fields__})
-            filters = np.load(folder / FILTERS, allow_pickle=False)
-            if filters.shape != (config.window // 2 + 1, config.bands) or 0 in (config.hop, config.rate):
-                raise ValueError(f"filters {filters.shape} do not fit")
+            config = cls.of(json_of(read_bounded(path, CONFIG), CONFIG))
+            filters = _filters(folder / FILTERS)
+            if filters.shape != (config.window // 2 + 1, config.bands) or filters.dtype.kind != "f":
+                raise ValueError(f"filters {filters.shape} of {filters.dtype} do not fit")
         except (KeyError, TypeError, ValueError, OSError, EOFError, UnicodeDecodeError) as error:
             raise PackageError(
                 f"'{path}' does not say how sounds are read: {type(error).__name__}: {error}; package the model again."
             ) from error
         return config, filters
+
+    @classmethod
+    def of(cls, held: Any) -> SoundConfig:
+        """The sizes that a table has. Raises KeyError, TypeError or ValueError for values that are none."""
+        found = cls(**{name: count(held[name]) for name in cls.__dataclass_fields__})
+        if not found.rate or not 0 < found.hop <= found.samples or not 1 < found.window < 2 * found.samples:
+            raise ValueError("a size is 0, or a frame is longer than a sound")
+        if found.samples // found.hop * found.window > MOST_NUMBERS:
+            raise ValueError("a sound has too many frames")
+        return found
 
     def write(self, folder: Path, filters: np.ndarray) -> list[Path]:
         """Write the files into a folder."""
@@ -65,6 +80,15 @@ class SoundConfig:
         path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
         np.save(folder / FILTERS, filters)
         return [path, folder / FILTERS]
+
+
+def _filters(path: Path) -> np.ndarray:
+    """The weights of a file. Raises ValueError or OSError for one that has none."""
+    content = read_bounded(path, CONFIG)
+    try:
+        return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+    except Exception as error:  # a header is Python's text, of which its parser raises what it likes
+        raise ValueError(f"'{path}' holds no array: {error_line(error)}") from error
 
 
 def read_sound(path: Path, config: SoundConfig) -> np.ndarray:
@@ -79,7 +103,7 @@ def read_sound(path: Path, config: SoundConfig) -> np.ndarray:
                 if not 0 < len(held) == length:
                     raise ValueError(f"it has {len(held)} samples of {length}")
                 return held.astype(np.float32) / 32768
-    except (wave.Error, EOFError, ValueError) as error:
+    except (wave.Error, EOFError, RuntimeError, ValueError) as error:  # RuntimeError: a seek beyond a chunk
         raise PackageError(f"'{path}' is no WAV file that is read here: {error or 'it ends early'}; {cure}.") from error
     if (channels, rate, width) != (1, config.rate, 2):
         raise PackageError(f"'{path}' has {channels} channels of {8 * width} bits at {rate} Hz; {cure}.")

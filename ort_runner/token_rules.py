@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fxport.diagnostics.limits import CONFIG, json_of, read_bounded
-from fxport.ort_runner.json_values import count, counts
+from fxport.ort_runner.json_values import count, counts, number
 from fxport.ort_runner.package_config import PackageError
 
 FILE = "generation_config.json"
@@ -111,7 +111,7 @@ def _suppress(scores: np.ndarray, tokens: Collection[int], seen: Seen) -> None:
 
 
 def _factor(value: Any) -> float | None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
+    if number(value) <= 0:
         raise ValueError(f"{value!r} is no number above 0")
     return None if value == 1 else float(value)
 

@@ -98,7 +98,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> RunState:
         steps = int(metadata.get(STEPS, 0))
         seed = as_seed(int(metadata[SEED])) if SEED in metadata else None
         rates = json.loads(metadata[RATES]) if RATES in metadata else None
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise RefusedInput(f"'{path}' is no checkpoint of a training session: {error}") from error
     return RunState(tensors, steps, seed, rates, metadata.get(SAVED))
 

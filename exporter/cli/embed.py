@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,13 +13,14 @@ import typer
 from fxport.diagnostics import Log
 from fxport.diagnostics.report import Report
 from fxport.exporter.cli.edge import run
-from fxport.exporter.cli.packages import running_a_package
+from fxport.exporter.cli.packages import running_a_package, within_limits
 from fxport.exporter.sources.usage import UsageError
 
 if TYPE_CHECKING:
-    import numpy as np
+    from fxport.ort_runner.vision import Image
 
-    from fxport.ort_runner.text_model import TextModel
+AROUND = 64
+"""Tokens that a package may put around a text: a prompt, and marks of its beginning and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,24 +69,35 @@ def embedded(asked: Request, log: Log) -> str:
     from fxport.ort_runner.text_model import TextModel
     from fxport.ort_runner.tokenizer_trial import require_bounded
 
+    texts = [*asked.texts, *([] if asked.query is None else [asked.query])]
     with running_a_package(log, "run"):
-        with log.stage("load"):
+        with log.stage("load"), within_limits(asked.folder, asked.provider):
             model = TextModel(asked.folder, asked.provider, asked.threads)
-            require_bounded(asked.folder, [*asked.texts, *([] if asked.query is None else [asked.query])])
-        with log.stage("run"):
+        if texts:
+            require_bounded(asked.folder, texts)
+        pictures = pictures_of(asked)
+        with (
+            log.stage("run"),
+            within_limits(asked.folder, asked.provider, most_tokens(texts), pictures=pictures),
+        ):
             if asked.query is not None:
                 rows = [*model.score(asked.query, asked.texts)]
             else:
                 rows = [*model.embed(asked.texts, asked.prompt)] if asked.texts else []
-                rows += vectors_of_images(model, asked)
+                rows += [*model.embed_images(pictures)] if pictures else []
     return "\n".join(json.dumps([float(f"{each:.9g}") for each in row]) for row in rows)
 
 
-def vectors_of_images(model: TextModel, asked: Request) -> list[np.ndarray]:
-    """The vectors of image files."""
+def most_tokens(texts: Sequence[str]) -> int:
+    """The most tokens that texts can be, all filled up to the longest: one for each byte, and some around them."""
+    return len(texts) * (max((len(text.encode()) for text in texts), default=0) + AROUND)
+
+
+def pictures_of(asked: Request) -> list[Image]:
+    """The image files as inputs of the model."""
     if not asked.images:
         return []
     from fxport.ort_runner.pictures import PictureConfig, inputs_of, read_picture
 
     config = PictureConfig.read(asked.folder)
-    return [*model.embed_images([inputs_of(read_picture(path), config) for path in asked.images])]
+    return [inputs_of(read_picture(path), config) for path in asked.images]

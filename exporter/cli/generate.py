@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,7 @@ import typer
 from fxport.diagnostics import Log
 from fxport.diagnostics.report import Report
 from fxport.exporter.cli.edge import run
-from fxport.exporter.cli.packages import running_a_package
+from fxport.exporter.cli.packages import running_a_package, within_limits
 from fxport.exporter.sources.usage import UsageError
 
 if TYPE_CHECKING:
@@ -85,11 +86,15 @@ def generated(asked: Request, log: Log) -> str:
         if tokenizer is not None:
             require_bounded(asked.folder, [asked.prompt or ""])
         read, size, unit = prompt_of(asked, tokenizer)
-        with log.stage("load"):
+        with log.stage("load"), within_limits(asked.folder, asked.provider):
             generator = Generator(asked.folder, asked.provider, asked.threads)
             images = images_of(asked, generator, read, tokenizer)
-        with log.stage("generate"):
-            chosen, seconds = timed(generator, read, asked.new, images)
+        pictures = images[0] if images else ()
+        with (
+            log.stage("generate"),
+            within_limits(asked.folder, asked.provider, size, asked.new, pictures) as alive,
+        ):
+            chosen, seconds = timed(generator, read, asked.new, images, alive)
         if tokenizer is not None:
             require_bounded(asked.folder, ids=chosen)
     text = tokenizer.decode(chosen) if tokenizer is not None else ",".join(map(str, chosen))
@@ -140,12 +145,14 @@ def timed(
     prompts: list[list[int]] | np.ndarray,
     new: int,
     images: list[list[Image]] | None = None,
+    alive: Callable[[], None] = lambda: None,
 ) -> tuple[list[int], list[float]]:
-    """The new tokens, and the seconds that each took; the first are those of the prompt."""
+    """The new tokens, and the seconds that each took; the first are those of the prompt. Calls `alive` after each."""
     chosen, seconds, start = [], [], time.perf_counter()
     for token in generator.greedy(prompts, new, images=images):
         seconds.append(time.perf_counter() - start)
         chosen.append(int(token[0]))
+        alive()
         start = time.perf_counter()
     return chosen, seconds
 

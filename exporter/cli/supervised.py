@@ -13,16 +13,16 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fxport.diagnostics.report import Report
 
-COMMANDS = frozenset(("export", "validate", "bisect", "bench", "train-step"))
-"""Subcommands that run the user's code in this process; `check` has workers of its own."""
+COMMANDS = frozenset(("export", "validate", "bisect", "bench", "train-step", "generate", "embed"))
+"""Subcommands that run the user's code or a package's model in this process; `check` has workers of its own."""
 SENT_BY_A_PROCESS = 0  # SI_USER of signal.siginfo: a terminal sends its signals to the child itself
 PR_SET_PDEATHSIG = 1
 ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -35,10 +35,12 @@ class Left:
     Attributes:
         stack: The Python stack at a crash, by the fault handler.
         report: How the run is reported, pickled; empty until that is known.
+        allowed: Seconds that it gave itself last, as text; empty for a child without a limit.
     """
 
     stack: IO[bytes]
     report: IO[bytes]
+    allowed: IO[bytes]
 
 
 _left: list[Left] = []
@@ -50,8 +52,8 @@ def supervised(args: Sequence[str], work: Callable[[], int]) -> int:
     faulthandler.enable()
     if args[:1] == [] or args[0] not in COMMANDS or sys.platform != "linux" or "WORLD_SIZE" in os.environ:
         return work()
-    with _in_memory("stack") as stack, _in_memory("report") as report:
-        left = Left(stack, report)
+    with _in_memory("stack") as stack, _in_memory("report") as report, _in_memory("allowed") as allowed:
+        left = Left(stack, report, allowed)
         waited = {*ASKED_TO_END, signal.SIGCHLD}
         signal.pthread_sigmask(signal.SIG_BLOCK, waited)
         child = os.fork()
@@ -70,15 +72,42 @@ def supervised(args: Sequence[str], work: Callable[[], int]) -> int:
 def expect(report: Report) -> None:
     """Leave for the parent how the run is reported, in case that this process does not live to do it."""
     for left in _left:
-        left.report.seek(0)
-        left.report.truncate()
-        pickle.dump(report, left.report)
-        left.report.flush()
+        _write(left.report, pickle.dumps(report))
+
+
+@contextmanager
+def limited(seconds: float, memory: int | None) -> Iterator[Callable[[], None]]:
+    """Let this process take so many seconds, and bytes where they are given, if it has a parent that tells of its end.
+
+    Yields:
+        A function to call at each sign of life: the time begins anew.
+    """
+    if not _left:
+        yield lambda: None
+        return
+    for left in _left:
+        _write(left.allowed, f"{seconds:.3g}".encode())
+    if memory is not None:
+        from fxport.ort_runner.memory import bound
+
+        bound(memory)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield lambda: signal.setitimer(signal.ITIMER_REAL, seconds) and None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _in_memory(name: str) -> IO[bytes]:
     """A file without a place on the disk, which a full or read-only one does not stand in the way of."""
     return os.fdopen(os.memfd_create(f"fxport-{name}"), "w+b")
+
+
+def _write(file: IO[bytes], content: bytes) -> None:
+    file.seek(0)
+    file.truncate()
+    file.write(content)
+    file.flush()
 
 
 def _read(file: IO[bytes]) -> bytes:
@@ -124,7 +153,11 @@ def tell(left: Left, number: int) -> int:
     report = pickle.loads(kept) if kept else Report("")
     log = Log(levels=report.levels)
     stack = _read(left.stack).decode(errors="replace")
-    log.report(rules.NOT_CHECKED, at=place_in(stack), name=report.source, reason=reason_of(number))
+    if number == signal.SIGALRM:
+        seconds = _read(left.allowed).decode()
+        log.report(rules.RUNTIME_FAILED, error=f"it did not answer within {seconds} seconds and was stopped")
+    else:
+        log.report(rules.NOT_CHECKED, at=place_in(stack), name=report.source, reason=reason_of(number))
     write_files(log, report, None, f"killed by {signal.Signals(number).name}")
     print_report(log, report, "")
     return FINDINGS

@@ -19,7 +19,10 @@ from tests.hostile.run import all_cases
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runs are forks, and memory is read from /proc")
 ROOT = Path(__file__).parents[2]
 STEP = 12
-SLOW = ("model, endless loop", "model, endless loop, bench", "model, 2^27 calls")
+SLOW = (
+    *("model, endless loop", "model, endless loop, bench", "model, 2^27 calls"),
+    *("package, model that never ends", "embedding, model that never ends"),
+)
 """Cases that take as long as a model may."""
 NAMES = [case.name for case in all_cases()]
 SAMPLE = [name for name in NAMES if name not in SLOW][::STEP]

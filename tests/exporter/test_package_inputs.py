@@ -90,6 +90,12 @@ def test_pixels_are_those_of_transformers(name: str, tmp_path: Path) -> None:
 BAD_PICTURES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "cut out of less": ({**CLIP, "crop_size": {"height": 32, "width": 32}}, PackageError, "does not read images as"),
     "filled up": ({"image_processor_type": "LlavaNextImageProcessor"}, PackageError, "does not read images as"),
+    "a side without measure": ({**CLIP, "size": {"shortest_edge": 1 << 31}}, PackageError, "would become 3758096384"),
+    "a number that is none": ({**CLIP, "image_mean": [0.5]}, PackageError, "'mean' has 1 numbers"),
+    "code of the folder": (
+        *({"image_processor_type": "Own", "auto_map": {"AutoImageProcessor": "code.Own"}}, PretrainedError),
+        "does not say how images",
+    ),
     "unknown": ({"image_processor_type": "OwnImageProcessor"}, PretrainedError, "does not say how images"),
 }
 

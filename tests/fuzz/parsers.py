@@ -38,8 +38,11 @@ from fxport.ort_runner.device import DeviceSession
 from fxport.ort_runner.failures import Failure
 from fxport.ort_runner.model_file import missing_external_data, read_model_file
 from fxport.ort_runner.package_config import PackageConfig, PackageError
+from fxport.ort_runner.pictures import FILE as PICTURES
 from fxport.ort_runner.provenance import rows_of
 from fxport.ort_runner.samples import load_all
+from fxport.ort_runner.sounds import FILE as SOUNDS
+from fxport.ort_runner.sounds import FILTERS
 from fxport.ort_runner.structure import NoStructure, restored
 from fxport.ort_runner.text_config import TextConfig
 from fxport.ort_runner.token_rules import TokenRules
@@ -50,7 +53,7 @@ from fxport.ort_runner.train_description import NotATrainingStep
 from fxport.ort_runner.train_inputs import RefusedInput
 from fxport.ort_runner.train_log import reporters
 from tests.cases.seq2seq_models import SETTINGS
-from tests.fuzz import seeds
+from tests.fuzz import media, seeds
 from tests.hostile import models, tensors, texts
 
 
@@ -256,6 +259,19 @@ PARSERS = (
         file_of(seeds.distributed, ".metadata"),
         (CheckpointError,),
         put(seeds.distributed),
+    ),
+    Parser("picture_config.json", media.pictured, PICTURES, media.settings_of_pictures, (PackageError,)),
+    Parser("sound_config.json", media.heard, SOUNDS, media.settings_of_sounds, (PackageError,), media.with_filters),
+    Parser("mel_filters.npy", media.heard, FILTERS, media.filters, (PackageError,), media.with_filters),
+    Parser("image", media.image, "i", media.images, (PackageError,)),
+    Parser("sound", media.sound, "s.wav", media.waves, (PackageError,)),
+    Parser(
+        *("preprocessor_config.json of images", media.processed_pictures, "preprocessor_config.json"),
+        *(lambda: media.texts(media.CLIP, media.QWEN), FOLDER, nothing, True),
+    ),
+    Parser(
+        *("preprocessor_config.json of sounds", media.processed_sounds, "preprocessor_config.json"),
+        *(lambda: media.texts(media.WHISPER), FOLDER, nothing, True),
     ),
     Parser("features.npy", features, "f.npy", lambda: [seeds.array()], (UsageError,)),
     Parser("source.py", lambda path: described(str(path)), "a.py", lambda: [seeds.PYTHON], ()),

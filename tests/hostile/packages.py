@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import onnx.parser
+
 from tests.hostile import models, tensors, texts
 from tests.hostile.cases import Case, Make, sparse, writes
 from tests.hostile.places import NOT_CUT, all_of, in_folder, link, pipe
 
 GENERATE = ("generate", "folder", "--ids", "1,2")
 SPEAK = ("generate", "folder", "--prompt", "a" * 64 + "!")
+SCORE = ("embed", "folder", "a", "--query", "b")
 EMBED = ("embed", "folder", "a")
 PACKAGE = ("package", "folder", "-o", "made")
 DECODER = {
@@ -21,6 +24,30 @@ DECODER = {
     "num_hidden_layers": 1,
     "inputs": dict.fromkeys(("input_ids", "attention_mask", "past_key_names", "past_value_names"), "a%d"),
     "outputs": dict.fromkeys(("logits", "present_key_names", "present_value_names"), "b%d"),
+}
+NEVER_ENDING = """ n = Constant<value = int64 {9223372036854775807}>() c = Constant<value = bool {1}>()
+    last = Loop(n, c, start) <body = b (int64 i, bool ci, float v) => (bool co, float w) {
+        co = Identity(ci) w = Exp(v) }> """
+WITHOUT_MEASURE = """ many = Constant<value = int64[2] {60000, 20000}>() e = ConstantOfShape(many) m = Exp(e)
+    last = ReduceMax<keepdims = 0>(m) """
+BODIES = {"never ends": NEVER_ENDING, "takes memory without measure": WITHOUT_MEASURE}
+TEXTS_MODEL = """graph (int64[N, S] input_ids) => (float[N, 1] scores) {
+    start = Constant<value = float {0}>() %s
+    f = Cast<to = 1>(input_ids) axis = Constant<value = int64[1] {1}>() g = ReduceSum(f, axis)
+    scores = Add(g, last) }"""
+STEPS_MODEL = """graph (int64[N, S] input_ids, int64[N, T] attention_mask, float[N, 1, P, 2] k0, float[N, 1, P, 2] v0)
+    => (float[N, S, 4] logits, float[N, 1, P, 2] l0, float[N, 1, P, 2] w0) {
+    start = Constant<value = float {0}>() %s
+    d = Constant<value = int64 {4}>() o = Constant<value = float[2] {0, 1}>() h = OneHot(input_ids, d, o)
+    logits = Add(h, last) l0 = Identity(k0) w0 = Identity(v0) }"""
+STEPS_NAMES = {
+    "inputs": {
+        "input_ids": "input_ids",
+        "attention_mask": "attention_mask",
+        "past_key_names": "k%d",
+        "past_value_names": "v%d",
+    },
+    "outputs": {"logits": "logits", "present_key_names": "l%d", "present_value_names": "w%d"},
 }
 WORDS = {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"}
 TOKENIZER: dict[str, Any] = {
@@ -115,6 +142,19 @@ def text(value: bytes) -> bytes:
     return struct.pack("<Q", len(value)) + value
 
 
+def generating(body: str) -> Make:
+    """A package that generates, whose model has this body beside its work."""
+    model = onnx.parser.parse_model(models.HEADER + STEPS_MODEL % body).SerializeToString()
+    return package(genai_config__json=config(**STEPS_NAMES), model__onnx=model)
+
+
+def scoring(body: str) -> Make:
+    """A package that scores texts, likewise."""
+    model = onnx.parser.parse_model(models.HEADER + TEXTS_MODEL % body).SerializeToString()
+    files = {"text_config.json": text_config(), "tokenizer.json": json.dumps(TOKENIZER), "model.onnx": model}
+    return in_folder("folder", files)
+
+
 def entry(key: bytes, kind: int, value: bytes) -> bytes:
     return text(key) + struct.pack("<I", kind) + value
 
@@ -199,6 +239,9 @@ def cases() -> Iterator[Case]:
     for location in ("../outside/secret.data", "/dev/zero", "../../outside/secret.data"):
         yield Case(f"package, weights in {location}", package(model__onnx=external(location)), GENERATE)
     yield Case("package, layers 10^9", package(genai_config__json=config(num_hidden_layers=10**9)), GENERATE)
+    for name, body in BODIES.items():
+        yield Case(f"package, model that {name}", generating(body), (*GENERATE, "--max-new-tokens", "4"))
+        yield Case(f"embedding, model that {name}", scoring(body), SCORE)
     yield Case("package, model of none", package(), GENERATE)
     yield Case("package, rules of texts", package(generation_config__json='{"suppress_tokens": ["a"]}'), GENERATE)
     yield Case(

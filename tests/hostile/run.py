@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.hostile import models, packages, places, tensors, texts
+from tests.hostile import media, models, packages, places, tensors, texts
 from tests.hostile.cases import RAN, SECRET, Case
 
 SECONDS, MEMORY = 60.0, 2_000_000_000
@@ -51,7 +51,7 @@ class Outcome:
 
 def all_cases() -> list[Case]:
     """Every case; names are unique."""
-    found = [case for kind in (models, tensors, texts, packages, places) for case in kind.cases()]
+    found = [case for kind in (models, tensors, texts, packages, media, places) for case in kind.cases()]
     assert len({case.name for case in found}) == len(found)
     return found
 
@@ -140,10 +140,11 @@ def _in_fork(case: Case, project: Path) -> None:
         for descriptor in (1, 2):
             os.dup2(told, descriptor)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        from fxport.exporter.cli import main
+        from fxport.exporter.cli import run_here
+        from fxport.exporter.cli.supervised import supervised
 
         try:
-            code = main(list(case.command))
+            code = supervised(case.command, lambda: run_here(case.command))
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
