@@ -3,9 +3,9 @@
     python benchmarks/same_graphs.py --write before.json       # at one state
     python benchmarks/same_graphs.py --against before.json     # at the other; exits with 1 where a line differs
 
-The models are the rows of `tests/cases/models`; `--models` picks those whose names hold
-one of the texts. A line is an input, an output, a weight (with a digest of its bytes), a node with its inputs, outputs,
-attributes and metadata, or a finding with its place.
+The models are the rows of `tests/cases/models`, and the training steps that `training_speed.py` times; `--models` picks
+those whose names hold one of the texts. A line is an input, an output, a weight (with a digest of its bytes), a node
+with its inputs, outputs, attributes and metadata, or a finding with its place.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +28,45 @@ ROOT = Path(__file__).resolve().parent.parent
 SHOWN = 12
 
 
-def builders(chosen: Sequence[str]) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield the name of each row and what builds its example."""
+def exports(chosen: Sequence[str]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Yield the name of each row and what exports it, which takes a log."""
+    for name, export in (*rows(), *steps()):
+        if not chosen or any(text in name for text in chosen):
+            yield name, export
+
+
+def rows() -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Yield the models of the tests."""
+    import fxport
     from tests.cases import models
+
+    def export(build: Callable[[], Any], log: Any) -> Any:
+        example = build()
+        options = fxport.Options(allow_specialization=example.constants)
+        call, shapes = (example.model, example.args, example.kwargs), example.dynamic_shapes
+        return fxport.export(*call, dynamic_shapes=shapes, options=options, log=log)
 
     for info in pkgutil.iter_modules(models.__path__):
         for case in importlib.import_module(f"{models.__name__}.{info.name}").CASES:
-            name = f"{info.name}/{case.name}"
-            if not chosen or any(text in name for text in chosen):
-                yield name, case.build
+            yield f"{info.name}/{case.name}", partial(export, case.build)
 
 
-def lines_of(build: Callable[[], Any], path: Path) -> list[str]:
+def steps() -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Yield the training steps."""
+    from training_races import RACES, Race
+
+    from fxport.exporter.training import export_training_step
+
+    def export(make: Callable[[], Race], log: Any) -> Any:
+        race = make()
+        model, parameters = race.model.train(), list(race.model.parameters())
+        return export_training_step(model, race.optimizer(parameters), race.loss, race.batch, steps=race.steps, log=log)
+
+    for name, (make, _) in RACES.items():
+        yield f"training/{name}", partial(export, make)
+
+
+def lines_of(export: Callable[[Any], Any], path: Path) -> list[str]:
     """Export an example, save it, and return the lines of the file and of the log."""
     import onnx
     import torch
@@ -46,17 +74,9 @@ def lines_of(build: Callable[[], Any], path: Path) -> list[str]:
     import fxport
 
     torch.manual_seed(0)
-    example, log = build(), fxport.Log()
-    options = fxport.Options(allow_specialization=example.constants)
+    log = fxport.Log()
     try:
-        program = fxport.export(
-            example.model,
-            example.args,
-            example.kwargs,
-            dynamic_shapes=example.dynamic_shapes,
-            options=options,
-            log=log,
-        )
+        program = export(log)
     except fxport.ExportError:
         return [*findings(log), "no model"]
     program.save(path)
@@ -115,10 +135,10 @@ def digest(tensor: Any) -> str:
 def exported(chosen: Sequence[str]) -> dict[str, list[str]]:
     """Export every chosen row; the names of temporary folders are left out of what is told."""
     found: dict[str, list[str]] = {}
-    for name, build in builders(chosen):
+    for name, export in exports(chosen):
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found[name] = [line.replace(folder, "") for line in lines_of(build, Path(folder) / "model.onnx")]
+            found[name] = [line.replace(folder, "") for line in lines_of(export, Path(folder) / "model.onnx")]
         print(f"{name}: {len(found[name])} lines", file=sys.stderr)
     return found
 

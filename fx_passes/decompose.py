@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -26,11 +27,12 @@ from fxport.diagnostics import Log
 from fxport.diagnostics.messages import error_line
 from fxport.fx_passes.base import write_dump
 from fxport.fx_passes.decompositions import RULES
-from fxport.fx_passes.graph import ORIGIN, PROVENANCE, bodies, fake_mode_of
+from fxport.fx_passes.graph import ORIGIN, PROVENANCE, bodies, fake, fake_mode_of
 from fxport.fx_passes.passes.custom_writes import called_op
 from fxport.fx_passes.passes.functionalize import functionalize, unsupported
 from fxport.fx_passes.python_ops import python_of, python_ops
 from fxport.fx_passes.regions import Call, note_region
+from fxport.fx_passes.traces import Traces
 
 hop = torch.ops.higher_order
 
@@ -43,29 +45,32 @@ def decompose(
     keep: Collection[Any],
     dump: Path | None = None,
     only: Callable[[Node], bool] = lambda node: True,
+    traces: Traces | None = None,
 ) -> None:
     """Replaces every node whose target is not in `keep` by what PyTorch decomposes it to, as far as it does.
 
     What decomposes neither by table nor by composition stays; so do calls that are not ATen-like ops, and nodes for
-    which `only` does not hold.
+    which `only` does not hold. `traces` has the decompositions with the same `keep` that were traced before.
     """
-    _decompose(gm, frozenset(keep), only)
+    _decompose(gm, frozenset(keep), only, traces or Traces())
     if dump is not None:
         gm.recompile()
         write_dump(gm, dump / "decompose.fx.py")
 
 
-def _decompose(gm: GraphModule, keep: frozenset[Any], only: Callable[[Node], bool]) -> None:
+def _decompose(gm: GraphModule, keep: frozenset[Any], only: Callable[[Node], bool], traces: Traces) -> None:
     for _, body in bodies(gm):
-        _decompose(body, keep, only)
+        _decompose(body, keep, only, traces)
     changed = False
     for node in gm.graph.find_nodes(op="call_function", target=hop.auto_functionalized_v2):
-        changed |= _expand(node, auto_functionalized_v2_dense, keep)  # first: it leaves a custom op's call on copies
+        changed |= _expand(
+            node, auto_functionalized_v2_dense, keep, traces
+        )  # first: it leaves a custom op's call on copies
     for node in list(gm.graph.nodes):
         if node.op == "call_function" and called_op(node) not in keep and _holds_tensors(node) and only(node):
             rule = decomposition_of(node.target) or python_of(node)
             if rule is not None:
-                changed |= _expand(node, rule, keep)
+                changed |= _expand(node, rule, keep, traces)
     if changed:
         gm.graph.eliminate_dead_code()
         gm.graph.lint()
@@ -103,10 +108,10 @@ def decomposition_of(target: Any) -> Callable[..., Any] | None:
     return None
 
 
-def _expand(node: Node, rule: Callable[..., Any], keep: frozenset[Any]) -> bool:
+def _expand(node: Node, rule: Callable[..., Any], keep: frozenset[Any], traces: Traces) -> bool:
     """Traces one node's decomposition and puts it in the node's place. Returns whether there was one to put."""
     try:
-        inner = _trace(node, rule, keep)
+        inner, of_another = traces.of(node, lambda: _trace(node, rule, keep))
     except Exception as error:  # noqa: BLE001  # PyTorch's rule may raise anything; lowering reports the node with it
         node.meta[REFUSED] = error_line(error)
         return False
@@ -118,14 +123,15 @@ def _expand(node: Node, rule: Callable[..., Any], keep: frozenset[Any]) -> bool:
     graph = node.graph
     origin = node.meta.get(ORIGIN, called_op(node))
     region = _region_of(node)
-    with graph.inserting_before(node):
+    fakes = fake_mode_of([source.meta["val"] for source in sources]) if of_another else nullcontext()
+    with graph.inserting_before(node), fakes, torch.no_grad():
         for each in inner.graph.nodes:
             if each.op == "get_attr":
                 values[each] = _adopt(graph.owning_module, inner, each, graph)
             elif each.op == "call_function":
                 copy = graph.node_copy(each, lambda n: values[n])
                 copy.meta = {key: node.meta[key] for key in PROVENANCE if key in node.meta}
-                copy.meta["val"] = each.meta.get("val")
+                copy.meta["val"] = _value(copy) if of_another else each.meta.get("val")
                 copy.meta[ORIGIN] = origin
                 if region is not None:
                     note_region(copy, region)
@@ -133,6 +139,11 @@ def _expand(node: Node, rule: Callable[..., Any], keep: frozenset[Any]) -> bool:
     result = map_arg(inner.graph.output_node().args[0], lambda n: values[n])
     _replace_by(node, result)
     return True
+
+
+def _value(node: Node) -> Any:
+    """The fake value of a call, in the fake mode that is on."""
+    return node.target(*fake(node.args), **fake(node.kwargs))  # type: ignore[operator]  # of a call_function
 
 
 def _region_of(node: Node) -> Call | None:

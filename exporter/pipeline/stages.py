@@ -31,6 +31,7 @@ from fxport.exporter.lowering.lower.registry import extend
 from fxport.exporter.lowering.lowerings import LOWERINGS
 from fxport.exporter.onnx_program import OnnxProgram
 from fxport.exporter.pipeline.errors import ExportError
+from fxport.exporter.pipeline.garbage import rare_collections
 from fxport.exporter.pipeline.options import Options
 from fxport.exporter.pipeline.private import DISTRIBUTED
 from fxport.exporter.provenance.notes import report_mutations, report_unknown_sizes
@@ -65,7 +66,8 @@ def run(
         log=log,
     )
     if not is_sharded(model):
-        return flow(model, {})
+        with rare_collections():
+            return flow(model, {})
     verify(DISTRIBUTED)
     from fxport.exporter.distributed.asked import asked_of
     from fxport.exporter.distributed.export import export_sharded

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, optim
@@ -17,6 +17,8 @@ from torch.fx import Graph, GraphModule, Node
 from fxport.exporter.training.optimizers import State, stepped
 from fxport.exporter.training.own_tensors import OwnTensors
 from fxport.fx_passes.graph import fake_mode_of, replace, run_fake
+
+T = TypeVar("T")
 
 ELEMENTWISE: frozenset[type[optim.Optimizer]] = frozenset(
     {
@@ -30,8 +32,9 @@ BY_SHAPE: frozenset[type[optim.Optimizer]] = frozenset({optim.Adafactor, optim.M
 """Optimizers whose graph depends on the shape of a parameter."""
 
 _LIBRARY = torch.library.Library("fxport", "FRAGMENT")
-for _name in ("update_begins", "update_ends", "update_alike"):
+for _name in ("update_begins", "update_ends"):
     _LIBRARY.define(f"{_name}(Tensor[] tensors, int number) -> Tensor[]")
+_LIBRARY.define("update_alike(Tensor[] tensors, int number, int parameters) -> Tensor[]")
 
 
 @torch.library.register_fake("fxport::update_begins", lib=_LIBRARY)
@@ -41,13 +44,16 @@ def _same(tensors: list[Tensor], number: int) -> list[Tensor]:
 
 
 @torch.library.register_fake("fxport::update_alike", lib=_LIBRARY)
-def _updated(tensors: list[Tensor], number: int) -> list[Tensor]:
-    parameter, _gradient, *state = tensors
-    return [torch.empty_like(each) for each in (parameter, *state)]
+def _updated(tensors: list[Tensor], number: int, parameters: int) -> list[Tensor]:
+    return [
+        torch.empty_like(each)
+        for parameter, _gradient, *state in in_parts(tensors, parameters)
+        for each in (parameter, *state)
+    ]
 
 
 BEGINS, ENDS, ALIKE = torch.ops.fxport.update_begins, torch.ops.fxport.update_ends, torch.ops.fxport.update_alike
-"""Marks in a trace: what a traced update is given, and what it comes to; and an update like that one."""
+"""Marks in a trace: what a traced update is given, and what it comes to; and updates like that one, in one call."""
 
 BINDINGS = "unbacked_bindings"
 """Key of `node.meta`: the symbols of numbers that a node reads from tensors."""
@@ -86,7 +92,8 @@ def stepped_alike(
     for number, (first, *others) in enumerate(marked):
         keys = tuple(state.get(first, {}))
         results = {first: ENDS([chosen[first], *(new[first][key] for key in keys)], number)}
-        results |= {name: ALIKE(tensors[name], number) for name in others}
+        given = [each for name in others for each in tensors[name]]
+        results |= zip(others, in_parts(ALIKE(given, number, len(others)), len(others)), strict=True)
         for name, (parameter, *values) in results.items():
             parameters[name] = parameter
             new |= {name: dict(zip(keys, values, strict=True))} if keys else {}
@@ -117,13 +124,21 @@ def kind_of_update(
     return (group, parameter.dtype, parameter.grad.dtype, parameter.device, shape, *held)
 
 
+def in_parts(values: Sequence[T], count: int) -> list[Sequence[T]]:
+    """Divide a sequence into so many of equal length."""
+    size = len(values) // count
+    return [values[start : start + size] for start in range(0, len(values), size)]
+
+
 def expand(gm: GraphModule) -> None:
     """Replace each update that is like a traced one by copies of its nodes, and drop the marks."""
     found = {mark: _calls(gm, mark) for mark in (BEGINS, ENDS, ALIKE)}
     begins, ends = ({node.args[1]: node for node in found[mark]} for mark in (BEGINS, ENDS))
     updates = {number: _Update(begins[number], ends[number]) for number in begins}
     for node in found[ALIKE]:
-        _use(node, updates[node.args[1]].copied(node))
+        tensors, number, count = node.args
+        parts = in_parts(tensors, count)  # type: ignore[arg-type]  # a list of nodes and a number
+        _use(node, [each for part in parts for each in updates[number].copied(node, part)])
     for node in (*ends.values(), *begins.values()):
         _use(node, node.args[0])  # type: ignore[arg-type]  # its first argument is a list of nodes
 
@@ -145,7 +160,15 @@ def _use(node: Node, values: Sequence[Node]) -> None:
 
 
 class _Update:
-    """The nodes of a traced update that depend on the parameter, its gradient or its state."""
+    """The nodes of a traced update that depend on the parameter, its gradient or its state.
+
+    Attributes:
+        given: The nodes of what the update is given, by their place.
+        results: The nodes of what it comes to.
+        shape: The shape of the parameter.
+        nodes: The nodes between.
+        values: The fake values of copies of the nodes for parameters of other shapes.
+    """
 
     def __init__(self, begin: Node, end: Node) -> None:
         self.given = _parts(begin)
@@ -153,25 +176,28 @@ class _Update:
         self.shape = begin.args[0][0].meta["val"].shape  # type: ignore[index, union-attr]  # a list of nodes
         inside, between = set(self.given.values()), begin
         self.nodes: list[Node] = []
+        self.values: dict[tuple[Node, Hashable], Tensor] = {}
         while (between := between.next) is not end:
             if between not in inside and not inside.isdisjoint(between.all_input_nodes):
                 inside.add(between)
                 self.nodes.append(between)
 
-    def copied(self, like: Node) -> list[Node]:
-        """Copy the nodes before an update that is like this one, on its tensors; return what it comes to."""
-        tensors: list[Node] = like.args[0]  # type: ignore[assignment]  # a list of nodes
-        graph: Graph = like.graph
+    def copied(self, before: Node, tensors: Sequence[Node]) -> list[Node]:
+        """Copy the nodes before another node, for an update of other tensors; return what it comes to."""
+        graph: Graph = before.graph
         parameter = tensors[0].meta["val"]
+        alike, axes = parameter.shape == self.shape, (tuple(parameter.shape), parameter.stride(), parameter.device)
         copies: set[Node] = set()
         other = {part: tensors[place] for place, part in self.given.items()}
-        with graph.inserting_before(like):
+        with graph.inserting_before(before):
             for node in self.nodes:
                 new = graph.node_copy(node, lambda each: other.get(each, each))
                 if not isinstance(node.meta["val"], Tensor):
                     self._count_anew(new, copies)
-                elif parameter.shape != self.shape:
-                    new.meta["val"] = self._value(node, parameter)
+                elif not alike:
+                    if (node, axes) not in self.values:
+                        self.values[node, axes] = self._value(node, parameter)
+                    new.meta["val"] = self.values[node, axes]
                     new.meta.pop("tensor_meta", None)
                 other[node] = new
                 copies.add(new)

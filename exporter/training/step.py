@@ -129,7 +129,7 @@ class TrainingStep(Around):
         """
         (parts,) = self.parts
         parameters = kind_of_state(state, PARAMETER)
-        buffers = {name: value.detach().clone() for name, value in kind_of_state(state, BUFFER).items()}
+        buffers = _copies(kind_of_state(state, BUFFER))
         random = GivenRandom(masks) if masks else SeededRandom(seed) if seed is not None else nullcontext()
         with nothing_carried(parts.model, parts.around, self._own), random:
             return self._results(state, parameters, buffers, batch, learning_rates)
@@ -152,7 +152,7 @@ class TrainingStep(Around):
             gradients = self._clipped(gradients, results)
             if GRADIENT in self.settings.outputs:
                 results |= {f"{GRADIENT}/{name}": value for name, value in gradients.items()}
-            current = {name: value.detach().clone() for name, value in parameters.items()}
+            current = _copies(parameters)
             for name, gradient in gradients.items():
                 current[name].grad = gradient
             rates = {int(group): rate for group, rate in learning_rates.items()}
@@ -160,7 +160,7 @@ class TrainingStep(Around):
                 new = stepped_alike(
                     parts.optimizer, parts.names, current, _nested(kind_of_state(state, OPTIMIZER)), rates, self._own
                 )
-        results |= {f"{NEW}/{PARAMETER}/{name}": current[name].detach() for name in current if name in changed}
+        results |= {f"{NEW}/{PARAMETER}/{name}": _alone(current[name]) for name in current if name in changed}
         results |= {f"{NEW}/{BUFFER}/{name}": value for name, value in buffers.items()}
         results |= {
             f"{NEW}/{OPTIMIZER}/{name}/{key}": value
@@ -196,7 +196,7 @@ class TrainingStep(Around):
                 differentiated = _Differentiated(parts, leaves, share=1 / count)
                 with self._own.instead_of((trained, leaves), (self._buffers_held, buffers)):
                     loss, extras, found = functional_call(differentiated, given, tuple(micro))
-            buffers.update({name: given[f"model.{name}"].detach() for name in buffers})
+            buffers.update({name: _alone(given[f"model.{name}"]) for name in buffers})
             losses.append(loss.detach())
             self._seen.unused = [name for name, gradient in found.items() if gradient is None]
             for name, gradient in found.items():
@@ -218,6 +218,17 @@ class TrainingStep(Around):
             return gradients
         factor = torch.clamp(limit / (norm + 1e-6), max=1.0)
         return {name: value * factor for name, value in gradients.items()}
+
+
+@torch.no_grad()
+def _copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return copies that no gradient goes through; to detach each as well would be a second call of it in a trace."""
+    return {name: value.clone() for name, value in tensors.items()}
+
+
+def _alone(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor without its gradient."""
+    return tensor.detach() if tensor.requires_grad else tensor
 
 
 class _Differentiated(torch.nn.Module):

@@ -22,6 +22,7 @@ from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.forward import forward_by
+from fxport.exporter.capture.patches.bookkeeping import modes_away
 from fxport.exporter.capture.places import Around
 
 EFFECT = "with_effects"
@@ -82,7 +83,8 @@ def traced_once(model: torch.nn.Module) -> Iterator[None]:
     def finished(*args: Any) -> Any:
         graph, described = second(*args)
         assert isinstance(graph, GraphModule)
-        model.finish_trace(graph)
+        with modes_away():
+            model.finish_trace(graph)
         return graph, described
 
     ends = mock.patch.object(graph_compile, "aot_stage2_export", finished)
