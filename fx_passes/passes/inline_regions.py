@@ -22,6 +22,8 @@ BODY_ARGUMENT: Mapping[Any, int] = {
     hop.hints_wrapper: 0,  # (body, operands, kwargs, hints=…)
     hop.tag_activation_checkpoint: 0,  # (body, *operands)
     hop.foreach_map: 0,  # (body, *operands)
+    hop.invoke_quant: 0,  # (body, *operands, scheme=…): eager PyTorch runs the body as it is
+    hop.invoke_quant_packed: 0,  # the same
 }
 """Position of the body among the arguments of each higher-order op that does nothing but run it."""
 

@@ -15,9 +15,9 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from tests.conformance import gradients
-from tests.conformance.pool import GRADIENTS, VALUES, run
-from tests.conformance.samples import OTHERS, SAMPLES, keys
+from tests.conformance.pool import run
+from tests.conformance.samples import OTHERS, SAMPLES
+from tests.conformance.suites import SUITES
 from tests.conformance.trial import EXPORTERS, LEFT_OUT, Outcome
 
 
@@ -29,20 +29,22 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--op", action="append", help="only operators whose name begins so")
     parser.add_argument("--every", type=int, default=1, help="only every n-th operator")
-    parser.add_argument("--gradients", action="store_true", help="vector-Jacobian products at float32 in their place")
+    parser.add_argument("--suite", choices=list(SUITES), default="operators")
     parser.add_argument("--samples", type=int, default=0, help="samples of an operator; 3 at float32, else 1")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--report", type=Path, help="write every outcome to this JSON file")
     options = parser.parse_args(arguments)
     console = Console()
     outcomes: list[Outcome] = []
-    of, known = (GRADIENTS, gradients.keys) if options.gradients else (VALUES, keys)
-    for dtype in [torch.float32] if options.gradients else (*SAMPLES, *(OTHERS if options.dtype else ())):
+    suite = SUITES[options.suite]
+    for dtype in (*suite.counts, *(OTHERS if options.dtype else ())):
         name = str(dtype).removeprefix("torch.")
         if options.dtype and name not in options.dtype:
             continue
-        chosen = [op for op in known(dtype) if not options.op or any(op.startswith(each) for each in options.op)]
-        outcomes += _with_progress(chosen[:: options.every], dtype, options, of, console)
+        known = suite.names(dtype)
+        chosen = [op for op in known if not options.op or any(op.startswith(each) for each in options.op)]
+        count = options.samples or suite.counts.get(dtype, 1)
+        outcomes += _with_progress(chosen[:: options.every], dtype, options, count, console)
         console.print(summary(name, [outcome for outcome in outcomes if outcome.key.dtype == name]))
     if options.report:
         draft = options.report.with_suffix(".partial")
@@ -52,12 +54,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _with_progress(
-    names: Sequence[str], dtype: torch.dtype, options: argparse.Namespace, of: str, console: Console
+    names: Sequence[str], dtype: torch.dtype, options: argparse.Namespace, count: int, console: Console
 ) -> list[Outcome]:
     outcomes = []
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(str(dtype), total=len(names) * (options.samples or SAMPLES.get(dtype, 1)))
-        for outcome in run(names, dtype, options.exporter, options.workers, of=of, count=options.samples):
+        task = progress.add_task(str(dtype), total=len(names) * count)
+        for outcome in run(names, dtype, options.exporter, options.workers, suite=options.suite, count=count):
             progress.advance(task)
             outcomes.append(outcome)
     return outcomes

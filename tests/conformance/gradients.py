@@ -20,7 +20,7 @@ class Vjp(Sample):
     """
 
     def __init__(self, sample: Sample) -> None:
-        super().__init__(sample.op, ())
+        super().__init__(sample.name, sample.call)
         self.sample = sample
         with torch.enable_grad():
             torch.manual_seed(0)

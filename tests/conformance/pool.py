@@ -9,26 +9,21 @@ from typing import Any
 
 import torch
 
-from tests.conformance.samples import SAMPLES, Key
+from tests.conformance.samples import Key
 from tests.conformance.trial import Outcome
-
-VALUES, GRADIENTS = "values", "gradients"
-"""What of an operator's samples is computed."""
 
 TIME_LIMIT = 120.0
 """Seconds without a word after which a trial is given up."""
 
 
 def run(
-    names: Sequence[str], dtype: torch.dtype, exporter: str, workers: int = 1, *, of: str = VALUES, count: int = 0
+    names: Sequence[str], dtype: torch.dtype, exporter: str, workers: int = 1, *, suite: str, count: int
 ) -> Iterator[Outcome]:
-    """The outcomes of the samples of the named operators, or of their gradients, in the order in which they come.
-
-    `count` samples of each operator are taken; of 0 as many as `SAMPLES` says, or one.
-    """
-    count = count or SAMPLES.get(dtype, 1)
+    """The outcomes of up to `count` samples of each named program of a suite, in the order in which they come."""
     shares = [list(names[start::workers]) for start in range(workers)]
-    running = {share.outputs: share for share in (_Share(each, dtype, exporter, of, count) for each in shares if each)}
+    running = {
+        share.outputs: share for share in (_Share(each, dtype, exporter, suite, count) for each in shares if each)
+    }
     while running:
         ready = wait(list(running), timeout=TIME_LIMIT)
         for outputs in ready or list(running):
@@ -41,10 +36,10 @@ def run(
 
 
 class _Share:
-    """A list of operators, the process that works on it, and what it is about."""
+    """A list of programs, the process that works on it, and what it is about."""
 
-    def __init__(self, names: list[str], dtype: torch.dtype, exporter: str, of: str, count: int) -> None:
-        self.names, self.dtype, self.exporter, self.of, self.count = names, dtype, exporter, of, count
+    def __init__(self, names: list[str], dtype: torch.dtype, exporter: str, suite: str, count: int) -> None:
+        self.names, self.dtype, self.exporter, self.suite, self.count = names, dtype, exporter, suite, count
         self.finished = False
         self.at: Key | None = None
         self._start(None)
@@ -56,7 +51,7 @@ class _Share:
             self.names,
             str(self.dtype).removeprefix("torch."),
             self.exporter,
-            self.of,
+            self.suite,
             self.count,
             after,
             sender,
@@ -86,26 +81,23 @@ class _Share:
         self.process.join()
         at, self.at, code = self.at, None, self.process.exitcode
         if at is None:
-            raise RuntimeError("a trial process ended before it began; run the operator by itself to see why")
+            raise RuntimeError("a trial process ended before it began; run the program by itself to see why")
         self._start(at)
         return Outcome(at, "hangs" if hung else "crashes", f"exit code {code}")
 
 
 def _work(
-    names: list[str], dtype: str, exporter: str, of: str, count: int, after: Key | None, sender: Connection
+    names: list[str], dtype: str, exporter: str, suite: str, count: int, after: Key | None, sender: Connection
 ) -> None:
-    from tests.conformance.gradients import gradients
-    from tests.conformance.samples import operators, samples
+    from tests.conformance.suites import SUITES
     from tests.conformance.trial import attempt
 
     torch.set_num_threads(1)
-    known, kind = operators(), getattr(torch, dtype)
-    of_operator = {VALUES: samples, GRADIENTS: gradients}[of]
     skipping = after is not None
     for name in names:
         if skipping and after is not None and name != after.op:
             continue
-        for index, sample in enumerate(of_operator(known[name], kind, count)):
+        for index, sample in enumerate(SUITES[suite].samples(name, getattr(torch, dtype), count)):
             key = Key(name, dtype, index)
             if skipping:
                 skipping = key != after

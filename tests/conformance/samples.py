@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -35,16 +35,32 @@ class Key:
 
 
 class Sample(torch.nn.Module):
-    """One call of an operator; its tensors are the model's inputs, everything else is part of it.
+    """One call of a function or a module; its tensors are the model's inputs, everything else is part of it.
 
-    `comparable` takes from the results what the database holds to be determined: not the sign of an eigenvector.
+    Args:
+        name: Name of the operator; some are compared by rules of their own.
+        call: What is called.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+        comparable: Takes from the results what the database holds to be determined: not the sign of an eigenvector.
+        sizes: The dynamic sizes of each tensor; None if all are as they are.
     """
 
-    def __init__(self, op: OpInfo, arguments: Any, comparable: Callable[[Any], Any] = lambda results: results) -> None:
+    def __init__(
+        self,
+        name: str,
+        call: Callable[..., Any],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        comparable: Callable[[Any], Any] = lambda results: results,
+        sizes: Sequence[Any] | None = None,
+    ) -> None:
         super().__init__()
-        self.op = op
+        self.name = name
+        self.call = call
         self.comparable = comparable
-        self.leaves, self.spec = pytree.tree_flatten(arguments)
+        self.dynamic_shapes = None if sizes is None else {"tensors": tuple(sizes)}
+        self.leaves, self.spec = pytree.tree_flatten((args, dict(kwargs or {})))
 
     @property
     def tensors(self) -> tuple[torch.Tensor, ...]:
@@ -53,8 +69,8 @@ class Sample(torch.nn.Module):
     def forward(self, *tensors: torch.Tensor) -> Any:
         given = iter(tensors)
         leaves = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
-        first, args, kwargs = pytree.tree_unflatten(leaves, self.spec)
-        return self.op.op(first, *args, **kwargs)
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        return self.call(*args, **kwargs)
 
 
 def full_name(op: OpInfo) -> str:
@@ -77,4 +93,5 @@ def samples(op: OpInfo, dtype: torch.dtype, count: int) -> Iterator[Sample]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for each in islice(op.sample_inputs("cpu", dtype, requires_grad=False), count):
-            yield Sample(op, (each.input, tuple(each.args), dict(each.kwargs)), each.output_process_fn_grad)
+            arguments = (each.input, *each.args)
+            yield Sample(op.name, op.op, arguments, each.kwargs, each.output_process_fn_grad)

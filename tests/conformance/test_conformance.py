@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.conformance import gradients
-from tests.conformance.pool import GRADIENTS, run
-from tests.conformance.samples import SAMPLES, Key, keys
-from tests.conformance.trial import LEFT_OUT, Outcome
+from tests.conformance.pool import run
+from tests.conformance.samples import SAMPLES, Key
+from tests.conformance.suites import SUITES
+from tests.conformance.trial import LEFT_OUT, Outcome, attempt
 
 EVERY = 20
+OF_PYTORCH = ("modules", "higher-order", "custom-operators", "autograd-functions", "export-cases")
 HERE = Path(__file__).parent
 
 
@@ -37,32 +38,59 @@ def held_against_gaps(outcomes: Iterable[Outcome], gaps: Mapping[str, str], name
     assert not complaints, "\n".join(complaints)
 
 
-def values_hold(names: list[str], dtype: torch.dtype) -> None:
-    held_against_gaps(run(names, dtype, "fxport"), known_gaps("known_gaps.tsv"), lambda key: f"{key.op}|{key.dtype}")
+def values_hold(names: Sequence[str], dtype: torch.dtype) -> None:
+    outcomes = run(names, dtype, "fxport", suite="operators", count=SAMPLES[dtype])
+    held_against_gaps(outcomes, known_gaps("known_gaps.tsv"), lambda key: f"{key.op}|{key.dtype}")
 
 
-def gradients_hold(names: list[str], count: int) -> None:
-    outcomes = run(names, torch.float32, "fxport", of=GRADIENTS, count=count)
+def gradients_hold(names: Sequence[str], count: int) -> None:
+    outcomes = run(names, torch.float32, "fxport", suite="gradients", count=count)
     held_against_gaps(outcomes, known_gaps("known_gradient_gaps.tsv"), lambda key: key.op)
+
+
+def gaps_of(suite: str) -> Mapping[str, str]:
+    rows = (row.split("|", 1) for row in known_gaps("known_suite_gaps.tsv"))
+    reasons = known_gaps("known_suite_gaps.tsv")
+    return {name: reasons[f"{of}|{name}"] for of, name in rows if of == suite}
 
 
 @pytest.mark.parametrize("dtype", SAMPLES, ids=lambda dtype: str(dtype).removeprefix("torch."))
 def test_a_sample_of_the_operators(dtype: torch.dtype) -> None:
-    values_hold(keys(dtype)[::EVERY], dtype)
+    values_hold(SUITES["operators"].names(dtype)[::EVERY], dtype)
 
 
 def test_a_sample_of_the_gradients() -> None:
-    gradients_hold(gradients.keys(torch.float32)[::EVERY], count=1)
+    gradients_hold(SUITES["gradients"].names(torch.float32)[::EVERY], count=1)
+
+
+@pytest.mark.parametrize("suite", OF_PYTORCH)
+def test_a_sample_of_the_suites_in_pytorch(suite: str) -> None:
+    whole = SUITES[suite]
+    outcomes = [
+        attempt(Key(name, "float32", 0), sample, "fxport")
+        for name in whole.names(torch.float32)[::EVERY]
+        for sample in whole.samples(name, torch.float32, 1)
+    ]
+    held_against_gaps(outcomes, gaps_of(suite), lambda key: key.op)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("dtype", SAMPLES, ids=lambda dtype: str(dtype).removeprefix("torch."))
 def test_every_operator(dtype: torch.dtype) -> None:
-    values_hold(keys(dtype), dtype)
+    values_hold(SUITES["operators"].names(dtype), dtype)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_the_gradients_of_every_operator() -> None:
-    gradients_hold(gradients.keys(torch.float32), count=0)
+    gradients_hold(SUITES["gradients"].names(torch.float32), count=3)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("suite", OF_PYTORCH)
+def test_the_suites_in_pytorch(suite: str) -> None:
+    whole = SUITES[suite]
+    outcomes = run(whole.names(torch.float32), torch.float32, "fxport", suite=suite, count=whole.counts[torch.float32])
+    held_against_gaps(outcomes, gaps_of(suite), lambda key: key.op)

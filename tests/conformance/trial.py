@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +32,10 @@ LEFT_OUT = frozenset({"eager refuses", "torch.export refuses", "no tensors", "fo
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a sample: "pass", one of LEFT_OUT, or how it failed. `seconds` is the time of the export."""
+    """What became of a sample: "pass", one of LEFT_OUT, or how it failed. `seconds` is the time of the export.
+
+    "refused" is what an exporter says with its reason, "export fails" an error of its own.
+    """
 
     key: Key
     status: str
@@ -38,20 +43,24 @@ class Outcome:
     seconds: float = 0.0
 
 
-Exporter = Callable[[torch.nn.Module, tuple[torch.Tensor, ...]], ir.Model]
+class RefusedError(Exception):
+    """An export that ended in findings, with their text."""
 
 
-def with_fxport(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> ir.Model:
+Exporter = Callable[[Sample, tuple[torch.Tensor, ...]], ir.Model]
+
+
+def with_fxport(model: Sample, inputs: tuple[torch.Tensor, ...]) -> ir.Model:
     options = Options(strategy="post-dispatch") if isinstance(model, Vjp) else Options()
     try:
-        return export(model, inputs, options=options).model
+        return export(model, inputs, dynamic_shapes=model.dynamic_shapes, options=options).model
     except ExportError as error:
         found = [f for f in error.log.findings if f.level == "error"]
-        raise RuntimeError("; ".join(f"{f.rule.id} {f.message}" for f in found)) from error
+        raise RefusedError("; ".join(f"{f.rule.id} {f.message}" for f in found)) from error
 
 
-def with_torch(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> ir.Model:
-    program = torch.onnx.export(model, inputs, dynamo=True, verbose=False)
+def with_torch(model: Sample, inputs: tuple[torch.Tensor, ...]) -> ir.Model:
+    program = torch.onnx.export(model, inputs, dynamic_shapes=model.dynamic_shapes, dynamo=True, verbose=False)
     assert program is not None
     return program.model
 
@@ -84,8 +93,8 @@ def _attempt(key: Key, sample: Sample, exporter: str) -> Outcome:
             model = EXPORTERS[exporter](sample, sample.tensors)
         except Exception as error:  # noqa: BLE001  # the outcome
             seconds = time.perf_counter() - started
-            refused = _torch_refuses(sample)
-            return Outcome(key, "torch.export refuses" if refused else "export fails", _line(error), seconds)
+            status = "refused" if isinstance(error, RefusedError) else "export fails"
+            return Outcome(key, "torch.export refuses" if _torch_refuses(sample) else status, _line(error), seconds)
         seconds = time.perf_counter() - started
         if not model.graph.outputs:  # what does not depend on the values is told beside the graph
             return Outcome(key, "no tensors")
@@ -102,21 +111,30 @@ def _any_tensor(results: Any) -> bool:
 
 
 def _eager(sample: Sample) -> Expected:
-    with torch.no_grad(), _RandomOps() as random:
+    with torch.no_grad():
         torch.manual_seed(0)
-        results = sample(*sample.tensors)
-    return Expected(results, random.seen or sample.op.name in UNFILLED)
+        results = copy.deepcopy(sample)(*sample.tensors)
+        return Expected(results, _is_random(sample) or sample.name in UNFILLED)
+
+
+def _is_random(sample: Sample) -> bool:
+    """Whether a second call meets a random operator; compiled code, which cannot be watched, is held to meet none."""
+    with _RandomOps() as random, suppress(Exception):
+        copy.deepcopy(sample)(*sample.tensors)
+    return random.seen
 
 
 class _RandomOps(TorchDispatchMode):
-    """Notices random ops, whose values nobody can compare."""
+    """Notices random ops, whose values nobody can compare; not those within a higher-order operator."""
+
+    supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()
         self.seen = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen |= torch.Tag.nondeterministic_seeded in func.tags
+        self.seen |= torch.Tag.nondeterministic_seeded in getattr(func, "tags", ())
         return func(*args, **(kwargs or {}))
 
 
@@ -126,7 +144,7 @@ def _torch_refuses(sample: Sample) -> bool:
             if isinstance(sample, Vjp):
                 _trace._export(sample, sample.tensors, strict=False, pre_dispatch=False)
             else:
-                torch.export.export(sample, sample.tensors, strict=False)
+                torch.export.export(sample, sample.tensors, dynamic_shapes=sample.dynamic_shapes, strict=False)
     except Exception:  # noqa: BLE001  # the question is just whether it raises
         return True
     return False

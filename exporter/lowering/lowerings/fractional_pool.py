@@ -10,7 +10,7 @@ import torch
 from fxport.exporter.lowering.lower.builder import Op, Value
 from fxport.exporter.lowering.lower.registry import lowering
 from fxport.exporter.lowering.lower.symbols import Size
-from fxport.exporter.lowering.lowerings.axes import product
+from fxport.exporter.lowering.lowerings.axes import product, sliced
 from fxport.exporter.lowering.lowerings.windows import batched, numbers, unbatched
 
 aten = torch.ops.aten
@@ -47,6 +47,8 @@ def _pooled(
     axes = len(kernel)
     whole = batched(op, x, axes)
     lead, sizes = op.sizes(whole)[:2], op.sizes(whole)[2:]
+    if op.sizes(drawn)[0] != lead[0]:  # PyTorch takes the first of more samples than there are pictures
+        drawn = sliced(op, drawn, 0, 0, lead[0])
     place = op.const(0)
     for axis in range(axes):
         sample = op.Unsqueeze(op.Gather(drawn, order[axis], axis=2), [2])
