@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 # Operators that are written without a call, by the name that ATen has for them.
@@ -134,22 +134,31 @@ def last_assignment(text: str, line: int, attribute: str) -> int | None:
     return _last(text, line, assigns)
 
 
-def last_change(text: str, line: int, name: str) -> int | None:
-    """The line of the last `name = …`, `….name = …` or `…["name"] = …` in the function that begins on `line`.
+def last_setting(text: str, line: int, names: Collection[str]) -> int | None:
+    """The line of the last `name = …`, `….name = …`, `…["name"] = …` or `setattr(…, "name", …)` in a function.
 
-    Else that of the last statement that names it.
+    The function begins on `line`; None without one for any of the names.
     """
-
-    def speaks_of(each: ast.AST | None) -> bool:
-        return name in (getattr(each, "id", None), getattr(each, "attr", None), getattr(each, "value", None))
 
     def assigns(each: ast.stmt) -> bool:
         targets = each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)]
-        parts = [(each.value, each.slice) if isinstance(each, ast.Subscript) else (each,) for each in targets]
-        return any(speaks_of(part) for target in parts for part in target)
+        parts = [[each.value, each.slice] if isinstance(each, ast.Subscript) else [each] for each in targets]
+        call = each.value if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) else None
+        if call is not None and _called(call.func) == "setattr":
+            parts.append(call.args[1:2])
+        return any(_speaks_of(part, names) for target in parts for part in target)
 
-    found = _last(text, line, assigns)
-    return found or _last(text, line, lambda each: any(map(speaks_of, ast.walk(each))))
+    return _last(text, line, assigns)
+
+
+def last_naming(text: str, line: int, names: Collection[str]) -> int | None:
+    """The line of the last statement with one of the names in the function that begins on `line`."""
+    return _last(text, line, lambda each: any(_speaks_of(node, names) for node in ast.walk(each)))
+
+
+def _speaks_of(node: ast.AST | None, names: Collection[str]) -> bool:
+    words = (getattr(node, "id", None), getattr(node, "attr", None), getattr(node, "value", None))
+    return any(isinstance(each, str) and each in names for each in words)
 
 
 def _last(text: str, line: int, wanted: Callable[[ast.stmt], bool]) -> int | None:

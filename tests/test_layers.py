@@ -57,6 +57,7 @@ CAPTURE_ORDER = (
         "holders",
         "knowledge",
     ),
+    ("streams",),
     ("reachable",),
     ("snapshot",),
     ("arguments", "guards", "analysis"),

@@ -33,6 +33,7 @@ from fxport.exporter.capture.patches.distributions import parameters_unchecked
 from fxport.exporter.capture.patches.kinds import namespaces_of, python_kinds
 from fxport.exporter.capture.patches.known_values import Asked, values_known
 from fxport.exporter.capture.patches.libraries import library_functions_rewritten
+from fxport.exporter.capture.patches.marked import MarksNoted, marks_noted
 from fxport.exporter.capture.patches.masks import masks_left_out
 from fxport.exporter.capture.patches.mixed_kinds import KindsHeeded
 from fxport.exporter.capture.patches.outside import attributes_watched
@@ -80,7 +81,9 @@ def frozen(module: torch.nn.Module) -> Iterator[None]:
 def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterator[AbstractContextManager[object]]:
     """The contexts of a trace of plain Python, outermost first; `last` is the last part to see a call."""
     trainable, rebinding = TrainableTold(), RebindingFollowed()
+    marks = MarksNoted(observed.effects, trainable)
     yield trainable_parameters_told(request.model, trainable)  # which looks before they are frozen
+    yield marks_noted(request.model, marks)
     yield frozen(request.model)
     yield bookkeeping_unseen()
     yield declared_results(request.model)
@@ -106,6 +109,7 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
         CallsKept(),
         WritesCounted(),
         trainable,
+        marks,
         last,
     )
     yield FunctionMode(parts)  # last, so that it sees calls as the model makes them

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from fxport.diagnostics import Finding, Level, Log, Place, rules
+from fxport.diagnostics import Finding, Fix, Level, Log, Place, rules
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.capture import program
 from fxport.exporter.capture.arguments.inputs import Leaf, arguments_of, distinct, form_of, leaves_of
@@ -26,7 +26,15 @@ from fxport.exporter.capture.attempts import (
     strict,
 )
 from fxport.exporter.capture.exported import captured_before
-from fxport.exporter.capture.failures import PRESUMED, RANK, first_line, report_failure, report_overcome
+from fxport.exporter.capture.failures import (
+    DRAW_BEFORE,
+    PRESUMED,
+    RANK,
+    SEEDED,
+    first_line,
+    report_failure,
+    report_overcome,
+)
 from fxport.exporter.capture.fake import fake_weights
 from fxport.exporter.capture.faults import RefusedError, is_our_fault
 from fxport.exporter.capture.frames import helpers_kept
@@ -35,7 +43,7 @@ from fxport.exporter.capture.further import further_failures
 from fxport.exporter.capture.guards.answers import Inquiry, RefusalHidden, answered
 from fxport.exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from fxport.exporter.capture.patches.derivatives import require_seen_through
-from fxport.exporter.capture.patches.outside import nothing_lost, place_of_change
+from fxport.exporter.capture.patches.outside import nothing_lost, place_of_effect
 from fxport.exporter.capture.patches.quiet import quiet_pytorch
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.request import CaptureRequest, Observed
@@ -53,6 +61,7 @@ from fxport.exporter.capture.wrappers import unwrapped
 from fxport.exporter.pipeline.options import Options
 from fxport.fx_passes.program import Program
 from fxport.fx_passes.python_numbers import numbers_as_python
+from fxport.fx_passes.randomness import draws_numbers
 
 
 def capture(
@@ -107,7 +116,8 @@ def capture(
         return captured
     data = (each for each in log.findings if each.rule is rules.DATA_DEPENDENT_CONTROL_FLOW)
     presumed = any(each.level is Level.WARNING for each in data)
-    call, told, dims = (request.args, dict(request.kwargs)), told_in(log.findings), result.compared.owner
+    told = told_in([*result.log.findings, *log.findings])
+    call, dims = (request.args, dict(request.kwargs)), result.compared.owner
     further = check(Subject(captured, module, call, result.rewritten, told, presumed, dims), log)
     return replace(captured, conditions=(*captured.conditions, *further))
 
@@ -116,7 +126,7 @@ def repeat(told: Iterable[Finding], log: Log) -> None:
     """Report in a log what has been reported in another one."""
     for finding in told:
         facts: Mapping[str, Any] = finding.facts
-        log.report(finding.rule, at=finding.place, level=finding.level, **facts)
+        log.report(finding.rule, at=finding.place, level=finding.level, fixes=finding.fixes, **facts)
 
 
 @dataclass(frozen=True)
@@ -168,13 +178,16 @@ def _capture_once(
         if not is_made_anew(model, path):
             told.report(rules.STATE_LOST, at=place_of_assignment(model, path), name=path)
     for effect in effects.lost({*assigned, *observed.lost}):
-        at = place_of_change(model, effect.holder, effect.key)
+        at = place_of_effect(model, effect, [*effects.state.functions()])
         told.report(effect.rule, at=at, name=effect.name, value=effect.before)
     for place in observed.texts:
         told.report(rules.VALUE_MADE_TEXT, at=place)
     for name in sorted(set().union(*(each.names for each in observed.asked))):
         first = next(each for each in observed.asked if name in each.names)
         told.report(rules.VALUES_SPECIALIZED, at=first.place, name=name)
+    if draws_numbers(exported.graph_module):
+        for place in effects.reads.seeded.values():
+            told.report(rules.UNSUPPORTED_PYTHON_CONSTRUCT, at=place, fixes=(Fix(DRAW_BEFORE),), detail=SEEDED)
     before = copied(exported) if options.keep_exported_program else None
     captured = replace(program.from_exported(exported, paths, request.sizes, model, options, told), exported=before)
     ranks = [*dict.fromkeys(keep_axes_of_data(captured))]

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import array
-import copy
 import functools
 import itertools
-import operator
 import random
 import sys
 import threading
-import warnings
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
-from types import CellType, FunctionType, GeneratorType, MemberDescriptorType
+from types import CellType, FunctionType, MemberDescriptorType
 from typing import Any
 
 import torch
@@ -38,6 +35,9 @@ REGISTERED: Mapping[str, object] = {
     name: object() for name, value in vars(torch.nn.Module()).items() if isinstance(value, (dict, set))
 }
 """Attributes of every module that hold its layers, parameters, buffers and hooks, each with a mark for its end."""
+
+NAMED = frozenset({"_parameters", "_buffers", "_modules"})
+"""The ones of them that hold attributes of the module."""
 
 UNREAD_OF_CLASSES = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "_abc_impl"})
 
@@ -129,7 +129,8 @@ def _name(path: Path | None) -> str:
         return f"{around}[{'a tensor' if isinstance(key, torch.Tensor) else repr(key)}]"
     if style == "itself":
         return around
-    return f"{around}.{key}" if around else str(key)
+    attribute = key[0] if isinstance(key, tuple) else key
+    return f"{around}.{attribute}" if around else str(attribute)
 
 
 def _read_attributes(owner: Any) -> Contents:
@@ -169,12 +170,15 @@ def _write_deque(owner: deque[Any], contents: Contents) -> None:
 
 
 def _read_registered(owner: torch.nn.Module) -> Contents:
-    """Read what all of these dicts hold, one after the other, with the end of each between them."""
+    """Read what all of these hold, one after the other, with the end of each between them.
+
+    An entry of a set, or of hooks, goes by the attribute and the entry, as a buffer may have its name.
+    """
     keys: list[Any] = []
     values: list[Any] = []
     for name, end in REGISTERED.items():
         entries = vars(owner).get(name, ())
-        keys += (*entries, end)
+        keys += (*(entries if name in NAMED else ((name, each) for each in entries)), end)
         values += (*(entries.values() if isinstance(entries, dict) else entries), None)
     return keys, values
 
@@ -183,9 +187,33 @@ def _write_registered(owner: torch.nn.Module, contents: Contents) -> None:
     pairs = iter(paired(contents).items())
     for name, end in REGISTERED.items():
         before = [*itertools.takewhile(lambda pair, end=end: pair[0] is not end, pairs)]
+        own = [(key if name in NAMED else key[1], value) for key, value in before]
         entries = vars(owner).get(name, {})
         entries.clear()
-        entries.update(before if isinstance(entries, dict) else (key for key, _ in before))
+        entries.update(own if isinstance(entries, dict) else (key for key, _ in own))
+
+
+def _marks(owner: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor, str]]:
+    """Yield the name of each parameter and buffer, the tensor, and an attribute of it that is not PyTorch's own."""
+    for entries in (owner._parameters, owner._buffers):
+        for name, tensor in entries.items():
+            if tensor is not None:
+                yield from ((name, tensor, each) for each in vars(tensor) if not each.startswith("_"))
+
+
+def _read_marks(owner: torch.nn.Module) -> Contents:
+    found = [*_marks(owner)]
+    return [f"{name}.{each}" for name, _, each in found], [vars(tensor)[each] for _, tensor, each in found]
+
+
+def _write_marks(owner: torch.nn.Module, contents: Contents) -> None:
+    before = paired(contents)
+    for name, tensor, each in [*_marks(owner)]:
+        if f"{name}.{each}" not in before:
+            delattr(tensor, each)
+    for key, value in before.items():
+        name, _, attribute = key.rpartition(".")
+        setattr(owner._parameters.get(name, owner._buffers.get(name)), attribute, value)
 
 
 def _read_namespace(owner: Namespace) -> Contents:
@@ -250,14 +278,12 @@ def _write_cell(owner: CellType, contents: Contents) -> None:
 
 def _read_memo(owner: Any) -> Contents:
     info = owner.cache_info()
-    return None, [info.misses, info.currsize]
+    return None, [info.misses, info.currsize, info.hits]
 
 
-def _read_generator(owner: GeneratorType[Any, Any, Any]) -> Contents:
-    frame = owner.gi_frame
-    if frame is None:  # it has ended
-        return (), []
-    return (None, *frame.f_locals), [frame.f_lasti, *frame.f_locals.values()]
+def _write_memo(owner: Any, contents: Contents) -> None:
+    if _read_memo(owner)[1][:2] != contents[1][:2]:  # it holds something else
+        owner.cache_clear()
 
 
 def _read_variable(owner: ContextVar[Any]) -> Contents:
@@ -265,14 +291,6 @@ def _read_variable(owner: ContextVar[Any]) -> Contents:
         return None, [owner.get()]
     except LookupError:
         return None, [MISSING]
-
-
-def _read_cycle(owner: Any) -> Contents:
-    """Read how many items are left before it begins anew: of a copy, as the iterator itself tells nothing."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        _, (items,), _ = copy.copy(owner).__reduce__()
-    return None, [operator.length_hint(items)]
 
 
 def paired(contents: Contents) -> dict[Any, Any]:
@@ -328,6 +346,8 @@ SLOTS = Kind(_read_slots, _write_slots, "attribute")
 CLASS = Kind(_read_class, _write_class, "attribute")
 MEMBERS = Kind(_read_registered, _write_registered, "attribute")
 """The layers, parameters, buffers and hooks of a module."""
+MARKS = Kind(_read_marks, _write_marks, "attribute")
+"""The attributes that the parameters and buffers of a module were given."""
 GLOBALS = Kind(_read_namespace, _write_namespace, "name")
 MODULE = Kind(_read_namespace, _write_namespace, "attribute")
 """Variables of a Python module that is reached by its name."""
@@ -338,10 +358,7 @@ SET = Kind(lambda o: ([*map(id, o)], [*set.__iter__(o)]), _write_set, "itself")
 DEQUE = Kind(lambda o: (None, [*deque.__iter__(o)]), _write_deque, "item")
 BYTES = Kind(lambda o: (None, [bytes(o)]), lambda o, was: bytearray.__setitem__(o, slice(None), was[1][0]), "itself")
 VARIABLE = Kind(_read_variable, lambda o, was: None if was[1][0] is MISSING else o.set(was[1][0]), "itself")
-MEMO = Kind(_read_memo, lambda owner, _: owner.cache_clear(), "itself", is_memo=True)
-GENERATOR = Kind(_read_generator, None, "itself")
-COUNT = Kind(lambda owner: (None, [repr(owner)]), None, "itself")
-ITERATOR = Kind(lambda owner: (None, [operator.length_hint(owner)]), None, "itself")
+MEMO = Kind(_read_memo, _write_memo, "itself", is_memo=True)
 
 LEAVES: Mapping[type, Kind] = {
     bytearray: BYTES,
@@ -352,10 +369,6 @@ LEAVES: Mapping[type, Kind] = {
         lambda value: value.tobytes(),
     ),
     functools._lru_cache_wrapper: MEMO,
-    GeneratorType: GENERATOR,
-    itertools.count: COUNT,
-    itertools.cycle: Kind(_read_cycle, None, "itself"),
-    **{type(iter(each)): ITERATOR for each in ([], (), "", {}, {}.values(), {}.items(), set(), range(0))},
     threading.local: ATTRIBUTES,
     random.Random: _by_value(lambda o: o.getstate(), lambda o, value: o.setstate(value), is_random=True),
     torch.Generator: _by_value(

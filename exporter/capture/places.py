@@ -6,15 +6,16 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
 
 from fxport.diagnostics import Place
-from fxport.diagnostics.calls import last_return
-from fxport.diagnostics.source import USER, kind_of, lines_of, place_of_stack
+from fxport.diagnostics.calls import last_naming, last_return, last_setting
+from fxport.diagnostics.source import LIBRARY, USER, kind_of, lines_of, place_of_stack
 
 SOURCES = (".py", ">")
 """Endings of the names of Python's sources, also of notebooks; a script of a distribution has no ending."""
@@ -81,6 +82,35 @@ def _place_of_script(root: torch.jit.ScriptModule, module: str) -> Place | None:
         if kind_of(file) == USER:
             return Place(path=file, line=int(line), module=module or None)
     return None
+
+
+def place_of_change(at: Place | None, functions: Sequence[FunctionType], names: frozenset[str]) -> Place | None:
+    """Return the last line that sets one of these names, as a variable, an attribute, an item or by `setattr`.
+
+    It is sought in the function at `at`, then in the others, those of the user first; then a line that speaks of it.
+    """
+    speaking = [each for each in functions if not names.isdisjoint({*_words(each.__code__)})]
+    others = [place_of_function(each) for kind in (USER, LIBRARY) for each in speaking if _kind(each) == kind]
+    for last in (last_setting, last_naming):
+        for place in (at, *others):
+            line = None if place is None else last("".join(lines_of(place.path)), place.line, names)
+            if place is not None and line is not None:
+                return replace(place, line=line, module=at and at.module)
+    return at
+
+
+def _kind(function: FunctionType) -> str:
+    return kind_of(function.__code__.co_filename)
+
+
+def _words(code: CodeType) -> Iterator[str]:
+    """Yield the names and texts in the code of a function and of those within it."""
+    yield from (*code.co_names, *code.co_freevars)
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _words(each)
+        elif isinstance(each, str):
+            yield each
 
 
 def place_of_function(function: object, module: str | None = None) -> Place | None:

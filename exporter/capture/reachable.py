@@ -12,6 +12,7 @@ not seen, such as a module that is imported by a computed name, or what an exten
 from __future__ import annotations
 
 import functools
+import random
 import sys
 import weakref
 from collections import ChainMap, UserDict, UserList, defaultdict, deque
@@ -22,6 +23,7 @@ from types import CodeType, FunctionType, MemberDescriptorType, MethodType, Modu
 from typing import Any
 
 import torch
+from torch.nn.modules import module as modules
 
 from fxport.diagnostics.source import USER, kind_of
 from fxport.exporter.capture.holders import (
@@ -33,6 +35,7 @@ from fxport.exporter.capture.holders import (
     GLOBALS,
     LEAVES,
     LIST,
+    MARKS,
     MEMBERS,
     MODULE,
     REGISTERED,
@@ -47,6 +50,7 @@ from fxport.exporter.capture.holders import (
     kinds_of_numpy,
     paired,
 )
+from fxport.exporter.capture.streams import ITERATOR, STREAMS
 
 SCALARS = frozenset({bool, int, float, complex, str, bytes, type(None)})
 """Types whose values are compared by value, not by identity."""
@@ -98,7 +102,12 @@ UNCALLED = (
 
 METHODS = (FunctionType, *PARTS)
 
-CONTAINERS: Mapping[type, Kind] = {dict: DICT, list: LIST, set: SET, deque: DEQUE}
+CONTAINERS: Mapping[type, Kind] = {dict: DICT, list: LIST, set: SET, deque: DEQUE, random.Random: LEAVES[random.Random]}
+
+HOOKS_OF_ALL: Mapping[str, dict[Any, Any]] = {
+    name: value for name, value in vars(modules).items() if "_global_" in name and isinstance(value, dict)
+}
+"""Hooks that are called for all modules of the process, by their names in PyTorch."""
 
 Visit = Callable[[Any, Path | None, FunctionType | None], None]
 
@@ -106,10 +115,12 @@ Visit = Callable[[Any, Path | None, FunctionType | None], None]
 def reachable(roots: Mapping[str, Any]) -> list[tuple[Holder, Contents]]:
     """Return the holders that can be reached from the roots, the nearest first, each with its contents.
 
+    The hooks that are called for all modules are roots as well.
+
     The keys of `roots` name them in what is told; that of a model is "".
     """
     walk = _Walk()
-    for name, root in roots.items():
+    for name, root in (*roots.items(), *HOOKS_OF_ALL.items()):
         walk.waiting.append((root, (None, "name", name) if name else None, None))
     while walk.waiting:
         walk.visit(*walk.waiting.popleft())
@@ -128,7 +139,7 @@ class _Walk:
         self.visits: dict[type, Visit | None] = {}
         self.called: set[str] = set(ENTRIES)
         self.uncalled: dict[str, list[Any]] = {}
-        self.leaves = {**LEAVES, **kinds_of_numpy()}
+        self.leaves = {**LEAVES, **STREAMS, **kinds_of_numpy()}
 
     def visit(self, value: Any, path: Path | None, function: FunctionType | None) -> None:
         if id(value) in self.seen:
@@ -144,12 +155,15 @@ class _Walk:
         """Return how values of a type are looked at; None if they hold nothing."""
         if kind in self.leaves:
             return partial(self.visit_leaf, self.leaves[kind])
+        if kind.__flags__ & IMMUTABLE and hasattr(kind, "__next__"):
+            return partial(self.visit_leaf, ITERATOR)
         table: Mapping[type, Visit | None] = {
             torch.jit.ScriptModule: None,  # its state is in C++
             torch.nn.Module: self.visit_module,
             FunctionType: self.visit_function,
             type: self.visit_class,
             ModuleType: self.visit_variables,
+            random.SystemRandom: None,
             **{container: partial(self.visit_container, held_by) for container, held_by in CONTAINERS.items()},
             tuple: self.visit_elements,
             frozenset: self.visit_elements,
@@ -193,6 +207,7 @@ class _Walk:
         self.seen |= {id(each): each for each in registered}
         self.visit_object(module, path, function)
         self.hold(module, MEMBERS, path, function)  # restored behind the attributes, which have the dicts themselves
+        self.hold(module, MARKS, path, function)
 
     def visit_object(self, value: Any, path: Path | None, function: FunctionType | None) -> None:
         """Visit the attributes of an object, and its classes as far as they are the user's."""

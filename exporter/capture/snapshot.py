@@ -90,6 +90,12 @@ class Snapshot:
             if not holder.kind.is_memo and not _identical(before, now):
                 yield from (Change(holder, *each) for each in _differences(before, now))
 
+    def counted(self) -> Iterator[Holder]:
+        """Yield the memos that have been asked since."""
+        for holder, before in self.held:
+            if holder.kind.is_memo and not _identical(before, holder.kind.read(holder.owner)):
+                yield holder
+
     def reordered(self) -> Iterator[Holder]:
         """Yield the dicts that hold in another order what they held before and hold now."""
         for holder, before in self.held:

@@ -13,12 +13,12 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from fxport.diagnostics import Place, rules
-from fxport.diagnostics.calls import last_change
+from fxport.diagnostics.calls import last_naming, last_setting
 from fxport.diagnostics.source import USER, kind_of, lines_of
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.holders import MEMBERS, MISSING
 from fxport.exporter.capture.knowledge import version
-from fxport.exporter.capture.patches.outside import effect_of, place_of_change
+from fxport.exporter.capture.patches.outside import Effect, effect_of, place_of_effect
 from fxport.exporter.capture.places import place_of_function
 from fxport.exporter.capture.snapshot import Change, Snapshot
 from fxport.exporter.training.own_tensors import OwnTensors
@@ -53,7 +53,8 @@ def nothing_carried(model: torch.nn.Module, around: Mapping[str, Any], own: OwnT
             if _is_carried(change, own):
                 is_rate = isinstance(change.holder.owner, LRScheduler) or change.name.startswith("optimizer.")
                 cure = IN_OPTIMIZER if is_rate else IN_MODEL
-                _refuse(change, place_of_change(model, change.holder, change.key), cure)
+                effect = effect_of(change) or Effect(rules.STATE_LOST, change.name, None, change.holder, change.key)
+                _refuse(change, place_of_effect(model, effect, [*state.functions()]), cure)
     finally:
         state.restore()
 
@@ -108,7 +109,8 @@ def _place_in(optimizer: Optimizer, name: str) -> Place | None:
     places = [place_of_function(inspect.unwrap(each)) for each in (type(optimizer).step, *hooks)]
     own = [place for place in places if place is not None and kind_of(place.path) == USER]
     for at in own:
-        line = last_change("".join(lines_of(at.path)), at.line, name)
+        text = "".join(lines_of(at.path))
+        line = last_setting(text, at.line, {name}) or last_naming(text, at.line, {name})
         if line is not None:
             return replace(at, line=line)
     return own[0] if own else None

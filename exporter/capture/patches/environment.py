@@ -1,20 +1,29 @@
-"""Reads of the process by `forward` while it is captured: clocks, environment variables, randomness, modes of PyTorch.
+"""Reads of the process by `forward` while it is captured: clocks, environment variables, files, randomness, modes.
 
 The graph has what these gave in that one run.
 """
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 import datetime
+import glob
+import io
 import os
+import pathlib
+import random
 import secrets
 import sys
+import tempfile
 import threading
 import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 from unittest import mock
@@ -35,66 +44,125 @@ DATES: Mapping[type, tuple[str, ...]] = {datetime.datetime: ("now", "utcnow", "t
 """Classes of Python's `datetime`, with their methods that look at the clock."""
 
 OTHERS: Mapping[Any, tuple[str, ...]] = {
-    torch: ("is_grad_enabled", "is_inference_mode_enabled"),
+    torch: ("is_grad_enabled", "is_inference_mode_enabled", "initial_seed", "get_num_threads"),
     torch.compiler: ("is_compiling", "is_exporting"),
-    os: ("urandom",),
+    builtins: ("input", "open"),
+    os: ("cpu_count", "getpid", "listdir", "scandir", "urandom"),
+    os.path: ("exists", "getmtime", "getsize", "isdir", "isfile"),
     uuid: ("uuid1", "uuid4"),
     secrets: ("choice", "randbelow", "randbits", "token_bytes", "token_hex", "token_urlsafe"),
 }
-"""Functions that tell the mode in which PyTorch is called, which a capture changes, or draw true randomness."""
+"""Functions that tell of the machine, its files, or the mode in which PyTorch is called, or draw true randomness."""
 
-_BETWEEN = frozenset(function.__code__.co_filename for function in (os.getenv, Mapping.get))
-"""Files in which `os.getenv` and `os.environ.get` read a variable for their caller."""
+SEEDING = ("manual_seed", "seed", "set_rng_state")
+"""Functions of PyTorch that say which random numbers come next."""
 
-Reads = dict[tuple[str, str, int], Place | None]
-"""The places of what was read, by its name and the file and the line that read it."""
+BETWEEN = (contextlib, glob, io, pathlib, random, secrets, tempfile, torch.random, uuid)
+"""Modules of Python and PyTorch that read for their caller, and have some of these functions by names of their own."""
+
+_BETWEEN = frozenset(
+    {function.__code__.co_filename for function in (os.getenv, Mapping.get)} | {module.__file__ for module in BETWEEN}
+)
+"""Files in which something is read for a caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Reads and seeds of the process by `forward`.
+
+    Attributes:
+        places: The places of what was read, by its name and the file and the line that read it.
+        seeded: The places at which PyTorch's generator was given a seed or a state.
+    """
+
+    places: dict[tuple[str, str, int], Place | None] = field(default_factory=dict)
+    seeded: dict[tuple[str, str, int], Place | None] = field(default_factory=dict)
 
 
 @contextmanager
-def environment_watched() -> Iterator[Reads]:
-    """Note what the user's own lines read, also by a name that they have imported.
+def environment_watched(found: Reads) -> Iterator[None]:
+    """Note what the user's own lines read, also by a name that they have imported, or through Python's library.
 
     Threads that ran before are no part of `forward`: a progress bar, say.
     """
-    found: Reads = {}
     before = {*threading.enumerate()} - {threading.current_thread()}
     variable = type(os.environ).__getitem__
 
-    def note(name: str) -> None:
+    def note(name: str, places: dict[tuple[str, str, int], Place | None] = found.places) -> None:
         frame: Any = sys._getframe(2)
         while frame is not None and frame.f_code.co_filename in _BETWEEN:
             frame = frame.f_back
         if frame is None or kind_of(frame.f_code.co_filename) != USER or threading.current_thread() in before:
             return
         at = (name, frame.f_code.co_filename, frame.f_lineno)
-        found.setdefault(at, place_of_stack(list(traceback.walk_stack(frame))))
+        places.setdefault(at, place_of_stack(list(traceback.walk_stack(frame))))
 
     def looked_up(environment: Any, key: str) -> str:
         note(f"os.environ['{key}']")
         return variable(environment, key)
 
+    def seeded(generator: random.Random, a: Any = None, *args: Any, **kwargs: Any) -> None:
+        if a is None:
+            note("random.Random")
+        seed(generator, a, *args, **kwargs)
+
+    seed = random.Random.seed
     clocks = {getattr(time, name): _noting(f"time.{name}", getattr(time, name), note) for name in CLOCKS}
     others = {
-        getattr(owner, name): _noting(f"{owner.__name__}.{name}", getattr(owner, name), note)
+        getattr(owner, name): _noting(_named(owner, name), getattr(owner, name), note)
         for owner, names in OTHERS.items()
         for name in names
     }
     dates = {kind: _noting_date(kind, names, note) for kind, names in DATES.items()}
-    owners = (time, datetime, *OTHERS, *users_modules().values())
+    seeds = {
+        getattr(owner, name): _noting(name, getattr(owner, name), partial(note, places=found.seeded))
+        for owner in (torch, torch.random)  # Dynamo replaces some of them in one of the two
+        for name in SEEDING
+    }
+    owners = (time, datetime, *OTHERS, *BETWEEN, *users_modules().values())
     with (
-        _replaced(owners, {**clocks, **dates, **others}),
+        _replaced(owners, {**clocks, **dates, **others, **seeds}),
         mock.patch.object(type(os.environ), "__getitem__", looked_up),
+        mock.patch.object(random.Random, "seed", seeded),
     ):
-        yield found
+        yield
+
+
+def _named(owner: Any, name: str) -> str:
+    """Return a function of a module as people write it."""
+    prefix = {builtins: "", os.path: "os.path."}.get(owner, f"{owner.__name__}.")
+    return f"{prefix}{name}"
+
+
+_noting_one = threading.local()
+"""Has `runs` in a thread in which one of these functions runs: what it calls in turn is its own."""
 
 
 def _noting(name: str, function: Callable[..., Any], note: Callable[[str], None]) -> Callable[..., Any]:
     def read(*args: Any, **kwargs: Any) -> Any:
-        if not torch.compiler.is_dynamo_compiling():  # which reads these functions, and looks at no frames
+        if torch.compiler.is_dynamo_compiling():  # which reads these functions, and looks at no frames
+            return function(*args, **kwargs)
+        if not getattr(_noting_one, "runs", False) and not _only_writes(name, *args, **kwargs):
             note(name)
-        return function(*args, **kwargs)
+        with _alone():
+            return function(*args, **kwargs)
 
     return read
+
+
+def _only_writes(name: str, *args: Any, mode: str = "r", **_: Any) -> bool:
+    """Return whether a call opens a file to which it only writes."""
+    mode = args[1] if len(args) > 1 else mode
+    return name == "open" and isinstance(mode, str) and not {"r", "+"} & {*mode}
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    before, _noting_one.runs = getattr(_noting_one, "runs", False), True
+    try:
+        yield
+    finally:
+        _noting_one.runs = before
 
 
 def _noting_date(kind: Any, names: tuple[str, ...], note: Callable[[str], None]) -> type:

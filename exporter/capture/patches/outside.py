@@ -9,16 +9,17 @@ import ast
 import inspect
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
 import torch
+from torch.nn.modules import module as modules
 
 from fxport.diagnostics import Level, Log, Place, Rule, rules
-from fxport.diagnostics.calls import last_change, scope_of
+from fxport.diagnostics.calls import scope_of
 from fxport.diagnostics.source import USER, kind_of, lines_of
 from fxport.exporter.capture.forward import forward_by
 from fxport.exporter.capture.holders import (
@@ -28,6 +29,7 @@ from fxport.exporter.capture.holders import (
     DICT,
     GLOBALS,
     LIST,
+    MARKS,
     MEMBERS,
     MISSING,
     SET,
@@ -37,13 +39,14 @@ from fxport.exporter.capture.holders import (
     Namespace,
 )
 from fxport.exporter.capture.knowledge import version
-from fxport.exporter.capture.patches.environment import environment_watched
+from fxport.exporter.capture.patches.environment import Reads, environment_watched
 from fxport.exporter.capture.patches.generators import SHARED
 from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.patches.restoration import restore_state
-from fxport.exporter.capture.places import Around, of_user, place_of_function, place_of_module
-from fxport.exporter.capture.reachable import SCALARS
+from fxport.exporter.capture.places import Around, of_user, place_of_change, place_of_function, place_of_module
+from fxport.exporter.capture.reachable import HOOKS_OF_ALL, SCALARS
 from fxport.exporter.capture.snapshot import MERGED_STATE, Change, Snapshot, same
+from fxport.exporter.capture.streams import ITERATOR, STREAMS
 
 _ITEM = re.compile(r"\[.*$")
 """Pattern of the text after the name of a container."""
@@ -63,6 +66,7 @@ class Effect:
         key: Where the holder holds it; None if the holder has changed as a whole.
         level: How grave it is: an error where data decides on the change.
         in_words: Whether `before` tells what there was, and is not the value.
+        written: What the line that makes the change speaks of, if it is not its name.
     """
 
     rule: Rule
@@ -72,6 +76,7 @@ class Effect:
     key: Any = None
     level: Level | None = None
     in_words: bool = False
+    written: frozenset[str] = frozenset()
 
     @property
     def was(self) -> str:
@@ -81,10 +86,19 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """The Python state that a model reaches, and what of it a capture was seen to change."""
+    """The Python state that a model reaches, what a capture changed of it, and what it read of the process.
+
+    Attributes:
+        state: What can be reached.
+        seen: What has changed, by rule and name.
+        reads: What was read, and where PyTorch was given a seed.
+        marked: What was set on parameters and buffers beside their values: where, and in words what there was before.
+    """
 
     state: Snapshot
     seen: dict[tuple[Rule, str], Effect] = field(default_factory=dict)
+    reads: Reads = field(default_factory=Reads)
+    marked: dict[str, tuple[Place | None, str]] = field(default_factory=dict)
 
     def note(self, before: Snapshot) -> list[Change]:
         """Note what has changed since, and return all of it, also what is not told."""
@@ -94,7 +108,14 @@ class Effects:
         for holder, tensors in self.state.remembered():
             if any(version(each) for each in tensors):  # the next call would find it so
                 self.add(_baked(holder.name, "another tensor", holder))
+        if self.asks("cache_info"):
+            for holder in before.counted():
+                self.add(_baked(holder.name, "a memo of other counts", holder))
         return changes
+
+    def asks(self, name: str) -> bool:
+        """Return whether code that can be reached speaks of an attribute."""
+        return any(name in each.__code__.co_names for each in self.state.functions())
 
     def add(self, effect: Effect | None) -> None:
         if effect is not None:
@@ -104,9 +125,11 @@ class Effects:
         """Return what is told of an attribute or a buffer that was not there, if code may ask whether it is."""
         is_buffer = change.holder.kind is MEMBERS and isinstance(change.after, torch.Tensor)
         is_value = change.holder.kind in (ATTRIBUTES, SLOTS, CLASS, GLOBALS) and type(change.after) in SCALARS
-        if change.before is not MISSING or not (is_buffer or is_value):
+        is_mark = change.holder.kind is MARKS
+        if change.before is not MISSING or not (is_buffer or is_value or is_mark):
             return None
-        is_asked = any(change.key in words or words & UNBOUND for words in map(words_of, self.state.functions()))
+        name = change.key.rpartition(".")[2]
+        is_asked = any(name in words or words & UNBOUND for words in map(words_of, self.state.functions()))
         return _baked(change.name, "not there", change.holder, change.key) if is_asked else None
 
     def effect_on_object(self, change: Change) -> Effect | None:
@@ -142,6 +165,17 @@ def words_of(function: FunctionType) -> set[str]:
     return {each for each in code.co_consts if isinstance(each, str)} | UNBOUND.intersection(code.co_names)
 
 
+OTHER_ENTRIES = "a container of other entries"
+
+HOOKING = frozenset(
+    name for name in (*vars(torch.nn.Module), *vars(modules)) if name.startswith("register_") and name.endswith("hook")
+)
+"""Methods and functions that add a hook."""
+
+UNHOOKING = frozenset({"remove", "clear"})
+"""Methods that take one out."""
+
+
 def _baked(name: str, before: str, holder: Holder, key: Any = None) -> Effect:
     return Effect(rules.PYTHON_STATE_BAKED, name, before, holder, key, in_words=True)
 
@@ -153,6 +187,11 @@ def effect_of(change: Change) -> Effect | None:
         return Effect(rules.LAYER_MADE, change.name, change.before, holder, change.key)
     if holder.kind.is_random:
         return Effect(rules.PYTHON_RANDOM_BAKED, change.name, None, holder)
+    is_entry = holder.kind is MEMBERS and isinstance(change.key, tuple)
+    if is_entry or any(holder.owner is each for each in HOOKS_OF_ALL.values()):
+        return _hooked(change, is_entry)
+    if holder.kind in (*STREAMS.values(), ITERATOR):
+        return _baked(holder.name, "at another place", holder)
     if type(change.before) in SCALARS:
         merged_with = getattr(change.after, MERGED_STATE, MISSING)
         level = Level.ERROR if merged_with is not MISSING and same(merged_with, change.before) else None
@@ -160,8 +199,17 @@ def effect_of(change: Change) -> Effect | None:
     if isinstance(change.before, Frozen) and not isinstance(holder.owner, torch.Generator):
         return _baked(holder.name, "an array of other values", holder)
     if holder.kind in CONTAINERS and MISSING in (change.before, change.after):
-        return _baked(holder.name, "a container of other entries", holder)
+        return _baked(holder.name, OTHER_ENTRIES, holder)
     return None
+
+
+def _hooked(change: Change, is_entry: bool) -> Effect | None:
+    """Return what is told of an entry in the sets of a module, or in the hooks of all: None if it is no hook."""
+    if is_entry and not change.key[0].endswith("_hooks"):
+        return None
+    name, key = (change.name, change.key) if is_entry else (change.holder.name, None)
+    written = UNHOOKING if change.after is MISSING else HOOKING
+    return replace(_baked(name, OTHER_ENTRIES, change.holder, key), written=written)
 
 
 @contextmanager
@@ -172,30 +220,37 @@ def nothing_lost(model: torch.nn.Module, log: Log) -> Iterator[Effects]:
         What somebody else may note changes in: state may be put back before this sees it.
     """
     states = {name: generator.state for name, generator in SHARED.items()}
+    seed = torch.default_generator.get_state()
     state = Snapshot.of({"": model})
     effects = Effects(state)
     try:
         with restore_process(), restore_state(state):
             try:
-                with environment_watched() as reads:
+                with environment_watched(effects.reads):
                     yield effects
             finally:
                 effects.note(state)
                 drawn = [name for name, before in states.items() if SHARED[name].state != before]
+                if not effects.reads.seeded and not torch.equal(torch.default_generator.get_state(), seed):
+                    effects.reads.seeded["", "", 0] = place_of_module(model)
     finally:
         for holder in state.left_over():
-            log.report(rules.STATE_LEFT, at=place_of_change(model, holder, None), name=holder.name)
+            at = place_of_effect(model, _baked(holder.name, "", holder))
+            log.report(rules.STATE_LEFT, at=at, name=holder.name)
+    functions = [*state.functions()]
     made = {name for rule, name in effects.seen if rule is rules.LAYER_MADE}
     for (rule, name), effect in effects.seen.items():
         if rule is rules.PYTHON_RANDOM_BAKED:
-            written = re.compile(rf"self\.{re.escape(name.rpartition('.')[2])}\.\w+")
+            written = re.compile(rf"(\w+\.)*{re.escape(name.rpartition('.')[2])}\.\w+")
             log.report(rule, at=_place_of_draw(model, written), name=name)
         elif rule is rules.LAYER_MADE or (rule is not rules.STATE_LOST and name not in made):
-            at = place_of_change(model, effect.holder, effect.key)
+            at = place_of_effect(model, effect, functions)
             log.report(rule, at=at, level=effect.level, name=name, value=effect.before, was=effect.was)
+    for name, (place, was) in effects.marked.items():
+        log.report(rules.PYTHON_STATE_BAKED, at=place, name=name, value=was, was=was)
     for name in drawn:
         log.report(rules.PYTHON_RANDOM_BAKED, at=_place_of_draw(model, SHARED[name].written), name=name)
-    for (name, _, _), place in reads.items():
+    for (name, _, _), place in effects.reads.places.items():
         log.report(rules.ENVIRONMENT_BAKED, at=place, name=name)
 
 
@@ -216,13 +271,16 @@ def attributes_watched(model: torch.nn.Module, effects: Effects) -> AbstractCont
     return forward_by(model, call)
 
 
-def place_of_change(model: torch.nn.Module, holder: Holder, key: Any) -> Place | None:
-    """Return the line that changes what a holder holds, in the function or module through which it is reached."""
-    function = holder.owner.names.get(key) if isinstance(holder.owner, Namespace) else holder.function
-    owner, attribute = _owner_of(model, _ITEM.sub("", holder.name_of(key)))
+def place_of_effect(model: torch.nn.Module, effect: Effect, functions: Sequence[FunctionType] = ()) -> Place | None:
+    """Return the line that changes what a holder holds, in the function or module through which it is reached.
+
+    Where that has none, it is one of `functions`, which are those that can be reached.
+    """
+    holder = effect.holder
+    function = holder.owner.names.get(effect.key) if isinstance(holder.owner, Namespace) else holder.function
+    owner, attribute = _owner_of(model, _ITEM.sub("", holder.name_of(effect.key)))
     at = place_of_module(model, owner) if function is None else place_of_function(function)
-    line = last_change("".join(lines_of(at.path)), at.line, attribute) if at is not None else None
-    return at if at is None or line is None else replace(at, line=line)
+    return place_of_change(at, functions, effect.written or frozenset({attribute}))
 
 
 def _owner_of(model: torch.nn.Module, name: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -30,15 +30,23 @@ class TrainableTold(Part):
         self.trainable: dict[int, Tensor] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func == REQUIRES_GRAD and id(args[0]) in self.trainable and _is_asked_by_model():
+        if func == REQUIRES_GRAD and id(args[0]) in self.trainable and is_asked_by_model():
             return True
         return func(*args, **(kwargs or {}))
 
 
-def _is_asked_by_model() -> bool:
-    """Return whether the code that reads an attribute is the model's, beneath the function modes."""
+def is_asked_by_model(between: Collection[str] = ()) -> bool:
+    """Return whether the code that calls for an attribute is the model's, beneath the function modes.
+
+    Args:
+        between: Files of code that does so for its caller.
+    """
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and (frame.f_code.co_name == MODE or frame.f_code.co_filename.startswith(_CAPTURE)):
+    while frame is not None and (
+        frame.f_code.co_name == MODE
+        or frame.f_code.co_filename.startswith(_CAPTURE)
+        or frame.f_code.co_filename in between
+    ):
         frame = frame.f_back
     return frame is not None and kind_of(frame.f_code.co_filename) != HIDDEN
 
