@@ -33,6 +33,7 @@ SIZES: Rows = (
     call(
         _SHAPE_ENV, "_set_replacement", "self a tgt msg", "makes sizes of one name one symbol; replaced for named sizes"
     ),
+    call(f"{_SHAPES}:DimConstraints", "solve", "self", "replaced: goes on where an equality fixes no size"),
     call(_SHAPE_ENV, "produce_guards", "self args kwargs", "replaced: leaves guards on named sizes out"),
     call(_SHAPE_ENV, "_generate_unique_id", "self source_name", "the number of a new symbol"),
     call(_SHAPE_ENV, "_get_sloc", "self", "where a range of a symbol comes from"),
@@ -52,7 +53,7 @@ SIZES: Rows = (
     ),
     names(
         _SHAPES,
-        "ConstraintViolationError GuardOnDataDependentSymNode ShapeEnv ValueRangesSLoc",
+        "ConstraintViolationError DimConstraints GuardOnDataDependentSymNode ShapeEnv ValueRangesSLoc",
         "what decides about sizes, and what it raises",
     ),
     names("torch.fx.experimental.sym_node", "SymNode", "the type behind a symbolic number"),

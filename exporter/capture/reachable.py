@@ -165,8 +165,8 @@ class _Walk:
             ModuleType: self.visit_variables,
             random.SystemRandom: None,
             **{container: partial(self.visit_container, held_by) for container, held_by in CONTAINERS.items()},
-            tuple: self.visit_elements,
-            frozenset: self.visit_elements,
+            tuple: partial(self.visit_elements, tuple.__iter__),
+            frozenset: partial(self.visit_elements, frozenset.__iter__),
         }
         is_plain = _is_own(kind) or issubclass(kind, PLAIN)
         other = self.visit_parts if kind in PARTS else self.visit_object if is_plain else None
@@ -185,8 +185,11 @@ class _Walk:
         if _is_own(type(value)):
             self.visit_object(value, path, function)
 
-    def visit_elements(self, value: Any, path: Path | None, function: FunctionType | None) -> None:
-        self.add(range(len(value)), [*value], (path, "item"), function)
+    def visit_elements(
+        self, read: Callable[[Any], Iterable[Any]], value: Any, path: Path | None, function: FunctionType | None
+    ) -> None:
+        elements = [*read(value)]  # a class of the user's may count and list its elements otherwise
+        self.add(range(len(elements)), elements, (path, "item"), function)
 
     def hold(self, owner: Any, kind: Kind, path: Path | None, function: FunctionType | None) -> None:
         """Note a holder, and what it holds as to be looked at."""

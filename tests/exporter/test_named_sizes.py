@@ -106,3 +106,30 @@ def test_named_sizes_keep_their_definition() -> None:
     assert condition.free_symbols == {n, m}
     assert rebuilt(condition, {n: sympy.Integer(5), m: sympy.Integer(2)}) == sympy.true
     assert rebuilt(condition, {n: sympy.Integer(3), m: sympy.Integer(2)}) == sympy.false
+
+
+class RelativePositions(nn.Module):
+    """Attention over distances, as in Transformer-XL, over the frames that strided convolutions leave."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames = nn.Sequential(nn.Conv1d(1, 4, 6, 4), nn.Conv1d(4, 4, 3, 2))
+        self.register_buffer("places", torch.randn(99, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.frames(x[:, None]).transpose(1, 2)
+        batch, n, _ = h.shape
+        middle = self.places.shape[0] // 2
+        scores = h @ self.places[middle - n + 1 : middle + n].T
+        shifted = torch.cat([torch.zeros(batch, n, 1), scores], -1).view(batch, scores.shape[2] + 1, n)
+        return shifted[:, 1:].view_as(scores)[:, :, : scores.shape[-1] // 2 + 1] + h @ h.mT
+
+
+def test_equalities_that_fix_no_size() -> None:
+    """PyTorch takes each equality of one size to be solved by a number, and stops where a range of sizes solves it."""
+    model = RelativePositions()
+    program = export(model, (torch.randn(2, 47),), dynamic_shapes=({0: "batch", 1: "samples"},))
+    session = session_of(program)
+    for size in ((2, 47), (3, 22), (1, 400)):
+        x = torch.randn(size)
+        assert_same(run_session(session, program, (x,)), [model(x)], tol=(1e-4, 1e-5))

@@ -218,6 +218,23 @@ def test_the_order_of_a_dict_is_undone() -> None:
     assert held["window"].maxlen == 2
 
 
+class Uncounted(tuple[Any, ...]):
+    """As the quantum numbers of e3nn, which have no length for anybody."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+
+def test_a_tuple_with_a_length_of_its_own_is_looked_into() -> None:
+    model = Keeper(lambda m, x: m.marks[1].append(x))
+    model.marks = Uncounted((0, [1]))
+    before = Snapshot.of({"": model})
+    model(torch.ones(2))
+    assert [change.name for change in before.changes()] == ["marks[1][1]"]
+
+
 def test_an_iterator_is_told_and_stays() -> None:
     model = Keeper(lambda m, x: (next(m.turns), next(STEPS)))
     before = Snapshot.of({"": model})

@@ -11,6 +11,8 @@ while (s := f(x)) > 1: x = g(x)          while True:
 
 if test: y = f(x)                        if not test: raise ValueError
 else: raise ValueError                   y = f(x)
+
+y: Tensor = f(x)                         y = f(x)
 """
 
 from __future__ import annotations
@@ -261,6 +263,19 @@ def _choice(node: Any, known: Known) -> Forms:
     return [ast.copy_location(ast.If(choice.test, *ways), node)]
 
 
+def _annotated(node: ast.AnnAssign, known: Known) -> Forms:
+    """`y: Tensor = a` without its annotation, which a name of another function may not have; functions ignore it.
+
+    A name that is only annotated stays one of this function.
+    """
+    if not isinstance(node.target, ast.Name):
+        return [node]
+    name = node.target.id
+    if node.value is None:
+        return [_at(ast.If(placed(ast.Constant(False), node), [_assigned(name, ast.Constant(None), node)], []), node)]
+    return _choice(_assigned(name, node.value, node), known)
+
+
 def _augmented(node: ast.AugAssign, known: Known) -> Forms:
     """`found += [a, b]` as what appends each."""
     return (isinstance(node.op, ast.Add) and _appends(node.target, node.value, node, known)) or [node]
@@ -292,6 +307,7 @@ FORMS: Mapping[type[ast.stmt], Callable[[Any, Known], Forms]] = {
     ast.For: _loop,
     ast.If: _if,
     ast.Assign: _choice,
+    ast.AnnAssign: _annotated,
     ast.Return: _choice,
     ast.Expr: _expr,
     ast.AugAssign: _augmented,

@@ -12,27 +12,33 @@ from typing import Any
 
 from fxport.diagnostics.source import USER, kind_of, lines_of
 
+JUMPS = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.With, ast.AsyncWith, ast.Try, ast.TryStar)
+"""Statements that may end a clause without an error."""
+
 ANY = (BaseException,)
 """The types that a clause is taken to catch if it names none, or something that cannot be evaluated."""
 
 
 def is_caught(kind: type[BaseException], frames: Iterable[tuple[FrameType, int]]) -> bool:
-    """Return whether the user's own code would catch an exception of a type.
+    """Return whether the user's own code would catch an exception of a type, and go on.
 
     Args:
         kind: The type; what is raised may be of a subclass, so a clause for one counts as well.
         frames: The frames that run, each with its line.
     """
     own = ((frame, line) for frame, line in frames if kind_of(frame.f_code.co_filename) == USER)
-    caught = (each for frame, line in own for each in _caught_at(frame, line))
-    return any(issubclass(kind, each) or issubclass(each, kind) for each in caught)
+    around = [each for frame, line in own for each in _caught_at(frame, line)]
+    met = [each for each in around if issubclass(kind, each[0]) or issubclass(each[0], kind)]
+    return bool(met) and any(goes_on for _, goes_on in around)  # one that raises may raise what another one catches
 
 
-def _caught_at(frame: FrameType, line: int) -> Iterator[type[BaseException]]:
+def _caught_at(frame: FrameType, line: int) -> Iterator[tuple[type[BaseException], bool]]:
+    """Yield what the clauses around a line catch, and whether the model goes on after it."""
     for each in _tries(frame.f_code.co_filename):
         if line in each.lines:
             for handler in each.handlers:
-                yield from _named(handler, {**vars(builtins), **frame.f_globals, **frame.f_locals})
+                for kind in _named(handler.named, {**vars(builtins), **frame.f_globals, **frame.f_locals}):
+                    yield kind, handler.goes_on
 
 
 def _named(handler: ast.expr | None, names: dict[str, Any]) -> tuple[type[BaseException], ...]:
@@ -53,11 +59,19 @@ def _value(node: ast.expr | None, names: dict[str, Any]) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class _Handler:
+    """An `except` clause: its types as written, and whether it can end otherwise than by an error."""
+
+    named: ast.expr | None
+    goes_on: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class _Try:
-    """A statement that catches errors: the lines of its body without inner functions, and what its clauses name."""
+    """A statement that catches errors: the lines of its body without inner functions, and its clauses."""
 
     lines: frozenset[int]
-    handlers: tuple[ast.expr | None, ...]
+    handlers: tuple[_Handler, ...]
 
 
 @lru_cache(maxsize=256)
@@ -71,14 +85,22 @@ def _tries(path: str) -> tuple[_Try, ...]:
     return tuple(_Try(_lines(node.body), handlers) for node, handlers in caught if handlers)  # type: ignore[attr-defined]  # statements have one
 
 
-def _handlers(node: ast.AST) -> tuple[ast.expr | None, ...]:
-    """Return what a statement names as caught: `try` with `except`, and `with contextlib.suppress(...)`."""
+def _handlers(node: ast.AST) -> tuple[_Handler, ...]:
+    """Return the clauses of a statement that catches: `try` with `except`, and `with contextlib.suppress(...)`."""
     if isinstance(node, (ast.Try, ast.TryStar)):
-        return tuple(each.type for each in node.handlers)
+        leaves = any(isinstance(each, JUMPS) for last in node.finalbody for each in ast.walk(last))
+        return tuple(_Handler(each.type, leaves or not _raises(each.body)) for each in node.handlers)
     if not isinstance(node, (ast.With, ast.AsyncWith)):
         return ()
     calls = [item.context_expr for item in node.items if isinstance(item.context_expr, ast.Call)]
-    return tuple(kind for each in calls if ast.unparse(each.func).endswith("suppress") for kind in each.args)
+    return tuple(_Handler(kind) for each in calls if ast.unparse(each.func).endswith("suppress") for kind in each.args)
+
+
+def _raises(body: Sequence[ast.stmt]) -> bool:
+    """Return whether statements end by an error whatever happens: they raise at last, and leave by no other way."""
+    return isinstance(body[-1], ast.Raise) and not any(
+        isinstance(each, JUMPS) for top in body for each in ast.walk(top)
+    )
 
 
 def _lines(body: Sequence[ast.stmt]) -> frozenset[int]:

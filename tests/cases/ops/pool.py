@@ -21,8 +21,9 @@ LOW = v([[-math.inf] * 4 + [LOWEST, -math.inf, 1.0, -math.inf] + [LOWEST] * 2])
 
 CASES = (
     OpCase(aten.max_pool1d.default, LOW, [2], dtypes=MAX),
-    # PyTorch makes the length of max_pool1d a constant when it captures without gradients.
-    OpCase(aten.max_pool1d.default, f(2, 3, 10), [3], [2], [1], [2], vary={"ceil_mode": BOTH}, dtypes=MAX, dynamic="n"),
+    OpCase(
+        aten.max_pool1d.default, f(2, 3, 10), [3], [2], [1], [2], vary={"ceil_mode": BOTH}, dtypes=MAX, dynamic="n 3 l"
+    ),
     OpCase(aten.max_pool1d.default, f(3, 10), [3]),  # no batch
     OpCase(aten.max_pool2d.default, f(2, 3, 8, 9), [3, 2], [2], [1], vary={"ceil_mode": BOTH}, dynamic="n 3 h w"),
     OpCase(aten.max_pool2d.default, f(2, 3, 8, 9), [3, 2], [2], [1], dtypes=(*MAX, *INTS)),

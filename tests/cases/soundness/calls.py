@@ -134,6 +134,35 @@ class OtherErrorCaught(nn.Module):
             return x * 3
 
 
+class ErrorTold(nn.Module):
+    """The clause raises another error: nothing goes on after one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            places = torch.bincount(x.clamp(min=0).long(), minlength=12)
+        except RuntimeError as error:
+            if x.dim() > 1:
+                raise ValueError("one axis") from error
+            raise
+        return x + places[:4]
+
+
+class ErrorToldAndCaught(nn.Module):
+    """The error that the clause raises is caught by another one."""
+
+    def scaled(self, x: Tensor) -> Tensor:
+        try:
+            return x / (1 / x.sum().item())  # tells an error
+        except ZeroDivisionError as error:
+            raise ValueError("no sum") from error
+
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            return self.scaled(x)
+        except ValueError:
+            return x
+
+
 class CheckCaught(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         try:
@@ -204,6 +233,8 @@ CASES = (
         Row("added by one branch", AddedByOne, FLAT),
         Row("suppressed", Suppressed, ((torch.eye(3),), (-torch.eye(3),)), None, "# raises for some values"),
         Row("another error is caught", OtherErrorCaught, FLAT),
+        Row("an error that is told", ErrorTold, FLAT),
+        Row("an error that is told, and caught", ErrorToldAndCaught, FLAT, None, "# tells an error"),
         Row("a check is caught", CheckCaught, FLAT, None, "# is caught"),
         Row("a view of a merged name", ViewOfAMergedName, FLAT),
         Row("a rank of the data in a branch", SqueezedInABranch, SIZES, ROWS, "# a rank of the data", or_right=True),

@@ -282,6 +282,22 @@ class Shadowed(nn.Module):
         return y + w + x
 
 
+class Annotated(nn.Module):
+    """Names with types, of which one is bound later, and one never."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale: float | None = None
+        if x.sum() > 0:
+            y: Tensor
+            y = x * 2
+            never: int  # noqa: F842  # as users write it
+            shift: Tensor = x.max() if x.min() > -1 else x.min()
+            scale = 0.5
+        else:
+            y, shift = x - 1, x[0]
+        return y + shift if scale is None else y * scale + shift
+
+
 CASES = of(
     "names bound out of sight",
     Row("walrus in a comprehension", WalrusInAComprehension, FIXED),
@@ -307,6 +323,7 @@ CASES = of(
     Row("+= of a list on one way", AugmentedInABranch, FLAT, known_gap=REFUSED),
     Row("a class in a branch", ClassInABranch, FLAT),
     Row("names of inner scopes", Shadowed, FLAT),
+    Row("annotated names", Annotated, EITHER),
     Row("del on one way, and read", DeletedAndRead, FLAT, None, "# is read below"),
     Row("except … as, and read", ExceptUnbinds, FLAT, None, "# unbinds a name"),
 )
