@@ -88,6 +88,12 @@ CASES = (
         (BELOW[0],),
     ),
     Case("whole parts", "DivMulFusion", Calls(lambda x: torch.div(1, x, rounding_mode="trunc") * 7), (IDS,)),
+    Case(
+        "wrapped around",
+        "InsertCastTransformer",
+        Calls(lambda x: (x.long().int(), x.double().long().short())),
+        (torch.tensor([3e9, -5e9, 1e12, 7.5]),),
+    ),
     Case("fourth power", "LayerNormFusionL1", Calls(to_the_fourth, norm=nn.LayerNorm(4)), (3 * torch.randn(2, 3, 4),)),
 )
 

@@ -135,6 +135,33 @@ def powers_are_no_squares(graph: ir.Graph) -> bool:
 SQUARE = 2
 
 
+def whole_parts_are_kept(graph: ir.Graph) -> bool:
+    """Between the cast of a real number to int64 and one to a narrower type stands a Max of one operand.
+
+    The runtime takes two such casts for one, and a number beyond the narrower type does not wrap around.
+
+    Given:   %i = Cast(%x, INT64); %y = Cast(%i, INT32)
+    Result:  %i = Cast(%x, INT64); %m = Max(%i); %y = Cast(%m, INT32)
+    """
+    changed = [_keep_whole(node) for node in list(graph) if node.op_type == "Cast" and not node.domain]
+    return any(changed)
+
+
+NARROW = frozenset({ir.DataType.INT16, ir.DataType.INT32})
+"""Types for which the runtime leaves out a cast to int64."""
+
+
+def _keep_whole(cast: ir.Node) -> bool:
+    first = made_by(cast.inputs[0], "Cast")
+    if first is None or cast.outputs[0].dtype not in NARROW or first.outputs[0].dtype != ir.DataType.INT64:
+        return False
+    source = first.inputs[0]
+    if source is None or source.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
+        return False
+    cast.replace_input_with(0, _before(cast, "Max", [first.outputs[0]], like=first.outputs[0]))
+    return True
+
+
 def _keep_apart(power: ir.Node) -> bool:
     exponent, source = constant_of(power.inputs[1]), made_by(power.inputs[0], "Sub")
     means = [user for user, _ in power.outputs[0].uses() if user.op_type == "ReduceMean" and not user.domain]
@@ -188,5 +215,11 @@ FAULTS = (
         "1.31.1",
         "a layer norm with another power than the square: that of the square",
         powers_are_no_squares,
+    ),
+    RuntimeFault(
+        "InsertCastTransformer",
+        "1.31.1",
+        "Cast to INT32 or INT16 of a Cast to INT64 of a real number: one Cast, which does not wrap around",
+        whole_parts_are_kept,
     ),
 )

@@ -48,11 +48,12 @@ def _drop(node: ir.Node) -> bool:
     if source is None or before is None or after is None or len(before) > len(after) or result.is_graph_output():
         return False
     before = (*[1] * (len(after) - len(before)), *before)
+    rank = len(sizes_of(source) or ())
     grown = {axis - len(after) for axis, (old, new) in enumerate(zip(before, after, strict=True)) if old != new}
     uses = result.uses()
-    if not uses or not all(_given_by_others(use.node, use.idx, after, grown) for use in uses):
+    if not uses or not all(_given_by_others(use.node, use.idx, after, rank, grown) for use in uses):
         return False
-    if any(use.node.op_type == "MatMul" for use in uses) and len(sizes_of(source) or ()) < 2:
+    if any(use.node.op_type == "MatMul" for use in uses) and rank < 2:
         return False
     result.replace_all_uses_with(source)
     assert node.graph is not None
@@ -60,8 +61,9 @@ def _drop(node: ir.Node) -> bool:
     return True
 
 
-def _given_by_others(user: ir.Node, position: int, sizes: Sequence[Size], grown: set[int]) -> bool:
-    """Return True if another operand has these sizes at the axes, counted from behind, that were expanded."""
+def _given_by_others(user: ir.Node, position: int, sizes: Sequence[Size], rank: int, grown: set[int]) -> bool:
+    """Return True if another operand has these sizes at the axes, counted from behind, that were expanded, and all
+    axes in front that the source of `rank` axes lacks."""
     if user.domain or user.op_type not in BROADCASTING | {"MatMul"}:
         return False
     if user.op_type == "MatMul" and max(grown, default=-3) > -3:
@@ -69,6 +71,8 @@ def _given_by_others(user: ir.Node, position: int, sizes: Sequence[Size], grown:
     expanded = user.inputs[position]  # which may be two operands at once, and neither has its sizes from the other
     others = [sizes_of(value) for value in user.inputs if value is not expanded]
     return any(
-        other is not None and all(-axis <= len(other) and other[axis] == sizes[axis] for axis in grown)
+        other is not None
+        and max(rank, len(other)) == len(sizes)
+        and all(-axis <= len(other) and other[axis] == sizes[axis] for axis in grown)
         for other in others
     )

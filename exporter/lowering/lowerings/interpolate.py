@@ -126,7 +126,6 @@ CUBIC, CUBIC_ANTIALIASED = -0.75, -0.5
 """The coefficient of the cubic filter; PyTorch has Pillow's for antialiasing."""
 
 FILTERS: Mapping[tuple[str, bool], Filter] = {
-    ("linear", False): triangle,
     ("linear", True): triangle,
     ("cubic", False): cubic(CUBIC),
     ("cubic", True): cubic(CUBIC_ANTIALIASED),
@@ -135,23 +134,23 @@ FILTERS: Mapping[tuple[str, bool], Filter] = {
 
 
 def resampled(op: Op, x: Value, position: int, axis: Axis, mode: str, antialias: bool) -> Value:
-    """`x` with the axis at a position, counted from the end, interpolated by a product with a matrix of weights."""
+    """`x` with the axis at a position, counted from the end, interpolated: by a product with a matrix of weights, or
+    between two places each, where no other one has to be finite."""
     assert x.dtype is not None
     dtype = DOUBLE if x.dtype == DOUBLE else FLOAT
     apart = step(op, axis, dtype)
-    new, weight = _numbers(op, axis.count, dtype), FILTERS[mode, antialias]
+    new = _numbers(op, axis.count, dtype)
+    place = op.Mul(new, apart) if axis.corners else op.Sub(op.Mul(op.Add(new, 0.5), apart), 0.5)
+    if mode == "linear" and not antialias:
+        last = op.const(axis.size - 1, dtype=dtype)
+        return _between(op, x, position, axis, op.Min(op.Max(place, op.const(0.0, dtype=dtype)), last))
+    weight = FILTERS[mode, antialias]
     if antialias:
         wide = op.Max(apart, op.const(1.0, dtype=dtype))
         old = op.Add(_numbers(op, axis.size, dtype), 0.5)
         center = op.Unsqueeze(op.Mul(op.Add(new, 0.5), apart), [1])
         raw = weight(op, op.Div(op.Sub(old, center), wide))
         matrix = op.Div(raw, op.ReduceSum(raw, [1]))
-        return contracted(op, x, op.typed(matrix, [axis.count, axis.size]), position)
-    place = op.Mul(new, apart) if axis.corners else op.Sub(op.Mul(op.Add(new, 0.5), apart), 0.5)
-    if mode == "linear":
-        last = op.const(axis.size - 1, dtype=dtype)
-        place = op.Min(op.Max(place, op.const(0.0, dtype=dtype)), last)
-        matrix = weight(op, op.Sub(op.Unsqueeze(place, [1]), _numbers(op, axis.size, dtype)))
         return contracted(op, x, op.typed(matrix, [axis.count, axis.size]), position)
     old = op.Sub(_numbers(op, axis.size + 4, dtype), 2.0)
     matrix = weight(op, op.Sub(op.Unsqueeze(place, [1]), old))
@@ -160,3 +159,17 @@ def resampled(op: Op, x: Value, position: int, axis: Axis, mode: str, antialias:
     edges = [2 if each == position % len(sizes) else 0 for each in range(len(sizes))]
     padded = op.typed(op.Pad(x, [*edges, *edges], mode="edge"), sizes)
     return contracted(op, padded, op.typed(matrix, [axis.count, axis.size + 4]), position)
+
+
+def _between(op: Op, x: Value, position: int, axis: Axis, place: Value) -> Value:
+    """The values at places between two old ones, each with its share."""
+    sizes = [*op.sizes(x)]
+    sizes[position] = axis.count
+    low = op.Floor(place)
+    first = op.cast(low, INT64)
+    second = op.Min(op.Add(first, 1), op.const(axis.size - 1))
+    share = op.Sub(place, low)
+    across = list(range(1, -position))
+    share = op.Unsqueeze(share, across) if across else share
+    before, after = (op.Gather(x, each, axis=position % len(sizes)) for each in (first, second))
+    return op.typed(op.Add(op.Mul(before, op.Sub(1.0, share)), op.Mul(after, share)), sizes)

@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.cases.ops import FLOATS, OpCase, f, i
+from tests.cases.ops import FLOATS, OpCase, f, i, v
 
 aten = torch.ops.aten
 
@@ -72,6 +72,13 @@ CASES = (
         vary={"output_size": ([6, 8, 5], [4, 9, 1]), "align_corners": BOTH},
         scale_factors=None,
         dynamic="n 2 d h w",
+        **PLACES,
+    ),
+    OpCase(
+        linear.default,  # no place but the two beside it has to be finite
+        v([[[0.0, 1.0, float("inf"), 3.0, 4.0, 5.0, float("nan"), 7.0]]]),
+        vary={"output_size": ([1], [5], [16]), "align_corners": BOTH},
+        dtypes=(torch.float64,),
         **PLACES,
     ),
     OpCase(trilinear.vec, VOLUME, None, False, vary={"scale_factors": FACTORS_3D}, dynamic="n 2 d h w", **PLACES),
