@@ -20,6 +20,7 @@ from torch._higher_order_ops.out_dtype import out_dtype_fallback
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
@@ -181,11 +182,25 @@ def _adopt(owner: Any, inner: GraphModule, node: Node, graph: torch.fx.Graph) ->
 def _replace_by(node: Node, result: Any) -> None:
     """`result` mirrors the structure of the node's value: a node, or sequences of nodes taken apart by getitem."""
     if isinstance(result, Node):
+        _keep_unknown_sizes(node, result)
         node.replace_all_uses_with(result)
     else:
         for user in list(node.users):
             _replace_by(user, result[user.args[1]])  # type: ignore[index]  # a getitem
     node.graph.erase_node(node)
+
+
+def _keep_unknown_sizes(node: Node, result: Node) -> None:
+    """Give a result the value of the node whose place it takes, if a size that data decide has a new symbol in it.
+
+    Other nodes speak of that size by the symbol that the capture gave it.
+    """
+    old, new = node.meta.get("val"), result.meta.get("val")
+    if not isinstance(old, torch.Tensor) or not isinstance(new, torch.Tensor):
+        return
+    unknown = free_unbacked_symbols(old) - free_unbacked_symbols(new)
+    if unknown and (old.dtype, old.dim()) == (new.dtype, new.dim()):
+        result.meta["val"] = old
 
 
 def _trace(node: Node, rule: Callable[..., Any], keep: frozenset[Any]) -> GraphModule | None:

@@ -129,7 +129,7 @@ def run_fake(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 class SizeError(Exception):
-    """A dynamic size would become a constant, or no node of the graph has it."""
+    """Something would be decided about a dynamic size, or no node of the graph has it."""
 
 
 @contextmanager
@@ -137,7 +137,8 @@ def fake_mode_of(values: Any) -> Iterator[None]:
     """Enters the FakeTensorMode of the first fake tensor among the values, if there is one.
 
     Raises:
-        SizeError: PyTorch makes a dynamic size a constant inside, for which the captured program is not checked.
+        SizeError: PyTorch decides something about a dynamic size inside (that it is a constant, equal to another one,
+            even), for which the captured program is not checked.
     """
     leaves = pytree.tree_leaves(values)
     mode = next((leaf.fake_mode for leaf in leaves if isinstance(leaf, torch._subclasses.FakeTensor)), None)
@@ -152,16 +153,21 @@ def fake_mode_of(values: Any) -> Iterator[None]:
 
 @contextmanager
 def _sizes_kept(env: Any) -> Iterator[None]:
-    replace = env._set_replacement
+    replace, known = env._set_replacement, len(env.guards)
 
     def replaced(symbol: Any, size: Any, *why: Any) -> None:
-        if size.is_number and symbol not in env.replacements and not free_unbacked_symbols(symbol):
-            raise SizeError(f"PyTorch makes a dynamic size the constant {size} in it")
+        if symbol not in env.replacements and not free_unbacked_symbols(symbol):
+            raise SizeError(
+                f"PyTorch makes a dynamic size {'the constant' if size.is_number else 'equal to'} {size} in it"
+            )
         replace(symbol, size, *why)
 
     oblivious = shape_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]  # made at run time
     with oblivious, mock.patch.object(env, "_set_replacement", replaced):  # a size of 1 is none that broadcasts
         yield
+    for guard in env.guards[known:]:
+        if any(not free_unbacked_symbols(symbol) for symbol in guard.expr.free_symbols):
+            raise SizeError(f"PyTorch takes it that {guard.expr} in it")
 
 
 def size_nodes(like: Node, tensor: Node) -> list[int | Node]:

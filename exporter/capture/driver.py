@@ -107,7 +107,7 @@ def capture(
         result = once(request.fixing({**fixed, **result.compared.single}), capture=first_success)
     found = result.log.findings
     if options.self_check != "never":
-        found = with_weight_of_state(found, module, (request.args, dict(request.kwargs)))
+        found = with_weight_of_state(found, module, (request.args, dict(request.kwargs)), result.program)
     repeat(found, log)
     result.compared.report(options, log)
     _report_training(module, log)
@@ -179,7 +179,7 @@ def _capture_once(
             told.report(rules.STATE_LOST, at=place_of_assignment(model, path), name=path)
     for effect in effects.lost({*assigned, *observed.lost}):
         at = place_of_effect(model, effect, [*effects.state.functions()])
-        told.report(effect.rule, at=at, name=effect.name, value=effect.before)
+        told.report(effect.rule, at=at, name=effect.name, value=effect.before, was=effect.was)
     for place in observed.texts:
         told.report(rules.VALUE_MADE_TEXT, at=place)
     for name in sorted(set().union(*(each.names for each in observed.asked))):

@@ -12,6 +12,7 @@ not seen, such as a module that is imported by a computed name, or what an exten
 from __future__ import annotations
 
 import functools
+import queue
 import random
 import sys
 import weakref
@@ -66,7 +67,7 @@ FOREIGN = frozenset(
 
 PLAIN = (
     *(SimpleNamespace, local, UserDict, UserList, ChainMap, weakref.WeakKeyDictionary, weakref.WeakValueDictionary),
-    *(torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler),
+    *(queue.Queue, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler),
 )
 """Classes of Python's library and of PyTorch whose objects hold what users put in."""
 

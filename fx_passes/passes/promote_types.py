@@ -11,7 +11,7 @@ from torch.fx import GraphModule, Node
 
 from fxport.diagnostics import Log, rules
 from fxport.fx_passes.base import fx_pass
-from fxport.fx_passes.graph import call, operator_name, place_of
+from fxport.fx_passes.graph import call, fake, operator_name, place_of, replace
 
 aten = torch.ops.aten
 
@@ -34,6 +34,9 @@ UNPROMOTED = frozenset(
 )
 """Pointwise by tag, but the dtype of an argument decides; their lowerings convert the others."""
 
+BY_NUMBER = frozenset({aten.mul.Tensor, aten.div.Tensor, aten.div.Tensor_mode})
+"""Ops whose kernels for half numbers take a second operand of one number, on the CPU, as float32, and round once."""
+
 LISTS = frozenset({aten.cat.default, aten.stack.default, aten.hstack.default, aten.vstack.default, aten.dstack.default})
 """Ops on a list of tensors that are promoted together."""
 
@@ -47,6 +50,10 @@ def promote_types(gm: GraphModule, log: Log) -> bool:
     """
     changed = False
     for node in list(gm.graph.nodes):
+        if _is_by_number(node):
+            _compute_in_float32(node)
+            changed = True
+            continue
         dtype = _operand_dtype(node)
         if dtype is None:
             continue
@@ -62,10 +69,36 @@ def promote_types(gm: GraphModule, log: Log) -> bool:
                     operand=node.args.index(operand) if operand in node.args else None,
                 )
                 with gm.graph.inserting_before(node):
-                    cast = call(node, aten._to_copy.default, (operand,), {"dtype": dtype})
+                    cast = _cast(node, operand, dtype)
                 node.replace_input_with(operand, cast)
                 changed = True
     return changed
+
+
+def _is_by_number(node: Node) -> bool:
+    """Return whether a half number is multiplied with, or divided by, one wider number, which is not rounded first."""
+    values = fake(node.args) if node.target in BY_NUMBER else ()
+    if not values or not all(isinstance(each, torch.Tensor) for each in values):
+        return False
+    one, number = values
+    is_wider = number.dtype.is_floating_point and number.dtype.itemsize > one.dtype.itemsize
+    return one.dtype in HALVES and one.dim() > 0 and number.dim() == 0 and is_wider and number.device.type == "cpu"
+
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def _compute_in_float32(node: Node) -> None:
+    with node.graph.inserting_before(node):
+        operands = [_cast(node, operand, torch.float32) for operand in _operands(node)]
+        result = call(node, node.target, tuple(operands), dict(node.kwargs))
+        replace(node, _cast(node, result, node.meta["val"].dtype))
+
+
+def _cast(like: Node, operand: Node, dtype: torch.dtype) -> Node:
+    if operand.meta["val"].dtype == dtype:
+        return operand
+    return call(like, aten._to_copy.default, (operand,), {"dtype": dtype})
 
 
 def _operand_dtype(node: Node) -> torch.dtype | None:

@@ -23,6 +23,12 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "a quotient": lambda x: x / 1.0037,
     "a quotient by a small number": lambda x: x / 1e-8,
     "a product with a size": lambda x: x * (x.shape[0] * 0.37),
+    "a product with a tensor of one number": lambda x: x * torch.tensor(1e5),
+    "a product with a float64": lambda x: x * torch.tensor(1.0037, dtype=torch.float64),
+    "a product from the left with a tensor, which is rounded": lambda x: torch.tensor(1.0037) * x,
+    "a quotient by a tensor of one number": lambda x: x / torch.tensor(1.0037),
+    "a whole quotient by a tensor of one number": lambda x: torch.div(x, torch.tensor(1.0037), rounding_mode="floor"),
+    "a sum with a tensor of one number, which is rounded": lambda x: x + torch.tensor(1.0037),
     "a sum, which rounds the number": lambda x: x + 1.0037,
     "a difference": lambda x: 1.0037 - x,
 }

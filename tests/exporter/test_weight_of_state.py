@@ -60,6 +60,27 @@ class Counting(nn.Module):
         return nn.functional.dropout(x, 0.5, training=True) * self.total
 
 
+class CountingFromClass(nn.Module):
+    """Has its first count from its class, and counts for three calls before it matters."""
+
+    calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x * 10 if self.calls > 3 else x
+
+
+class GrowingMean(nn.Module):
+    """Gives for equal inputs what it gave before, as only other inputs show what it keeps."""
+
+    kept: tuple[Tensor, ...] | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = x if self.kept is None else torch.cat([self.kept[0], x])
+        self.kept = (kept,)
+        return kept.mean(0)
+
+
 class FailingAfterwards(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -139,6 +160,29 @@ def in_a_full_deque() -> tuple[Any, ...]:
     return (lambda kept: [kept.append(kept[1] + 1), kept[1]][1], deque([torch.zeros(3)] * 2, maxlen=2))
 
 
+class Replacing(nn.Module):
+    """Puts another container of the last sizes or tensors in the place of one."""
+
+    def __init__(self, made: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.made = made
+        self.kept = made(torch.zeros(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x + sum(self.kept.values() if isinstance(self.kept, dict) else self.kept)
+        self.kept = self.made(x)
+        return y
+
+
+REPLACED: list[Callable[[Tensor], Any]] = [
+    lambda x: deque([x]),
+    lambda x: (len(x),),
+    lambda x: [len(x)],
+    lambda x: {"rows": len(x)},
+    lambda x: {len(x)},
+]
+
+
 class Registering(nn.Module):
     """Makes its buffer in the first call, which the capture takes for each."""
 
@@ -161,6 +205,8 @@ def level_of_state(model: nn.Module, options: Options) -> Level:
     [
         (Recurrent, Level.WARNING),
         (TakingTurns, Level.WARNING),
+        (CountingFromClass, Level.WARNING),
+        (GrowingMean, Level.WARNING),
         (FailingAfterwards, Level.WARNING),
         (Counting, Level.NOTE),
     ],
@@ -182,6 +228,17 @@ def test_the_next_call_tells_how_grave_it_is(build: Callable[[], nn.Module], lev
 def test_what_is_kept_elsewhere_is_told(made: Callable[[], tuple[Any, ...]]) -> None:
     model = type("Model", (Holding,), {"made": staticmethod(made)})()
     assert level_of_state(model, Options()) == Level.WARNING
+
+
+@pytest.mark.parametrize("made", REPLACED, ids=["deque", "tuple", "list", "dict", "set"])
+def test_a_container_in_the_place_of_another_is_told(made: Callable[[Tensor], Any]) -> None:
+    assert level_of_state(Replacing(made), Options()) == Level.WARNING
+
+
+def test_an_equal_container_in_the_place_of_another_is_none() -> None:
+    log = Log()
+    export(Replacing(lambda x: [1, 2]).eval(), torch.ones(2, 3), log=log)
+    assert not log.findings
 
 
 def test_a_buffer_that_forward_makes_is_told() -> None:

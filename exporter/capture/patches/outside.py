@@ -6,13 +6,15 @@ The graph has what there was in that one run. The model is given back as it was.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
+import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from types import FunctionType
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 import torch
@@ -102,7 +104,7 @@ class Effects:
 
     def note(self, before: Snapshot) -> list[Change]:
         """Note what has changed since, and return all of it, also what is not told."""
-        changes = [*before.changes()]
+        changes = [*map(_from_class, before.changes())]
         for change in changes:
             self.add(effect_of(change) or self.effect_of_first(change) or self.effect_on_object(change))
         for holder, tensors in self.state.remembered():
@@ -133,10 +135,11 @@ class Effects:
         return _baked(change.name, "not there", change.holder, change.key) if is_asked else None
 
     def effect_on_object(self, change: Change) -> Effect | None:
-        """Return what is told of a tensor or an object in whose place is another, but for what is registered."""
+        """Return what is told of a tensor, an object or a container that was replaced, but for what is registered."""
         holder, values = change.holder, (change.before, change.after)
         is_of_model = holder.kind is MEMBERS and holder.owner in self.modules
-        if is_of_model or MISSING in values or any(isinstance(each, UNTOLD) for each in values):
+        is_replaced = isinstance(change.after, UNTOLD) and not (holder.kind in CONTAINERS and _are_layers(values))
+        if is_of_model or is_replaced or MISSING in values or _equal(*values):
             return None
         return Effect(rules.STATE_LOST, change.name, None, holder, change.key)
 
@@ -148,15 +151,45 @@ class Effects:
 
     def lost(self, told: Collection[str]) -> Iterator[Effect]:
         """Yield what others have replaced, but for attributes that are told and what is in them."""
+        told = {*told, *(_ITEM.sub("", name) for rule, name in self.seen if rule is not rules.STATE_LOST)}
         for (rule, name), effect in self.seen.items():
             if rule is rules.STATE_LOST and not any(re.match(rf"{re.escape(each)}($|[.\[])", name) for each in told):
                 yield _baked(name, "another object", effect.holder, effect.key)
 
 
-UNTOLD = (torch.nn.Module, Frozen, dict, list, tuple, set, deque)
-"""Types of objects that a capture may replace by equal ones, or that are told by what is in them."""
+UNTOLD = (torch.nn.Module, torch.nn.Parameter, weakref.ref, Frozen)
+"""Types of objects that a capture replaces by others of its own, or that are told by what is in them."""
+
+
+def _are_layers(values: Iterable[Any]) -> bool:
+    return all(isinstance(each, torch.nn.Module) for each in values)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Return whether containers hold the same; objects are the same only as one object."""
+    if type(one) is not type(other) or not isinstance(one, (dict, list, tuple, set, deque)):
+        return same(one, other) or isinstance(one, UNTOLD)
+    if isinstance(one, set):
+        return one == other
+    if isinstance(one, dict):
+        return [*one] == [*other] and all(map(_equal, one.values(), other.values()))
+    return len(one) == len(other) and all(map(_equal, one, other))
+
 
 UNBOUND = {"AttributeError", "NameError"}
+
+
+def _from_class(change: Change) -> Change:
+    """Return the change with the value that the class gave, where an attribute of an object hides that from now on."""
+    holder = change.holder
+    if change.before is not MISSING or holder.kind is not ATTRIBUTES or not isinstance(change.key, str):
+        return change
+    given = inspect.getattr_static(type(holder.owner), change.key, MISSING)
+    return change if isinstance(given, HANDLERS) else replace(change, before=given)
+
+
+HANDLERS = (FunctionType, property, functools.cached_property, MemberDescriptorType, GetSetDescriptorType)
+"""Types of what a class may have for a name that is no value: methods, and what makes a value or keeps it elsewhere."""
 
 
 def words_of(function: FunctionType) -> set[str]:

@@ -1,12 +1,16 @@
-"""State that a model changes beside its tensors: what a second call gives, beside the first, tells if it matters."""
+"""State that a model changes beside its tensors: what later calls give, beside the first, tells if it matters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Finding, Level, rules
@@ -15,25 +19,38 @@ from fxport.exporter.capture.eager import called, copied, restored
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.patches.process import restore_process
-from fxport.exporter.capture.self_check.inputs import Call
+from fxport.exporter.capture.self_check.inputs import Call, drawn
 from fxport.exporter.capture.sizes.rehearsal import alike
+from fxport.exporter.capture.sizes.resizing import resized
 from fxport.exporter.capture.snapshot import Snapshot
+from fxport.fx_passes.program import Program
 
 PART = 1e-4
-"""Of the largest value of a result that the second call's may be off."""
+"""Of the largest value of a result that a later call's may be off."""
+
+FURTHER_CALLS = 10
+"""Calls after the first: a model may count to some number before it matters."""
+
+MOST_SECONDS = 2.0
+"""Time after which no further call of those begins."""
+
+Leaves = list[Any]
+"""The values of all results of one call."""
 
 
-def with_weight_of_state(found: Sequence[Finding], module: torch.nn.Module, call: Call) -> Sequence[Finding]:
-    """Return the findings of a capture; those of FXP1018 are warnings where the next call gives something else.
+def with_weight_of_state(
+    found: Sequence[Finding], module: torch.nn.Module, call: Call, program: Program
+) -> Sequence[Finding]:
+    """Return the findings of a capture; those of FXP1018 are warnings where a later call gives something else.
 
     What a library changes in the first call only, and what changes no result, is its own: hooks that it adds when they
     are first needed. That is left out.
 
-    The model runs twice in eager PyTorch if there are such findings, and is left as it was. A model that does not run,
-    or whose tensors have no values, is not judged.
+    The model runs up to a dozen times in eager PyTorch if there are such findings, after calls on other values and at
+    another size, too, and is left as it was. A model that does not run, or whose tensors have no values, is not judged.
     """
     noted = [each for each in found if each.rule is rules.PYTHON_STATE_BAKED and each.level is Level.NOTE]
-    weight = weight_of_state(module, call) if noted else Weight.UNKNOWN
+    weight = weight_of_state(module, call, program) if noted else Weight.UNKNOWN
     if weight is Weight.MATTERS:
         return [replace(each, level=Level.WARNING) if each in noted else each for each in found]
     if weight is Weight.SETTLED:
@@ -42,36 +59,72 @@ def with_weight_of_state(found: Sequence[Finding], module: torch.nn.Module, call
 
 
 class Weight(Enum):
-    """Importance of the state that a call changes, as a second call tells."""
+    """Importance of the state that a call changes, as later calls tell."""
 
-    MATTERS = "it gives other results"
-    SETTLED = "it gives the same, and changes nothing"
-    UNKNOWN = "it changes something, or cannot be made"
+    MATTERS = "one gives other results"
+    SETTLED = "they give the same, and the second changes nothing"
+    UNKNOWN = "they change something, or cannot be made"
 
 
-def weight_of_state(module: torch.nn.Module, call: Call) -> Weight:
-    """Return what a second call with equal tensors and random numbers tells."""
+def weight_of_state(module: torch.nn.Module, call: Call, program: Program) -> Weight:
+    """Return what further calls tell, of equal tensors and random numbers."""
     held = dict((*module.named_buffers(), *module.named_parameters()))
-    if any(isinstance(each, torch.Tensor) and has_no_values(each) for each in pytree.tree_leaves((call, held))):
+    if any(isinstance(each, Tensor) and has_no_values(each) for each in pytree.tree_leaves((call, held))):
         return Weight.UNKNOWN
-    buffers = {name: tensor.detach().clone() for name, tensor in module.named_buffers()}
-    results, is_settled = [], False
-    with restore_process(), torch.random.fork_rng(), restored(module, buffers):
-        try:
-            for _ in range(2):
-                state = Snapshot.of({"": module})
-                torch.default_generator.manual_seed(0)
-                leaves = pytree.tree_leaves(copied(called(module, call)))
-                results.append(leaves)
-                for name, tensor in module.named_buffers():
-                    if name in buffers:
-                        tensor.detach().copy_(buffers[name])
-                is_settled = not any(state.changes())
-        except Exception as error:  # the model's own
-            if is_our_fault(error):
-                raise
-            return Weight.MATTERS if len(results) == 1 else Weight.UNKNOWN  # the second call alone
-    first, second = results
-    if len(first) != len(second) or not all(alike(one, other, PART) for one, other in zip(first, second, strict=True)):
+    with _given_back(module):
+        if (first := _result(module, call)) is None:
+            return Weight.UNKNOWN
+        state = Snapshot.of({"": module})
+        for later in _later(module, call):
+            if not _alike(first, later):
+                return Weight.MATTERS
+            if not any(state.changes()):
+                break
+        is_settled = not any(state.changes())
+    others = (resized(module, call, program), next(drawn([call]))[1])
+    if any(_keeps(module, other, call, first) for other in others if other is not None):
         return Weight.MATTERS
     return Weight.SETTLED if is_settled else Weight.UNKNOWN
+
+
+def _later(module: torch.nn.Module, call: Call) -> Iterator[Leaves | None]:
+    """Yield what further calls return."""
+    end = time.monotonic() + MOST_SECONDS
+    for _ in range(FURTHER_CALLS):
+        yield _result(module, call)
+        if time.monotonic() > end:
+            return
+
+
+def _keeps(module: torch.nn.Module, other: Call, call: Call, first: Leaves) -> bool:
+    """Return whether a call gives something else than it gave alone, after another one that the model takes."""
+    with _given_back(module):
+        return _result(module, other) is not None and not _alike(first, _result(module, call))
+
+
+@contextmanager
+def _given_back(module: torch.nn.Module) -> Iterator[None]:
+    buffers = {name for name, _ in module.named_buffers()}
+    with restore_process(), torch.random.fork_rng(), restored(module, buffers):
+        yield
+
+
+def _result(module: torch.nn.Module, call: Call) -> Leaves | None:
+    """Call the model and put its buffers back; return the values of its results, None if it raises."""
+    buffers = [(tensor, tensor.detach().clone()) for tensor in module.buffers()]
+    torch.default_generator.manual_seed(0)
+    try:
+        return pytree.tree_leaves(copied(called(module, call)))
+    except Exception as error:  # the model's own
+        if is_our_fault(error):
+            raise
+        return None
+    finally:
+        for tensor, before in buffers:
+            tensor.detach().copy_(before)
+
+
+def _alike(first: Leaves, other: Leaves | None) -> bool:
+    if other is None or len(first) != len(other):
+        return False
+    return all(alike(*each, PART) for each in zip(first, other, strict=True))

@@ -13,7 +13,12 @@ import onnx_ir as ir
 
 from fxport.exporter.lowering.ir_passes.casts_first import casts_before_transposes
 from fxport.exporter.lowering.ir_passes.join_outputs import join_outputs
-from fxport.exporter.lowering.ir_passes.patterns import constant_of, describe
+from fxport.exporter.lowering.ir_passes.keep_apart import (
+    casts_stay_in_turn,
+    powers_are_no_squares,
+    ranges_are_no_slices,
+)
+from fxport.exporter.lowering.ir_passes.patterns import before, constant_of
 from fxport.exporter.lowering.lower.producers import made_by
 
 
@@ -109,8 +114,8 @@ def _negate(product: ir.Node) -> bool:
         one, divisor = quotient.inputs
         assert one is not None
         minus = _constant(quotient, -np.ones(one.shape.numpy() if one.shape else (), one.dtype.numpy()))  # type: ignore[union-attr]  # a constant has a type
-        negated = _before(product, "Div", [minus, divisor], like=quotient.outputs[0])
-        opposite = _before(product, "Neg", [factor], like=factor)
+        negated = before(product, "Div", [minus, divisor], like=quotient.outputs[0])
+        opposite = before(product, "Neg", [factor], like=factor)
         product.replace_input_with(index, negated)
         product.replace_input_with(1 - index, opposite)
         return True
@@ -122,6 +127,7 @@ def _is_one(value: ir.Value | None) -> bool:
     return array is not None and array.size > 0 and bool((array == 1).all())
 
 
+<<<<<<< HEAD
 def powers_are_no_squares(graph: ir.Graph) -> bool:
     """The mean of another power than the square is not that of a layer norm: a Max of one operand stands between.
 
@@ -181,6 +187,8 @@ def _before(user: ir.Node, op_type: str, inputs: list[ir.Value | None], like: ir
     return node.outputs[0]
 
 
+=======
+>>>>>>> bc29ca3 (State that only other values, sizes or the tenth call show; reversed ranges, casts in turn, half numbers; sizes that data decide in decompositions)
 def _constant(user: ir.Node, array: np.ndarray) -> ir.Value:
     """A new constant of the graph of a node."""
     node = ir.node("Constant", [], attributes={"value": ir.tensor(array)}, metadata_props=dict(user.metadata_props))
@@ -217,9 +225,22 @@ FAULTS = (
         powers_are_no_squares,
     ),
     RuntimeFault(
+<<<<<<< HEAD
         "InsertCastTransformer",
         "1.31.1",
         "Cast to INT32 or INT16 of a Cast to INT64 of a real number: one Cast, which does not wrap around",
         whole_parts_are_kept,
+=======
+        "GatherToSliceFusion",
+        "1.31.1",
+        "a Gather at a Range that goes down to 0, or begins below 0: nothing, or other elements",
+        ranges_are_no_slices,
+    ),
+    RuntimeFault(
+        "RemoveDuplicateCastTransformer",
+        "1.31.1",
+        "two casts to whole numbers in turn, of which the first is left out: other numbers beyond their limits",
+        casts_stay_in_turn,
+>>>>>>> bc29ca3 (State that only other values, sizes or the tenth call show; reversed ranges, casts in turn, half numbers; sizes that data decide in decompositions)
     ),
 )

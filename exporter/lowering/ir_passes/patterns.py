@@ -66,3 +66,13 @@ def remove_unused(node: ir.Node | None) -> None:
     node.graph.remove(node, safe=True)
     for source in sources:
         remove_unused(source)
+
+
+def before(user: ir.Node, op_type: str, inputs: list[ir.Value | None], like: ir.Value) -> ir.Value:
+    """Put a new node of one result in front of one, of its place in the source; the result has the type of `like`."""
+    node = ir.node(op_type, inputs, name=f"{user.name}/{op_type}", metadata_props=dict(user.metadata_props))
+    node.outputs[0].name = f"{user.outputs[0].name}/{op_type}"
+    describe(node.outputs[0], like)
+    assert user.graph is not None
+    user.graph.insert_before(user, node)
+    return node.outputs[0]

@@ -107,7 +107,9 @@ def attend(op: Op, it: Attention) -> Value:
 def _can_be_whole(op: Op, it: Attention) -> bool:
     """Return True if ONNX Runtime's Attention takes these operands: four axes each, none of them empty."""
     operands = (it.query, it.key, it.value)
-    if op.opset < WHOLE_FROM or it.query.dtype not in WHOLE_DTYPES or it.dropout or is_symbolic(it.scale):
+    if op.opset < WHOLE_FROM or it.query.dtype not in WHOLE_DTYPES or it.dropout:
+        return False
+    if it.scale is not None and (is_symbolic(it.scale) or it.scale <= 0):  # ONNX Runtime's takes a positive number
         return False
     if any(op.rank(operand) != 4 or any(map(may_be_empty, op.sizes(operand))) for operand in operands):
         return False

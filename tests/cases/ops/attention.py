@@ -57,6 +57,7 @@ CASES = (
     OpCase(sdpa, Q, K, V, b(1, 3, 4, 6)),
     OpCase(sdpa, Q, K, V, b(2, 3, 4, 6)),
     OpCase(sdpa, Q, K, V, f(2, 1, 1, 6), dtypes=FLOATS, dynamic=f"{DYNAMIC}, b 1 1 s", tol=HALF, why=WHY),
+    OpCase(sdpa, Q, K, V, vary={"scale": (0.0, -1.0)}),
     OpCase(sdpa, Q, K, V, f(2, 3, 4, 6), scale=0.3, dynamic=f"{DYNAMIC}, b 3 l s"),
     # Fewer heads of keys than of queries.
     OpCase(sdpa, f(2, 6, 4, 8), K, V, enable_gqa=True, vary={"is_causal": (False, True)}, dtypes=FLOATS, tol=HALF,

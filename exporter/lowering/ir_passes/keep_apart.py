@@ -1,0 +1,82 @@
+"""Nodes of which ONNX Runtime would make one, wrongly: a Max of one operand keeps them apart, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from fxport.exporter.lowering.ir_passes.patterns import before, constant_of
+from fxport.exporter.lowering.lower.producers import made_by
+
+SQUARE = 2
+
+
+def powers_are_no_squares(graph: ir.Graph) -> bool:
+    """The mean of another power than the square is not that of a layer norm.
+
+    Given:   %d = Sub(%x, %m); %p = Pow(%d, 4); %v = ReduceMean(%p)
+    Result:  %d = Sub(%x, %m); %e = Max(%d); %p = Pow(%e, 4); %v = ReduceMean(%p)
+    """
+    return _keep_apart(graph, "Pow", 0, _is_taken_for_a_square)
+
+
+def _is_taken_for_a_square(power: ir.Node) -> bool:
+    exponent, source = constant_of(power.inputs[1]), made_by(power.inputs[0], "Sub")
+    means = [user for user, _ in power.outputs[0].uses() if user.op_type == "ReduceMean" and not user.domain]
+    return source is not None and bool(means) and (exponent is None or not bool((exponent == SQUARE).all()))
+
+
+def ranges_are_no_slices(graph: ir.Graph) -> bool:
+    """Elements at a range that goes down, or begins below 0, are no slice, for which -1 is the last place.
+
+    Given:   %r = Range(%last, -1, -1); %y = Gather(%x, %r)
+    Result:  %r = Range(%last, -1, -1); %i = Max(%r); %y = Gather(%x, %i)
+    """
+    return _keep_apart(graph, "Gather", 1, _reads_no_slice)
+
+
+def _reads_no_slice(gather: ir.Node) -> bool:
+    places = made_by(gather.inputs[1], "Range")
+    if places is None:
+        return False
+    start, _, step = map(constant_of, places.inputs)
+    return start is None or step is None or start.item() < 0 or step.item() <= 0
+
+
+def casts_stay_in_turn(graph: ir.Graph) -> bool:
+    """Whole numbers cut off in two steps, or after a rounding, are not those of one cast: 3e9 as int64 as int32.
+
+    Given:   %l = Cast<INT64>(%x); %y = Cast<INT32>(%l)
+    Result:  %l = Cast<INT64>(%x); %k = Max(%l); %y = Cast<INT32>(%k)
+    """
+    return _keep_apart(graph, "Cast", 0, _is_cut_off_in_turn)
+
+
+COMPARED = frozenset(
+    {ir.DataType.INT64, ir.DataType.UINT64, ir.DataType.UINT32, ir.DataType.DOUBLE, ir.DataType.FLOAT}
+    | {ir.DataType.FLOAT16, ir.DataType.INT32}
+)
+"""The types that ONNX Runtime's Max takes on the CPU."""
+
+
+def _is_cut_off_in_turn(cast: ir.Node) -> bool:
+    first = made_by(cast.inputs[0], "Cast")
+    if first is None or first.inputs[0] is None:
+        return False
+    source, between, result = first.inputs[0].dtype, first.outputs[0].dtype, cast.outputs[0].dtype
+    if source is None or between is None or result is None:
+        return False
+    if ir.DataType.BOOL in (source, result) or between not in COMPARED:
+        return False
+    return result.is_integer() and not (source.is_integer() and between.is_integer()) and source != result
+
+
+def _keep_apart(graph: ir.Graph, op_type: str, index: int, is_broken: Callable[[ir.Node], bool]) -> bool:
+    """Put a Max of one operand in front of the operand `index` of nodes; return True if there are such nodes."""
+    broken = [each for each in list(graph) if each.op_type == op_type and not each.domain and is_broken(each)]
+    for node in broken:
+        operand = node.inputs[index]
+        assert operand is not None
+        node.replace_input_with(index, before(node, "Max", [operand], like=operand))
+    return bool(broken)

@@ -1,0 +1,45 @@
+"""Nothing is decided about a dynamic size after the capture, whose program has been checked without it."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fxport.fx_passes.graph import SizeError, fake_mode_of
+
+
+class Two(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.sum() + y.sum()
+
+
+DECISIONS = {
+    "a constant": (lambda x, y: torch._check(x.shape[0] == 4), "the constant 4"),
+    "one less than another": (lambda x, y: torch._check(x.shape[0] + 1 == y.shape[0]), "equal to"),
+    "not a multiple": (lambda x, y: x.shape[0] % 3 == 0 or x, "Ne(Mod("),
+    "large": (lambda x, y: x if x.shape[0] > 3 else y, "> 3"),
+}
+"""What a rewriting may do with two tensors, and what the error says of it."""
+
+
+def _two_dynamic_tensors() -> list[Tensor]:
+    rows = torch.export.Dim.DYNAMIC
+    program = torch.export.export(Two(), (torch.ones(4, 6), torch.ones(5, 6)), dynamic_shapes=({0: rows}, {0: rows}))
+    return [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"]
+
+
+@pytest.mark.parametrize(("decides", "said"), DECISIONS.values(), ids=DECISIONS)
+def test_a_decision_about_a_dynamic_size_is_an_error(decides: Callable[[Tensor, Tensor], object], said: str) -> None:
+    x, y = _two_dynamic_tensors()
+    with pytest.raises(SizeError) as error, fake_mode_of((x, y)):
+        decides(x, y)
+    assert said in str(error.value)
+
+
+def test_what_holds_for_all_sizes_is_none() -> None:
+    x, y = _two_dynamic_tensors()
+    with fake_mode_of((x, y)):
+        assert x.shape[0] >= 0
+        assert tuple((x + x).shape) == tuple(x.shape)
+        assert (x @ torch.empty(6, 2)).shape[1] == 2
