@@ -92,14 +92,12 @@ CASES = (
         (BELOW[0],),
     ),
     Case("whole parts", "DivMulFusion", Calls(lambda x: torch.div(1, x, rounding_mode="trunc") * 7), (IDS,)),
-<<<<<<< HEAD
     Case(
         "wrapped around",
-        "InsertCastTransformer",
+        CASTS,
         Calls(lambda x: (x.long().int(), x.double().long().short())),
         (torch.tensor([3e9, -5e9, 1e12, 7.5]),),
     ),
-=======
     Case("reversed", GTS, Calls(lambda x: x[torch.arange(x.shape[0] - 1, -1, -1)]), (IDS,), ({0: "rows"},)),
     Case(
         "every second",
@@ -112,7 +110,6 @@ CASES = (
     Case("int64 as int32", CASTS, Calls(lambda x: x.long().int()), (LARGE,)),
     Case("int64 as int16", CASTS, Calls(lambda x: x.long().short()), (LARGE,)),
     Case("rounded first", CASTS, Calls(lambda x: x.float().short()), (torch.tensor([16777217, 5]),)),
->>>>>>> bc29ca3 (State that only other values, sizes or the tenth call show; reversed ranges, casts in turn, half numbers; sizes that data decide in decompositions)
     Case("fourth power", "LayerNormFusionL1", Calls(to_the_fourth, norm=nn.LayerNorm(4)), (3 * torch.randn(2, 3, 4),)),
 )
 

@@ -127,68 +127,6 @@ def _is_one(value: ir.Value | None) -> bool:
     return array is not None and array.size > 0 and bool((array == 1).all())
 
 
-<<<<<<< HEAD
-def powers_are_no_squares(graph: ir.Graph) -> bool:
-    """The mean of another power than the square is not that of a layer norm: a Max of one operand stands between.
-
-    Given:   %d = Sub(%x, %m); %p = Pow(%d, 4); %v = ReduceMean(%p)
-    Result:  %d = Sub(%x, %m); %e = Max(%d); %p = Pow(%e, 4); %v = ReduceMean(%p)
-    """
-    changed = [_keep_apart(node) for node in list(graph) if node.op_type == "Pow" and not node.domain]
-    return any(changed)
-
-
-SQUARE = 2
-
-
-def whole_parts_are_kept(graph: ir.Graph) -> bool:
-    """Between the cast of a real number to int64 and one to a narrower type stands a Max of one operand.
-
-    The runtime takes two such casts for one, and a number beyond the narrower type does not wrap around.
-
-    Given:   %i = Cast(%x, INT64); %y = Cast(%i, INT32)
-    Result:  %i = Cast(%x, INT64); %m = Max(%i); %y = Cast(%m, INT32)
-    """
-    changed = [_keep_whole(node) for node in list(graph) if node.op_type == "Cast" and not node.domain]
-    return any(changed)
-
-
-NARROW = frozenset({ir.DataType.INT16, ir.DataType.INT32})
-"""Types for which the runtime leaves out a cast to int64."""
-
-
-def _keep_whole(cast: ir.Node) -> bool:
-    first = made_by(cast.inputs[0], "Cast")
-    if first is None or cast.outputs[0].dtype not in NARROW or first.outputs[0].dtype != ir.DataType.INT64:
-        return False
-    source = first.inputs[0]
-    if source is None or source.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
-        return False
-    cast.replace_input_with(0, _before(cast, "Max", [first.outputs[0]], like=first.outputs[0]))
-    return True
-
-
-def _keep_apart(power: ir.Node) -> bool:
-    exponent, source = constant_of(power.inputs[1]), made_by(power.inputs[0], "Sub")
-    means = [user for user, _ in power.outputs[0].uses() if user.op_type == "ReduceMean" and not user.domain]
-    if source is None or not means or (exponent is not None and bool((exponent == SQUARE).all())):
-        return False
-    power.replace_input_with(0, _before(power, "Max", [source.outputs[0]], like=source.outputs[0]))
-    return True
-
-
-def _before(user: ir.Node, op_type: str, inputs: list[ir.Value | None], like: ir.Value) -> ir.Value:
-    """A new node in front of one, of its place in the source; the value has the type of `like`."""
-    node = ir.node(op_type, inputs, name=f"{user.name}/{op_type}", metadata_props=dict(user.metadata_props))
-    node.outputs[0].name = f"{user.outputs[0].name}/{op_type}"
-    describe(node.outputs[0], like)
-    assert user.graph is not None
-    user.graph.insert_before(user, node)
-    return node.outputs[0]
-
-
-=======
->>>>>>> bc29ca3 (State that only other values, sizes or the tenth call show; reversed ranges, casts in turn, half numbers; sizes that data decide in decompositions)
 def _constant(user: ir.Node, array: np.ndarray) -> ir.Value:
     """A new constant of the graph of a node."""
     node = ir.node("Constant", [], attributes={"value": ir.tensor(array)}, metadata_props=dict(user.metadata_props))
@@ -225,12 +163,6 @@ FAULTS = (
         powers_are_no_squares,
     ),
     RuntimeFault(
-<<<<<<< HEAD
-        "InsertCastTransformer",
-        "1.31.1",
-        "Cast to INT32 or INT16 of a Cast to INT64 of a real number: one Cast, which does not wrap around",
-        whole_parts_are_kept,
-=======
         "GatherToSliceFusion",
         "1.31.1",
         "a Gather at a Range that goes down to 0, or begins below 0: nothing, or other elements",
@@ -241,6 +173,5 @@ FAULTS = (
         "1.31.1",
         "two casts to whole numbers in turn, of which the first is left out: other numbers beyond their limits",
         casts_stay_in_turn,
->>>>>>> bc29ca3 (State that only other values, sizes or the tenth call show; reversed ranges, casts in turn, half numbers; sizes that data decide in decompositions)
     ),
 )
