@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from fxport.exporter.language_models.generation import BATCH, CACHE, IDS, MASK, PRESENT
+from fxport.exporter.language_models.inserting import constant, insert
 from fxport.exporter.lowering.ir_passes.patterns import describe, put_in_place, remove_unused, sizes_of
 from fxport.exporter.lowering.lower.builder import SIZES
 from fxport.exporter.lowering.lower.producers import made_by
@@ -19,10 +20,6 @@ PERMUTED = [0, 2, 1, 3]
 
 HIDDEN = float(np.finfo(np.float32).min)
 """Added to the score of what a mask hides: finite, so that a token of padding, which sees nothing, has a value."""
-
-
-INSERTED = "fxport.inserted"
-"""Count of the nodes that were put before one, in its `meta`: their names tell them apart."""
 
 
 class NotInPlaceError(PackageError):
@@ -108,7 +105,7 @@ class _Layer:
         inputs = [_flat(node, value) for value in (query, self.keys.inputs[1], self.values.inputs[1])]
         inputs += [self.past_key, self.past_value, counts.last(), counts.total(), None, None, None]
         inputs.append(counts.bias(node, node.inputs[3]))
-        made = _insert(node, "GroupQueryAttention", inputs, attributes, domain=DOMAIN, outputs=3)
+        made = insert(node, "GroupQueryAttention", inputs, attributes, domain=DOMAIN, outputs=3)
         for old, new in ((self.keys, made.outputs[1]), (self.values, made.outputs[2])):
             describe(new, old.outputs[0])
             put_in_place(old.outputs[0], new)
@@ -148,7 +145,7 @@ class _Counts:
 
     def _once(self, name: str, kind: str, inputs: Sequence[ir.Value], attributes: Mapping[str, float]) -> ir.Value:
         if name not in self._made:
-            node = _insert(self._first, kind, inputs, attributes, name=f"cache/{name}")
+            node = insert(self._first, kind, inputs, attributes, name=f"cache/{name}")
             self._made[name] = node.outputs[0]
         return self._made[name]
 
@@ -165,13 +162,13 @@ class _Counts:
 
     def total(self) -> ir.Value:
         """int32 scalar: all tokens."""
-        axes = _constant(self._graph, np.zeros(0, np.int64))
+        axes = constant(self._graph, np.zeros(0, np.int64))
         scalar = self._once("scalar", "Reshape", [self.tokens(), axes], {})
         return self._once("total", "Cast", [scalar], {"to": ir.DataType.INT32.value})
 
     def last(self) -> ir.Value:
         """int32 [batch]: the last token of each text."""
-        one = _constant(self._graph, np.array([1], np.int64))
+        one = constant(self._graph, np.array([1], np.int64))
         index = self._once("index", "Sub", [self.tokens(), one], {})
         short = self._once("short", "Cast", [index], {"to": ir.DataType.INT32.value})
         return self._once("last", "Expand", [short, self._shape("batch", IDS, 0)], {})
@@ -185,8 +182,8 @@ class _Counts:
         if mask.dtype != ir.DataType.BOOL:
             return mask
         if mask not in self._biases:
-            zero, low = (_constant(self._graph, np.array(x, np.float32)) for x in (0.0, HIDDEN))
-            made = _insert(before, "Where", [mask, zero, low], {}).outputs[0]
+            zero, low = (constant(self._graph, np.array(x, np.float32)) for x in (0.0, HIDDEN))
+            made = insert(before, "Where", [mask, zero, low], {}).outputs[0]
             describe(made, mask)
             made.type = ir.TensorType(ir.DataType.FLOAT)  # the mask's own type object is not to change
             self._biases[mask] = made
@@ -212,20 +209,20 @@ def _flat(before: ir.Node, heads: ir.Value | None) -> ir.Value:
     if rotary is not None and "num_heads" not in rotary.attributes and len(rotary.inputs) == 3:
         source = _flat(before, rotary.inputs[0])
         attributes = {name: each.value for name, each in rotary.attributes.items()} | {"num_heads": sizes[1]}
-        made = _insert(before, "RotaryEmbedding", [source, *rotary.inputs[1:]], attributes).outputs[0]
+        made = insert(before, "RotaryEmbedding", [source, *rotary.inputs[1:]], attributes).outputs[0]
         describe(made, source)
         return made
     transpose = made_by(heads, "Transpose")
     if transpose is None or list(transpose.attributes["perm"].as_ints()) != PERMUTED:
-        transpose = _insert(before, "Transpose", [heads], {"perm": PERMUTED})
+        transpose = insert(before, "Transpose", [heads], {"perm": PERMUTED})
     apart = transpose.inputs[0] if transpose.inputs[0] is not heads else transpose.outputs[0]
     flat = (sizes[0], sizes[2], sizes[1] * sizes[3])
     reshape = made_by(apart, "Reshape")
     if reshape is not None and sizes_of(reshape.inputs[0]) == flat:
         assert reshape.inputs[0] is not None
         return reshape.inputs[0]
-    shape = _constant(before.graph, np.array([0, 0, int(flat[2])], np.int64))
-    made = _insert(before, "Reshape", [apart, shape], {}).outputs[0]
+    shape = constant(before.graph, np.array([0, 0, int(flat[2])], np.int64))
+    made = insert(before, "Reshape", [apart, shape], {}).outputs[0]
     made.meta[SIZES], made.type = flat, heads.type
     return made
 
@@ -245,42 +242,8 @@ def _unflatten(attention: ir.Node, flat: ir.Value) -> None:
                 put_in_place(reshape.outputs[0], flat)
                 remove_unused(reshape)
     if result.uses() or result.is_graph_output():
-        shape = _constant(attention.graph, np.array([0, 0, int(heads[1]), int(heads[3])], np.int64))
-        apart = _insert(attention, "Reshape", [flat, shape], {})
-        turned = _insert(attention, "Transpose", [apart.outputs[0]], {"perm": PERMUTED}).outputs[0]
+        shape = constant(attention.graph, np.array([0, 0, int(heads[1]), int(heads[3])], np.int64))
+        apart = insert(attention, "Reshape", [flat, shape], {})
+        turned = insert(attention, "Transpose", [apart.outputs[0]], {"perm": PERMUTED}).outputs[0]
         describe(turned, result)
         put_in_place(result, turned)
-
-
-def _constant(graph: ir.Graph | ir.Function | None, array: np.ndarray) -> ir.Value:
-    """A constant of the graph, of which it has one for each content."""
-    assert isinstance(graph, ir.Graph)
-    name = f"cache.{array.dtype}.{'x'.join(map(str, array.reshape(-1).tolist()))}"
-    if name not in graph.initializers:
-        tensor = ir.Tensor(array, name=name)
-        kind, shape = ir.TensorType(tensor.dtype), ir.Shape(array.shape)
-        graph.register_initializer(ir.Value(name=name, type=kind, shape=shape, const_value=tensor))
-    return graph.initializers[name]
-
-
-def _insert(
-    before: ir.Node,
-    kind: str,
-    inputs: Sequence[ir.Value | None],
-    attributes: Mapping[str, object],
-    *,
-    domain: str = "",
-    outputs: int = 1,
-    name: str | None = None,
-) -> ir.Node:
-    """A node before another one, at its place in the source."""
-    assert before.graph is not None
-    known = ir.convenience.convert_attributes(dict(attributes))  # type: ignore[arg-type]  # numbers and lists of them
-    number = before.meta[INSERTED] = before.meta.get(INSERTED, 0) + 1
-    name = name or f"{before.name}/{kind}.{number}"
-    made = ir.Node(domain, kind, inputs, known, num_outputs=outputs, name=name)
-    made.metadata_props.update(before.metadata_props)
-    for index, value in enumerate(made.outputs):
-        value.name = name if not index else f"{name}.{index}"
-    before.graph.insert_before(before, made)
-    return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ BLOCKS = (16, 32, 64, 128, 256)
 
 @dataclass(frozen=True, slots=True)
 class FewBits:
-    """A matrix [rows, columns] in few bits: `(number - zero) * scale`, with a scale and a zero for each block of a row.
+    """A matrix [rows, columns] in few bits: `(number - zero) * scale + offset`, with one of each for a block of a row.
 
     Attributes:
         numbers: uint8 [rows, blocks, block * bits / 8]; of 4 bits, the lower half of a byte comes first.
@@ -25,6 +25,7 @@ class FewBits:
         bits: 4 or 8.
         block: Numbers that share a scale.
         zeros: uint8 [rows, blocks]; None where all are `2 ** (bits - 1)`.
+        offsets: float32 [rows, blocks]; None where all are 0. The last block is a whole one then.
     """
 
     numbers: np.ndarray
@@ -33,6 +34,7 @@ class FewBits:
     bits: int
     block: int
     zeros: np.ndarray | None = None
+    offsets: np.ndarray | None = None
 
     @property
     def packed_zeros(self) -> np.ndarray | None:
@@ -42,6 +44,19 @@ class FewBits:
         even = np.pad(self.zeros, ((0, 0), (0, self.zeros.shape[1] % 2)))
         return even[:, 0::2] | (even[:, 1::2] << 4)
 
+    @property
+    def centered_offsets(self) -> np.ndarray | None:
+        """The offsets where all zeros are `2 ** (bits - 1)`: sums cancel less than with those of numbers from 0."""
+        if self.offsets is None or self.zeros is None:
+            return self.offsets
+        distance = np.float32(1 << (self.bits - 1)) - self.zeros.astype(np.float32)
+        return distance * self.scales + self.offsets
+
+    def with_rows(self, order: np.ndarray) -> FewBits:
+        """The matrix with its rows in another order."""
+        parts = {name: getattr(self, name) for name in ("numbers", "scales", "zeros", "offsets")}
+        return replace(self, **{name: part[order] for name, part in parts.items() if part is not None})
+
     def restored(self) -> torch.Tensor:
         """The matrix that the numbers stand for, float32 [rows, columns]."""
         numbers = self.numbers
@@ -50,7 +65,8 @@ class FewBits:
         rows, blocks = self.scales.shape
         middle = np.float32(1 << (self.bits - 1)) if self.zeros is None else self.zeros[..., None].astype(np.float32)
         centered = numbers.reshape(rows, blocks, self.block).astype(np.float32) - middle
-        whole = (centered * self.scales[..., None]).reshape(rows, -1)
+        whole = centered * self.scales[..., None]
+        whole = (whole if self.offsets is None else whole + self.offsets[..., None]).reshape(rows, -1)
         return torch.from_numpy(np.ascontiguousarray(whole[:, : self.columns]))
 
 
@@ -70,7 +86,14 @@ def in_few_bits(weight: torch.Tensor, bits: int, block: int) -> FewBits:
     return FewBits(_packed(numbers, bits), scales[..., 0], columns, bits, block)
 
 
-def few_bits_of(numbers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None, bits: int, block: int) -> FewBits:
+def few_bits_of(
+    numbers: np.ndarray,
+    scales: np.ndarray,
+    zeros: np.ndarray | None,
+    bits: int,
+    block: int,
+    offsets: np.ndarray | None = None,
+) -> FewBits:
     """A matrix of numbers that are there already.
 
     Args:
@@ -79,12 +102,13 @@ def few_bits_of(numbers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | Non
         zeros: uint8 [rows, blocks], or None for `2 ** (bits - 1)`.
         bits: 4 or 8.
         block: Numbers that share a scale.
+        offsets: float32 [rows, blocks], or None for 0.
     """
     rows, columns = numbers.shape
     if zeros is not None and (zeros == 1 << (bits - 1)).all():
         zeros = None
     packed = _packed(numbers.reshape(rows, -1, block), bits)
-    return FewBits(packed, np.ascontiguousarray(scales, np.float32), columns, bits, block, zeros)
+    return FewBits(packed, np.ascontiguousarray(scales, np.float32), columns, bits, block, zeros, offsets)
 
 
 def _packed(numbers: np.ndarray, bits: int) -> np.ndarray:

@@ -9,7 +9,15 @@ import numpy as np
 import onnx_ir as ir
 
 from fxport.exporter.language_models.few_bits import FewBits
-from fxport.exporter.lowering.ir_passes.patterns import describe, fixed, put_in_place, remove_unused
+from fxport.exporter.language_models.inserting import constant, insert
+from fxport.exporter.lowering.ir_passes.patterns import (
+    describe,
+    fixed,
+    put_in_place,
+    remove_unused,
+    sizes_of,
+    transposed,
+)
 
 DOMAIN = "com.microsoft"
 LEVELS: Mapping[str, int] = {"exact": 1, "fast": 4}
@@ -18,6 +26,8 @@ LEVELS: Mapping[str, int] = {"exact": 1, "fast": 4}
 
 class StoreFewBits(ir.passes.InPlacePass):
     """Products with weights that are known in few bits become products with these; what is tied is stored once.
+
+    Offsets of blocks are a product of their own, with the sums of the inputs of each block.
 
     Given:   %y = MatMul(%x, %weight); %e = Gather(%table, %ids)
     Result:  %y = MatMulNBits(%x, %numbers, %scales); %e = GatherBlockQuantized(Reshape(%numbers), %ids, %scales)
@@ -73,7 +83,14 @@ class _Use:
         turned = self.is_direct == (_number(node, "transB") in (None, 0)) and node.op_type != "Gather"
         matrix = weight.restored().numpy()
         held = self.tensor.numpy()
-        return (node.op_type != "Gather" or self.is_direct) and np.array_equal(held, matrix.T if turned else matrix)
+        same = np.array_equal(held, transposed(matrix, (1, 0)) if turned else matrix)
+        ranked = weight.offsets is None or _rank(self.moving) is not None
+        return same and ranked and (node.op_type != "Gather" or self.is_direct)
+
+    @property
+    def moving(self) -> ir.Value | None:
+        """The other input: what is multiplied, or the rows that are looked up."""
+        return self.node.inputs[1 - POSITIONS[self.node.op_type]]
 
 
 POSITIONS: Mapping[str, int] = {"MatMul": 1, "Gemm": 1, "Gather": 0}
@@ -100,11 +117,30 @@ def _uses(weight: ir.Value) -> list[_Use]:
     return found
 
 
-def _stored(graph: ir.Graph, name: str, weight: FewBits) -> tuple[ir.Value, ...]:
-    """Numbers and scales, and zeros where they are not the middle, as constants of the graph."""
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Constants of the graph: numbers and scales, and zeros where they are not the middle; offsets [blocks, rows]."""
+
+    inputs: tuple[ir.Value, ...]
+    offsets: ir.Value | None
+
+
+def _stored(graph: ir.Graph, name: str, weight: FewBits) -> _Stored:
     numbers = _constant(graph, f"{name}.q{weight.bits}", weight.numbers)
-    scales, zeros = _constant(graph, f"{name}.scales", weight.scales), weight.packed_zeros
-    return (numbers, scales) if zeros is None else (numbers, scales, _constant(graph, f"{name}.zeros", zeros))
+    scales, offsets = _constant(graph, f"{name}.scales", weight.scales), weight.centered_offsets
+    if offsets is not None:
+        turned = transposed(offsets, (1, 0))
+        return _Stored((numbers, scales), _constant(graph, f"{name}.offsets", turned))
+    zeros = weight.packed_zeros
+    return _Stored((numbers, scales, *([] if zeros is None else [_constant(graph, f"{name}.zeros", zeros)])), None)
+
+
+def _rank(value: ir.Value | None) -> int | None:
+    """The number of axes of a value; None where it is unknown."""
+    sizes = sizes_of(value)
+    if sizes is not None:
+        return len(sizes)
+    return len(value.shape) if value is not None and value.shape is not None else None
 
 
 def _constant(graph: ir.Graph, name: str, array: np.ndarray) -> ir.Value:
@@ -114,7 +150,7 @@ def _constant(graph: ir.Graph, name: str, array: np.ndarray) -> ir.Value:
     return value
 
 
-def _multiply(user: ir.Node, stored: Sequence[ir.Value], weight: FewBits, level: int) -> None:
+def _multiply(user: ir.Node, stored: _Stored, weight: FewBits, level: int) -> None:
     attributes = {
         "K": weight.columns,
         "N": weight.scales.shape[0],
@@ -122,50 +158,63 @@ def _multiply(user: ir.Node, stored: Sequence[ir.Value], weight: FewBits, level:
         "block_size": weight.block,
         "accuracy_level": level,
     }
-    bias = user.inputs[2] if user.op_type == "Gemm" and len(user.inputs) > 2 else None
-    product = _node(user, "MatMulNBits", [user.inputs[0], *stored], attributes)
-    result = product.outputs[0]
-    if bias is not None:
-        result = _node(user, "Add", [result, bias], {}, domain="").outputs[0]
+    factor = user.inputs[0]
+    result = _made(user, "MatMulNBits", [factor, *stored.inputs], attributes)
+    if stored.offsets is not None:
+        blocks = _in_blocks(user, factor, weight)
+        last = constant(user.graph, np.array([-1], np.int64))
+        sums = _made(user, "ReduceSum", [blocks, last], {"keepdims": 0}, domain="", described=False)
+        more = _made(user, "MatMul", [sums, stored.offsets], {}, domain="")
+        result = _made(user, "Add", [result, more], {}, domain="")
+    if user.op_type == "Gemm" and len(user.inputs) > 2 and user.inputs[2] is not None:
+        result = _made(user, "Add", [result, user.inputs[2]], {}, domain="")
     put_in_place(user.outputs[0], result)
     remove_unused(user)
 
 
-def _gather(user: ir.Node, stored: Sequence[ir.Value], weight: FewBits) -> None:
-    graph, (numbers, *others) = user.graph, stored
-    assert isinstance(graph, ir.Graph)
-    rows = weight.scales.shape[0]
-    shape = _constant(graph, f"{numbers.name}.rows", np.array([rows, weight.columns * weight.bits // 8], np.int64))
-    flat = _node(user, "Reshape", [numbers, shape], {}, domain="", described=False)
+def _gather(user: ir.Node, stored: _Stored, weight: FewBits) -> None:
+    numbers, *others = stored.inputs
+    ids = user.inputs[1]
+    shape = constant(user.graph, np.array([weight.scales.shape[0], weight.columns * weight.bits // 8], np.int64))
+    flat = _made(user, "Reshape", [numbers, shape], {}, domain="", described=False)
     attributes = {"bits": weight.bits, "block_size": weight.block, "gather_axis": 0, "quantize_axis": 1}
-    inputs = [flat.outputs[0], user.inputs[1], *others]
-    put_in_place(user.outputs[0], _node(user, "GatherBlockQuantized", inputs, attributes).outputs[0])
+    result = _made(user, "GatherBlockQuantized", [flat, ids, *others], attributes)
+    if stored.offsets is not None:
+        rank = _rank(ids)
+        assert rank is not None  # `fits` has asked
+        columns = _made(user, "Gather", [stored.offsets, ids], {"axis": 1}, domain="", described=False)
+        turned = _made(user, "Transpose", [columns], {"perm": [*range(1, rank + 1), 0]}, domain="", described=False)
+        last = constant(user.graph, np.array([-1], np.int64))
+        offsets = _made(user, "Unsqueeze", [turned, last], {}, domain="", described=False)
+        blocks = _in_blocks(user, result, weight)
+        whole = _made(user, "Add", [blocks, offsets], {}, domain="", described=False)
+        sizes = constant(user.graph, np.array([*[0] * rank, weight.columns], np.int64))
+        result = _made(user, "Reshape", [whole, sizes], {}, domain="")
+    put_in_place(user.outputs[0], result)
     remove_unused(user)
 
 
-def _node(
+def _in_blocks(user: ir.Node, value: ir.Value | None, weight: FewBits) -> ir.Value:
+    """Rows [..., columns] as [..., blocks, block]."""
+    rank = _rank(value)
+    assert rank is not None  # `fits` has asked
+    shape = constant(user.graph, np.array([*[0] * (rank - 1), weight.columns // weight.block, weight.block], np.int64))
+    return _made(user, "Reshape", [value, shape], {}, domain="", described=False)
+
+
+def _made(
     user: ir.Node,
     kind: str,
-    inputs: list[ir.Value | None],
-    attributes: Mapping[str, int],
+    inputs: Sequence[ir.Value | None],
+    attributes: Mapping[str, object],
     domain: str = DOMAIN,
     *,
     described: bool = True,
-) -> ir.Node:
-    """A node before `user`, at its place in the source, whose output is described as that of `user`."""
-    made = ir.Node(
-        domain,
-        kind,
-        inputs,
-        [ir.AttrInt64(name, value) for name, value in attributes.items()],
-        name=f"{user.name}/{kind}",
-    )
-    made.metadata_props.update(user.metadata_props)
-    made.outputs[0].name = made.name
+) -> ir.Value:
+    """The result of a node before `user`, described as that of `user` where it has its type and sizes."""
+    made = insert(user, kind, inputs, attributes, domain=domain).outputs[0]
     if described:
-        describe(made.outputs[0], user.outputs[0])
-    assert user.graph is not None
-    user.graph.insert_before(user, made)
+        describe(made, user.outputs[0])
     return made
 
 

@@ -1,8 +1,8 @@
-"""A GGUF file as a language model: its weights in few bits are taken as they are (Q4_0 and Q8_0)."""
+"""A GGUF file as a language model: its weights in few bits are taken as they are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +10,16 @@ import numpy as np
 import torch
 
 from fxport.diagnostics.messages import error_text
-from fxport.exporter.language_models.few_bits import FewBits, few_bits_of
+from fxport.exporter.language_models.few_bits import FewBits
 from fxport.exporter.language_models.gguf_header import require_bounded
+from fxport.exporter.language_models.gguf_types import READERS
 from fxport.exporter.sources.pretrained import PretrainedError, from_gguf
 
 SUFFIX = ".gguf"
-BLOCK = 32
-"""Numbers that share a scale in the types that are taken."""
-
 FLOATS = ("F32", "F16", "BF16")
 """Types of weights that are not in few bits."""
 
-CURE = "quantize the model as Q4_0 or Q8_0, or give the folder of the weights before, and --weights"
+CURE = f"quantize the model as {', '.join(READERS)}, or give the folder of the weights before, and --weights"
 
 
 def is_gguf(path: Path) -> bool:
@@ -61,29 +59,6 @@ def load_gguf(path: Path) -> tuple[Any, dict[str, Any], dict[str, FewBits]]:
     return model, found, _named(path, model, made)
 
 
-def _q4_0(data: np.ndarray) -> FewBits:
-    """Blocks of a scale in float16 and 16 bytes: number i is the lower half of byte i, number 16 + i the upper one."""
-    blocks, scales = _blocks(data, BLOCK // 2)
-    return few_bits_of(np.concatenate([blocks & 15, blocks >> 4], -1).reshape(len(data), -1), scales, None, 4, BLOCK)
-
-
-def _q8_0(data: np.ndarray) -> FewBits:
-    """Blocks of a scale in float16 and 32 signed bytes."""
-    blocks, scales = _blocks(data, BLOCK)
-    return few_bits_of((blocks ^ 128).reshape(len(data), -1), scales, None, 8, BLOCK)  # 128 more, without a sign
-
-
-def _blocks(data: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The bytes of the numbers [rows, blocks, size], and the scales [rows, blocks]."""
-    whole = np.ascontiguousarray(data).reshape(data.shape[0], -1, size + 2)
-    scales = np.ascontiguousarray(whole[..., :2]).view("<f2")[..., 0]
-    return whole[..., 2:], scales.astype(np.float32)
-
-
-READERS: Mapping[str, Callable[[np.ndarray], FewBits]] = {"Q4_0": _q4_0, "Q8_0": _q8_0}
-"""Types that are taken as they are."""
-
-
 def _named(path: Path, model: torch.nn.Module, made: Mapping[str, FewBits]) -> dict[str, FewBits]:
     """Weights of a file by their names in the model, with rows in the model's order."""
     by_rows = {key: weight for weight in made.values() for key in [_rows_of(weight.restored().numpy())]}
@@ -116,4 +91,4 @@ def _in_order(weight: FewBits, matrix: np.ndarray) -> FewBits:
     """The weight with its rows in the order of a matrix of the same rows."""
     places = {line: index for index, line in enumerate(_lines(weight.restored().numpy()))}
     order = np.array([places[line] for line in _lines(matrix)])
-    return FewBits(weight.numbers[order], weight.scales[order], weight.columns, weight.bits, weight.block)
+    return weight.with_rows(order)

@@ -15,6 +15,7 @@ import torch
 from fxport import Stop, package
 from fxport.diagnostics import Log
 from fxport.exporter.language_models.folders import model_of
+from fxport.exporter.language_models.gguf_file import load_gguf
 from fxport.exporter.sources.pretrained import PretrainedError
 from fxport.ort_runner.package_config import PackageError
 from tests.exporter.test_language_packages import generated, small, written
@@ -201,7 +202,37 @@ SIZES = {
 """Matrices of a layer in a GGUF file."""
 
 
-def gguf_file(path: Path, *, head: str = "Q4_0", last: bool = True) -> dict[str, np.ndarray]:
+KINDS = {"token_embd": "Q8_0", "attn_v": "Q8_0"}
+MIXED = {
+    "token_embd": "Q4_K",
+    "output": "Q6_K",
+    "attn_q": "Q4_K",
+    "attn_k": "Q5_0",
+    "attn_v": "Q6_K",
+    "attn_output": "Q5_K",
+    "ffn_gate": "Q4_1",
+    "ffn_up": "Q5_1",
+    "ffn_down": "Q4_K",
+}
+"""Types of weights in the files of two models; others are of Q4_0."""
+
+
+def packed_as(kind: Any, size: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
+    """A matrix of a type: rounded where the library can, else of any numbers, with scales that are small."""
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed")
+    try:
+        return gguf.quants.quantize((rng.normal(size=size) * 32 / size[1]).astype(np.float32), kind)
+    except NotImplementedError:
+        block, width = gguf.GGML_QUANT_SIZES[kind]
+        raw = rng.integers(0, 256, (size[0], size[1] // block, width), dtype=np.uint8)
+        places = slice(width - 2, width) if kind.name == "Q6_K" else slice(0, 4)
+        scale = rng.uniform(1e-4, 2e-4, (*raw.shape[:2], 1))
+        halfs = np.concatenate([scale, scale * 8], -1)[..., : (places.stop - places.start) // 2]  # of minima the second
+        raw[..., places] = halfs.astype(np.float16).view(np.uint8)
+        return raw.reshape(size[0], -1)
+
+
+def gguf_file(path: Path, kinds: Mapping[str, str] = KINDS, *, width: int = 32, last: bool = True) -> dict[str, Any]:
     """Write a Llama of one layer; return the restored values [rows, columns] of its weights."""
     gguf = pytest.importorskip("gguf", reason="gguf is not installed")
     rng, held = np.random.default_rng(0), {}
@@ -209,25 +240,25 @@ def gguf_file(path: Path, *, head: str = "Q4_0", last: bool = True) -> dict[str,
     for key, value in {
         "block_count": 1,
         "context_length": 64,
-        "embedding_length": 32,
-        "feed_forward_length": 64,
+        "embedding_length": width,
+        "feed_forward_length": 2 * width,
     }.items():
         getattr(out, f"add_{key}")(value)
     out.add_head_count(4)
     out.add_head_count_kv(2)
     out.add_layer_norm_rms_eps(1e-6)
-    out.add_rope_dimension_count(8)
+    out.add_rope_dimension_count(width // 4)
     out.add_vocab_size(100)
     out.add_name("tiny")
     layer = {f"blk.0.{name}.weight": size for name, size in SIZES.items() if last or name != "ffn_down"}
-    kinds = {"token_embd.weight": "Q8_0", "output.weight": head, "blk.0.attn_v.weight": "Q8_0"}
-    for name, size in {"token_embd.weight": (100, 32), "output.weight": (100, 32), **layer}.items():
-        kind = gguf.GGMLQuantizationType[kinds.get(name, "Q4_0")]
-        packed = gguf.quants.quantize(rng.normal(size=size).astype(np.float32), kind)
+    times = width // 32
+    for name, (rows, columns) in {"token_embd.weight": (100, 32), "output.weight": (100, 32), **layer}.items():
+        kind = gguf.GGMLQuantizationType[kinds.get(name.split(".")[-2], "Q4_0")]
+        packed = packed_as(kind, (rows if rows == 100 else times * rows, times * columns), rng)
         held[name] = gguf.quants.dequantize(packed, kind)
         out.add_tensor(name, packed, raw_dtype=kind)
     for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
-        out.add_tensor(f"{name}.weight", np.ones(32, np.float32))
+        out.add_tensor(f"{name}.weight", np.ones(width, np.float32))
     out.write_header_to_file()
     out.write_kv_data_to_file()
     out.write_tensors_to_file()
@@ -258,9 +289,28 @@ def test_a_gguf_file_stays_as_it_is(tmp_path: Path) -> None:
         np.testing.assert_array_equal(restored, held[f"{theirs}.weight"])
 
 
+def test_types_with_offsets_stand_for_the_same(tmp_path: Path) -> None:
+    """Numbers of 5 and 6 bits are stored in 8; offsets of blocks are a product of their own."""
+    (tmp_path / "source").mkdir()
+    held = gguf_file(tmp_path / "source" / "tiny.gguf", MIXED, width=256)
+    loaded = load_gguf(tmp_path / "source" / "tiny.gguf")
+    for ours, theirs in {"embed_tokens": "token_embd", "layers.0.mlp.up_proj": "blk.0.ffn_up"}.items():
+        restored = loaded[2][f"model.{ours}.weight"].restored().numpy()
+        np.testing.assert_array_equal(restored, held[f"{theirs}.weight"])
+    found = package(tmp_path / "source" / "tiny.gguf", tmp_path / "package", steps=8)
+    assert found.verdict is not None
+    assert found.verdict.error < 1e-5
+    names = [each.name for each in onnx.load(found.folder / "model.onnx").graph.initializer]
+    assert sum(name.endswith((".q4", ".q8")) for name in names) == len(held)
+    assert sum(name.endswith(".offsets") for name in names) == 6
+    assert not any(name.endswith(".zeros") for name in names)
+
+
 def test_other_types_of_gguf_are_refused(tmp_path: Path) -> None:
-    gguf_file(tmp_path / "tiny.gguf", head="Q5_0")
-    with pytest.raises(PretrainedError, match=r"'output.weight' is of type Q5_0, which no kernel takes.*quantize the"):
+    gguf_file(tmp_path / "tiny.gguf", {"output": "IQ4_NL"})
+    with pytest.raises(
+        PretrainedError, match=r"'output.weight' is of type IQ4_NL, which no kernel takes.*quantize the"
+    ):
         package(tmp_path / "tiny.gguf", tmp_path / "package")
 
 

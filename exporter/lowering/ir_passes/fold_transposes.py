@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx_ir as ir
 
-from fxport.exporter.lowering.ir_passes.patterns import fixed
+from fxport.exporter.lowering.ir_passes.patterns import fixed, transposed
 from fxport.exporter.lowering.lower.builder import SIZES
 from fxport.exporter.lowering.lower.weights import LazyWeight
 
@@ -54,7 +53,7 @@ def _store_transposed(value: ir.Value, order: tuple[int, ...]) -> None:
     assert tensor is not None
     sizes = [int(tensor.shape[axis]) for axis in order]  # type: ignore[arg-type]  # a weight's sizes are numbers
     value.const_value = LazyWeight(
-        lambda: ir.Tensor(np.ascontiguousarray(tensor.numpy().transpose(order)), dtype=tensor.dtype, name=tensor.name),
+        lambda: ir.Tensor(transposed(tensor.numpy(), order), dtype=tensor.dtype, name=tensor.name),
         dtype=tensor.dtype,
         shape=ir.Shape(sizes),
         name=tensor.name,
