@@ -1,14 +1,16 @@
-"""Products with weights in few bits: `MatMulNBits` and `GatherBlockQuantized` of ONNX Runtime, said explicitly."""
+"""Products with weights in few bits: operators of ONNX Runtime, said explicitly."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from fxport.exporter.language_models.few_bits import FewBits
+from fxport.exporter.language_models.from_table import TABLES, FromTable, Packed
 from fxport.exporter.language_models.inserting import constant, insert
 from fxport.exporter.lowering.ir_passes.patterns import (
     describe,
@@ -27,7 +29,8 @@ LEVELS: Mapping[str, int] = {"exact": 1, "fast": 4}
 class StoreFewBits(ir.passes.InPlacePass):
     """Products with weights that are known in few bits become products with these; what is tied is stored once.
 
-    Offsets of blocks are a product of their own, with the sums of the inputs of each block.
+    Offsets of blocks are a product of their own, with the sums of the inputs of each block. Weights of a table are
+    products `MatMulBnb4`.
 
     Given:   %y = MatMul(%x, %weight); %e = Gather(%table, %ids)
     Result:  %y = MatMulNBits(%x, %numbers, %scales); %e = GatherBlockQuantized(Reshape(%numbers), %ids, %scales)
@@ -35,14 +38,15 @@ class StoreFewBits(ir.passes.InPlacePass):
     A weight with another use stays as it is, and so do its products.
     """
 
-    def __init__(self, weights: Mapping[str, FewBits], accuracy: str) -> None:
+    def __init__(self, weights: Mapping[str, Packed], accuracy: str) -> None:
         self._weights, self._level = weights, LEVELS[accuracy]
         self.replaced: set[str] = set()
 
     @property
     def blocks(self) -> dict[str, int]:
-        """The weights that were replaced, and the numbers of each that share a scale."""
-        return {name: self._weights[name].block for name in sorted(self.replaced)}
+        """The weights whose products have levels, and the numbers of each that share a scale."""
+        held = {name: self._weights[name] for name in sorted(self.replaced)}
+        return {name: weight.block for name, weight in held.items() if isinstance(weight, FewBits)}
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         graph = model.graph
@@ -50,12 +54,10 @@ class StoreFewBits(ir.passes.InPlacePass):
             uses, weight = _uses(graph.initializers[name]), self._weights[name]
             if not uses or not all(each.fits(weight) for each in uses):
                 continue
-            stored = _stored(graph, name, weight)
+            written = WRITERS[type(weight)]
+            stored = written.store(graph, name, weight)
             for each in uses:
-                if each.node.op_type == "Gather":
-                    _gather(each.node, stored, weight)
-                else:
-                    _multiply(each.node, stored, weight, self._level)
+                written.replace[each.node.op_type](each.node, stored, weight, self._level)
             _remove_weight(graph, name)
             self.replaced.add(name)
         if self.replaced:
@@ -72,11 +74,13 @@ class _Use:
     tensor: ir.TensorProtocol | None
     is_direct: bool
 
-    def fits(self, weight: FewBits) -> bool:
+    def fits(self, weight: Packed) -> bool:
         """Return True if the node reads the very matrix of `weight`, by columns in a product and by rows as a table."""
         node = self.node
         position = POSITIONS.get(node.op_type)
         if node.domain or position is None or node.inputs[position] is not self.value or self.tensor is None:
+            return False
+        if node.op_type not in WRITERS[type(weight)].replace:
             return False
         if any(number not in PLAIN[name] for name in PLAIN if (number := _number(node, name)) is not None):
             return False
@@ -84,7 +88,7 @@ class _Use:
         matrix = weight.restored().numpy()
         held = self.tensor.numpy()
         same = np.array_equal(held, transposed(matrix, (1, 0)) if turned else matrix)
-        ranked = weight.offsets is None or _rank(self.moving) is not None
+        ranked = getattr(weight, "offsets", None) is None or _rank(self.moving) is not None
         return same and ranked and (node.op_type != "Gather" or self.is_direct)
 
     @property
@@ -166,19 +170,24 @@ def _multiply(user: ir.Node, stored: _Stored, weight: FewBits, level: int) -> No
         sums = _made(user, "ReduceSum", [blocks, last], {"keepdims": 0}, domain="", described=False)
         more = _made(user, "MatMul", [sums, stored.offsets], {}, domain="")
         result = _made(user, "Add", [result, more], {}, domain="")
+    _finish(user, result)
+
+
+def _finish(user: ir.Node, result: ir.Value) -> None:
+    """Put a product in the place of one that may have added a bias too."""
     if user.op_type == "Gemm" and len(user.inputs) > 2 and user.inputs[2] is not None:
         result = _made(user, "Add", [result, user.inputs[2]], {}, domain="")
     put_in_place(user.outputs[0], result)
     remove_unused(user)
 
 
-def _gather(user: ir.Node, stored: _Stored, weight: FewBits) -> None:
+def _gather(user: ir.Node, stored: _Stored, weight: FewBits, level: int) -> None:
     numbers, *others = stored.inputs
     ids = user.inputs[1]
     shape = constant(user.graph, np.array([weight.scales.shape[0], weight.columns * weight.bits // 8], np.int64))
     flat = _made(user, "Reshape", [numbers, shape], {}, domain="", described=False)
     attributes = {"bits": weight.bits, "block_size": weight.block, "gather_axis": 0, "quantize_axis": 1}
-    result = _made(user, "GatherBlockQuantized", [flat, ids, *others], attributes)
+    result = _made(user, "GatherBlockQuantized", [flat, ids, *others], attributes)  # it computes in float32
     if stored.offsets is not None:
         rank = _rank(ids)
         assert rank is not None  # `fits` has asked
@@ -216,6 +225,31 @@ def _made(
     if described:
         describe(made, user.outputs[0])
     return made
+
+
+def _stored_table(graph: ir.Graph, name: str, weight: FromTable) -> _Stored:
+    places = _constant(graph, f"{name}.{weight.kind}", weight.numbers)
+    return _Stored((places, _constant(graph, f"{name}.scales", weight.scales)), None)
+
+
+def _multiply_table(user: ir.Node, stored: _Stored, weight: FromTable, level: int) -> None:
+    number, _ = TABLES[weight.kind]
+    attributes = {"K": weight.columns, "N": weight.rows, "block_size": weight.block, "quant_type": number}
+    _finish(user, _made(user, "MatMulBnb4", [user.inputs[0], *stored.inputs], attributes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """The constants of a kind of weights, and what replaces the operators that may use them."""
+
+    store: Callable[[ir.Graph, str, Any], _Stored]
+    replace: Mapping[str, Callable[[ir.Node, _Stored, Any, int], None]]
+
+
+WRITERS: Mapping[type, _Writer] = {
+    FewBits: _Writer(_stored, {"MatMul": _multiply, "Gemm": _multiply, "Gather": _gather}),
+    FromTable: _Writer(_stored_table, {"MatMul": _multiply_table, "Gemm": _multiply_table}),
+}
 
 
 def _remove_weight(graph: ir.Graph, name: str) -> None:

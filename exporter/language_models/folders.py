@@ -13,7 +13,7 @@ import torch
 from fxport.diagnostics import Log, Stop, rules
 from fxport.diagnostics.messages import error_text
 from fxport.exporter.language_models.adapters import base_of, is_adapter, merged
-from fxport.exporter.language_models.few_bits import FewBits
+from fxport.exporter.language_models.from_table import Packed
 from fxport.exporter.language_models.gguf_file import load_gguf
 from fxport.exporter.language_models.quantized import quantized_weights
 from fxport.exporter.language_models.text_models import INNER, plan_of
@@ -31,7 +31,7 @@ class Loaded:
     """A model in eval mode with weights in float32, and those that its checkpoint has in few bits, by their names."""
 
     model: Any
-    packed: Mapping[str, FewBits]
+    packed: Mapping[str, Packed]
 
 
 def model_of(folder: Path, log: Log) -> Loaded:
@@ -63,7 +63,7 @@ def _loaded(folder: Path, log: Log, *, headless: bool = False) -> Loaded:
     """The model that a configuration names, or the one without a head, whose pooler is not needed."""
     kind, config = configured(folder, headless=headless)
     checkpoint = open_checkpoint(folder)
-    packed: dict[str, FewBits] = {}
+    packed: dict[str, Packed] = {}
     given: dict[str, Any] = {"pretrained_model_name_or_path": folder}
     if settings := getattr(config, "quantization_config", None):
         weights, packed = quantized_weights(folder, checkpoint, _plain(settings))
@@ -110,7 +110,7 @@ def _plain(settings: Any) -> Mapping[str, Any]:
     return found
 
 
-def _require_same(model: Any, packed: Mapping[str, FewBits], folder: Path) -> None:
+def _require_same(model: Any, packed: Mapping[str, Packed], folder: Path) -> None:
     """Raise PretrainedError where a model has a weight in few bits under another name, or with other values."""
     parameters = dict(model.named_parameters(remove_duplicate=False))
     for name, weight in packed.items():

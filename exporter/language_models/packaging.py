@@ -18,9 +18,10 @@ from fxport.diagnostics.folders import written_folder
 from fxport.diagnostics.strangers import link_out_of
 from fxport.exporter.language_models.cache_in_place import CacheInPlace
 from fxport.exporter.language_models.fast_products import fastest
-from fxport.exporter.language_models.few_bits import BITS, BLOCKS, FewBits, rounded
+from fxport.exporter.language_models.few_bits import BITS, BLOCKS, rounded
 from fxport.exporter.language_models.few_bits_pass import StoreFewBits
 from fxport.exporter.language_models.folders import model_of, model_of_gguf
+from fxport.exporter.language_models.from_table import FromTable, Packed
 from fxport.exporter.language_models.gguf_file import is_gguf
 from fxport.exporter.language_models.kinds import Runtime, kind_of
 from fxport.exporter.language_models.package_files import TOKENIZER_FILES, copy_tokenizer, has_tokenizer
@@ -140,7 +141,7 @@ def package(
     words = Path(tokenizer) if tokenizer is not None else None if source is None else tokenizer_folder(source, is_file)
     if words is not None:
         require_tokenizer(words)
-    packed: Mapping[str, FewBits] = {}
+    packed: Mapping[str, Packed] = {}
     if source is not None:
         with log.stage("load"):
             loaded = model_of_gguf(source, log) if is_file else model_of(source, log)
@@ -151,6 +152,8 @@ def package(
         raise PackageError(f"'{source}' has weights in few bits already, which are taken as they are; omit --weights.")
     if accuracy == "fast" and weights not in BITS and not packed:
         raise PackageError("'fast' is about weights in few bits; choose int4 or int8 too, or 'exact'.")
+    if accuracy == "fast" and any(isinstance(weight, FromTable) for weight in packed.values()):
+        raise PackageError(f"'{source}' has weights of a table, whose products are computed in float32; omit 'fast'.")
     kind = kind_of(model)
     kind.require(runtime=runtime, cache=cache, text=text, tokenizer=tokenizer)
     windows = [] if text is None else windows_of(Path(text), words, model)
@@ -242,7 +245,7 @@ def _scored(
 
 @contextmanager
 def _in_few_bits(
-    model: torch.nn.Module, weights: str, block: int, accuracy: str, packed: Mapping[str, FewBits]
+    model: torch.nn.Module, weights: str, block: int, accuracy: str, packed: Mapping[str, Packed]
 ) -> Iterator[StoreFewBits | None]:
     """The pass that stores the weights in few bits, while the model computes with the values that they then have."""
     if packed:  # the model has their values already

@@ -1,4 +1,4 @@
-"""Weights that a checkpoint already has in few bits, taken as they are: GPTQ, AWQ and compressed-tensors."""
+"""Weights that a checkpoint already has in few bits, taken as they are: GPTQ, AWQ, compressed-tensors, bitsandbytes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from fxport.diagnostics.limits import CONFIG, json_of
 from fxport.diagnostics.messages import error_line
 from fxport.exporter.language_models.few_bits import BLOCKS, FewBits, few_bits_of
+from fxport.exporter.language_models.from_table import TABLES, FromTable, Packed, table_of
 from fxport.exporter.sources.pretrained import PretrainedError
 from fxport.exporter.weights import Checkpoint
+from fxport.ort_runner.json_values import count
 
 WORD = 32
 """Bits of the numbers in which these formats pack theirs."""
@@ -42,12 +45,12 @@ class Format:
     packed: str
     others: tuple[str, ...]
     check: Callable[[Mapping[str, Any]], tuple[int, int]]
-    read: Callable[[Tensors, int, int, Mapping[str, Any]], FewBits]
+    read: Callable[[Tensors, int, int, Mapping[str, Any]], Packed]
 
 
 def quantized_weights(
     folder: Path, checkpoint: Checkpoint, settings: Mapping[str, Any]
-) -> tuple[dict[str, torch.Tensor], dict[str, FewBits]]:
+) -> tuple[dict[str, torch.Tensor], dict[str, Packed]]:
     """All weights of a quantized checkpoint.
 
     Args:
@@ -81,9 +84,9 @@ def quantized_weights(
 
 def _read(
     known: Format, checkpoint: Checkpoint, bits: int, group: int, settings: Mapping[str, Any]
-) -> tuple[dict[str, torch.Tensor], dict[str, FewBits]]:
+) -> tuple[dict[str, torch.Tensor], dict[str, Packed]]:
     weights: dict[str, torch.Tensor] = {}
-    packed: dict[str, FewBits] = {}
+    packed: dict[str, Packed] = {}
     layers = [name.removesuffix(known.packed) for name in checkpoint.tensors if name.endswith(known.packed)]
     used: set[str] = set()
     for layer in layers:
@@ -228,6 +231,43 @@ def _read_compressed(tensors: Tensors, bits: int, group: int, settings: Mapping[
     return _as_rows(numbers, tensors[".weight_scale"], zeros, bits, group)
 
 
+# bitsandbytes ---------------------------------------------------------------------------------------------------------
+
+STATE = ".weight.quant_state.bitsandbytes__"
+
+
+def _check_bitsandbytes(settings: Mapping[str, Any]) -> tuple[int, int]:
+    if not settings.get("load_in_4bit"):
+        raise _Unknown("inputs of layers are rounded too (load_in_8bit)")
+    return 4, 0
+
+
+def _read_bitsandbytes(tensors: Tensors, bits: int, group: int, settings: Mapping[str, Any]) -> FromTable:
+    """weight [rows * columns / 2, 1], the upper half of a byte first; absmax, a scale of each block, or places of these
+    in a table of their own with scales (double quantization); and a state in JSON.
+    """
+    (state,) = (json_of(each.tobytes(), CONFIG) for name, each in tensors.items() if name.startswith(STATE))
+    kind, block = state["quant_type"], count(state["blocksize"])
+    rows, columns = (count(size) for size in state["shape"])
+    if kind not in TABLES or not np.array_equal(tensors[".weight.quant_map"], table_of(kind)):
+        raise _Unknown(f"a table '{kind}' of other values than nf4 or fp4 has")
+    if block not in TABLE_BLOCKS or columns % block:
+        raise _Unknown(f"blocks of {block} in rows of {columns}, which no kernel takes")
+    scales = tensors[".weight.absmax"]
+    if ".weight.nested_absmax" in tensors:
+        of_scales = tensors[".weight.nested_absmax"].repeat(count(state["nested_blocksize"]))[: scales.size]
+        scales = tensors[".weight.nested_quant_map"][scales] * of_scales + np.float32(state["nested_offset"])
+    numbers = tensors[".weight"].reshape(-1)
+    if (numbers.dtype, numbers.size, scales.size) != (np.uint8, rows * columns // 2, rows * columns // block):
+        raise _Unknown(f"{numbers.size} bytes and {scales.size} scales for [{rows}, {columns}]")
+    if not np.isfinite(scales).all():
+        raise _Unknown("scales that are not finite")
+    return FromTable(numbers, np.ascontiguousarray(scales, np.float32), rows, columns, block, kind)
+
+
+TABLE_BLOCKS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+"""Numbers that share a scale of a table."""
+
 FORMATS: Mapping[str, Format] = {
     "gptq": Format(".qweight", (".qzeros", ".scales", ".g_idx"), _check_gptq, _read_gptq),
     "awq": Format(".qweight", (".qzeros", ".scales"), _check_awq, _read_awq),
@@ -236,6 +276,18 @@ FORMATS: Mapping[str, Format] = {
         (".weight_scale", ".weight_zero_point", ".weight_shape", ".weight_g_idx"),
         _check_compressed,
         _read_compressed,
+    ),
+    "bitsandbytes": Format(
+        ".weight.absmax",
+        (
+            ".weight",
+            ".weight.quant_map",
+            ".weight.nested_absmax",
+            ".weight.nested_quant_map",
+            *(STATE + kind for kind in TABLES),
+        ),
+        _check_bitsandbytes,
+        _read_bitsandbytes,
     ),
 }
 """Formats of quantized checkpoints, by `quant_method`."""
