@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fxport.ort_runner.adapter_file import read_adapter
 from fxport.ort_runner.dtypes import BY_NAME
 from fxport.ort_runner.encoder import Encoder, numbered_name
 from fxport.ort_runner.failures import RUN, Failure, failure_of
@@ -45,6 +46,7 @@ class Generator:
         folder: What `fxport package` has written.
         provider: A provider of ONNX Runtime; "auto" is CUDA where it works, else the CPU.
         threads: Threads of ONNX Runtime; 0 leaves their number to it.
+        adapter: A file of an adapter, such as `adapter.onnx_adapter` of the folder; without it the model is alone.
 
     Raises:
         PackageError: The folder is no package, or its model has other inputs than its configuration says.
@@ -52,11 +54,14 @@ class Generator:
         ValueError: The provider is unknown or does not work here.
     """
 
-    def __init__(self, folder: str | Path, provider: str = "auto", threads: int = 0) -> None:
+    def __init__(
+        self, folder: str | Path, provider: str = "auto", threads: int = 0, adapter: str | Path | None = None
+    ) -> None:
         self.folder = Path(folder)
         self.config = PackageConfig.read(self.folder)
         self._session, used = session_on(provider, self.config.model, threads=threads)
         self.provider = used.name
+        self._adapter = {} if adapter is None else read_adapter(Path(adapter), self._session)
         self.rules = TokenRules.read(self.folder)
         self._layers = _layers_of(self.config, self._session)
         self._encoder = (
@@ -143,7 +148,7 @@ class Generator:
             self.reserve(self._mask.shape[1] + ids.shape[1])
         new = np.ones_like(ids) if mask is None else np.asarray(mask, np.int64)
         whole = np.concatenate([self._mask, new], axis=1)
-        feeds = self._feeds(ids, whole)
+        feeds = self._feeds(ids, whole) | self._adapter
         feeds |= {layer.past: value for layer, value in zip(self._layers, self._cache, strict=True)}
         try:
             logits = self._run(feeds)

@@ -34,6 +34,7 @@ class Request:
     features: Path | None
     images: tuple[Path, ...]
     audio: Path | None
+    adapter: Path | None
     new: int
     provider: str
     threads: int
@@ -58,6 +59,9 @@ def command(
     audio: Annotated[
         Path | None, typer.Option("--audio", metavar="FILE.wav", help="A sound that a model of sounds reads.")
     ] = None,
+    adapter: Annotated[
+        Path | None, typer.Option("--adapter", metavar="FILE", help="A LoRA that takes part: DIR/adapter.onnx_adapter.")
+    ] = None,
     max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=1, help="Tokens at most.")] = 64,
     provider: Annotated[str, typer.Option("--provider", help="ONNX Runtime provider to run on.")] = "auto",
     threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0: as many as cores.")] = 0,
@@ -71,7 +75,7 @@ def command(
     images = tuple(image or ())
     if images and prompt is None and ids is None:
         raise UsageError("--image is about a prompt: give --prompt TEXT or --ids 1,2,3 too.")
-    asked = Request(folder, prompt, ids, features, images, audio, max_new_tokens, provider, threads)
+    asked = Request(folder, prompt, ids, features, images, audio, adapter, max_new_tokens, provider, threads)
     raise typer.Exit(run(lambda log: generated(asked, log), Report(str(folder), run="generate")))
 
 
@@ -87,7 +91,7 @@ def generated(asked: Request, log: Log) -> str:
             require_bounded(asked.folder, [asked.prompt or ""])
         read, size, unit = prompt_of(asked, tokenizer)
         with log.stage("load"), within_limits(asked.folder, asked.provider):
-            generator = Generator(asked.folder, asked.provider, asked.threads)
+            generator = Generator(asked.folder, asked.provider, asked.threads, asked.adapter)
             images = images_of(asked, generator, read, tokenizer)
         pictures = images[0] if images else ()
         with (

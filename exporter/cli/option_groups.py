@@ -24,7 +24,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Training": ("--steps", "--accumulate", "--clip-grad-norm", "--constant-lr", "--native-rng", "--evaluate"),
     "Models": ("--manifest", "--jobs", "--executor", "--address", "--no-cache", "--update"),
     "Generation": (
-        *("--tokenizer", "--runtime", "--block", "--accuracy", "--cache", "--tokens", "--text"),
+        *("--tokenizer", "--runtime", "--block", "--accuracy", "--cache", "--adapter", "--tokens", "--text"),
         *("--prompt", "--ids", "--features", "--max-new-tokens", "--query", "--prompt-name"),
     ),
     "Output": ("--output", "--opset", "--output-names", "--external-data", "--weights-in-place", "--no-functions"),

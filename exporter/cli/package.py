@@ -43,6 +43,13 @@ class Accuracy(StrEnum):
     FAST = "fast"
 
 
+class Adapter(StrEnum):
+    """Places of a LoRA in a package."""
+
+    MERGED = "merged"
+    INPUT = "input"
+
+
 class Cache(StrEnum):
     """Kinds of caches."""
 
@@ -61,6 +68,7 @@ class Request:
     block: int
     accuracy: Accuracy
     cache: Cache
+    adapter: Adapter
     tokenizer: Path | None
     provider: str
     tokens: int
@@ -93,6 +101,9 @@ def command(
     cache: Annotated[
         Cache, typer.Option("--cache", help="shared: each step writes into the memory of the cache.")
     ] = Cache.GROWING,
+    adapter: Annotated[
+        Adapter, typer.Option("--adapter", help="input: a LoRA stays a file of its own, which a runtime loads or not.")
+    ] = Adapter.MERGED,
     tokenizer: Annotated[
         Path | None, typer.Option("--tokenizer", metavar="DIR", help="The folder of the tokenizer, if not SOURCE.")
     ] = None,
@@ -114,7 +125,19 @@ def command(
     """
     require_folder(output, "--output")
     asked = Request(
-        source, output, runtime, weights, block, accuracy, cache, tokenizer, provider, tokens, text, tuple(init or ())
+        source,
+        output,
+        runtime,
+        weights,
+        block,
+        accuracy,
+        cache,
+        adapter,
+        tokenizer,
+        provider,
+        tokens,
+        text,
+        tuple(init or ()),
     )
     raise typer.Exit(run(lambda log: packaged(asked, log), reporting.resolved("package", source)))
 
@@ -143,6 +166,7 @@ def packaged(asked: Request, log: Log) -> str:
             block=asked.block,
             accuracy=asked.accuracy.value,
             cache=asked.cache.value,
+            adapter=asked.adapter.value,
             provider=asked.provider,
             steps=asked.tokens,
             text=asked.text,

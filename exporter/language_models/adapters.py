@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from fxport.diagnostics.limits import CONFIG, json_of, read_bounded
 from fxport.diagnostics.messages import error_text
 from fxport.exporter.language_models.decode import is_encoder_decoder
+from fxport.exporter.language_models.few_bits import is_factor
 from fxport.exporter.language_models.generation import IDS, token_ids
 from fxport.exporter.language_models.seq2seq import source_example
 from fxport.exporter.language_models.verdict import error_of
@@ -63,6 +65,42 @@ def merged(model: Any, adapter: Path) -> Any:
     Raises PretrainedError where the two do not fit, or where the sum computes something else: where a weight is shared
     with another layer, or an adapter is not always active.
     """
+    both, _ = _together(model, adapter)
+    want = _computed(both)
+    try:
+        whole: Any = both.merge_and_unload(safe_merge=True)
+    except Exception as error:  # as above
+        raise PretrainedError(f"'{adapter}' cannot be merged: {error_text(error)}.") from error
+    if (error := error_of(want, _computed(whole))) > CLOSE:
+        raise PretrainedError(
+            f"'{adapter}' merged into its model computes something else than beside it, by {error:.2g} of the largest "
+            "number: adapt no weight that two layers share, and use no adapter that waits for tokens."
+        )
+    return whole
+
+
+def beside(model: Any, adapter: Path) -> Any:
+    """The model whose linear layers have the two factors of the adapter beside their weights.
+
+    Raises PretrainedError where the two do not fit, or the adapter has more than such factors.
+    """
+    both, given = _together(model, adapter)
+    if others := [name for name in given if not is_factor(name)]:
+        raise PretrainedError(f"'{adapter}' has '{others[0]}', which is no factor of LoRA; merge it: --adapter merged.")
+    return both.get_base_model().eval()
+
+
+def switch(model: torch.nn.Module, *, on: bool) -> None:
+    """Let the adapter beside the weights of a model take part, or not."""
+    from peft.tuners.tuners_utils import BaseTunerLayer  # pyright: ignore[reportMissingImports] - it is optional
+
+    for module in model.modules():
+        if isinstance(module, BaseTunerLayer):
+            module.enable_adapters(on)
+
+
+def _together(model: Any, adapter: Path) -> tuple[Any, Collection[str]]:
+    """The model with the adapter beside it, by peft, and the names that the adapter has; PretrainedError as above."""
     try:
         from peft import PeftModel, get_peft_model_state_dict  # pyright: ignore[reportMissingImports] - it is optional
         from peft.utils import load_peft_weights  # pyright: ignore[reportMissingImports]
@@ -79,17 +117,7 @@ def merged(model: Any, adapter: Path) -> Any:
         raise PretrainedError(
             f"'{adapter}' and its model differ in '{missing[0]}' and {len(missing) - 1} others; save the adapter again."
         )
-    want = _computed(both)
-    try:
-        whole: Any = both.merge_and_unload(safe_merge=True)
-    except Exception as error:  # as above
-        raise PretrainedError(f"'{adapter}' cannot be merged: {error_text(error)}.") from error
-    if (error := error_of(want, _computed(whole))) > CLOSE:
-        raise PretrainedError(
-            f"'{adapter}' merged into its model computes something else than beside it, by {error:.2g} of the largest "
-            "number: adapt no weight that two layers share, and use no adapter that waits for tokens."
-        )
-    return whole
+    return both, given
 
 
 def _computed(model: Any) -> np.ndarray:

@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+FACTORS = (".lora_A.", ".lora_B.")
+"""Parts of the names of the two factors of LoRA beside a weight."""
+
 BITS: Mapping[str, int] = {"int4": 4, "int8": 8}
 BLOCKS = (16, 32, 64, 128, 256)
 """Numbers of a row that share a scale; ONNX Runtime's kernels take these."""
@@ -115,13 +118,18 @@ def _packed(numbers: np.ndarray, bits: int) -> np.ndarray:
     return numbers[..., 0::2] | (numbers[..., 1::2] << 4) if bits == 4 else np.ascontiguousarray(numbers)
 
 
+def is_factor(name: str) -> bool:
+    """Return True for the name of a factor of LoRA beside a weight."""
+    return any(part in name for part in FACTORS)
+
+
 def linear_weights(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
-    """The weights of linear layers by all their names; a tied one has several."""
+    """The weights of linear layers by all their names; a tied one has several. Factors of LoRA are none."""
     linear = {
         id(module.weight) for module in model.modules() if type(module) is torch.nn.Linear and module.weight.dim() == 2
     }
     named = model.named_parameters(remove_duplicate=False)
-    return {name: parameter for name, parameter in named if id(parameter) in linear}
+    return {name: each for name, each in named if id(each) in linear and not is_factor(name)}
 
 
 @contextmanager

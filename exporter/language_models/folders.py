@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from fxport.diagnostics import Log, Stop, rules
 from fxport.diagnostics.messages import error_text
-from fxport.exporter.language_models.adapters import base_of, is_adapter, merged
+from fxport.exporter.language_models.adapters import base_of, beside, is_adapter, merged
 from fxport.exporter.language_models.from_table import Packed
 from fxport.exporter.language_models.gguf_file import load_gguf
 from fxport.exporter.language_models.quantized import quantized_weights
@@ -21,6 +21,10 @@ from fxport.exporter.language_models.towers import TowerModel, has_towers
 from fxport.exporter.sources.pretrained import PretrainedError, configured
 from fxport.exporter.weights import open_checkpoint
 from fxport.exporter.weights.names import starred
+
+Adapter = Literal["merged", "input"]
+JOINED: Mapping[Adapter, Callable[[Any, Path], Any]] = {"merged": merged, "input": beside}
+"""Functions that put a model and its adapter together."""
 
 POOLER = "pooler."
 """Beginning of the names of weights that only a head reads."""
@@ -34,12 +38,13 @@ class Loaded:
     packed: Mapping[str, Packed]
 
 
-def model_of(folder: Path, log: Log) -> Loaded:
+def model_of(folder: Path, log: Log, *, adapter: Adapter = "merged") -> Loaded:
     """The model of a folder.
 
-    That of an adapter has its weights merged into those of its model; that of sentence-transformers has the modules
-    after it, and one that classifies texts has the function that makes scores of its logits. Raises PretrainedError or
-    CheckpointError for a folder that has no such model, and Stop where weights are missing.
+    That of an adapter has its weights merged into those of its model, or beside these where it is to be an input; that
+    of sentence-transformers has the modules after it, and one that classifies texts has the function that makes scores
+    of its logits. Raises PretrainedError or CheckpointError for a folder that has no such model, and Stop where weights
+    are missing.
     """
     if (plan := plan_of(folder)) is not None:
         loaded = _loaded(plan.transformer, log, headless=not plan.is_classifier)
@@ -51,7 +56,11 @@ def model_of(folder: Path, log: Log) -> Loaded:
             raise PretrainedError(
                 f"'{folder}': its model has weights in few bits, to which none are added; give others."
             )
-        return Loaded(merged(base.model, folder).eval(), {})
+        return Loaded(JOINED[adapter](base.model, folder).eval(), {})
+    if adapter != "merged":
+        raise PretrainedError(
+            f"'{folder}' is no folder of an adapter, of which an input could be made; omit --adapter."
+        )
     loaded = _loaded(folder, log)
     if has_towers(loaded.model):
         whole = TowerModel(loaded.model, folder)

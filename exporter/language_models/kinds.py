@@ -165,6 +165,8 @@ SINGLE_STEPS = ((SEQUENCE, "at least 2"),)
 WHOLE_SQUARES = tuple(("4*image_tokens", told) for told in ("a multiple of 4", "at least 8 and a multiple of 4"))
 """The name of the dimension says the first, and the verdict reads an image of 4 patches."""
 
+NO_INPUT = "an adapter as an input is for decoders of text alone; omit --adapter."
+
 DECODER = Kind(lambda model: {MODEL: generation_step(model)}, _decoder, verdict, refuted=SINGLE_STEPS)
 TEXTS = Kind(
     lambda model: {MODEL: text_example(model)},
@@ -173,6 +175,7 @@ TEXTS = Kind(
     {
         ("runtime", "genai"): "onnxruntime-genai runs no embedding or reranking models; choose the runtime 'ort'.",
         ("cache", "shared"): "an embedding or reranking model has no cache; omit --cache.",
+        ("adapter", "input"): NO_INPUT,
         ("tokenizer", ...): "the tokenizer of an embedding or reranking model is that of its folder; omit --tokenizer.",
         ("text", ...): "a text is scored by models that generate; an embedding or reranking model does not; omit it.",
     },
@@ -189,6 +192,7 @@ SPOKEN = Kind(
     verdict,
     {
         ("cache", "shared"): "a cache in place is for decoders alone; omit --cache.",
+        ("adapter", "input"): NO_INPUT,
         ("text", ...): "a text is scored by decoders alone, not by encoder-decoders; omit it.",
     },
     SINGLE_STEPS,
@@ -200,6 +204,7 @@ VISION = Kind(
     verdict,
     {
         ("cache", "shared"): "a cache in place is for decoders of text alone; omit --cache.",
+        ("adapter", "input"): NO_INPUT,
         ("text", ...): "a text is scored by decoders of text alone; omit it.",
     },
     (*SINGLE_STEPS, *WHOLE_SQUARES),

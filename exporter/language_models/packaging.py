@@ -16,11 +16,12 @@ import torch
 from fxport.diagnostics import Log, Stop
 from fxport.diagnostics.folders import written_folder
 from fxport.diagnostics.strangers import link_out_of
+from fxport.exporter.language_models.adapter_inputs import AdapterInputs, compared_twice
 from fxport.exporter.language_models.cache_in_place import CacheInPlace
 from fxport.exporter.language_models.fast_products import fastest
 from fxport.exporter.language_models.few_bits import BITS, BLOCKS, rounded
 from fxport.exporter.language_models.few_bits_pass import StoreFewBits
-from fxport.exporter.language_models.folders import model_of, model_of_gguf
+from fxport.exporter.language_models.folders import Adapter, model_of, model_of_gguf
 from fxport.exporter.language_models.from_table import FromTable, Packed
 from fxport.exporter.language_models.gguf_file import is_gguf
 from fxport.exporter.language_models.kinds import Runtime, kind_of
@@ -31,6 +32,7 @@ from fxport.exporter.language_models.text_verdict import TextVerdict
 from fxport.exporter.language_models.verdict import Verdict
 from fxport.exporter.pipeline.exporting import export
 from fxport.exporter.pipeline.options import Options
+from fxport.ort_runner.adapter_file import FILE as ADAPTER
 from fxport.ort_runner.failures import Failure
 from fxport.ort_runner.package_config import FILE as GENERATES
 from fxport.ort_runner.package_config import PackageError
@@ -88,6 +90,7 @@ def package(
     cache: Cache = "dynamic",
     provider: str = "cpu",
     steps: int = STEPS,
+    adapter: Adapter = "merged",
     text: str | os.PathLike[str] | None = None,
     log: Log | None = None,
 ) -> Package:
@@ -112,6 +115,8 @@ def package(
             and values into the memory of the cache, by GroupQueryAttention of ONNX Runtime.
         provider: The provider of ONNX Runtime for the comparison.
         steps: Tokens of each text to compare; 0 compares nothing.
+        adapter: "merged" adds a LoRA to the weights of its model; "input" writes its factors to `adapter.onnx_adapter`,
+            which a runtime loads beside the model, or leaves out.
         text: A file of text, of which the first 1,024 tokens are scored: see `TextScore`.
         log: Where findings and times go.
 
@@ -129,7 +134,9 @@ def package(
     log = log or Log()
     target = Path(destination)
     require_choices(weights=(weights, Weights), runtime=(runtime, Runtime), accuracy=(accuracy, Accuracy))
-    require_choices(cache=(cache, Cache))
+    require_choices(cache=(cache, Cache), adapter=(adapter, Adapter))
+    if adapter == "input" and (not steps or isinstance(model, torch.nn.Module) or is_gguf(Path(model))):
+        raise PackageError("an adapter as an input is that of a folder of peft, and is compared; compare some tokens.")
     if not steps and (cache == "shared" or accuracy == "fast"):
         what = "a cache in place is" if cache == "shared" else "'fast' is"
         raise PackageError(f"{what} compared with eager PyTorch before it is believed; compare some tokens.")
@@ -144,7 +151,7 @@ def package(
     packed: Mapping[str, Packed] = {}
     if source is not None:
         with log.stage("load"):
-            loaded = model_of_gguf(source, log) if is_file else model_of(source, log)
+            loaded = model_of_gguf(source, log) if is_file else model_of(source, log, adapter=adapter)
         model, packed = loaded.model, loaded.packed
     assert isinstance(model, torch.nn.Module)
     require_plain(model)
@@ -155,12 +162,13 @@ def package(
     if accuracy == "fast" and any(isinstance(weight, FromTable) for weight in packed.values()):
         raise PackageError(f"'{source}' has weights of a table, whose products are computed in float32; omit 'fast'.")
     kind = kind_of(model)
-    kind.require(runtime=runtime, cache=cache, text=text, tokenizer=tokenizer)
+    kind.require(runtime=runtime, cache=cache, text=text, tokenizer=tokenizer, adapter=adapter)
     windows = [] if text is None else windows_of(Path(text), words, model)
     before = eager_logits(model, windows)
     target.parent.mkdir(parents=True, exist_ok=True)
     with written_folder(target) as draft, _in_few_bits(model, weights, block, accuracy, packed) as store:
-        options = Options(ir_passes=tuple(each for each in (store, PASSES[cache]) if each is not None))
+        factors = AdapterInputs() if adapter == "input" else None
+        options = Options(ir_passes=tuple(each for each in (store, PASSES[cache], factors) if each is not None))
         files, graphs, found, exact = [], {}, None, ()
         for name, example in kind.parts(model).items():
             program = export(*example[:3], dynamic_shapes=example.dynamic_shapes, options=options, log=log)
@@ -171,11 +179,18 @@ def package(
         if words is not None:
             files += copy_tokenizer(words, draft)
         files += kind.reads(words, draft)
+        if factors is not None:
+            files.append(factors.write(draft / ADAPTER))
         files += kind.describe(model, graphs, draft, runtime=runtime, in_place=cache == "shared")
         if steps:
             with log.stage("verdict"):
                 stored = {"accuracy": accuracy, "weights": f"{weights}, {accuracy}"}
-                judged = partial(kind.verdict, draft, model, provider=provider, steps=steps, **stored, answers=[])
+                compare = partial(kind.verdict, draft, model, provider=provider, steps=steps, **stored)
+                judged = (
+                    partial(compare, answers=[])
+                    if factors is None
+                    else partial(compared_twice, compare, model, draft / ADAPTER)
+                )
                 if store is not None and accuracy == "fast":
                     found, exact = fastest(draft, model, store.blocks, judged, log)
                 else:

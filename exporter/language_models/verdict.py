@@ -112,6 +112,7 @@ def verdict(
     accuracy: str,
     weights: str,
     answers: list[np.ndarray] | None = None,
+    adapter: Path | None = None,
 ) -> Verdict:
     """Compare a package with the model that it is of, along the text that the model itself generates.
 
@@ -129,12 +130,13 @@ def verdict(
         accuracy: "exact" or "fast", which says how large the errors of logits may be.
         weights: How the weights are stored, for the message.
         answers: What eager PyTorch gave in an earlier comparison of the same steps; filled where it is empty.
+        adapter: The file of an adapter that takes part.
     """
     text = model.config.get_text_config()
     generator = torch.Generator().manual_seed(0)
     prompts = [torch.randint(0, text.vocab_size, (size,), generator=generator).tolist() for size in PROMPTS]
     try:
-        package = Generator(folder, provider)
+        package = Generator(folder, provider, adapter=adapter)
         ids, mask, eager = _begun(package, model, prompts)
         if answers is not None:
             eager = _Remembering(eager, answers)

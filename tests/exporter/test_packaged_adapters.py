@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from fxport import package
 from fxport.diagnostics import Log
+from fxport.exporter.language_models.adapters import switch
+from fxport.exporter.language_models.few_bits import rounded
 from fxport.exporter.language_models.folders import model_of
 from fxport.exporter.language_models.seq2seq import source_example
+from fxport.exporter.language_models.verdict import Verdict
 from fxport.exporter.sources.pretrained import PretrainedError
+from fxport.ort_runner.adapter_file import FILE as ADAPTER
+from fxport.ort_runner.adapter_file import write_adapter
+from fxport.ort_runner.generation import Generator
 from fxport.ort_runner.package_config import PackageError
 from tests.cases.seq2seq_models import made
-from tests.exporter.test_language_packages import generated, small, written
+from tests.exporter.test_language_packages import NEW, PROMPTS, generated, small, written
 
 WORDS = {"type": "WordLevel", "vocab": {f"w{index}": index for index in range(100)} | {"w200": 100}, "unk_token": "w0"}
 
@@ -52,6 +60,63 @@ def test_an_adapter_is_merged(adapter: Path, tmp_path: Path) -> None:
     whole.load_state_dict(torch.load(tmp_path / "sum.pt"))
     assert written(found.folder) == generated(whole)
     assert generated(whole) != generated(alone)
+
+
+@pytest.mark.parametrize(("weights", "cache"), [("float32", "dynamic"), ("int4", "shared")])
+def test_an_adapter_is_an_input(weights: Any, cache: Any, adapter: Path, tmp_path: Path) -> None:
+    """The package without it is the model alone, with it what the two are; onnxruntime-genai writes the same."""
+    found = package(adapter, tmp_path / "package", weights=weights, cache=cache, steps=8, adapter="input", block=16)
+    assert isinstance(found.verdict, Verdict)
+    assert (found.verdict.tokens, found.verdict.flips) == (32, 0)
+    loaded = model_of(adapter, Log(), adapter="input").model
+    file = found.folder / ADAPTER
+    with rounded(loaded, 4, 16) if weights == "int4" else nullcontext():
+        want = generated(loaded)
+        switch(loaded, on=False)
+        alone = generated(loaded)
+    assert want != alone
+    both = Generator(found.folder, "cpu", adapter=file)
+    assert np.stack([*both.greedy(PROMPTS, NEW, stop=frozenset())], 1).tolist() == want
+    assert written(found.folder) == alone
+    assert of_genai(found.folder, file) == want[0]
+
+
+def of_genai(folder: Path, file: Path) -> list[int]:
+    og = pytest.importorskip("onnxruntime_genai", reason="onnxruntime-genai is not installed")
+    model = og.Model(str(folder))
+    adapters = og.Adapters(model)
+    adapters.load(str(file), "lora")
+    settings = og.GeneratorParams(model)
+    length = len(PROMPTS[0]) + NEW
+    settings.set_search_options(max_length=length, min_length=length, do_sample=False)
+    generator = og.Generator(model, settings)
+    generator.set_active_adapter(adapters, "lora")
+    generator.append_tokens(np.array([PROMPTS[0]], np.int32))
+    while not generator.is_done():
+        generator.generate_next_token()
+    return generator.get_sequence(0)[-NEW:].tolist()
+
+
+def test_adapters_that_are_no_input_are_refused(adapter: Path, tmp_path: Path) -> None:
+    with pytest.raises(PretrainedError, match="is no folder of an adapter"):
+        package(tmp_path / "base", tmp_path / "package", tokenizer=adapter, adapter="input")
+    with pytest.raises(PackageError, match="is that of a folder of peft, and is compared"):
+        package(adapter, tmp_path / "package", adapter="input", steps=0)
+    edit(adapter, use_dora=True)
+    with pytest.raises(PretrainedError, match=r"does not fit its model: .*magnitude"):
+        package(adapter, tmp_path / "package", adapter="input")
+    assert not (tmp_path / "package").exists()
+
+
+def test_files_that_are_no_adapter_are_refused(tmp_path: Path) -> None:
+    folder = package(small(), tmp_path / "package", steps=1).folder
+    (tmp_path / "other").write_bytes(b"none")
+    for name, words in (("other", "is no adapter of ONNX Runtime"), ("nothing", "There is no file")):
+        with pytest.raises(PackageError, match=words):
+            Generator(folder, "cpu", adapter=tmp_path / name)
+    write_adapter(tmp_path / "own", {"a.lora_A.weight": np.zeros((2, 3), np.float32)})
+    with pytest.raises(PackageError, match="is an adapter for another model"):
+        Generator(folder, "cpu", adapter=tmp_path / "own")
 
 
 def edit(folder: Path, **settings: Any) -> None:
