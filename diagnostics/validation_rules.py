@@ -73,7 +73,8 @@ NOT_COMPARABLE = Rule(
     "NotComparable",
     WARNING,
     "Output '{output}' cannot be compared: PyTorch itself is too inexact there. "
-    "The error is {error:.2g} of the values, that of PyTorch {own:.2g}; up to {ceiling:.2g} can be told from a fault. "
+    "It differs by {error:.2g} of the values, and PyTorch's own rounding by {own:.2g}; beyond {ceiling:.2g} a fault "
+    "would not be seen. "
     "Seen with the inputs '{sample}'.",
 )
 TIES_LEFT_OUT = Rule(

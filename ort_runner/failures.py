@@ -49,7 +49,10 @@ class Row:
 ROWS = (
     Row(re.compile(r"bad_alloc|[Ff]ailed to allocate|CUDA out of memory|CUBLAS_STATUS_ALLOC"), rules.RUNTIME_FAILED),
     Row(re.compile(r"[Ee]xternal (?:[Dd]ata|initializer)"), rules.EXTERNAL_DATA_MISSING, (OPEN,)),
-    Row(re.compile(r"NOT_IMPLEMENTED|Could not find an implementation"), rules.KERNEL_MISSING),
+    Row(
+        re.compile(r"NOT_IMPLEMENTED|Could not find an implementation|is not a registered function/op"),
+        rules.KERNEL_MISSING,
+    ),
     Row(re.compile(r"NO_SUCHFILE|: (?:FAIL|INVALID\w+|NO_MODEL) :"), rules.MODEL_REJECTED, (OPEN,)),
     Row(re.compile(""), rules.RUNTIME_FAILED),
 )
@@ -66,6 +69,7 @@ NODE_NAMES = (
 )
 OP_NAMES = (
     re.compile(r"implementation for (?P<op>[\w.:]+)\(-?\d+\)"),
+    re.compile(r"error: (?P<op>[\w.:]+)\(-?\d+\) is not a registered"),
     re.compile(r"while running (?P<op>\w+) node"),
 )
 EXTERNAL_FILE = re.compile(r'(?:External data path: |does not exist: |path: )"(?P<name>[^"]+)"')

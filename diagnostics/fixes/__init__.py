@@ -27,6 +27,8 @@ MAKERS: Mapping[str, Sequence[Maker]] = {
     ),
     rules.UNSUPPORTED_PYTHON_CONSTRUCT.id: (values.torch_functions, values.stay_in_torch),
     rules.STATE_MUTATED.id: (state.unshared_input,),
+    rules.STATE_LOST.id: (state.buffer_of_tensor,),
+    rules.PYTHON_STATE_BAKED.id: (state.buffer_of_number,),
     rules.SCALAR_INPUT_BAKED.id: (state.tensor_input,),
     rules.TRAINING_MODE_CAPTURED.id: (state.eval_mode,),
     rules.RANDOMNESS_CAPTURED.id: (state.functional_dropout,),

@@ -25,6 +25,7 @@ def fixed_dimension(site: Site) -> Iterator[Fix]:
     yield from fixed_by_numbers(site)
     yield from fixed_by_other(site)
     yield from fixed_by_module(site)
+    yield from fixed_by_question(site)
     dim = site.facts.get("dim", "")
     edits = _edits(site, dim, lambda node: "None")
     made = fix(f"Do not ask for '{dim}' to be dynamic: the model is right for this one size.", *edits)
@@ -70,6 +71,13 @@ def fixed_by_other(site: Site) -> Iterator[Fix]:
         yield fix(f"The size is that of {what}: make its dim dynamic, too, {same}.")
     else:
         yield fix(f"The size is that of '{code}', which no input gives: make it of the size of '{wanted}'.")
+
+
+def fixed_by_question(site: Site) -> Iterator[Fix]:
+    """`if x.shape[0] != 4:` lets one size through."""
+    node = site.expression
+    if isinstance(node, ast.Compare) and (".shape" in site.code(node) or ".size(" in site.code(node)):
+        yield fix(f"`{site.code(node)}` has one answer for the size of the example: leave the question out of forward.")
 
 
 def fixed_by_module(site: Site) -> Iterator[Fix]:

@@ -37,6 +37,26 @@ def functional_dropout(site: Site) -> Iterator[Fix]:
         yield fix("Drop only in training.", edit)
 
 
+def buffer_of_tensor(site: Site) -> Iterator[Fix]:
+    """An attribute that `forward` assigns as a buffer of its own name."""
+    yield _buffer(site, "If the next call needs the value, make it a buffer", "tensor")
+
+
+def buffer_of_number(site: Site) -> Iterator[Fix]:
+    """A number that `forward` changes as a buffer of its own name."""
+    value = site.finding.facts.get("value")
+    start = f"torch.tensor({value})" if isinstance(value, (int, float)) else "tensor"
+    yield _buffer(site, "Nothing, if the result does not depend on it; else make it a buffer", start)
+
+
+def _buffer(site: Site, said: str, start: str) -> Fix:
+    """Advice to register an attribute in the module that has it."""
+    owner, _, name = site.facts.get("name", "").rpartition(".")
+    place = "self" if not owner else f"self.{owner}"
+    made = f'{place}.register_buffer("{name}", {start})'
+    return fix(f"{said}: `{made}` in `__init__`." if name.isidentifier() else f"{said} of its module.")
+
+
 def unshared_input(site: Site) -> Iterator[Fix]:
     """A copy of the input above the line that writes it: the caller's tensor stays as it is."""
     name, function, statement = site.facts.get("name", ""), site.function, site.statement

@@ -129,6 +129,27 @@ def _branches(error: BaseException) -> Facts:
 _OPERATOR = re.compile(r"CustomOpDef\(([\w:.]+)\)|operator '?(\w+(?:::|\.)[\w:.]+)|kernel for (\w+\.[\w.]+)")
 
 
+_RANGES = re.compile(
+    r"min/max range of \[(\w+), (\w+)\], conflicting with the inferred min/max range of \[(\w+), (\w+)\], "
+    r"for inputs\['(\w+)'\]\S*?\.shape\[(\d+)\]"
+)
+ASK_FOR_ITS_SIZES = "Ask for sizes that the model takes and the example has, or for none of this dimension."
+
+
+def _ranges(error: BaseException) -> Facts:
+    """Return the sizes that were asked for beside those that the model takes."""
+    found = _RANGES.search(str(error))
+    assert found is not None  # the row matches by it
+    asked, taken = _sizes(found[1], found[2]), _sizes(found[3], found[4])
+    told = f"dimension {found[6]} of '{found[5]}' was asked to be {asked}, and the model takes {taken}"
+    return {"detail": told, "error": told}
+
+
+def _sizes(low: str, high: str) -> str:
+    """Return a range as PyTorch writes it in words."""
+    return low if low == high else f"at least {low}" if high in ("None", "int_oo") else f"{low} to {high}"
+
+
 def _operator(error: BaseException) -> Facts:
     found = _OPERATOR.search(str(error))
     named = getattr(error, "func", None) or (found and found[found.lastindex or 0])
@@ -159,7 +180,7 @@ LOAD_BEFORE = "Load them in __init__, or before the export."
 ASKED = "Python asks here for a value that is known only when the model runs"
 USED = "what stands here uses values that are known only when the model runs"
 RANK = "the ONNX model keeps the axis that is squeezed here, also where data make its size 1"
-PRESUMED = "the ONNX model has only the way for some: a size from 1 on, a mask of some effect"
+PRESUMED = "the ONNX model has one side of this only: that of sizes of at least 1 and masks that select something"
 HIDDEN = f"{ASKED}, and an except clause hides it"
 UNTRACED = "PyTorch cannot run '{op}' without values; sparse and nested tensors, for one, it cannot capture"
 SCRIPTED = "it calls TorchScript, which has left Python"
@@ -221,6 +242,7 @@ TABLE: tuple[Failure, ...] = (
     Failure(_user_error(UserErrorType.CONSTRAINT_VIOLATION), rules.DYNAMIC_SHAPES_INVALID, _detail),
     Failure(_user_error(UserErrorType.DYNAMIC_CONTROL_FLOW), rules.DATA_DEPENDENT_CONTROL_FLOW, _detail),
     Failure(_says(UserError, r"(?i)dynamic_shapes"), rules.DYNAMIC_SHAPES_INVALID, _detail),
+    Failure(_says(ValueError, _RANGES.pattern), rules.DYNAMIC_SHAPES_INVALID, _ranges, remedy=ASK_FOR_ITS_SIZES),
     Failure(_says(ValueError, r"user-specified ranges|0/1 specialized"), rules.DYNAMIC_SHAPES_INVALID, _detail),
     Failure(
         _says(Exception, r"in output, which is not a known type|one of the outputs"),

@@ -227,7 +227,7 @@ def _yardstick(subject: Subject, call: tuple[Any, Any], outputs: Arrays, unstead
     try:
         exact = _run_exactly(subject, call)
     except NoYardstickError as why:
-        subject.log.report(rules.YARDSTICK_MISSING, at=place_of_module(subject.module), reason=why)
+        subject.log.report(rules.YARDSTICK_MISSING, at=place_of_module(subject.module), reason=str(why))
         return None
     # other digits may decide otherwise how many there are of something
     return {name: each for name, each in exact.items() if each.shape == outputs[name].shape and name not in unsteady}

@@ -137,8 +137,12 @@ def _as_truth(array: np.ndarray) -> np.ndarray:
 
 def _words(changes: Sequence[Change]) -> str:
     """ "'calls' from 0 to 1"."""
-    told = [f"'{each.name}' from {_shown(each.before)} to {_shown(each.after)}" for each in changes]
-    return ", ".join(told[:MOST_CHANGES])
+    return ", ".join(map(_change, changes[:MOST_CHANGES]))
+
+
+def _change(change: Change) -> str:
+    before, after = _shown(change.before), _shown(change.after)
+    return f"'{change.name}'" if before == after else f"'{change.name}' from {before} to {after}"
 
 
 def _shown(value: object) -> str:

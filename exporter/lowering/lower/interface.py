@@ -86,9 +86,13 @@ def opaque(name: str, kind: TensorType, op: Op) -> ir.Value:
 
 def types_of(fake: Any) -> tuple[TensorType, ...]:
     """The types of the tensors among what a node gives. Raises UnsupportedDtype."""
+    return tuple(TensorType(onnx_dtype(tensor.dtype), sizes_of(tensor)) for tensor in tensors_in(fake))
+
+
+def tensors_in(fake: Any) -> list[torch.Tensor]:
+    """The tensors among what a node gives."""
     entries = fake if isinstance(fake, (tuple, list)) else (fake,)
-    tensors = (each for each in entries if isinstance(each, torch.Tensor))
-    return tuple(TensorType(onnx_dtype(tensor.dtype), sizes_of(tensor)) for tensor in tensors)
+    return [each for each in entries if isinstance(each, torch.Tensor)]
 
 
 def declare_outputs(program: Program, results: Sequence[Any], inputs: Sequence[ir.Value], op: Op) -> list[ir.Value]:

@@ -17,7 +17,14 @@ from fxport.diagnostics import Log, rules
 from fxport.exporter.lowering.lower.builder import SIZES, Op, RegionCall, Scope, TensorType
 from fxport.exporter.lowering.lower.dtypes import UnsupportedDtype, onnx_dtype
 from fxport.exporter.lowering.lower.folding import SUFFIX, FoldedWeight, folds_for
-from fxport.exporter.lowering.lower.interface import declare_inputs, declare_outputs, opaque, types_of, weight
+from fxport.exporter.lowering.lower.interface import (
+    declare_inputs,
+    declare_outputs,
+    opaque,
+    tensors_in,
+    types_of,
+    weight,
+)
 from fxport.exporter.lowering.lower.names import DimNames
 from fxport.exporter.lowering.lower.outputs import report_outputs
 from fxport.exporter.lowering.lower.own_domain import in_own_domain
@@ -143,9 +150,8 @@ class _Walk:
         try:
             self.op.target, self.op.outs = node.target, types_of(fake)
         except UnsupportedDtype as error:
-            self.log.report(
-                rules.UNSUPPORTED_TYPE, at=place_of(node), name=node.name, dtype=str(error), error=str(error)
-            )
+            names = ", ".join(dict.fromkeys(str(each.dtype) for each in tensors_in(fake)))
+            self.log.report(rules.UNSUPPORTED_TYPE, at=place_of(node), name=node.name, dtype=names, error=str(error))
             return self._opaque_like(node, fake)
         self.op.place = self.places.index(node)
         self.op.regions = (*self.regions, *(self._region(call) for call in region_of(node)))
