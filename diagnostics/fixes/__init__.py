@@ -34,6 +34,7 @@ MAKERS: Mapping[str, Sequence[Maker]] = {
     rules.RANDOMNESS_CAPTURED.id: (state.functional_dropout,),
     rules.MISSING_FAKE_KERNEL.id: (operators.fake_kernel,),
     rules.UNSUPPORTED_VALUE.id: (types.registered_dataclass, types.tuple_output, types.input_in_words),
+    rules.MODEL_FAILS.id: (types.integers_in_words,),
     rules.DIMENSION_SPECIALIZED.id: (shapes.fixed_dimension,),
     rules.DIMENSION_RANGE_NARROWED.id: (shapes.bounded_dimension,),
     rules.DIMENSIONS_TIED.id: (shapes.tied_dimensions,),

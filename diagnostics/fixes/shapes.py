@@ -83,7 +83,19 @@ def fixed_by_question(site: Site) -> Iterator[Fix]:
 def fixed_by_module(site: Site) -> Iterator[Fix]:
     """`self.linear(x)`: a module of a library, whose own code is not the user's, has that size in its weights."""
     node = site.expression
-    if isinstance(node, ast.Call) and _is_of_self(node.func):
+    if not (isinstance(node, ast.Call) and _is_of_self(node.func)):
+        return
+    given = [*node.args, *(each.value for each in node.keywords)] if site.function is not None else []
+    others = set[str]().union(*(inputs_in(site, each) for each in given)) - {
+        site.facts.get("input", "").partition(".")[0]
+    }
+    if others:
+        listed, dim = ", ".join(f"'{name}'" for name in sorted(others)), site.facts.get("dim", "DIM")
+        same = f"`--dynamic {min(others)}:INDEX={dim}`"
+        yield fix(
+            f"'{site.code(node.func)}' takes {listed}, too: if the size is the same there, make it dynamic, {same}."
+        )
+    else:
         said = f"'{site.code(node.func)}' takes one size there, that of its weights or settings"
         yield fix(f"{said}: leave '{site.facts.get('dim', '')}' static, or ask for another dimension.")
 

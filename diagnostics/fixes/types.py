@@ -36,6 +36,12 @@ def registered_dataclass(site: Site) -> Iterator[Fix]:
                 yield fix(f"Make '{name}' a dataclass, and call torch.export.register_dataclass({name}).")
 
 
+def integers_in_words(site: Site) -> Iterator[Fix]:
+    """Inputs of `--input x=2x7` are float32, which an embedding does not take."""
+    if "scalar types: Long, Int; but got" in site.facts.get("error", ""):
+        yield fix("Give integers, below the number of rows: `--input ids=2x7:int64:0..99`, or a tensor of torch.int64.")
+
+
 def tuple_output(site: Site) -> Iterator[Fix]:
     """A generator or a set that forward returns, as a tuple."""
     node = site.statement

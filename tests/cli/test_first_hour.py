@@ -85,6 +85,15 @@ class Joined(nn.Module):
         return x + before
 
 
+class Mixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix, self.rows = nn.Bilinear(3, 3, 2), nn.Embedding(9, 2)
+
+    def forward(self, x, mask):
+        return self.mix(x, mask) if mask.ndim == 2 else self.rows(x)
+
+
 class Sized(nn.Module):
     def __init__(self, hidden, act="relu"):
         super().__init__()
@@ -320,6 +329,11 @@ def test_an_output_may_have_the_name_of_a_parameter(more: Path, capsys: Output) 
             ["x=2x3", "past=2x3"],
             "comes from 'past': make its dim dynamic, too, `--dynamic past:INDEX=n`",
         ),
+        (
+            "Mixed",
+            ["x=2x3", "mask=2x3"],
+            "'self.mix' takes 'mask', too: if the size is the same there, make it dynamic, `--dynamic mask:INDEX=n`",
+        ),
     ],
 )
 def test_what_fixes_a_dim_is_named(more: Path, capsys: Output, name: str, inputs: list[str], advice: str) -> None:
@@ -329,6 +343,13 @@ def test_what_fixes_a_dim_is_named(more: Path, capsys: Output, name: str, inputs
     said = capsys.readouterr().out
     assert "FXP2001" in said
     assert advice in said
+
+
+def test_floats_for_an_embedding_are_told_how_to_be_integers(more: Path, capsys: Output) -> None:
+    assert main(["export", "more.py:Mixed", "--input", "x=2x3", "--input", "mask=3:float32"]) == 1
+    said = capsys.readouterr().out
+    assert "FXP1023" in said
+    assert "Give integers, below the number of rows: `--input ids=2x7:int64:0..99`" in said
 
 
 # Answers without torch --------------------------------------------------------------------------------------------

@@ -53,11 +53,15 @@ def test_a_sample(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_all(tmp_path: Path) -> None:
     check(run(tmp_path, []), NAMES)
 
 
-@pytest.mark.parametrize("part", ["sample", pytest.param("all", marks=pytest.mark.slow)])
+WHOLE = pytest.param("all", marks=[pytest.mark.slow, pytest.mark.timeout(3600)])
+
+
+@pytest.mark.parametrize("part", ["sample", WHOLE])
 def test_no_file_outside_is_opened_and_no_program_started(part: str, tmp_path: Path) -> None:
     """By the system calls of all processes: of the folder beside the project, and of /etc/passwd, none is opened."""
     strace = shutil.which("strace")
