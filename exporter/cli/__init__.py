@@ -9,13 +9,17 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from fxport.exporter.cli.exit_codes import CLEAN, FAULT, INTERRUPTED, USAGE
 from fxport.exporter.sources.usage import UsageError
+
+if TYPE_CHECKING:
+    from fxport.diagnostics import Log
+    from fxport.diagnostics.report import Report
 
 COMPLETED = "_TYPER_COMPLETE_ARGS"
 """Environment variable by which a shell hands over the line that it wants completed."""
@@ -44,12 +48,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code. That of the process itself is run in a child: see `supervised`."""
     if argv is not None:
         return run_here(list(argv))
+    from fxport.exporter.checks.supervised import supervised
     from fxport.exporter.cli.streams import open_streams
-    from fxport.exporter.cli.supervised import supervised
 
     open_streams()
     args = sys.argv[1:]
-    return supervised(args, lambda: run_here(args))
+    return supervised(args, lambda: run_here(args), tell_death)
+
+
+def tell_death(report: "Report", log: "Log", name: str) -> int:
+    """Report that the process of a command was ended by the signal `name`; returns the exit code."""
+    from fxport.exporter.cli.exit_codes import FINDINGS
+    from fxport.exporter.cli.reported import print_report, write_files
+
+    write_files(log, report, None, f"killed by {name}")
+    print_report(log, report, "")
+    return FINDINGS
 
 
 def run_here(args: Sequence[str]) -> int:

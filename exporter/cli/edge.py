@@ -18,10 +18,10 @@ from fxport.diagnostics.escape import terminal
 from fxport.diagnostics.exhaustion import exhausted, unusable
 from fxport.diagnostics.report import Report, fails
 from fxport.diagnostics.source import USER, kind_of, place_of_exception
+from fxport.exporter.checks.supervised import expect
 from fxport.exporter.cli.exit_codes import CLEAN, FAULT, FINDINGS, INTERRUPTED, USAGE
 from fxport.exporter.cli.progress import progress_of
 from fxport.exporter.cli.reported import print_report, write_files
-from fxport.exporter.cli.supervised import expect
 from fxport.exporter.sources.policy import revisions_of
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.ranks import follows

@@ -12,8 +12,9 @@ import typer
 
 from fxport.diagnostics import Log
 from fxport.diagnostics.report import Report
+from fxport.exporter.checks.supervised import within_limits
 from fxport.exporter.cli.edge import run
-from fxport.exporter.cli.packages import running_a_package, within_limits
+from fxport.exporter.cli.packages import running_a_package
 from fxport.exporter.sources.usage import UsageError
 
 if TYPE_CHECKING:

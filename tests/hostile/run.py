@@ -140,11 +140,11 @@ def _in_fork(case: Case, project: Path) -> None:
         for descriptor in (1, 2):
             os.dup2(told, descriptor)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        from fxport.exporter.cli import run_here
-        from fxport.exporter.cli.supervised import supervised
+        from fxport.exporter.checks.supervised import supervised
+        from fxport.exporter.cli import run_here, tell_death
 
         try:
-            code = supervised(case.command, lambda: run_here(case.command))
+            code = supervised(case.command, lambda: run_here(case.command), tell_death)
         finally:
             sys.stdout.flush()
             sys.stderr.flush()

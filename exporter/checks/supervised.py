@@ -13,13 +13,16 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fxport.diagnostics import Log
     from fxport.diagnostics.report import Report
+    from fxport.ort_runner.vision import Image
 
 COMMANDS = frozenset(("export", "validate", "bisect", "bench", "train-step", "generate", "embed"))
 """Subcommands that run the user's code or a package's model in this process; `check` has workers of its own."""
@@ -47,8 +50,11 @@ _left: list[Left] = []
 """Of this process, if it is such a child."""
 
 
-def supervised(args: Sequence[str], work: Callable[[], int]) -> int:
-    """The exit code of `work` for the command line `args`: in a child process where that helps, else here."""
+def supervised(args: Sequence[str], work: Callable[[], int], tell: Callable[[Report, Log, str], int]) -> int:
+    """The exit code of `work` for the command line `args`: in a child process where that helps, else here.
+
+    `tell` reports the end of a child by a signal, whose name it is given, and returns the exit code for it.
+    """
     faulthandler.enable()
     if args[:1] == [] or args[0] not in COMMANDS or sys.platform != "linux" or "WORLD_SIZE" in os.environ:
         return work()
@@ -66,7 +72,7 @@ def supervised(args: Sequence[str], work: Callable[[], int]) -> int:
         number = os.WTERMSIG(status)
         if number in ASKED_TO_END:
             return 128 + number
-        return tell(left, number)
+        return tell(*end_of(left, number), signal.Signals(number).name)
 
 
 def expect(report: Report) -> None:
@@ -96,6 +102,33 @@ def limited(seconds: float, memory: int | None) -> Iterator[Callable[[], None]]:
         yield lambda: signal.setitimer(signal.ITIMER_REAL, seconds) and None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@contextmanager
+def within_limits(
+    folder: Path, provider: str, tokens: int = 0, new: int = 0, pictures: Iterable[Image] = ()
+) -> Iterator[Callable[[], None]]:
+    """Open or run the models of a package in the time and memory that they may take.
+
+    Args:
+        folder: The package.
+        provider: The provider that was asked for; memory is limited on the CPU alone, as for other models.
+        tokens: Tokens, or frames of a sound, that are taken at once.
+        new: Tokens that are generated.
+        pictures: Images that are read.
+
+    Yields:
+        A function to call after each step: the time begins anew.
+    """
+    from fxport.ort_runner.child import memory_of_package, time_of_package
+    from fxport.ort_runner.providers import choose
+    from fxport.ort_runner.worker import CPU
+
+    on_cpu = choose(provider).provider.name == CPU
+    inputs = sum(array.nbytes for image in pictures for array in image.values())
+    memory = memory_of_package(folder, tokens + new, inputs) if on_cpu else None
+    with limited(time_of_package(folder, tokens), memory) as alive:
+        yield alive
 
 
 def _in_memory(name: str) -> IO[bytes]:
@@ -141,26 +174,22 @@ def _wait(child: int, waited: set[signal.Signals]) -> int:
             os.kill(child, told.si_signo)
 
 
-def tell(left: Left, number: int) -> int:
-    """Report that the child died of a signal, at the line of the user's that ran; returns the exit code."""
+def end_of(left: Left, number: int) -> tuple[Report, Log]:
+    """Describe how a child died of a signal, at the line of the user's that ran, and how its run is reported."""
     from fxport.diagnostics import Log, rules
     from fxport.diagnostics.crashes import place_in
     from fxport.diagnostics.report import Report
-    from fxport.exporter.cli.exit_codes import FINDINGS
-    from fxport.exporter.cli.reported import print_report, write_files
 
     kept = _read(left.report)
     report = pickle.loads(kept) if kept else Report("")
     log = Log(levels=report.levels)
-    stack = _read(left.stack).decode(errors="replace")
     if number == signal.SIGALRM:
         seconds = _read(left.allowed).decode()
         log.report(rules.RUNTIME_FAILED, error=f"it did not answer within {seconds} seconds and was stopped")
     else:
-        log.report(rules.NOT_CHECKED, at=place_in(stack), name=report.source, reason=reason_of(number))
-    write_files(log, report, None, f"killed by {signal.Signals(number).name}")
-    print_report(log, report, "")
-    return FINDINGS
+        place = place_in(_read(left.stack).decode(errors="replace"))
+        log.report(rules.NOT_CHECKED, at=place, name=report.source, reason=reason_of(number))
+    return report, log
 
 
 def reason_of(number: int) -> str:
