@@ -33,6 +33,7 @@ from fxport.exporter.capture.holders import (
     CLASS,
     DEQUE,
     DICT,
+    FROZEN_SET,
     GLOBALS,
     LEAVES,
     LIST,
@@ -42,6 +43,7 @@ from fxport.exporter.capture.holders import (
     REGISTERED,
     SET,
     SLOTS,
+    TUPLE,
     Contents,
     Holder,
     Kind,
@@ -166,8 +168,8 @@ class _Walk:
             ModuleType: self.visit_variables,
             random.SystemRandom: None,
             **{container: partial(self.visit_container, held_by) for container, held_by in CONTAINERS.items()},
-            tuple: partial(self.visit_elements, tuple.__iter__),
-            frozenset: partial(self.visit_elements, frozenset.__iter__),
+            tuple: partial(self.visit_elements, TUPLE),
+            frozenset: partial(self.visit_elements, FROZEN_SET),
         }
         is_plain = _is_own(kind) or issubclass(kind, PLAIN)
         other = self.visit_parts if kind in PARTS else self.visit_object if is_plain else None
@@ -186,11 +188,13 @@ class _Walk:
         if _is_own(type(value)):
             self.visit_object(value, path, function)
 
-    def visit_elements(
-        self, read: Callable[[Any], Iterable[Any]], value: Any, path: Path | None, function: FunctionType | None
-    ) -> None:
-        elements = [*read(value)]  # a class of the user's may count and list its elements otherwise
-        self.add(range(len(elements)), elements, (path, "item"), function)
+    def visit_elements(self, kind: Kind, value: Any, path: Path | None, function: FunctionType | None) -> None:
+        """Visit what a value holds that nothing can take from it; it is a holder if tensors in it may be written to."""
+        _, values = kind.read(value)
+        if any(isinstance(each, torch.Tensor) for each in values):
+            self.hold(value, kind, path, function)
+        else:
+            self.add(range(len(values)), values, (path, "item"), function)
 
     def hold(self, owner: Any, kind: Kind, path: Path | None, function: FunctionType | None) -> None:
         """Note a holder, and what it holds as to be looked at."""

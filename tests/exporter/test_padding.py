@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -33,3 +35,36 @@ def test_padding_between_transposes_runs_with_all_optimizations(mode: str, shape
     program = export(model, (X,), dynamic_shapes=shapes)
     with torch.no_grad():
         assert_same(run_session(session_of(program), program, (X,)), [model(X)])
+
+
+AMOUNTS: dict[str, Callable[[int], tuple[int, int]]] = {
+    "the end": lambda n: (0, 1 - n),
+    "both ends": lambda n: (-(n // 3), -(n // 3)),
+    "both ends, not always": lambda n: (-(n // 4), n % 2),
+}
+"""How much of a row of n is padded: negative in general, and 0 for some n."""
+
+
+@pytest.mark.parametrize("amounts", AMOUNTS.values(), ids=AMOUNTS)
+def test_what_is_cut_off_may_be_nothing(amounts: Callable[[int], tuple[int, int]]) -> None:
+    class Cropped(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return F.pad(x, amounts(x.shape[1]))
+
+    program = export(Cropped(), (torch.randn(2, 7),), dynamic_shapes=({1: "n"},))
+    session = session_of(program)
+    for n in (1, 2, 3, 4, 9):
+        x = torch.randn(2, n)
+        assert_same(run_session(session, program, (x,)), [Cropped()(x)])
+
+
+def test_what_is_wrapped_around_may_be_nothing() -> None:
+    class Wrapped(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return F.pad(x, (x.shape[2] // 3, 0), mode="circular")
+
+    program = export(Wrapped(), (torch.randn(1, 2, 7),), dynamic_shapes=({2: "n"},), opset_version=18)
+    session = session_of(program)
+    for n in (2, 3, 8):
+        x = torch.randn(1, 2, n)
+        assert_same(run_session(session, program, (x,)), [Wrapped()(x)])

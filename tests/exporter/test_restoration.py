@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from torch import Tensor, nn
 
 from fxport import ExportError, export
 from fxport.diagnostics import Log
+from tests.running import run_session, session_of
 
 SHARED = [1.0, 2.0]
 
@@ -124,3 +127,23 @@ def test_weights_made_in_inference_mode_keep_their_gradients() -> None:
         model = nn.Linear(3, 3)
     export(model, torch.ones(2, 3))
     assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    "holding", [lambda held: partial(torch.add, held), lambda held: (held, 2)], ids=["partial", "tuple"]
+)
+def test_a_tensor_in_a_tuple_is_given_back(holding: Callable[[Tensor], Any]) -> None:
+    class Adding(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.held = holding(torch.zeros(2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            held = self.held[0] if isinstance(self.held, tuple) else self.held.args[0]
+            return x + held.add_(1)
+
+    model, x = Adding(), torch.zeros(2)
+    program = export(model, (x,))
+    got = run_session(session_of(program), program, (x,))[0]
+    torch.testing.assert_close(got, model(x))
+    torch.testing.assert_close(got, torch.ones(2))

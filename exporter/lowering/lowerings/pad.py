@@ -104,7 +104,7 @@ def _wrapped(op: Op, x: Value, by_axis: Mapping[int, Sequence[Size]]) -> Value:
     if op.opset >= WRAP_SINCE and 0 not in op.sizes(x):  # ONNX Runtime has no "wrap" of what is empty
         return _pad(op, x, by_axis, "wrap")
     for axis, (before, behind) in by_axis.items():
-        parts = [x] if before == 0 else [sliced(op, x, axis, -before), x]
+        parts = [x] if before == 0 else [sliced(op, x, axis, op.sizes(x)[axis] - before), x]
         x = op.Concat(*parts, *([] if behind == 0 else [sliced(op, x, axis, 0, behind)]), axis=axis)
     return x
 
@@ -115,8 +115,13 @@ def cut(op: Op, x: Value, by_axis: Mapping[int, Sequence[Size]]) -> Value:
     if not by_axis:
         return x
     starts = [-pair[0] for pair in by_axis.values()]
-    ends = [LAST if pair[1] == 0 else pair[1] for pair in by_axis.values()]
+    ends = [_end(op.sizes(x)[axis], behind) for axis, (_, behind) in by_axis.items()]
     return op.Slice(x, op.shape(starts), op.shape(ends), list(by_axis))
+
+
+def _end(size: Size, behind: Size) -> Size:
+    """Where a slice ends that leaves out the last elements; a number of them that may be 0 counts from the front."""
+    return size + behind if is_symbolic(behind) else LAST if behind == 0 else behind
 
 
 def _is_cut(amount: Size) -> bool:
