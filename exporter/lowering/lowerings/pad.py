@@ -120,7 +120,7 @@ def cut(op: Op, x: Value, by_axis: Mapping[int, Sequence[Size]]) -> Value:
 
 
 def _end(size: Size, behind: Size) -> Size:
-    """Where a slice ends that leaves out the last elements; a number of them that may be 0 counts from the front."""
+    """Return the end of a slice without the last elements; where these may be none, it counts from the front."""
     return size + behind if is_symbolic(behind) else LAST if behind == 0 else behind
 
 
