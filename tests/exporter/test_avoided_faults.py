@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from fxport import export
 from fxport.exporter.lowering.ir_passes import avoid_faults
 from fxport.exporter.lowering.ir_passes.avoid_faults import FAULTS
-from tests.running import assert_same, run_session, session_of
+from tests.running import assert_same, run_exported, run_session, session_of
 
 
 class Calls(nn.Module):
@@ -159,3 +159,16 @@ def test_other_graphs_stay_as_they_are() -> None:
     assert len(pad.inputs) < 4
     assert not [node for node in program.model.graph if node.op_type in ("Neg", "Max")]
     assert_same(run_session(session_of(program), program, (BELOW,)), [plain(BELOW)])
+
+
+def angles(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    along, across = (x * y).sum(1), torch.linalg.cross(x, y).norm(dim=1)
+    return torch.atan2(across, along), torch.signbit(along), torch.copysign(x[:, 0], along), torch.atan2(along, x[:, 0])
+
+
+def test_sums_of_negative_zeros() -> None:
+    """PyTorch's sums begin at 0; those of ONNX Runtime at their first term, which may be -0."""
+    x = torch.tensor([[1.0, 2, 3], [-1, -2, -3], [1, -2, 3]])
+    calls = [(x, torch.zeros(3, 3)), (x, -torch.zeros(3, 3)), (x, x)]
+    for call, result in zip(calls, run_exported(Calls(angles), calls), strict=True):
+        assert_same(result, angles(*call))

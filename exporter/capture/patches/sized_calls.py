@@ -14,6 +14,7 @@ from unittest import mock
 import torch
 from torch import SymInt, Tensor
 from torch.nn import functional
+from torch.utils import _pytree as pytree
 
 CHECKS = ("_verify_batch_size", "_verify_spatial_size")
 """Functions of `torch.nn.functional` that refuse to normalize over a single value, which a graph does not tell."""
@@ -98,6 +99,16 @@ def _inner(x: Tensor, y: Tensor) -> Any:
     return torch.matmul(x, y) if y.dim() == 1 else torch.matmul(y, x)
 
 
+def _einsum(*args: Any) -> Any:
+    """Multiply from left to right: the order that opt_einsum finds, if it is installed, is one for numbers as sizes."""
+    library: Any = torch.backends.opt_einsum  # the stubs know no attributes of it
+    tensors = [each for each in pytree.tree_leaves(args) if isinstance(each, Tensor)]
+    if len(tensors) < 3 or not _is_sized(*tensors) or not library.is_available() or not library.enabled:
+        return NotImplemented
+    with library.flags(enabled=False):
+        return torch.einsum(*args)
+
+
 def _tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: None = None) -> Any:
     """Compute one product of matrices, or of all elements with all."""
     if not _is_sized(a, b) or isinstance(dims, Tensor):
@@ -166,6 +177,7 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     torch.inner: _inner,
     Tensor.inner: _inner,
     torch.tensordot: _tensordot,
+    torch.einsum: _einsum,
     functional.max_pool1d: _pooled,
     torch.max_pool1d: _pooled,
     torch.ops.aten.max_pool1d.default: _pooled,

@@ -92,9 +92,15 @@ def signbit(op: Op, x: Value) -> Value:
     """
     if x.dtype == BOOL:
         return op.And(x, False)
-    if not is_float(x.dtype):
+    if not is_float(x.dtype) or is_sum(x):
         return op.Less(x, 0)
     return op.Or(op.Less(x, 0), op.Less(op.Reciprocal(x), 0))
+
+
+def is_sum(x: Value) -> bool:
+    """Return whether a value is a sum: PyTorch adds to 0, where ONNX Runtime gives -0 if all terms are -0."""
+    node = x.producer()
+    return node is not None and node.op_type in ("ReduceSum", "ReduceMean")
 
 
 @lowering(aten.copysign.Tensor, aten.copysign.Scalar)

@@ -11,7 +11,7 @@ from fxport.exporter.lowering.lower.dtypes import is_float
 from fxport.exporter.lowering.lower.registry import lowering
 from fxport.exporter.lowering.lowerings.double import unary
 from fxport.exporter.lowering.lowerings.precision import in_float
-from fxport.exporter.lowering.lowerings.rounding import signbit
+from fxport.exporter.lowering.lowerings.rounding import is_sum, signbit
 
 aten = torch.ops.aten
 prims = torch.ops.prims
@@ -25,6 +25,8 @@ def atan2(op: Op, x: Value, other: Value) -> Value:
     The arc tangent of the slope, and half a turn to the side of `self` where `other` is negative, -0 included. The
     slope of two zeros or two infinities, which the division leaves open, is that of their signs.
     """
+    if is_sum(other):
+        other = op.Where(op.Equal(other, 0), op.const(0, like=other), other)
     slope = op.Div(x, other)
     slope = op.Where(op.IsNaN(slope), op.Mul(op.Sign(x), op.Sign(other)), slope)
     half_turn = op.Where(signbit(op, x), op.const(-math.pi, like=x), op.const(math.pi, like=x))
