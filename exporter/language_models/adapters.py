@@ -94,9 +94,9 @@ def switch(model: torch.nn.Module, *, on: bool) -> None:
     """Let the adapter beside the weights of a model take part, or not."""
     from peft.tuners.tuners_utils import BaseTunerLayer  # pyright: ignore[reportMissingImports] - it is optional
 
-    for module in model.modules():
-        if isinstance(module, BaseTunerLayer):
-            module.enable_adapters(on)
+    tuned: list[Any] = [each for each in model.modules() if isinstance(each, BaseTunerLayer)]
+    for layer in tuned:
+        layer.enable_adapters(on)
 
 
 def _together(model: Any, adapter: Path) -> tuple[Any, Collection[str]]:
