@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+import onnx_ir as ir
 import pytest
 import torch
 from torch import nn
 
 from fxport import OnnxProgram, Options, export
+from fxport.exporter.lowering.ir_passes.fold_constants import FoldConstants
 from fxport.exporter.lowering.ir_passes.sum_rows import SumRows
 from tests.running import assert_same, run_session, session_of
 
@@ -222,6 +224,8 @@ class Expanded(nn.Module):
             x.exp()[None].expand(3, -1, -1) + y.sum((1, 2), keepdim=True),
             alone * alone,
             row.expand(1, 1, -1) + row,
+            row.sin().expand(1, 1, -1) * y[:2],
+            x[0].expand(3, 1, -1) @ y,
             out,
         )
 
@@ -229,10 +233,23 @@ class Expanded(nn.Module):
 def test_an_operand_is_expanded_where_no_other_has_its_sizes() -> None:
     cases = [(torch.randn(n, 4), torch.randn(3, 4, 5)) for n in (2, 6)]
     program = export(Expanded(), cases[0], dynamic_shapes=({0: "n"}, None))
-    assert operators(program)["Expand"] == 3
+    assert operators(program)["Expand"] == 4
     session = session_of(program)
     for case in cases:
         assert_same(run_session(session, program, case), Expanded()(*case), tol=(1e-5, 1e-5))
+
+
+@pytest.mark.parametrize(("attributes", "sizes"), [({}, [2, 3, 4]), ({"start": 1}, [3, 4]), ({"end": 2}, [2, 3])])
+def test_sizes_that_are_numbers_are_constants(attributes: dict[str, int], sizes: list[int]) -> None:
+    x = ir.Value(name="x", shape=ir.Shape([2, 3, 4]), type=ir.TensorType(ir.DataType.FLOAT))
+    shape = ir.node("Shape", [x], attributes)
+    last = ir.node("Identity", [shape.outputs[0]])
+    graph = ir.Graph([x], last.outputs, nodes=[shape, last], opset_imports={"": 23})
+    FoldConstants()(ir.Model(graph, ir_version=10))
+    (value,) = last.inputs
+    assert value is not None
+    assert value.const_value is not None
+    assert value.const_value.numpy().tolist() == sizes
 
 
 class LowRank(nn.Module):

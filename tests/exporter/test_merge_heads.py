@@ -99,6 +99,11 @@ def scaled_after(x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Any:
     return (F.scaled_dot_product_attention(q, k, v) * 2,)
 
 
+def transposed_returned(x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Any:
+    result = F.scaled_dot_product_attention(q, k, v)
+    return result, result.transpose(1, 2)
+
+
 def normed_keys(x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Any:
     return (F.scaled_dot_product_attention(q, F.layer_norm(k, (WIDTH,)), v),)
 
@@ -111,6 +116,7 @@ ROWS: dict[str, tuple[Callable[..., Any], int, dict[str, int]]] = {
     "rotary, tables of other halves": (rotary_of_other_tables, HEADS, {"RotaryEmbedding": 0, "Neg": 2}),
     "rotary, keys returned": (rotary_and_keys_returned, HEADS, {"RotaryEmbedding": 2, "Transpose": 4}),
     "result used otherwise": (scaled_after, HEADS, {"Attention": 1, "Transpose": 4}),
+    "transposed result returned": (transposed_returned, HEADS, {"Attention": 1, "Transpose": 4}),
     "keys changed": (normed_keys, HEADS, {"Attention": 1, "Transpose": 4}),
 }
 """By name: what a layer does with its heads, the heads of its keys, and how many nodes are left of it."""
