@@ -16,7 +16,7 @@ from torch.testing._internal.custom_op_db import custom_op_db
 from torch.testing._internal.hop_db import hop_db
 from torch.testing._internal.opinfo.core import OpInfo
 
-from tests.conformance import gradients, others
+from tests.conformance import gradients, nnsmith
 from tests.conformance.samples import SAMPLES, Sample, full_name, keys, operators, samples
 
 ALL = {torch.float32: 1000}
@@ -81,7 +81,6 @@ SUITES: Mapping[str, Suite] = {
     "custom-operators": _database(custom_op_db),
     "autograd-functions": _database(autograd_function_db),
     "export-cases": Suite(lambda dtype: sorted(all_examples()), _export_cases, ALL),
-    "nnsmith": Suite(lambda dtype: others.GENERATED, others.generated, ALL),
-    "onnx-diagnostic": Suite(lambda dtype: others.configurations(), others.configured, ALL),
+    "nnsmith": Suite(lambda dtype: nnsmith.GENERATED, nnsmith.generated, ALL),
 }
-"""Suites by name; the last two need a package that the tests do not bring along."""
+"""Suites by name; the last one needs a package that the tests do not bring along."""

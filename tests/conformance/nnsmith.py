@@ -1,4 +1,4 @@
-"""Models of packages that the tests do not bring along: NNSmith generates them, onnx-diagnostic has configurations."""
+"""Models that NNSmith generates, a package that the tests do not bring along."""
 
 from __future__ import annotations
 
@@ -54,20 +54,3 @@ def generated(name: str, _dtype: torch.dtype, _count: int) -> Iterator[Sample]:
     drawn = model_gen(operators, method="symbolic-cinit", seed=seed, max_nodes=10, max_elem_per_tensor=4096)
     net = kind.from_gir(drawn.make_concrete()).native_model.eval()
     yield Sample(name, Generated(net), tuple(net.get_random_inps().values()))
-
-
-def configurations() -> list[str]:
-    """Names of the models whose configurations onnx-diagnostic brings along."""
-    from onnx_diagnostic.torch_models.hghub import hub_data_cached_configs as cached
-
-    return sorted(name for name in vars(cached) if name.startswith("_ccached_"))
-
-
-def configured(name: str, _dtype: torch.dtype, _count: int) -> Iterator[Sample]:
-    """A model of random weights from a configuration, made small, and the inputs that onnx-diagnostic gives it."""
-    from onnx_diagnostic.torch_models.hghub import hub_data_cached_configs as cached
-    from onnx_diagnostic.torch_models.hghub.model_inputs import get_untrained_model_with_inputs
-
-    identifier = (vars(cached)[name].__doc__ or "").strip()
-    made = get_untrained_model_with_inputs(identifier)
-    yield Sample(name, made["model"].eval(), (), made["inputs"])
