@@ -48,6 +48,7 @@ from fxport.exporter.capture.patches.symbolic_calls import CallsKept
 from fxport.exporter.capture.patches.texts import texts_noted
 from fxport.exporter.capture.patches.traced_once import traced_once
 from fxport.exporter.capture.patches.trainable import TrainableTold, trainable_parameters_told
+from fxport.exporter.capture.patches.views_of_fakes import views_remembered
 from fxport.exporter.capture.patches.watched_calls import CallsWatched
 from fxport.exporter.capture.patches.whole_ops import whole_ops
 from fxport.exporter.capture.request import CaptureRequest, Observed
@@ -95,6 +96,7 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
     yield parameters_unchecked()
     yield sizes_shortened()
     yield arithmetic_remembered()
+    yield views_remembered()
     yield equalities_tried()
     yield library_functions_rewritten()
     yield rebinding_followed(request.model, rebinding)

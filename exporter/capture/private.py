@@ -44,6 +44,13 @@ SIZES: Rows = (
         "self tensor static_shapes",
         "the fake of a tensor that is set by .data; replaced: those of weights are made beneath function modes",
     ),
+    call(
+        "torch._subclasses.fake_tensor:FakeTensorMode",
+        "_cached_dispatch_impl",
+        "self func types args kwargs",
+        "replaced: what it remembers of `view` serves `_unsafe_view`",
+    ),
+    names("torch._subclasses.fake_tensor", "in_kernel_invocation_manager", "makes a fake as PyTorch's own memory does"),
     names(_SHAPE_ENV, "suppress_guards", "answers by the example where nothing is to be relied on"),
     names(_SHAPE_ENV, "ignore_fresh_unbacked_symbols", "lets a body read numbers from data that are no results of it"),
     fields(
