@@ -53,6 +53,9 @@ _WRITTEN_AS: Mapping[str, tuple[str, ...]] = {
 _NAMESPACES = ("linalg_", "fft_", "special_")  # `torch.linalg.qr` is aten.linalg_qr
 _STATEMENT = frozenset(("<statement>",))  # no operator is called so
 TELLING = frozenset(("print", "debug", "info", "warn", "warning", "error", "exception", "critical", "log", "write"))
+CHECKING = frozenset(("_assert", "_check", "_check_value", "_check_index", "_check_type"))
+"""Functions of PyTorch whose message is for people, as that of an assert is."""
+
 """Functions whose arguments are for people to read."""
 Located = tuple[ast.expr | ast.stmt, frozenset[str]]
 
@@ -103,10 +106,9 @@ def span_of_choice(text: str, line: int, columns: tuple[int, int]) -> tuple[int,
 def only_tells(text: str, line: int) -> bool:
     """Return True if the statement on `line` prints, logs, raises or asserts: nothing else depends on its text."""
     here = [node for node, names in _expressions(text).get(line, ()) if names is _STATEMENT]
-    return any(
-        isinstance(node, (ast.Raise, ast.Assert))
-        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and tells(node.value))
-        for node in here
+    calls = [each.value for each in here if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call)]
+    return any(isinstance(node, (ast.Raise, ast.Assert)) for node in here) or any(
+        tells(each) or _called(each.func) in CHECKING for each in calls
     )
 
 

@@ -66,7 +66,7 @@ STATE_LOST = Rule(
     "FXP1016",
     "StateLost",
     WARNING,
-    "forward assigns the tensor '{name}', which is no buffer, so its new value is lost.",
+    "forward keeps a new tensor in '{name}', which is no buffer that holds one, so it is lost.",
 )
 LAYER_MADE = Rule(
     "FXP1017", "LayerMade", ERROR, "forward makes the layer '{name}', so its weights would be other ones in each run."

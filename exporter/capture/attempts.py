@@ -23,6 +23,7 @@ from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.guards.presence import Scope, TruthsPresumed, some_presumed
 from fxport.exporter.capture.knowledge import WritesCounted
 from fxport.exporter.capture.patches.arithmetic import operators_as_python
+from fxport.exporter.capture.patches.asking_layers import layers_unasking
 from fxport.exporter.capture.patches.assigned_buffers import assignments_written
 from fxport.exporter.capture.patches.autocast_in_bodies import autocast_followed
 from fxport.exporter.capture.patches.bookkeeping import bookkeeping_unseen
@@ -87,6 +88,7 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
     yield marks_noted(request.model, marks)
     yield frozen(request.model)
     yield bookkeeping_unseen()
+    yield layers_unasking(request.model)
     yield declared_results(request.model)
     yield padded_calls(request.model)
     yield attributes_watched(request.model, observed.effects)
@@ -156,12 +158,14 @@ def within(managers: Iterable[AbstractContextManager[object]]) -> Iterator[None]
 def non_strict(request: CaptureRequest, observed: Observed) -> ExportedProgram:
     """Capture by torch.export without Dynamo: Python runs as it is, tensors are traced, PyTorch decides about sizes."""
     with within(_pre_dispatch_contexts(request, observed)):
-        return _keeping_branches(request, observed)
+        return _keeping_branches(request, observed, partial(_by_torch_export, request, strict=False))
 
 
-def _keeping_branches(request: CaptureRequest, observed: Observed) -> ExportedProgram:
+def _keeping_branches(
+    request: CaptureRequest, observed: Observed, trace: Callable[[], ExportedProgram]
+) -> ExportedProgram:
     """Capture with every branch on data as a cond; if that fails, with some data presumed where Python asks for any."""
-    attempt, presumed = partial(_exported, request, observed), observed.inquiry.presumed
+    attempt, presumed = partial(_exported, trace, observed), observed.inquiry.presumed
     if not request.rewrite:
         return attempt(None)
     namespaces = {id(each) for each in namespaces_of(request.model)}
@@ -177,12 +181,14 @@ def _keeping_branches(request: CaptureRequest, observed: Observed) -> ExportedPr
         return keeping_loops(attempt, functions, observed.overcome, observed.rewritten)
 
 
-def _exported(request: CaptureRequest, observed: Observed, halts: Collection[Line] | None) -> ExportedProgram:
+def _exported(
+    trace: Callable[[], ExportedProgram], observed: Observed, halts: Collection[Line] | None
+) -> ExportedProgram:
     observed.inquiry.presumed.answers.clear()
     state = observed.effects.state.anew()
     try:
         with going_on(observed.inquiry, halts), refusals_kept(observed.inquiry):
-            return _by_torch_export(request, strict=False)
+            return trace()
     finally:
         observed.effects.note(state)
         state.restore()
@@ -210,15 +216,17 @@ def sizes_from_one(request: CaptureRequest, observed: Observed) -> ExportedProgr
 
 def post_dispatch(request: CaptureRequest, observed: Observed) -> ExportedProgram:
     """Capture below autograd, which sees through vmap, jacrev, grad and autograd.grad inside of forward."""
+    trace = partial(
+        _trace._export,
+        request.model,
+        request.args,
+        dict(request.kwargs),
+        dynamic_shapes=request.dynamic_shapes,
+        strict=False,
+        pre_dispatch=False,
+    )
     with within(_post_dispatch_contexts(request, observed)):
-        return _trace._export(
-            request.model,
-            request.args,
-            dict(request.kwargs),
-            dynamic_shapes=request.dynamic_shapes,
-            strict=False,
-            pre_dispatch=False,
-        )
+        return _keeping_branches(request, observed, trace)
 
 
 def recording(request: CaptureRequest, observed: Observed) -> ExportedProgram:

@@ -43,6 +43,7 @@ from fxport.exporter.capture.further import further_failures
 from fxport.exporter.capture.guards.answers import Inquiry, RefusalHidden, answered
 from fxport.exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from fxport.exporter.capture.patches.derivatives import require_seen_through
+from fxport.exporter.capture.patches.memory_given import require_own_memory
 from fxport.exporter.capture.patches.outside import nothing_lost, place_of_effect
 from fxport.exporter.capture.patches.quiet import quiet_pytorch
 from fxport.exporter.capture.places import place_of_module
@@ -250,7 +251,7 @@ def _checked(exported: ExportedProgram, observed: Observed) -> ExportedProgram:
     """Return what was captured, with the sizes at which its writes mean what they do, in a form that passes take."""
     exported = require_seen_through(exported)
     observed.inquiry.guards.extend(memory_guards(exported, observed.inquiry.guards))
-    return functional(exported)
+    return require_own_memory(functional(exported))
 
 
 def right_at_example(found: CaptureResult, request: CaptureRequest) -> bool:

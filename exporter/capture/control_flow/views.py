@@ -56,7 +56,11 @@ def _note(view: Tensor, step: Step) -> None:
     base = step.base
     if view.layout is not torch.strided or base.layout is not torch.strided or hasattr(view, MADE):
         return
-    if storage_of(view) == storage_of(base) and not any(each is view for each in _chain(base)):
+    try:
+        is_shared = storage_of(view) == storage_of(base)
+    except NotImplementedError:  # within a function of torch.func, whose tensors end with it
+        return
+    if is_shared and not any(each is view for each in _chain(base)):
         setattr(view, MADE, step)
 
 

@@ -29,6 +29,27 @@ def normalized_sizes_unchecked() -> Iterator[None]:
         yield
 
 
+def _mean(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: None = None) -> Any:
+    """Compute a mean of complex numbers by parts: PyTorch makes a plain complex number of the size."""
+    if not x.is_complex() or not _is_sized(x) or dtype is not None or out is not None:
+        return NotImplemented
+    axes: Any = [*range(x.dim())] if dim is None else dim
+    return torch.complex(x.real.mean(axes, keepdim), x.imag.mean(axes, keepdim))
+
+
+def _adaptive_max(x: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Pool along one axis after the other, and leave out those that keep their size."""
+    sizes = output_size if isinstance(output_size, (tuple, list)) else (output_size,)
+    if return_indices or None not in sizes or not _is_sized(x):
+        return NotImplemented
+    for axis, size in enumerate(sizes, start=-len(sizes)):
+        if size is not None:
+            rows = x.movedim(axis, -1)
+            pooled = functional.adaptive_max_pool1d(rows.reshape(1, -1, rows.shape[-1]), size)
+            x = pooled.reshape(*rows.shape[:-1], size).movedim(-1, axis)
+    return x
+
+
 def _gathered(x: Tensor, indices: Tensor, dim: int | None = None) -> Any:
     """Compute `take_along_dim`, whose other axes broadcast."""
     if not _is_sized(x, indices):
@@ -169,6 +190,10 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     torch.take_along_dim: _gathered,
     Tensor.take_along_dim: _gathered,
     torch.gradient: _gradient,
+    torch.mean: _mean,
+    Tensor.mean: _mean,
+    functional.adaptive_max_pool2d: _adaptive_max,
+    functional.adaptive_max_pool3d: _adaptive_max,
     torch.triu_indices: _corner(torch.triu),
     torch.tril_indices: _corner(torch.tril),
     torch.kron: _kron,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -137,16 +138,37 @@ def _tensor(data: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> An
     """Make a tensor of the numbers of a range, or of tensors without axes, whose content PyTorch would ask for."""
     if isinstance(data, Progression):
         return data.tensor(dtype, device)
-    listed = isinstance(data, (list, tuple)) and all(isinstance(each, Tensor) and not each.dim() for each in data)
-    if not listed or len({each.dtype for each in data}) != 1:
+    kinds: list[Any] = [_kind_of(each) for each in data] if isinstance(data, (list, tuple)) else []
+    if None in kinds or not any(isinstance(each, Tensor) for each in data):
         return NotImplemented
-    return torch.stack(list(data)).detach().to(dtype=dtype, device=device)
+    common = reduce(torch.promote_types, kinds)
+    parts = [each if isinstance(each, Tensor) else torch.full((), each, dtype=common) for each in data]
+    return torch.stack([each.to(common) for each in parts]).detach().to(dtype=dtype, device=device)
 
 
-def _as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
-    if isinstance(data, Progression):
-        return data.tensor(dtype, device)
-    return torch._refs.tensor(data, dtype=dtype, device=device) if _holds_sizes(data) else NotImplemented
+def _kind_of(value: Any) -> torch.dtype | None:
+    """Return the dtype that an element of a list has; None for what is neither a number nor a tensor without axes."""
+    if isinstance(value, Tensor):
+        return None if value.dim() else value.dtype
+    return {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype()}.get(type(value))
+
+
+def _as_tensor(data: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Any:
+    if _holds_sizes(data):
+        return torch._refs.tensor(data, dtype=dtype, device=device)
+    return _tensor(data, dtype=dtype, device=device)
+
+
+def _logspace(start: Any, end: Any, steps: Any = None, base: float = 10.0, **rest: Any) -> Any:
+    line = _linspace(start, end, steps, **rest)
+    return line if line is NotImplemented else torch.pow(base, line)
+
+
+def _deepcopy(x: Tensor, memo: dict[int, Any]) -> Tensor:
+    """Copy the values; a module of the capture has no memory that could be copied."""
+    if id(x) not in memo:
+        memo[id(x)] = x.detach().clone()
+    return memo[id(x)]
 
 
 def _new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
@@ -182,12 +204,15 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     **data_calls.REWRITES,
     **sized_calls.REWRITES,
     torch.linspace: _linspace,
+    torch.logspace: _logspace,
+    Tensor.__deepcopy__: _deepcopy,
     F.affine_grid: _affine_grid,
     torch.affine_grid_generator: _affine_grid,
     F.interpolate: _interpolate,
     F.pad: _pad,
     torch.tensor: _tensor,
     torch.as_tensor: _as_tensor,
+    torch.asarray: _as_tensor,
     Tensor.new_tensor: _new_tensor,
     Tensor.random_: _random,
     Tensor.data.__get__: _data,  # type: ignore[attr-defined]  # a descriptor

@@ -28,6 +28,8 @@ def texts_noted(places: list[Place]) -> Iterator[None]:
     with ExitStack() as patches:
         for kind in SYMBOLIC:
             patches.enter_context(mock.patch.object(kind, "__repr__", _noting(kind.__repr__, found)))
+        sized = _noting(lambda self, _: str(self), found)
+        patches.enter_context(mock.patch.object(torch.SymInt, "__format__", sized, create=True))
         patches.enter_context(mock.patch.object(FakeTensor, "__format__", _formatted))
         yield
     places += found
@@ -39,13 +41,13 @@ def _formatted(self: FakeTensor, spec: str) -> str:
     return torch.Tensor.__format__(self, spec) if known is None else format(known.item(), spec)
 
 
-def _noting(written: Callable[[Any], str], found: list[Place]) -> Callable[[Any], str]:  # Any: each of SYMBOLIC
-    def text(self: Any) -> str:
+def _noting(written: Callable[..., str], found: list[Place]) -> Callable[..., str]:
+    def text(self: Any, *spec: str) -> str:  # Any: each of SYMBOLIC
         caller = sys._getframe(1)
         path, line = caller.f_code.co_filename, caller.f_lineno
         if kind_of(path) == USER and not only_tells("".join(lines_of(path)), line):
             place = place_of_stack([(caller, line)])
             found.extend([place] if place else [])
-        return written(self)
+        return written(self, *spec)
 
     return text

@@ -1,0 +1,167 @@
+"""Programs that were refused though they can be captured, beside those that cannot, each told for what it is."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fxport import ExportError, export
+from fxport.diagnostics import Log
+from tests.running import run_exported
+
+ROWS = {0: torch.export.Dim.DYNAMIC}
+
+
+class BranchBesideVmap(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.vmap(lambda row: row * 2)(x)
+        return y + 1 if x.sum() > 0 else y
+
+
+class BranchBesideGradient(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.func.grad(lambda all: (all * all).sum())(x)
+        if x.sum() > 0:
+            y = y + 1
+        return y
+
+
+class Copied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        held = copy.deepcopy({"x": x, "same": x})
+        held["x"].add_(1)
+        return copy.deepcopy(self.layer)(held["same"]) + x
+
+
+class Listed(nn.Module):
+    """Makes tensors of lists of tensors and numbers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        mixed = torch.as_tensor([x.sum(), 2, 0.5, x.argmax()])
+        return x * mixed + torch.tensor([x.amax(), x.amin(), 1, True]) * torch.asarray([x.shape[0], 1, 2, 3])
+
+
+class Spaced(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.logspace(0, 1, x.shape[0])[:, None] * torch.signal.windows.hann(x.shape[0])[:, None]
+
+
+class Kept(nn.Module):
+    """Pools along one axis, and leaves the other as it is."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.adaptive_max_pool2d(x, (None, 3))
+
+
+class Means(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        z = torch.complex(x, x * 2)
+        return torch.view_as_real(z.mean(0, keepdim=True)), torch.view_as_real(torch.mean(z))
+
+
+class Clusters(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.AdaptiveLogSoftmaxWithLoss(4, 12, [4, 8], div_value=1.5)
+
+    def forward(self, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        found = self.layer(x, target)
+        return found.output, found.loss
+
+
+class Told(nn.Module):
+    """Writes sizes into the text of a check, and prints them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        torch._assert(x.shape[0] > 0, f"no rows: {x.shape[0]}")
+        print(f"{x.shape[0]:03d}")  # noqa: T201  # as users write it
+        return x * 2
+
+
+def rows(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+RIGHT: tuple[tuple[nn.Module, tuple[tuple[Any, ...], ...], Any], ...] = (
+    (BranchBesideVmap(), ((rows(3, 4) + 1,), (rows(3, 4) - 1,)), None),
+    (BranchBesideGradient(), ((rows(3, 4) + 1,), (rows(5, 4) - 1,)), (ROWS,)),
+    (Copied(), ((rows(3, 4),), (rows(5, 4),)), (ROWS,)),
+    (Listed(), ((rows(3, 4),), (rows(5, 4),)), (ROWS,)),
+    (Spaced(), ((rows(3, 4),), (rows(6, 4),)), (ROWS,)),
+    (Kept(), ((rows(1, 2, 5, 6),), (rows(1, 2, 7, 6),)), ({2: torch.export.Dim.DYNAMIC},)),
+    (Means(), ((rows(3, 4),), (rows(5, 4),)), (ROWS,)),
+    (Clusters(), ((rows(3, 4), torch.tensor([1, 5, 9])), (rows(2, 4), torch.tensor([11, 0]))), (ROWS, ROWS)),
+    (Told(), ((rows(3, 4),), (rows(5, 4),)), (ROWS,)),
+)
+
+
+@pytest.mark.parametrize(("model", "calls", "shapes"), RIGHT, ids=lambda each: type(each).__name__)
+def test_it_is_exported_and_right(model: nn.Module, calls: Any, shapes: Any) -> None:
+    log = Log()
+    found = run_exported(model, calls, dynamic_shapes=shapes, log=log)
+    for got, call in zip(found, calls, strict=True):
+        want = model(*call)
+        for one, other in zip(got, want if isinstance(want, tuple) else (want,), strict=True):
+            torch.testing.assert_close(one, other)
+    assert "FXP1024" not in {each.rule.id for each in log.findings}
+
+
+def test_an_average_of_all_batches_is_a_part_of_the_graph() -> None:
+    layer, x = nn.BatchNorm1d(4, momentum=None), rows(5, 4)
+    layer(rows(6, 4))
+    (y, *state), eager = run_exported(layer, [(x,)])[0], copy.deepcopy(layer)
+    torch.testing.assert_close(y, eager(x))
+    torch.testing.assert_close(state, [eager.running_mean, eager.running_var, eager.num_batches_tracked])
+
+
+class Shared(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.zeros(2)
+        y.set_(x.clone())
+        return y * 2
+
+
+class Replaced(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: Any = torch.zeros(4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.held = [x]
+        return x * 2
+
+
+class Unset(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total = x.sum()
+        return x * 2
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (Shared(), "Reason: it gives a tensor the memory of another one."),
+        (Replaced(), "It was another object before the call."),
+        (Unset(), "forward keeps a new tensor in 'total', which is no buffer that holds one"),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_it_is_told_for_what_it_is(model: nn.Module, told: str) -> None:
+    log = Log()
+    try:
+        export(model, torch.ones(3, 4), log=log)
+    except ExportError:
+        assert len(log.findings) == 1
+    assert any(told in each.message for each in log.findings)
