@@ -171,6 +171,7 @@ PATCHES: Rows = (
     names("torch:Tensor", "_version", "tells whether a tensor was written to"),
     names("torch:UntypedStorage", "_cdata", "tells whether two tensors share their memory"),
     fields("torch:SymInt", "node", "the SymNode of a size"),
+    names("torch:SymInt", "__format__", "replaced: a size in a text with a format has the name of its symbol"),
     names(
         "torch", "_sym_sin _sym_cos _sym_tan _sym_asin _sym_acos _sym_atan _sym_sinh _sym_cosh _sym_tanh", "of `math`"
     ),
