@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.node import map_arg
 
 from fxport.diagnostics import Log, rules
@@ -219,7 +220,8 @@ class _Storages:
 def shares_storage(node: Node) -> bool:
     """Return True if a view op's result really is a view: `reshape`, `to` and `contiguous` may or may not copy.
 
-    The op runs once more on its fake arguments, which is cheap and asks PyTorch itself.
+    The op runs once more on its fake arguments, which is cheap and asks PyTorch itself. Where that depends on a size
+    that data decide, the capture has answered it, and its value says so.
     """
     if not isinstance(node.target, torch._ops.OpOverload) or not any(
         result.alias_info is not None and not result.alias_info.is_write for result in node.target._schema.returns
@@ -228,8 +230,11 @@ def shares_storage(node: Node) -> bool:
     args, kwargs = fake(node.args), fake(node.kwargs)
     if not isinstance(args[0], torch.Tensor):
         return False
-    with fake_mode_of(args), torch.no_grad():
-        result = node.target(*args, **kwargs)
+    try:
+        with fake_mode_of(args), torch.no_grad():
+            result = node.target(*args, **kwargs)
+    except GuardOnDataDependentSymNode:
+        result = node.meta["val"]
     first: Any = result[0] if isinstance(result, (list, tuple)) and result else result
     if not isinstance(first, torch.Tensor):
         return False

@@ -45,7 +45,7 @@ class Listed(nn.Module):
     """Makes tensors of lists of tensors and numbers."""
 
     def forward(self, x: Tensor) -> Tensor:
-        mixed = torch.as_tensor([x.sum(), 2, 0.5, x.argmax()])
+        mixed = torch.as_tensor([x.sum(), 2, 0.5, x.argmax()]) + torch.as_tensor(3, dtype=torch.float32)
         return x * mixed + torch.tensor([x.amax(), x.amin(), 1, True]) * torch.asarray([x.shape[0], 1, 2, 3])
 
 

@@ -138,7 +138,14 @@ def words(folder: Path, *more: str) -> Path:
 
 
 def asked(folder: Path, **given: Any) -> str:
-    fields: dict[str, Any] = {"prompt": None, "ids": None, "features": None, "images": (), "audio": None}
+    fields: dict[str, Any] = {
+        "prompt": None,
+        "ids": None,
+        "features": None,
+        "images": (),
+        "audio": None,
+        "adapter": None,
+    }
     return generated(Request(folder, **{**fields, **given}, new=12, provider="cpu", threads=1), Log())
 
 

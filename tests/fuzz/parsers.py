@@ -140,7 +140,7 @@ def logged(path: Path) -> None:
 
 
 def features(path: Path) -> object:
-    return prompt_of(Request(path.parent, None, None, path, (), None, 1, "cpu", 1), None)
+    return prompt_of(Request(path.parent, None, None, path, (), None, None, 1, "cpu", 1), None)
 
 
 @cache

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
+import sympy
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from fxport import Options
 from fxport.diagnostics import Log
 from fxport.exporter.capture import capture
 from fxport.fx_passes import run_passes
-from fxport.fx_passes.passes.functionalize import functionalize, unsupported
+from fxport.fx_passes.passes import functionalize as functionalization
+from fxport.fx_passes.passes.functionalize import functionalize, shares_storage, unsupported
 from fxport.fx_passes.pipeline import PREPARE
 from fxport.fx_passes.program import OutputKind
 
@@ -188,3 +192,17 @@ def test_an_overload_with_the_same_arguments_is_found() -> None:
     assert not any(_mutates(node) for node in captured.graph_module.graph.nodes)
     constants = [captured.tensors[entry.target] if entry.target else x for entry in captured.inputs]
     torch.testing.assert_close(captured.graph_module(*constants)[0], Overloads()(x))
+
+
+def test_what_pytorch_asks_of_data_the_capture_has_answered() -> None:
+    """Of `reshape(1, -1, n, 8)` PyTorch may ask whether n is 0: whether it is a view is what its value says."""
+    whole = torch.empty(1, 4, 3, 8)
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = whole
+    node = graph.call_function(torch.ops.aten.reshape.default, (x, [1, -1, 3, 8]))
+    asked = GuardOnDataDependentSymNode(sympy.Symbol("u0") > 0, "could not guard")
+    with mock.patch.object(functionalization, "fake_mode_of", side_effect=asked):
+        for value, is_view in ((whole.view(1, 4, 3, 8), True), (whole.clone(), False)):
+            node.meta["val"] = value
+            assert shares_storage(node) == is_view

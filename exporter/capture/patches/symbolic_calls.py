@@ -139,7 +139,7 @@ def _tensor(data: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> An
     if isinstance(data, Progression):
         return data.tensor(dtype, device)
     kinds: list[Any] = [_kind_of(each) for each in data] if isinstance(data, (list, tuple)) else []
-    if None in kinds or not any(isinstance(each, Tensor) for each in data):
+    if not kinds or None in kinds or not any(isinstance(each, Tensor) for each in data):
         return NotImplemented
     common = reduce(torch.promote_types, kinds)
     parts = [each if isinstance(each, Tensor) else torch.full((), each, dtype=common) for each in data]

@@ -41,7 +41,6 @@ def views_remembered() -> Iterator[None]:
         unguarded = nullcontext() if self.shape_env is None else self.shape_env.suppress_guards()
         with torch._C.DisableTorchFunction(), torch.no_grad(), in_kernel_invocation_manager(self), unguarded:
             view = torch.as_strided(base, shape, stride, number(known.storage_offset))
-            _ = view.numel(), view.is_contiguous()  # worked out once it is asked for: where a trace would note how
         return FakeTensor(self, view, known.device)
 
     with (
