@@ -58,6 +58,18 @@ def test_what_is_cut_off_may_be_nothing(amounts: Callable[[int], tuple[int, int]
         assert_same(run_session(session, program, (x,)), [Cropped()(x)])
 
 
+def test_an_edge_that_is_cut_off_may_be_nothing() -> None:
+    class Shifted(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return F.pad(x, (2, -(x.shape[2] // 3)), mode="replicate")
+
+    program = export(Shifted(), (torch.randn(1, 2, 7),), dynamic_shapes=({2: "n"},))
+    session = session_of(program)
+    for n in (2, 3, 8):
+        x = torch.randn(1, 2, n)
+        assert_same(run_session(session, program, (x,)), [Shifted()(x)])
+
+
 def test_what_is_wrapped_around_may_be_nothing() -> None:
     class Wrapped(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

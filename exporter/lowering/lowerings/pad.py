@@ -84,7 +84,8 @@ def continued(op: Op, x: Value, pad: Sequence[Size], mode: str) -> Value:
     if mode == "circular":
         sizes = [size + sum(less.get(axis, ())) for axis, size in enumerate(op.sizes(x))]
         return _wrapped(op, op.typed(cut(op, x, less), sizes), more)
-    return cut(op, _pad(op, x, more, MODES[mode]), less)
+    sizes = [size + sum(more.get(axis, ())) for axis, size in enumerate(op.sizes(x))]
+    return cut(op, op.typed(_pad(op, x, more, MODES[mode]), sizes), less)
 
 
 def _pad(op: Op, x: Value, by_axis: Mapping[int, Sequence[Size]], mode: str) -> Value:
