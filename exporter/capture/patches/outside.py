@@ -11,7 +11,7 @@ import inspect
 import re
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
@@ -138,8 +138,9 @@ class Effects:
         """Return what is told of a tensor, an object or a container that was replaced, but for what is registered."""
         holder, values = change.holder, (change.before, change.after)
         is_of_model = holder.kind is MEMBERS and holder.owner in self.modules
-        is_replaced = isinstance(change.after, UNTOLD) and not (holder.kind in CONTAINERS and _are_layers(values))
-        if is_of_model or is_replaced or MISSING in values or _equal(*values):
+        are_layers = holder.kind in CONTAINERS and all(isinstance(each, torch.nn.Module) for each in values)
+        is_untold = not are_layers and (isinstance(change.after, UNTOLD) or _equal(*values))
+        if is_of_model or is_untold or MISSING in values:
             return None
         return Effect(rules.STATE_LOST, change.name, None, holder, change.key)
 
@@ -159,10 +160,6 @@ class Effects:
 
 UNTOLD = (torch.nn.Module, torch.nn.Parameter, weakref.ref, Frozen)
 """Types of objects that a capture replaces by others of its own, or that are told by what is in them."""
-
-
-def _are_layers(values: Iterable[Any]) -> bool:
-    return all(isinstance(each, torch.nn.Module) for each in values)
 
 
 def _equal(one: Any, other: Any) -> bool:
