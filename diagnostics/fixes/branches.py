@@ -37,6 +37,8 @@ def _ways(site: Site) -> Iterator[Fix]:
     node = site.expression
     if node is None or any(isinstance(each, ast.NamedExpr) for each in ast.walk(node)):
         return  # the branches may read the name that the condition gives
+    if isinstance(node, ast.Name) and _is_list(site, node.id):
+        return  # whether it has elements is no value of a tensor
     for outer in (node, *site.around(node)):
         if isinstance(outer, ast.IfExp) and _within(outer.test, node):
             yield from _ternary(site, outer)
@@ -62,12 +64,42 @@ def _items(site: Site) -> Iterator[tuple[ast.Call, ast.expr]]:
                 yield node.value, called.value
 
 
+def _is_list(site: Site, name: str) -> bool:
+    """Return whether a name of the function is given a list somewhere in it."""
+    nodes = ast.walk(site.function) if site.function is not None else ()
+    given = (
+        each for each in nodes if isinstance(each, ast.Assign) and isinstance(each.value, (ast.List, ast.ListComp))
+    )
+    return any(isinstance(target, ast.Name) and target.id == name for each in given for target in each.targets)
+
+
+def _are_alike(one: ast.AST, other: ast.AST | None) -> bool:
+    """Return whether one operator may choose between two values: not if one alone is cut, converted or of a list."""
+    return _forms(one) == _forms(other)
+
+
+def _forms(value: ast.AST | None) -> set[str]:
+    """Return what gives a value another size or dtype than that of the tensors in it."""
+    nodes = [*ast.walk(value)] if value is not None else []
+    called = {each.func.attr for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)}
+    has = {type(each).__name__ for each in nodes if isinstance(each, (ast.Slice, ast.ListComp, ast.GeneratorExp))}
+    return has | (called & OTHER_FORMS)
+
+
+OTHER_FORMS = frozenset(
+    re.findall(r"\w+", "bool byte cat char double float half int long short stack to type bfloat16 nonzero unique")
+)
+"""Functions and methods whose result has another size or dtype than their tensors."""
+
+
 def _within(test: ast.expr, node: ast.expr) -> bool:
     return any(each is node for each in ast.walk(test))
 
 
 def _ternary(site: Site, node: ast.IfExp) -> Iterator[Fix]:
     test, body, other = as_tensor(site, node.test), site.code(node.body), site.code(node.orelse)
+    if not _are_alike(node.body, node.orelse):
+        return
     yield fix("Choose by torch.where.", site.replaced(node, f"torch.where({test}, {body}, {other})"))
     ways = f"lambda: {_fresh(site, node.body)}, lambda: {_fresh(site, node.orelse)}"
     yield fix("Choose by torch.cond.", site.replaced(node, f"torch.cond({test}, {ways})"))
@@ -76,7 +108,7 @@ def _ternary(site: Site, node: ast.IfExp) -> Iterator[Fix]:
 def _statement(site: Site, node: ast.If) -> Iterator[Fix]:
     test, (other, last) = as_tensor(site, node.test), _otherwise(site, node)
     pair = _values(site, node.body, other)
-    if pair is not None:
+    if pair is not None and _are_alike(node.body[0], other[0] if other else None):
         target, body, orelse = pair
         yield fix("Choose by torch.where.", _line(site, node, last, f"{target}torch.where({test}, {body}, {orelse})"))
     if (text := _as_cond(site, node, test, other)) is not None:

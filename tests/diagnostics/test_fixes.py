@@ -299,3 +299,17 @@ def test_any_place_of_a_real_file_is_survived(rule: str) -> None:
             for fix in suggested(Finding(rules.RULES[rule], rules.ERROR, "", place, facts)):
                 if fix.edits:
                     ast.parse(applied(text, fix.edits))
+
+
+UNLIKE = {
+    "the truth of a list": "def f(x):\n    out = []\n    return torch.stack(out) if «out» else x\n",
+    "a part": "def f(x):\n    return x if «x.sum() > 0» else x[:0]\n",
+    "another dtype": "def f(x):\n    return x if «x.sum() > 0» else x.double()\n",
+    "stacked": "def f(x):\n    return torch.stack([t for t in x]) if «x.any()» else x\n",
+}
+
+
+@pytest.mark.parametrize("marked", UNLIKE.values(), ids=UNLIKE)
+def test_no_choice_is_offered_between_values_of_other_sizes_or_dtypes(tmp_path: Path, marked: str) -> None:
+    found, _ = finding_in(tmp_path, rules.DATA_DEPENDENT_CONTROL_FLOW, marked)
+    assert [each for each in suggested(found) if each.edits and each.description.startswith("Choose")] == []
