@@ -188,7 +188,11 @@ SHARED: Rows = (
     fields(
         "torch._subclasses.fake_tensor:FakeTensorMode", "shape_env", "the environment that knows the sizes of values"
     ),
-    names("torch.fx.experimental.symbolic_shapes", "free_unbacked_symbols statically_known_true", "asks about sizes"),
+    names(
+        "torch.fx.experimental.symbolic_shapes",
+        "GuardOnDataDependentSymNode free_unbacked_symbols statically_known_true",
+        "asks about sizes",
+    ),
     fields("torch.fx.experimental.sym_node:SymNode", "expr", "the expression of a symbolic number"),
     names("torch", "_check", "documented: what users are told to call"),
     names("torch", "__version__", "named in messages"),
@@ -220,12 +224,14 @@ FX_PASSES: Rows = (
         "torch.fx.experimental.symbolic_shapes:ShapeEnv",
         "_set_replacement",
         "self a tgt msg",
-        "replaced: refuses to make a dynamic size a constant after the capture",
+        "replaced: refuses to decide anything about a dynamic size after the capture",
     ),
     names(
         "torch.fx.experimental._config", "backed_size_oblivious patch", "asks nothing of a size whose example is 0 or 1"
     ),
-    fields("torch.fx.experimental.symbolic_shapes:ShapeEnv", "replacements", "the sizes that are constants already"),
+    fields(
+        "torch.fx.experimental.symbolic_shapes:ShapeEnv", "guards replacements", "what is known of the sizes already"
+    ),
     call(
         "torch._higher_order_ops.flex_attention",
         "math_attention",
