@@ -32,7 +32,7 @@ LEFT_OUT = frozenset({"eager refuses", "torch.export refuses", "no tensors", "fo
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a sample: "pass", one of LEFT_OUT, or how it failed. `seconds` is the time of the export.
+    """Result of a sample: "pass", one of LEFT_OUT, or how it failed. `seconds` is the time of the export.
 
     "refused" is what an exporter says with its reason, "export fails" an error of its own.
     """
@@ -118,7 +118,7 @@ def _eager(sample: Sample) -> Expected:
 
 
 def _is_random(sample: Sample) -> bool:
-    """Whether a second call meets a random operator; compiled code, which cannot be watched, is held to meet none."""
+    """Return whether a second call meets a random operator; of compiled code, which cannot be watched, False."""
     with _RandomOps() as random, suppress(Exception):
         copy.deepcopy(sample)(*sample.tensors)
     return random.seen

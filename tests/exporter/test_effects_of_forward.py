@@ -1,4 +1,4 @@
-"""What `forward` does to the process, to files, hooks, memos and marks of tensors: told at its line, and undone."""
+"""Changes by `forward` to the process, files, hooks, memos and marks of tensors are told at their line, and undone."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ AMOUNTS: dict[str, Callable[[int], tuple[int, int]]] = {
     "both ends": lambda n: (-(n // 3), -(n // 3)),
     "both ends, not always": lambda n: (-(n // 4), n % 2),
 }
-"""How much of a row of n is padded: negative in general, and 0 for some n."""
+"""Numbers of elements to pad a row of n with, before and behind: negative in general, and 0 for some n."""
 
 
 @pytest.mark.parametrize("amounts", AMOUNTS.values(), ids=AMOUNTS)

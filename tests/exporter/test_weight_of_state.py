@@ -248,6 +248,19 @@ def test_a_container_in_the_place_of_another_is_told(made: Callable[[Tensor], An
     assert level_of_state(Replacing(made), Options()) == Level.WARNING
 
 
+def test_what_an_object_has_like_its_class_is_none() -> None:
+    class Setting(nn.Module):
+        scale = 2.0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.scale = 2.0
+            return x * self.scale
+
+    log = Log()
+    export(Setting(), torch.ones(2, 3), log=log)
+    assert not log.findings
+
+
 def test_an_equal_container_in_the_place_of_another_is_none() -> None:
     log = Log()
     export(Replacing(lambda x: [1, 2]).eval(), torch.ones(2, 3), log=log)

@@ -20,7 +20,7 @@ DECISIONS = {
     "not a multiple": (lambda x, y: x.shape[0] % 3 == 0 or x, "Ne(Mod("),
     "large": (lambda x, y: x if x.shape[0] > 3 else y, "> 3"),
 }
-"""What a rewriting may do with two tensors, and what the error says of it."""
+"""By what is decided, a function that decides it of the sizes of two tensors, and a part of the error's text."""
 
 
 def _two_dynamic_tensors() -> list[Tensor]:

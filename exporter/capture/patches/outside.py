@@ -106,6 +106,8 @@ class Effects:
         """Note what has changed since, and return all of it, also what is not told."""
         changes = [*map(_from_class, before.changes())]
         for change in changes:
+            if same(change.before, change.after):  # the object has from now on what its class gave it
+                continue
             self.add(effect_of(change) or self.effect_of_first(change) or self.effect_on_object(change))
         for holder, tensors in self.state.remembered():
             if any(version(each) for each in tensors):  # the next call would find it so
