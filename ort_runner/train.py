@@ -154,8 +154,10 @@ class TrainingSession:
         """Copies of all state, by the names of the model's inputs."""
         return {name: np.array(from_ort(name, value)) for name, value in {**self._front, **self._fixed}.items()}
 
-    def state_dict(self, tensor: Callable[[np.ndarray], Any] = np.asarray) -> dict[str, dict[str, Any]]:
+    def state_dict(self, tensor: Callable[[np.ndarray], Any] = np.asarray) -> dict[str, Any]:
         """The state as PyTorch names it: `{"model": model.state_dict(), "optimizer": optimizer.state_dict()}`.
+
+        Of several optimizers there is a list, in their order.
 
         Args:
             tensor: Makes each value of an array: `fxport.exporter.training.as_tensor`, or `torch.from_numpy` where

@@ -38,7 +38,8 @@ class Description:
         steps: How many steps a run makes.
         rates: Learning rates at the beginning.
         model: The input that has the value of each name of `model.state_dict()`; None of an earlier version.
-        groups: Groups of the optimizer; None where JSON does not hold their settings.
+        groups: Groups of all optimizers; None where JSON does not hold their settings.
+        optimizers: How many of the groups each of several optimizers has; None where there is one.
         numbers: State of the optimizer that PyTorch keeps as Python numbers.
     """
 
@@ -48,6 +49,7 @@ class Description:
     rates: Rates
     model: Mapping[str, str] | None
     groups: tuple[Group, ...] | None
+    optimizers: tuple[int, ...] | None
     numbers: frozenset[str]
 
 
@@ -58,7 +60,7 @@ def description_in(metadata: Mapping[str, str], model: str, inputs: set[str], ou
         raise NotATrainingStep(f"'{model}' is no training step: its metadata has no '{METADATA}'")
     try:
         held = json_of(written, LIMIT)
-        groups, names = held.get("groups"), held.get("model")
+        groups, names, shares = held.get("groups"), held.get("model"), held.get("optimizers")
         found = Description(
             state=named_texts(held["state"]),
             constant=texts(held["constant"]),
@@ -66,6 +68,7 @@ def description_in(metadata: Mapping[str, str], model: str, inputs: set[str], ou
             rates=Rates(held["rates"]),
             model=None if names is None else named_texts(names),
             groups=None if groups is None else tuple(_group(each) for each in groups),
+            optimizers=None if shares is None else tuple(count(each) for each in shares),
             numbers=frozenset(texts(held.get("numbers", []))),
         )
         _require(inputs, "input", *found.state, *found.constant, *found.rates)

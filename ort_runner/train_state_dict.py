@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from fxport.ort_runner.train_description import Description
+from fxport.ort_runner.train_description import Description, Group
 from fxport.ort_runner.train_inputs import RefusedInput
 
 OPTIMIZER, RATE = "opt", "lr"
@@ -20,8 +21,11 @@ def state_dicts(
     state: Mapping[str, np.ndarray],
     rates: Mapping[str, float],
     tensor: Callable[[np.ndarray], Any],
-) -> dict[str, dict[str, Any]]:
-    """`{"model": …, "optimizer": …}`; `tensor` makes each value. Raises RefusedInput where the model does not tell."""
+) -> dict[str, Any]:
+    """`{"model": …, "optimizer": …}`, a list of several optimizers; `tensor` makes each value.
+
+    Raises RefusedInput where the model does not tell.
+    """
     groups = description.groups
     if groups is None or description.model is None:
         raise RefusedInput(
@@ -37,24 +41,35 @@ def state_dicts(
                 value.item() if name in description.numbers and value.size == 1 else tensor(value)
             )
     begun = {name: held for name, held in entries.items() if not _is_untouched(state, name)}
-    order = [name for group in groups for name in group.params]
+    numbered = iter(enumerate(groups))
+    optimizers = [
+        _optimizer(list(islice(numbered, count)), begun, rates) for count in description.optimizers or (len(groups),)
+    ]
     return {
         "model": {key: tensor(state[name]) for key, name in description.model.items()},
-        "optimizer": {
-            "state": {
-                number: {key: value for key, value in begun[name].items() if key != UNTOUCHED}
-                for number, name in enumerate(order)
-                if name in begun
-            },
-            "param_groups": [
-                {
-                    **{key: _setting(value) for key, value in group.settings.items()},
-                    **({"lr": rates[f"{RATE}/{index}"]} if f"{RATE}/{index}" in rates else {}),
-                    "params": [order.index(name) for name in group.params],
-                }
-                for index, group in enumerate(groups)
-            ],
+        "optimizer": optimizers if description.optimizers else optimizers[0],
+    }
+
+
+def _optimizer(
+    groups: Sequence[tuple[int, Group]], begun: Mapping[str, Mapping[str, Any]], rates: Mapping[str, float]
+) -> dict[str, Any]:
+    """`optimizer.state_dict()` of one with these groups, each with its number among those of all."""
+    order = [name for _, group in groups for name in group.params]
+    return {
+        "state": {
+            number: {key: value for key, value in begun[name].items() if key != UNTOUCHED}
+            for number, name in enumerate(order)
+            if name in begun
         },
+        "param_groups": [
+            {
+                **{key: _setting(value) for key, value in group.settings.items()},
+                **({"lr": rates[f"{RATE}/{index}"]} if f"{RATE}/{index}" in rates else {}),
+                "params": [order.index(name) for name in group.params],
+            }
+            for index, group in groups
+        ],
     }
 
 

@@ -44,7 +44,7 @@ def opened(program: TrainingProgram, folder: Path) -> TrainingSession:
 
 def assert_teacher_forced(
     model: nn.Module,
-    optimizer: optim.Optimizer,
+    optimizer: optim.Optimizer | Sequence[optim.Optimizer],
     loss_fn: Callable[..., torch.Tensor],
     data: Sequence[Batch],
     folder: Path,
@@ -56,24 +56,28 @@ def assert_teacher_forced(
     program = export_training_step(model, optimizer, loss_fn, data[0], **how)
     names = [name for value in program.model.graph.inputs if (name := str(value.name)).startswith("batch/")]
     session = opened(program, folder)
+    optimizers = Parts(model, optimizer, loss_fn).optimizers
     context = how.get("context", nullcontext)
     for number in range(steps):
         batch = data[number % len(data)]
         results = session.step(fed(names, batch))
-        optimizer.zero_grad()
+        for each in optimizers:
+            each.zero_grad()
         with context():
             with SeededRandom(torch.tensor(number)):
                 loss = loss_fn(model, *batch)
             loss.backward()
-        optimizer.step()
+        for each in optimizers:
+            each.step()
         np.testing.assert_allclose(results["loss"], loss.detach().numpy(), rtol=tol, atol=tol)
         state = session.state()
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             key = f"{'param' if isinstance(tensor, nn.Parameter) else 'buffer'}/{name}"
             np.testing.assert_allclose(state[key], tensor.detach().numpy(), rtol=tol, atol=tol, err_msg=name)
             state[key] = tensor.detach().numpy()
+        held_by = {id(p): each.state for each in optimizers for group in each.param_groups for p in group["params"]}
         for name, parameter in model.named_parameters():
-            for key, value in optimizer.state.get(parameter, {}).items():
+            for key, value in held_by.get(id(parameter), {}).get(parameter, {}).items():
                 if isinstance(value, torch.Tensor):
                     held = f"opt/{name}/{key}"
                     np.testing.assert_allclose(state[held], value.numpy(), rtol=tol, atol=tol, err_msg=held)

@@ -7,7 +7,7 @@ state, and on the settings of its group. A step has as many updates as parameter
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -74,22 +74,24 @@ def stepped_alike(
     state: State,
     learning_rates: Mapping[int, Tensor],
     own: OwnTensors,
+    numbers: Iterator[int],
 ) -> State:
     """Do what `stepped` does; in a trace, one update stands for all that are like it, until `expand`.
 
-    Values in `parameters` are changed in place, or replaced.
+    Values in `parameters` are changed in place, or replaced. `numbers` gives each such update its number in the trace.
     """
     if not torch.compiler.is_compiling() or not is_known(optimizer):
         return stepped(optimizer, names, parameters, state, learning_rates, own)
-    chosen, held, marked = dict(parameters), dict(state), _alike(optimizer, names, parameters, state)
+    chosen, held = dict(parameters), dict(state)
+    marked = [(next(numbers), alike) for alike in _alike(optimizer, names, parameters, state)]
     tensors = {name: [parameters[name], parameters[name].grad, *state.get(name, {}).values()] for name in parameters}
-    for number, (first, *others) in enumerate(marked):
+    for number, (first, *others) in marked:
         chosen[first], chosen[first].grad, *values = BEGINS(tensors[first], number)
         held |= {first: dict(zip(state.get(first, {}), values, strict=True))}
         for name in others:
             del chosen[name]
     new = stepped(optimizer, names, chosen, held, learning_rates, own)
-    for number, (first, *others) in enumerate(marked):
+    for number, (first, *others) in marked:
         keys = tuple(state.get(first, {}))
         results = {first: ENDS([chosen[first], *(new[first][key] for key in keys)], number)}
         given = [each for name in others for each in tensors[name]]

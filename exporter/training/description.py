@@ -28,8 +28,8 @@ def description_of(
     `state`: the new value of each input that changes; `constant`: the other inputs that are state; `steps`: how many a
     run makes; `accumulate` and `clip_grad_norm`: the settings of one; `rates`: learning rates at the beginning;
     `model`: the input that has the value of each name of `model.state_dict()`; `groups`: names and settings of
-    `optimizer.param_groups`, None where JSON does not hold them; `numbers`: state of the optimizer that PyTorch keeps
-    as Python numbers.
+    `optimizer.param_groups`, None where JSON does not hold them; `optimizers`: how many of them each of several
+    optimizers has, None where one was given; `numbers`: state of an optimizer that PyTorch keeps as Python numbers.
     """
     changed = {name: new for name in state if (new := f"{NEW}/{name}") in produced}
     return {
@@ -41,9 +41,13 @@ def description_of(
         "rates": {f"{RATE}/{group}": float(rate) for group, rate in rates.items()},
         "model": _model_names(parts),
         "groups": _groups(parts),
+        "optimizers": (
+            None if isinstance(parts.optimizer, Optimizer) else [len(each.param_groups) for each in parts.optimizers]
+        ),
         "numbers": [
             f"{OPTIMIZER}/{parts.names[id(parameter)]}/{key}"
-            for parameter, entries in parts.optimizer.state.items()
+            for optimizer in parts.optimizers
+            for parameter, entries in optimizer.state.items()
             if id(parameter) in parts.names
             for key, value in entries.items()
             if isinstance(value, int | float)
@@ -65,7 +69,7 @@ def _groups(parts: Parts) -> list[dict[str, Any]] | None:
             "params": [parts.names[id(parameter)] for parameter in group["params"]],
             "settings": {key: _plain(value) for key, value in group.items() if key != "params"},
         }
-        for group in parts.optimizer.param_groups
+        for group in parts.groups
     ]
     try:
         json.dumps(groups)
@@ -78,9 +82,8 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value
 
 
-def rates_of(optimizer: Optimizer) -> dict[str, torch.Tensor]:
+def rates_of(parts: Parts) -> dict[str, torch.Tensor]:
     """The learning rate of every group, by its index."""
     return {
-        str(index): torch.as_tensor(float(group["lr"]), dtype=torch.float32)
-        for index, group in enumerate(optimizer.param_groups)
+        str(index): torch.as_tensor(float(group["lr"]), dtype=torch.float32) for index, group in enumerate(parts.groups)
     }

@@ -88,7 +88,7 @@ class TrainingProgram(OnnxProgram):
 
 def export_training_step(
     model: torch.nn.Module,
-    optimizer: Optimizer,
+    optimizer: Optimizer | Sequence[Optimizer],
     loss_fn: Callable[..., Any],
     batch: Sequence[Any],
     *,
@@ -107,6 +107,9 @@ def export_training_step(
     log: Log | None = None,
 ) -> TrainingProgram:
     """Exports forward, loss, backward and the optimizer's update as one ONNX graph.
+
+    `optimizer` may be several, such as Muon for the matrices and AdamW for the rest: they step in their order, each on
+    parameters of its own, and their groups are numbered through.
 
     `loss_fn(model, *batch)` returns the loss, or (loss, {name: tensor}) to have more as outputs; `batch` is one
     example. The model stays in the mode it is in: call `.train()` for dropout and for batch statistics.
@@ -189,7 +192,7 @@ class _Inputs:
     @staticmethod
     def of(step: TrainingStep, state: Mapping[str, torch.Tensor], batch: Sequence[Any], lr: str, rng: str) -> _Inputs:
         """The example call. With masks the step is run once, to see which random numbers it draws."""
-        rates = rates_of(step.parts[0].optimizer) if lr == "input" else {}
+        rates = rates_of(step.parts[0]) if lr == "input" else {}
         inputs = _Inputs(state, batch, rates, torch.tensor(0) if rng == "seed" else None)
         return replace(inputs, masks=_masks_of(step, inputs.call)) if rng == "mask" else inputs
 
@@ -245,16 +248,21 @@ def _resumed(state: dict[str, torch.Tensor], parts: Parts, checkpoint: Checkpoin
 
 
 def _check(parts: Parts, settings: Settings) -> None:
-    model, optimizer, names = parts.model, parts.optimizer, parts.names
+    model, names = parts.model, parts.names
     if settings.accumulate < 1:
         raise TrainingError(f"accumulate is {settings.accumulate}; it must be at least 1")
     unknown = [each for each in settings.outputs if each not in parts_of.EXTRAS]
     if unknown:
         raise TrainingError(f"outputs has '{unknown[0]}'; it takes: {', '.join(parts_of.EXTRAS)}")
-    for index, group in enumerate(optimizer.param_groups):
-        if any(id(p) not in names for p in group["params"]):
+    given: set[int] = set()
+    for index, group in enumerate(parts.groups):
+        own = [id(p) for p in group["params"]]
+        if not names.keys() >= set(own):
             raise TrainingError(f"group {index} of the optimizer has a parameter that is none of the model's")
-    given = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        twice = next((names[each] for each in own if each in given), None)
+        if twice is not None:
+            raise TrainingError(f"'{twice}' is in groups of two optimizers; give it to one")
+        given.update(own)
     complex_one = next((names[id(p)] for p in model.parameters() if p.is_complex()), None)
     if complex_one is not None:
         raise TrainingError(

@@ -32,6 +32,6 @@ def accumulated(parameter: torch.Tensor, leaf: torch.Tensor, gradient: torch.Ten
     if changed is None:
         raise HookError(
             "a post-accumulate hook takes a parameter's gradient away, as an optimizer inside of backward does; remove "
-            "the hook, and pass one optimizer with all parameters"
+            "the hook, and pass the optimizers to the step"
         )
     return changed

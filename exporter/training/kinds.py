@@ -10,19 +10,29 @@ from torch import nn, optim
 from fxport.exporter.distributed import wrapped_by
 from fxport.exporter.training.step import TrainingError
 
-KINDS: Mapping[str, tuple[Any, str]] = {
-    "model": (nn.Module, "give an nn.Module"),
-    "optimizer": (optim.Optimizer, "give one optimizer, with a group of parameters for each rate or setting"),
-    "loss_fn": (Callable, "give a function loss_fn(model, *batch)"),
-    "batch": (Sequence, "give a tuple of what loss_fn takes after the model"),
+
+def _is_a(kind: Any) -> Callable[[Any], bool]:
+    return lambda part: isinstance(part, kind)
+
+
+def _steps(part: Any) -> bool:
+    several = part if isinstance(part, Sequence) and part else (part,)
+    return all(isinstance(each, optim.Optimizer) for each in several)
+
+
+KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "model": (_is_a(nn.Module), "give an nn.Module"),
+    "optimizer": (_steps, "give an optimizer, or a list of several that step in turn"),
+    "loss_fn": (callable, "give a function loss_fn(model, *batch)"),
+    "batch": (_is_a(Sequence), "give a tuple of what loss_fn takes after the model"),
 }
-"""By argument of `export_training_step`: the kind, and what to do."""
+"""By argument of `export_training_step`: what it must be, and what to do."""
 
 
 def require_kinds(*parts: Any) -> None:
     """Refuse parts of other kinds than `KINDS` has, and a model in a wrapper. Raises TrainingError."""
-    for (name, (kind, cure)), part in zip(KINDS.items(), parts, strict=True):
-        if not isinstance(part, kind):
+    for (name, (fits, cure)), part in zip(KINDS.items(), parts, strict=True):
+        if not fits(part):
             raise TrainingError(f"{name} is of type '{type(part).__name__}'; {cure}")
     model = parts[0]
     if (attribute := wrapped_by(model)) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from fxport.exporter.training.step import BUFFER, OPTIMIZER, PARAMETER, Parts, s
 from fxport.exporter.weights.arrays import as_array, as_tensor
 
 
-def state_from(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, np.ndarray]:
+def state_from(model: torch.nn.Module, optimizer: Optimizer | Sequence[Optimizer]) -> dict[str, np.ndarray]:
     """The state of a model and its optimizer by the names of the step's inputs, as `TrainingSession.load` takes it.
 
     So a checkpoint of PyTorch's goes on in ONNX Runtime: load it into both first. Raises OptimizerError as the export.
@@ -24,8 +24,10 @@ def state_from(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, np.nda
     }
 
 
-def load_into(model: torch.nn.Module, optimizer: Optimizer | None, state: Mapping[str, Any]) -> None:
-    """Copies a state, arrays or tensors by the names of the step's inputs, into the model and the optimizer.
+def load_into(
+    model: torch.nn.Module, optimizer: Optimizer | Sequence[Optimizer] | None, state: Mapping[str, Any]
+) -> None:
+    """Copies a state, arrays or tensors by the names of the step's inputs, into the model and its optimizers.
 
     What SGD with dampening has not begun yet, it begins in its next step, as PyTorch does. Raises KeyError if the model
     has a parameter or a buffer that the state lacks.
@@ -38,15 +40,17 @@ def load_into(model: torch.nn.Module, optimizer: Optimizer | None, state: Mappin
     if optimizer is None:
         return
     named = dict(model.named_parameters())
+    parts = Parts(model, optimizer, torch.nn.Module.__call__)
+    states = {id(p): each.state for each in parts.optimizers for group in each.param_groups for p in group["params"]}
     for name, value in state.items():
         kind, _, rest = name.partition("/")
         if kind != OPTIMIZER:
             continue
         parameter, _, key = rest.rpartition("/")
         if float(np.max(state.get(f"{OPTIMIZER}/{parameter}/{UNTOUCHED}", 0.0))) > 0:
-            optimizer.state.pop(named[parameter], None)
+            states[id(named[parameter])].pop(named[parameter], None)
         elif key != UNTOUCHED:
-            held = optimizer.state[named[parameter]]
+            held = states[id(named[parameter])][named[parameter]]
             value = _as_held(key, _tensor(value), named[parameter])
             held[key] = type(held[key])(value.item()) if isinstance(held.get(key), (int, float)) else value
 

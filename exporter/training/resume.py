@@ -92,7 +92,7 @@ def _by_name(parts: Parts, stored: Mapping[tuple[str, str], Stored]) -> Mapping[
     """The state by names of parameters. `Optimizer.state_dict()` has numbers: theirs in the order of the groups."""
     if not all(target.isdigit() for target, _ in stored):
         return stored
-    order = [parts.names[id(p)] for group in parts.optimizer.param_groups for p in group["params"]]
+    order = [parts.names[id(p)] for group in parts.groups for p in group["params"]]
     found = {}
     for (number, key), each in stored.items():
         target = order[int(number)] if int(number) < len(order) else number

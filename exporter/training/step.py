@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -72,7 +73,7 @@ class Parts:
     """Parts of a step."""
 
     model: torch.nn.Module
-    optimizer: Optimizer
+    optimizer: Optimizer | Sequence[Optimizer]
     loss_fn: Callable[..., Any]
     context: Callable[[], AbstractContextManager[Any]] = nullcontext
     """Context manager around forward and backward."""
@@ -80,7 +81,19 @@ class Parts:
     @property
     def around(self) -> dict[str, Any]:
         """Parts that run in a step beside the model, by name."""
-        return {"loss_fn": self.loss_fn, "context": self.context, "optimizer": self.optimizer}
+        several = {f"optimizer.{number}": each for number, each in enumerate(self.optimizers)}
+        optimizers = {"optimizer": self.optimizer} if isinstance(self.optimizer, Optimizer) else several
+        return {"loss_fn": self.loss_fn, "context": self.context, **optimizers}
+
+    @property
+    def optimizers(self) -> tuple[Optimizer, ...]:
+        """The optimizers, which step one after the other."""
+        return (self.optimizer,) if isinstance(self.optimizer, Optimizer) else tuple(self.optimizer)
+
+    @property
+    def groups(self) -> list[dict[str, Any]]:
+        """The groups of all optimizers, as the learning rates number them."""
+        return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
     @property
     def names(self) -> dict[int, str]:
@@ -143,7 +156,6 @@ class TrainingStep(Around):
         learning_rates: Mapping[str, torch.Tensor],
     ) -> dict[str, torch.Tensor]:
         """The outputs of a step; the optimizer and its hooks draw from where the model draws."""
-        (parts,) = self.parts
         before = {name: version(value) for name, value in parameters.items()}
         loss, extras, gradients = self._gradients(parameters, buffers, batch)
         changed = {*gradients, *(name for name, value in parameters.items() if version(value) != before[name])}
@@ -155,11 +167,7 @@ class TrainingStep(Around):
             current = _copies(parameters)
             for name, gradient in gradients.items():
                 current[name].grad = gradient
-            rates = {int(group): rate for group, rate in learning_rates.items()}
-            with self._own.instead_of((self._parameters_held, current), (self._buffers_held, buffers)):
-                new = stepped_alike(
-                    parts.optimizer, parts.names, current, _nested(kind_of_state(state, OPTIMIZER)), rates, self._own
-                )
+            new = self._updated(current, buffers, _nested(kind_of_state(state, OPTIMIZER)), learning_rates)
         results |= {f"{NEW}/{PARAMETER}/{name}": _alone(current[name]) for name in current if name in changed}
         results |= {f"{NEW}/{BUFFER}/{name}": value for name, value in buffers.items()}
         results |= {
@@ -169,6 +177,28 @@ class TrainingStep(Around):
             for key, value in entries.items()
         }
         return results
+
+    def _updated(
+        self,
+        current: dict[str, torch.Tensor],
+        buffers: dict[str, torch.Tensor],
+        state: State,
+        learning_rates: Mapping[str, torch.Tensor],
+    ) -> State:
+        """The new state after each optimizer's step, in turn. Values in `current` are changed in place, or replaced."""
+        (parts,) = self.parts
+        new, numbers, first = State(), itertools.count(), 0
+        for optimizer in parts.optimizers:
+            groups = optimizer.param_groups
+            named = [parts.names[id(parameter)] for group in groups for parameter in group["params"]]
+            own = {name: current[name] for name in named}
+            held = {name: state[name] for name in named if name in state}
+            rates = {at: learning_rates[str(first + at)] for at in range(len(groups)) if learning_rates}
+            with self._own.instead_of((self._parameters_held, current), (self._buffers_held, buffers)):
+                new |= stepped_alike(optimizer, parts.names, own, held, rates, self._own, numbers)
+            current |= own
+            first += len(groups)
+        return new
 
     def finish_trace(self, gm: torch.fx.GraphModule) -> None:
         """Write the updates out of which one was traced for many."""
@@ -298,8 +328,9 @@ def state_of(parts: Parts) -> dict[str, torch.Tensor]:
     """Copies of everything that a step reads and writes, by name; tied parameters once."""
     held = {f"{PARAMETER}/{name}": p.detach().clone() for name, p in parts.model.named_parameters()}
     held |= {f"{BUFFER}/{name}": b.detach().clone() for name, b in parts.model.named_buffers()}
-    for name, entries in initial_state(parts.optimizer, parts.names).items():
-        held |= {f"{OPTIMIZER}/{name}/{key}": value for key, value in entries.items()}
+    for optimizer in parts.optimizers:
+        for name, entries in initial_state(optimizer, parts.names).items():
+            held |= {f"{OPTIMIZER}/{name}/{key}": value for key, value in entries.items()}
     return held
 
 

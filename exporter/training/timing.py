@@ -33,26 +33,29 @@ class TimedStep:
         batch = dict(zip(batch_names(self.parts.loss_fn, self.batch), leaves, strict=True))
         if self.steps > 1:
             batch = {name: torch.stack([value] * self.steps) for name, value in batch.items()}
-        rates = {f"{RATE}/{group}": rate for group, rate in rates_of(self.parts.optimizer).items()}
+        rates = {f"{RATE}/{group}": rate for group, rate in rates_of(self.parts).items()}
         values: Mapping[str, torch.Tensor] = {**state_of(self.parts), **batch, **rates, SEED: torch.tensor(0)}
         return {name: as_array(values[name]) for name in names}
 
     def seconds(self, *, runs: int, warmup: int, device: str, compiled: bool) -> list[float]:
         """Return the seconds of each of `runs` runs in PyTorch, after `warmup` more. The model is trained by them."""
-        parts, optimizer = self.parts, self.parts.optimizer
+        parts, optimizers = self.parts, self.parts.optimizers
         parts.model.to(device)
-        optimizer.load_state_dict(optimizer.state_dict())  # moves the state to where the parameters are
+        for each in optimizers:
+            each.load_state_dict(each.state_dict())  # moves the state to where the parameters are
         batch = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), tuple(self.batch))
 
         def step() -> None:
-            optimizer.zero_grad()
+            for each in optimizers:
+                each.zero_grad()
             for micro in parts_of(batch, self.accumulate):
                 with parts.context():
                     loss, _ = split_loss(parts.loss_fn(parts.model, *micro))
                     (loss / self.accumulate if self.accumulate > 1 else loss).backward()
             if self.clip_grad_norm is not None:
                 clip_grad_norm_(parts.model.parameters(), self.clip_grad_norm)
-            optimizer.step()
+            for each in optimizers:
+                each.step()
 
         run = torch.compile(step) if compiled else step
         seconds = []

@@ -19,8 +19,8 @@ from fxport.exporter.weights.stored import CheckpointError, Region, Stored, in_r
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module", "network", "net", "generator", "weights")
 """Keys under which training scripts and frameworks put the state dict, in the order in which they are looked for."""
 
-OPTIMIZERS = ("optimizer", "optim", "optimizer_state_dict", "optimizer_state")
-"""Keys under which they put the state of the optimizer."""
+OPTIMIZERS = ("optimizer", "optimizers", "optim", "optimizer_state_dict", "optimizer_state")
+"""Keys under which they put the state of the optimizer, or a list with that of each of several."""
 
 _GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
 
@@ -34,16 +34,29 @@ def open_file(path: Path) -> dict[str, Stored]:
 
 
 def open_optimizer(path: Path) -> dict[tuple[str, str], Stored]:
-    """The state of the optimizer by (parameter, key). Parameters are names, or numbers where PyTorch numbered them."""
+    """The state of the optimizer by (parameter, key). Parameters are names, or numbers where PyTorch numbered them.
+
+    Those of several optimizers are numbered through.
+    """
     content = content_of(path)
     found: dict[tuple[str, str], Stored] = {}
     for key in OPTIMIZERS:
-        state = content.get(key, {}).get("state", {}) if isinstance(content.get(key), Mapping) else {}
-        for parameter, entries in state.items():
-            for entry, value in entries.items() if isinstance(entries, Mapping) else ():
-                if isinstance(value, torch.Tensor):
-                    found[str(parameter), str(entry)] = _stored(f"{parameter}.{entry}", value, path)
+        before = 0
+        for held in _each(content.get(key)):
+            state = held.get("state")
+            for parameter, entries in state.items() if isinstance(state, Mapping) else ():
+                name = str(parameter + before if isinstance(parameter, int) else parameter)
+                for entry, value in entries.items() if isinstance(entries, Mapping) else ():
+                    if isinstance(value, torch.Tensor):
+                        found[name, str(entry)] = _stored(f"{name}.{entry}", value, path)
+            before += sum(len(group["params"]) for group in _each(held.get("param_groups")) if "params" in group)
     return found
+
+
+def _each(held: object) -> list[Mapping[str, Any]]:
+    """Return the mappings in a list, or a mapping alone."""
+    several = held if isinstance(held, list | tuple) else [held]
+    return [each for each in several if isinstance(each, Mapping)]
 
 
 def content_of(path: Path) -> Mapping[str, Any]:

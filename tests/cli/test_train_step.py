@@ -63,7 +63,7 @@ def test_a_step_is_written_with_its_state_and_validated(folder: Path, capsys: py
         ("source.py", "'source.py' is a file; say which of its names is the model"),
         ("source.py:nn", "is no function"),
         ("source.py:model", "gives a value of type 'Linear'"),
-        ("source.py:shuffled", "optimizer is of type 'tuple'; give one optimizer"),
+        ("source.py:shuffled", "optimizer is of type 'tuple'; give an optimizer"),
         ("source.py:no_loss", "loss_fn must return a tensor of one element"),
         ("source.py:stranger", "has a parameter that is none of the model's"),
     ],

@@ -106,7 +106,7 @@ def squared(model: nn.Module, x: Tensor) -> Tensor:
             {"model": torch.compile(nn.Linear(6, 5))},
             "in a OptimizedModule, .* give the module in it: ._orig_mod",
         ),
-        ({"optimizer": []}, "optimizer is of type 'list'; give one optimizer, with a group of parameters"),
+        ({"optimizer": []}, "optimizer is of type 'list'; give an optimizer, or a list of several that step in turn"),
         ({"loss_fn": None}, "loss_fn is of type 'NoneType'; give a function"),
         ({"batch": torch.ones(3, 6)}, "batch is of type 'Tensor'; give a tuple"),
     ],
