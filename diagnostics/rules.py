@@ -184,7 +184,7 @@ DIMENSION_RANGE_NARROWED = Rule(
     "FXP2002",
     "DimensionRangeNarrowed",
     WARNING,
-    "Dimension '{dim}' of input '{input}' is limited. The sizes that the model accepts: '{range}'.",
+    "Dimension '{dim}' of input '{input}' is limited. The sizes for which the model is known to be right: '{range}'.",
 )
 DIMENSIONS_TIED = Rule(
     "FXP2003",

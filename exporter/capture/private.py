@@ -283,6 +283,9 @@ LAYOUT: Rows = (
 )
 """Functions that ask about sizes only to know how a tensor lies in memory: their guards limit no input."""
 
+CALLING: Rows = (frames("torch._ops:OpOverload", "__call__", "tells which op asks in C++"),)
+"""Functions that call an op."""
+
 FILES: Rows = (
     names("torch", "__file__", "frames of PyTorch are told from those of a model by their files"),
     names("torch.fx.experimental", "__path__", "where a symbolic number becomes a Python one"),
@@ -292,4 +295,4 @@ FILES: Rows = (
 )
 """Files whose frames tell who asks about a size."""
 
-CAPTURE: Rows = (*SIZES, *TRACE, *PATCHES, *LAYOUT, *FILES)
+CAPTURE: Rows = (*SIZES, *TRACE, *PATCHES, *LAYOUT, *CALLING, *FILES)

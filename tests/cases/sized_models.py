@@ -251,3 +251,11 @@ class WholeWindows(nn.Module):
         height, width = x.shape[1:3]
         x = F.pad(x, (0, 0, 0, -width % 8, 0, -height % 8)).relu()
         return x[:, :height, :width].contiguous() * 2
+
+
+class Neighbours(nn.Module):
+    """Asks of many sizes less one how its tensors lie in memory, which limits nothing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        near = F.cosine_similarity(x[1:], x[:-1]).sum() + torch.arange(len(x))[2:].sum()
+        return x.T.reshape(x.shape) + near

@@ -24,7 +24,7 @@ from fxport.exporter.pipeline.options import Options
 
 
 def test_the_order() -> None:
-    order = ["few_by_layout", "several_queries", "known_to_pytorch", "known_to_shapes", "true_of_some", "speculate"]
+    order = ["number_by_layout", "several_queries", "known_to_pytorch", "known_to_shapes", "true_of_some", "speculate"]
     order.append("record_unanswered")
     assert [row.__name__ for row in ANSWERS] == order
 

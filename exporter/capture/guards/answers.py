@@ -23,6 +23,7 @@ from fxport.exporter.capture.guards.askers import (
     is_about_layout,
     is_about_masked_attention,
     is_about_shapes,
+    is_about_viewing,
     is_pythons,
     is_users,
     line_that_asks,
@@ -90,20 +91,18 @@ DEFER = object()
 Answer = Callable[[Question, Inquiry], Any]
 
 
-def few_by_layout(question: Question, inquiry: Inquiry) -> Any:
-    """Answer that a tensor of the example has fewer than two elements along an axis, and rely on nothing.
+def number_by_layout(question: Question, inquiry: Inquiry) -> Any:
+    """Answer how many elements of the example lie along an axis, and rely on nothing.
 
-    Asked is how it lies in memory, and the graph is the same for any answer. A guard would be taken for what holds for
-    all sizes by whatever is asked next: that the only turn of a loop has the number 0.
+    Asked is how a tensor lies in memory, and the graph is the same for any answer. A guard would be taken for what
+    holds for all sizes by whatever is asked next: that the only turn of a loop has the number 0.
     """
-    if not isinstance(question.asked, FEW) or not question.asked.free_symbols or not is_about_layout():
+    asked = question.asked
+    if not isinstance(asked, FEW) or not asked.free_symbols:
         return DEFER
-    try:
-        with question.env.suppress_guards():
-            answer = question.pytorch()
-    except Refusal:
-        return DEFER
-    return answer if answer is True or answer is sympy.true else DEFER
+    if is_about_layout() or (isinstance(asked, sympy.StrictLessThan) and is_about_viewing()):
+        return _unrelied(question, inquiry)
+    return DEFER
 
 
 def several_queries(question: Question, inquiry: Inquiry) -> Any:
@@ -113,12 +112,20 @@ def several_queries(question: Question, inquiry: Inquiry) -> Any:
     """
     if not isinstance(question.asked, tuple(SEVERAL)) or not is_about_masked_attention():
         return DEFER
+    answer = _unrelied(question, inquiry)
+    return answer if answer is not DEFER and bool(answer) is SEVERAL[type(question.asked)] else DEFER
+
+
+def _unrelied(question: Question, inquiry: Inquiry) -> Any:
+    """Return PyTorch's answer, DEFER if it has none, and forget the guard that comes with it."""
+    known = len(inquiry.guards)
     try:
         with question.env.suppress_guards():
-            answer = question.pytorch()
+            return question.pytorch()
     except Refusal:
         return DEFER
-    return answer if bool(answer) is SEVERAL[type(question.asked)] else DEFER
+    finally:
+        del inquiry.guards[known:]
 
 
 SEVERAL: Mapping[type, bool] = {sympy.Eq: False, sympy.StrictGreaterThan: True, sympy.StrictLessThan: True}
@@ -200,7 +207,7 @@ def record_unanswered(question: Question, inquiry: Inquiry) -> Any:
 
 
 ANSWERS: tuple[Answer, ...] = (
-    few_by_layout,  # first: PyTorch would make a guard of it
+    number_by_layout,  # first: PyTorch would make a guard of it
     several_queries,  # the same
     known_to_pytorch,  # then: what is certain needs no presumption
     known_to_shapes,  # before what tells the user: the graph is the same for any answer

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import HIDDEN, USER, kind_of, place_of_stack, place_of_trace
-from fxport.exporter.capture.private import LAYOUT
+from fxport.exporter.capture.private import CALLING, LAYOUT
 from fxport.fx_passes.private import codes
 
 E = TypeVar("E", bound=BaseException)
@@ -60,10 +60,22 @@ _ABOUT_LAYOUT = codes(LAYOUT)
 """Functions that ask only for the memory layout of a tensor: to decide on a copy, never on values."""
 
 
+_CALLING = codes(CALLING)
+"""Functions that call an op, which may ask in C++."""
+
+
 def is_about_layout() -> bool:
     """Return whether the question is how a tensor lies in memory."""
     frame, _ = _asker()
     return frame is not None and frame.f_code in _ABOUT_LAYOUT
+
+
+def is_about_viewing() -> bool:
+    """Return whether `reshape` asks in C++, which makes a view if it can and a copy if not; the two are equal."""
+    frame, _ = _asker()
+    return (
+        frame is not None and frame.f_code in _CALLING and frame.f_locals.get("self") is torch.ops.aten.reshape.default
+    )
 
 
 def is_about_masked_attention() -> bool:
