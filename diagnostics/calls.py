@@ -112,6 +112,17 @@ def only_tells(text: str, line: int) -> bool:
     )
 
 
+def is_formatted(text: str, line: int, column: int) -> bool:
+    """Return True if `"..." % values`, with its text written there, begins at this place; columns count bytes."""
+    here = (node for node, _ in _expressions(text).get(line, ()) if isinstance(node, ast.BinOp))
+    return any(
+        isinstance(node.op, ast.Mod)
+        and (node.lineno, node.col_offset) == (line, column)
+        and (isinstance(node.left, ast.JoinedStr) or isinstance(getattr(node.left, "value", None), str))
+        for node in here
+    )
+
+
 def tells(call: ast.Call) -> bool:
     """Return True if a call only writes output for people: `print(...)`, `log.info(...)`."""
     return _called(call.func) in TELLING

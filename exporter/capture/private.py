@@ -171,6 +171,9 @@ PATCHES: Rows = (
     names("torch:Tensor", "_version", "tells whether a tensor was written to"),
     names("torch:UntypedStorage", "_cdata", "tells whether two tensors share their memory"),
     fields("torch:SymInt", "node", "the SymNode of a size"),
+    names("torch:SymInt", "__int__ __index__", "replaced: a size in a text made by `%` is that of the example"),
+    names("torch:SymFloat", "__float__", "replaced, for the same"),
+    names("torch.jit:ScriptFunction", "__call__", "replaced: what C++ reads for it is not read by the model"),
     names("torch:SymInt", "__format__", "replaced: a size in a text with a format has the name of its symbol"),
     names(
         "torch", "_sym_sin _sym_cos _sym_tan _sym_asin _sym_acos _sym_atan _sym_sinh _sym_cosh _sym_tanh", "of `math`"

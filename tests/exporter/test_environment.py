@@ -69,3 +69,17 @@ def test_a_thread_of_forward_counts() -> None:
 
 def test_the_mode_of_autograd_is_a_constant() -> None:
     assert reads_of(Moded()) == ["torch.is_inference_mode_enabled", "torch.is_grad_enabled"]
+
+
+@torch.jit.script
+def scripted(x: Tensor) -> Tensor:
+    return x * 2
+
+
+class Script(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return scripted(x)
+
+
+def test_what_a_script_reads_is_its_own() -> None:
+    assert reads_of(Script()) == []

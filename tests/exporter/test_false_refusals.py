@@ -83,6 +83,7 @@ class Told(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         torch._assert(x.shape[0] > 0, f"no rows: {x.shape[0]}")
         print(f"{x.shape[0]:03d}")  # noqa: T201  # as users write it
+        print("%03d rows of %.1f" % (x.shape[0], x.shape[0] / 2))  # noqa: T201, UP031
         return x * 2
 
 
@@ -112,6 +113,18 @@ def test_it_is_exported_and_right(model: nn.Module, calls: Any, shapes: Any) -> 
         for one, other in zip(got, want if isinstance(want, tuple) else (want,), strict=True):
             torch.testing.assert_close(one, other)
     assert "FXP1024" not in {each.rule.id for each in log.findings}
+
+
+class Named(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * {"003": 2.0}.get("%03d" % len(x), 3.0)  # noqa: UP031
+
+
+def test_a_size_in_a_text_that_decides_is_told() -> None:
+    log = Log()
+    with pytest.raises(ExportError):
+        export(Named(), (rows(3, 4),), dynamic_shapes=(ROWS,), log=log)
+    assert {"FXP1024", "FXP1033"} <= {each.rule.id for each in log.findings}
 
 
 def test_an_average_of_all_batches_is_a_part_of_the_graph() -> None:
