@@ -53,6 +53,14 @@ class TrainingProgram(OnnxProgram):
     options: Options
     evaluation: EvaluationProgram | None = None
 
+    @property
+    def second_call(self) -> tuple[Any, ...]:
+        """The arguments of the step after the example's, on the same batch: the state is what eager PyTorch's left."""
+        state, *others = self.call
+        with torch.random.fork_rng(devices=()):
+            new = self.step(*self.call)
+        return {name: new.get(f"{parts_of.NEW}/{name}", value) for name, value in state.items()}, *others
+
     def save(
         self,
         destination: str | os.PathLike[str] | IO[bytes],

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from fxport.exporter.training.evaluation import EvaluationProgram
     from fxport.ort_runner import Validation
 
+SECOND = "second step"
+"""Label of the run on the state that the example's step leaves."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
@@ -81,8 +84,12 @@ def export_and_validate(request: StepRequest, log: Log) -> str:
 def validated(
     path: Path, name: str, program: TrainingProgram | EvaluationProgram, provider: str, log: Log
 ) -> Validation | None:
-    """The step in ONNX Runtime against eager PyTorch's; a difference is blamed on a part of the step and a line."""
-    source = Source(name, program.step, program.call, dynamic_shapes=program.dynamic_shapes)
+    """The step in ONNX Runtime against eager PyTorch's; a difference is blamed on a part of the step and a line.
+
+    A second step is compared as well: in the first, optimizers multiply a state of zeros.
+    """
+    further = {SECOND: (program.second_call, {})} if isinstance(program, TrainingProgram) else {}
+    source = Source(name, program.step, program.call, dynamic_shapes=program.dynamic_shapes, further=further)
     return validation_of(path, source, program, provider, log, options=program.options)
 
 

@@ -1,9 +1,12 @@
 """The examples, as a reader would run them."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import onnxruntime
 import pytest
+from safetensors.numpy import load_file
 
 from fxport.exporter.cli import main
 
@@ -37,5 +40,41 @@ def test_the_line_that_cannot_be_exported_is_told(folder: Path, capsys: pytest.C
 
 def test_every_example_is_in_the_readme() -> None:
     text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    assert all(f"examples/{path.name}:" in text for path in EXAMPLES.glob("*.py"))
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*SHAPES, "own_model", "digits"}
+    assert all(f"examples/{path.name}" in text for path in EXAMPLES.glob("*.py"))
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*SHAPES, "own_model", "digits", "lora", "lora_on_device"}
+
+
+WATCHED = """
+import runpy, sys
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+assert not {"torch", "transformers"} & sys.modules.keys(), "PyTorch is in the process"
+"""
+
+
+def test_an_adaptation_is_trained_and_evaluated_without_pytorch(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("transformers")
+    assert main(["train-step", f"{EXAMPLES / 'lora.py'}:step", "--evaluate", "-o", "lora.onnx"]) == 0
+    said = capsys.readouterr().out
+    assert "second step" in said
+    assert "not validated" not in said
+    command = [
+        "-c",
+        WATCHED,
+        str(EXAMPLES / "lora_on_device.py"),
+        "lora.onnx",
+        "--epochs",
+        "2",
+        "--save",
+        "own.safetensors",
+    ]
+    ran = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    before, *epochs = [float(line.split()[-4]) for line in ran.stdout.splitlines() if "unseen" in line]
+    assert len(epochs) == 2
+    assert before > epochs[0] > epochs[1]
+    held = load_file("own.safetensors")
+    assert len(held) == 8
+    assert all(".lora_" in name for name in held)
