@@ -13,7 +13,7 @@ from fxport.exporter.lowering.lower.registry import lowering
 from fxport.exporter.lowering.lower.symbols import Size, is_symbolic
 from fxport.exporter.lowering.lowerings.axes import product
 from fxport.exporter.lowering.lowerings.pool import with_indices
-from fxport.exporter.lowering.lowerings.windows import batched, contracted, divided, unbatched, windows
+from fxport.exporter.lowering.lowerings.windows import batched, divided, unbatched, windows
 
 aten = torch.ops.aten
 
@@ -30,8 +30,8 @@ FLOAT, DOUBLE = ir.DataType.FLOAT, ir.DataType.DOUBLE
 def adaptive_avg_pool(op: Op, x: Value, output_size: Sequence[Size]) -> Value:
     """adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor
 
-    To one value an axis it is a mean, to a divisor of the size an AveragePool. Any other size is a product with a
-    matrix for each axis, whose rows average one window each.
+    To one value an axis it is a mean, to a divisor of the size an AveragePool. At any other size windows are written
+    out axis by axis: infinities and NaN are in the windows that have them, and in no others.
     """
     axes = len(output_size)
     sizes = op.sizes(x)[-axes:]
@@ -47,7 +47,7 @@ def adaptive_avg_pool(op: Op, x: Value, output_size: Sequence[Size]) -> Value:
     now = [1 if axis - axes in means else size for axis, size in enumerate(sizes)]
     y = op.typed(y if y.dtype not in HALVES or not rest else op.cast(y, FLOAT), [*op.sizes(x)[:-axes], *now])
     for axis in rest:
-        y = contracted(op, y, _averages(op, sizes[axis], output_size[axis], y), axis - axes)
+        y = _averages(op, y, axis - axes, output_size[axis])
     return op.cast(y, op.out.dtype)
 
 
@@ -66,13 +66,28 @@ def _bounds(op: Op, size: Size, count: Size) -> tuple[Value, Value]:
     return begin, end
 
 
-def _averages(op: Op, size: Size, count: Size, like: Value) -> Value:
-    """[count, size]: in each row 1 / (length of its window) where the window is, else 0."""
+def _averages(op: Op, x: Value, position: int, count: Size) -> Value:
+    """`x` with the averages of `count` windows along an axis counted from the end."""
+    sizes = [*op.sizes(x)]
+    size = sizes[position]
     begin, end = _bounds(op, size, count)
-    place = op.Range(0, op.const(size), 1)
-    inside = op.And(op.GreaterOrEqual(place, begin), op.Less(place, end))
-    matrix = op.Div(op.const(inside, like=like), op.const(op.Sub(end, begin), like=like))
-    return op.typed(matrix, [count, size])
+    places = op.Add(begin, op.Range(0, op.const(_longest(size, count)), 1))
+    across = [*range(1, -position)]
+    rows = op.Gather(x, op.Min(places, op.const(size - 1)), axis=position % len(sizes))
+    inside = op.Less(places, end)
+    inside = op.Unsqueeze(inside, [each + 1 for each in across]) if across else inside
+    kept = op.Where(inside, rows, op.const(0.0, like=x))
+    sizes[position] = count
+    total = op.ReduceSum(kept, [position % len(sizes) + 1], keepdims=0)
+    length = op.Reshape(op.Sub(end, begin), op.shape([count, *[1] * len(across)]))
+    return op.typed(op.Div(total, op.const(length, like=x)), sizes)
+
+
+def _longest(size: Size, count: Size) -> Size:
+    """The size of the longest window, or one that no window exceeds."""
+    if is_symbolic(size) or is_symbolic(count):
+        return divided(size, count) + 2
+    return max((-(-(i + 1) * size // count) - i * size // count for i in range(int(count))), default=1)
 
 
 @lowering(aten.adaptive_max_pool1d.default, aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)

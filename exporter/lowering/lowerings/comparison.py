@@ -218,8 +218,8 @@ def nan_to_num(
 
     The defaults for infinities are the largest numbers, to which Clip takes them.
     """
-    if not is_float(x.dtype):
-        return x
+    if not is_float(op.out.dtype):
+        return op.cast(x, op.out.dtype)
     lowest, largest = float_range(op.out.dtype)
     given = posinf is not None and neginf is not None
     numbers = x if given else op.Clip(x, op.const(lowest, like=x), op.const(largest, like=x))

@@ -27,7 +27,7 @@ def gcd(op: Op, x: Value, other: Value) -> Value:
     def step(turn: Value, states: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
         larger, smaller = states
         over = op.Equal(smaller, 0)
-        rest = op.Mod(larger, op.Where(over, 1, smaller))
+        rest = op.Abs(op.Mod(larger, op.Where(over, 1, smaller)))  # below 0 where the divisor is the smallest number
         after = op.Where(over, larger, smaller), op.Where(over, 0, rest)
         return any_of(op, op.Not(op.Equal(after[1], 0))), after
 

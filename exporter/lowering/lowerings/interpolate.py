@@ -126,6 +126,7 @@ CUBIC, CUBIC_ANTIALIASED = -0.75, -0.5
 """The coefficient of the cubic filter; PyTorch has Pillow's for antialiasing."""
 
 FILTERS: Mapping[tuple[str, bool], Filter] = {
+    ("linear", False): triangle,
     ("linear", True): triangle,
     ("cubic", False): cubic(CUBIC),
     ("cubic", True): cubic(CUBIC_ANTIALIASED),
@@ -136,29 +137,56 @@ FILTERS: Mapping[tuple[str, bool], Filter] = {
 def resampled(op: Op, x: Value, position: int, axis: Axis, mode: str, antialias: bool) -> Value:
     """`x` with the axis at a position, counted from the end, interpolated: by a product with a matrix of weights, or
     between two places each, where no other one has to be finite."""
-    assert x.dtype is not None
     dtype = DOUBLE if x.dtype == DOUBLE else FLOAT
-    apart = step(op, axis, dtype)
-    new = _numbers(op, axis.count, dtype)
-    place = op.Mul(new, apart) if axis.corners else op.Sub(op.Mul(op.Add(new, 0.5), apart), 0.5)
     if mode == "linear" and not antialias:
-        last = op.const(axis.size - 1, dtype=dtype)
-        return _between(op, x, position, axis, op.Min(op.Max(place, op.const(0.0, dtype=dtype)), last))
+        return _between(op, x, position, axis, _inside(op, axis, _places(op, axis, dtype)))
+    return contracted(op, x, _weights(op, axis, mode, antialias, dtype), position)
+
+
+def resampled_bytes(op: Op, x: Value, position: int, axis: Axis, mode: str, antialias: bool) -> Value:
+    """`x`, bytes as DOUBLE, with the axis at a position, counted from the end, interpolated as PyTorch does it on the
+    CPU (aten/src/ATen/native/cpu/UpSampleKernel.cpp): by weights of 16 bits, with as many of them behind the point as
+    the largest one leaves, and a sum that is rounded half up. All numbers are whole and below 2**53.
+    """
+    weights = _weights(op, axis, mode, antialias, DOUBLE)
+    largest = op.ReduceMax(weights, keepdims=0)
+    scales = op.const([2.0**bits for bits in range(23)], dtype=DOUBLE)
+    fits = op.Less(op.Floor(op.Add(op.Mul(scales, largest), 0.5)), 2.0**15)
+    scale = op.ReduceMax(op.Where(fits, scales, op.const(1.0, dtype=DOUBLE)), keepdims=0)
+    whole = op.Mul(op.Sign(weights), op.Floor(op.Add(op.Abs(op.Mul(weights, scale)), 0.5)))
+    total = contracted(op, x, op.typed(whole, [axis.count, axis.size]), position)
+    return op.typed(op.Clip(op.Floor(op.Add(op.Div(total, scale), 0.5)), 0.0, 255.0), op.sizes(total))
+
+
+def _places(op: Op, axis: Axis, dtype: ir.DataType) -> Value:
+    """The place of each new element on the old axis."""
+    apart, new = step(op, axis, dtype), _numbers(op, axis.count, dtype)
+    return op.Mul(new, apart) if axis.corners else op.Sub(op.Mul(op.Add(new, 0.5), apart), 0.5)
+
+
+def _inside(op: Op, axis: Axis, place: Value) -> Value:
+    return op.Min(op.Max(place, op.const(0.0, like=place)), op.const(axis.size - 1, like=place))
+
+
+def _weights(op: Op, axis: Axis, mode: str, antialias: bool, dtype: ir.DataType) -> Value:
+    """The share of each old place, a column, in each new one, a row."""
     weight = FILTERS[mode, antialias]
+    sizes = [axis.count, axis.size]
     if antialias:
+        apart = step(op, axis, dtype)
         wide = op.Max(apart, op.const(1.0, dtype=dtype))
         old = op.Add(_numbers(op, axis.size, dtype), 0.5)
-        center = op.Unsqueeze(op.Mul(op.Add(new, 0.5), apart), [1])
+        center = op.Unsqueeze(op.Mul(op.Add(_numbers(op, axis.count, dtype), 0.5), apart), [1])
         raw = weight(op, op.Div(op.Sub(old, center), wide))
-        matrix = op.Div(raw, op.ReduceSum(raw, [1]))
-        return contracted(op, x, op.typed(matrix, [axis.count, axis.size]), position)
-    old = op.Sub(_numbers(op, axis.size + 4, dtype), 2.0)
-    matrix = weight(op, op.Sub(op.Unsqueeze(place, [1]), old))
-    sizes = [*op.sizes(x)]
-    sizes[position] = axis.size + 4
-    edges = [2 if each == position % len(sizes) else 0 for each in range(len(sizes))]
-    padded = op.typed(op.Pad(x, [*edges, *edges], mode="edge"), sizes)
-    return contracted(op, padded, op.typed(matrix, [axis.count, axis.size + 4]), position)
+        return op.typed(op.Div(raw, op.ReduceSum(raw, [1])), sizes)
+    place = _places(op, axis, dtype)
+    if mode == "linear":
+        place = op.Unsqueeze(_inside(op, axis, place), [1])
+        return op.typed(weight(op, op.Sub(place, _numbers(op, axis.size, dtype))), sizes)
+    wider = op.Sub(_numbers(op, axis.size + 4, dtype), 2.0)
+    shares = weight(op, op.Sub(op.Unsqueeze(place, [1]), wider))
+    at = op.Unsqueeze(_inside(op, axis, wider), [1])  # the first and the last element stand for what is beyond
+    return op.typed(op.MatMul(shares, op.const(op.Equal(at, _numbers(op, axis.size, dtype)), dtype=dtype)), sizes)
 
 
 def _between(op: Op, x: Value, position: int, axis: Axis, place: Value) -> Value:

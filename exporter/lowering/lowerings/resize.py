@@ -11,7 +11,7 @@ from fxport.exporter.lowering.lower.builder import Op, Value
 from fxport.exporter.lowering.lower.dtypes import HALVES
 from fxport.exporter.lowering.lower.registry import lowering
 from fxport.exporter.lowering.lower.symbols import Size
-from fxport.exporter.lowering.lowerings.interpolate import CUBIC, Axis, nearest_indices, resampled
+from fxport.exporter.lowering.lowerings.interpolate import CUBIC, Axis, nearest_indices, resampled, resampled_bytes
 
 aten = torch.ops.aten
 
@@ -151,17 +151,16 @@ def _nearest(op: Op, x: Value, factors: Factors, exact: bool) -> Value:
 
 
 def _interpolated(op: Op, x: Value, factors: Factors, corners: bool, mode: str, antialias: bool = False) -> Value:
-    """Bytes are interpolated one axis after the other, the last one first, and rounded half up each time."""
-    axes = _axes(op, x, factors, corners=corners, keeps=mode == "linear" or antialias)
+    """Bytes are interpolated one axis after the other, the last one first, and rounded each time."""
+    is_bytes = x.dtype == UINT8
+    axes = _axes(op, x, factors, corners=corners, keeps=is_bytes or mode == "linear" or antialias)
     places = dict(enumerate(axes, start=2))
-    if x.dtype != UINT8:
+    if not is_bytes:
         return _resampled(op, x, places, mode, antialias)
-    y = op.typed(op.cast(x, FLOAT), op.sizes(x))
+    y = op.typed(op.cast(x, DOUBLE), op.sizes(x))
     for place, axis in reversed(places.items()):
-        sizes = [*op.sizes(y)]
-        sizes[place] = axis.count
-        raw = _resampled(op, y, {place: axis}, mode, antialias)
-        y = op.typed(op.Clip(op.Floor(op.Add(raw, 0.5)), 0.0, 255.0), sizes)
+        if not axis.is_same:
+            y = resampled_bytes(op, y, place - op.rank(x), axis, mode, antialias)
     return op.cast(y, UINT8)
 
 

@@ -1,5 +1,7 @@
 """Rows for exporter/lowering/lowerings/adaptive_pool.py."""
 
+import math
+
 import torch
 
 from tests.cases.ops import FLOATS, OpCase, f, v
@@ -16,6 +18,8 @@ def _largest_of_chosen(x: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
     return aten.adaptive_max_pool2d.default(x[chosen], (2, 4))[0]
 
 
+SPECIAL = v([[math.inf, 1.0, 2.0, 3.0, 4.0, 5.0, math.nan], [1.0, 2.0, -math.inf, math.inf, 3.0, 4.0, 5.0]])
+
 CASES = (
     *(
         OpCase(_of_chosen, f(3, 2, 5, 7), v([chosen] * 3, torch.bool), vary={"output_size": ((3, 2), (3, 7), (1, 4))})
@@ -30,6 +34,7 @@ CASES = (
         dynamic="n 3 l",
     ),
     OpCase(aten.adaptive_avg_pool1d.default, f(2, 3, 10), [5], dtypes=FLOATS, dynamic="n 3 l"),
+    OpCase(aten.adaptive_avg_pool1d.default, SPECIAL, vary={"output_size": ([3], [4], [9])}, dtypes=FLOATS),
     OpCase(aten.adaptive_avg_pool1d.default, f(3, 10), vary={"output_size": ([1], [4], [5])}, dynamic="3 l"),
     OpCase(
         aten.adaptive_avg_pool2d.default,

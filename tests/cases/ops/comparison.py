@@ -79,4 +79,5 @@ CASES = (
     ),
     OpCase(aten.nan_to_num.default, EDGES, INF, vary={"posinf": (None, INF, 1.0)}),
     OpCase(aten.nan_to_num.default, i(2, 3)),
+    OpCase(aten.nan_to_num.default, b(2, 3), vary={"nan": (None, 1.0)}),
 )
