@@ -53,7 +53,7 @@ def decompose(
     What decomposes neither by table nor by composition stays; so do calls that are not ATen-like ops, and nodes for
     which `only` does not hold. `traces` has the decompositions with the same `keep` that were traced before.
     """
-    _decompose(gm, frozenset(keep), only, traces or Traces())
+    _decompose(gm, frozenset(keep), only, traces or Traces())  # a dict has the hashes of its keys
     if dump is not None:
         gm.recompile()
         write_dump(gm, dump / "decompose.fx.py")

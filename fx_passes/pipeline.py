@@ -74,7 +74,7 @@ def normalize(
     before, numbers, between, after = (dump / name if dump else None for name in DUMPS)
     program = run_passes(program, PREPARE, log, before, observe)
     for _ in range(DEPTH):
-        decompose(program.graph_module, ROWS.keys(), only=is_complex)
+        decompose(program.graph_module, ROWS, only=is_complex)
         program = run_passes(program, REAL, log, numbers, observe)
         decompose(program.graph_module, keep, between)
         if observe is not None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import socket
+import sys
 from dataclasses import dataclass, replace
 
 from fxport.exporter.checks.items import Task
 
 LOOPBACK = "127.0.0.1"
+
+FORKS = sys.platform == "linux"
+"""Whether a worker forks processes for items; elsewhere it runs them itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from typing import IO, Any, Self
 
 from fxport.diagnostics import Place
 from fxport.diagnostics.crashes import place_in
-from fxport.exporter.checks.group import LOOPBACK, free_port, members_of
+from fxport.exporter.checks.group import FORKS, LOOPBACK, free_port, members_of
 from fxport.exporter.checks.items import Task
 from fxport.exporter.checks.turns import Turns
 from fxport.ort_runner.child import PATIENCE, end, environment, how_it_ended, last_words
@@ -102,6 +102,7 @@ class Worker:
         self._pipes = ExitStack()  # from which the thread reads that runs the items: it closes them
         self._child: int | None = None
         self._ended = False
+        self._ranks: list[Worker] = []  # those of the ranks of a model; they are kept from task to task
 
     def serve(self, turns: Turns) -> None:
         """Take tasks until there are none; what goes wrong here itself goes to the pool."""
@@ -133,13 +134,17 @@ class Worker:
     def end(self) -> None:
         """End the process and the item that it runs."""
         self._ended = True
+        for rank in [*self._ranks]:
+            rank.end()
         self.restart()
         if self._errors is not None:
             self._errors.close()
             self._errors = None
 
     def restart(self) -> None:
-        """End the process and the item that it runs; the next task starts a new one."""
+        """End the process and the item that it runs, and those of ranks; the next task starts new ones."""
+        for rank in [*self._ranks]:
+            rank.restart()
         self._kill_child()
         process, self._process = self._process, None
         if process is not None:
@@ -150,19 +155,19 @@ class Worker:
         if task.item.ranks == 1 or task.member is not None:
             return self._run(task)
         members = members_of(task, LOOPBACK, free_port(), apart=False)
-        workers = [Worker(self._pool) for _ in members]  # new ones, so that the ranks have the same behind them
-        self._pool.workers += workers
-        with ExitStack() as pipes, ThreadPoolExecutor(len(members)) as threads:
-            for worker in workers:
-                pipes.enter_context(worker._pipes)
-            first, *rest = [
-                threads.submit(worker._run, member) for worker, member in zip(workers, members, strict=True)
+        while len(self._ranks) < len(members):
+            self._ranks.append(rank := Worker(self._pool))
+            self._pipes.enter_context(rank._pipes)
+        with ThreadPoolExecutor(len(members)) as threads:
+            first, *rest = found = [
+                threads.submit(rank._run, member) for rank, member in zip(self._ranks, members, strict=False)
             ]
             try:
                 lost = _first_lost(first, rest)
             finally:
-                for worker in workers:
-                    worker.end()
+                for rank, outcome in zip(self._ranks, found, strict=False):
+                    if not FORKS or not _has_result(outcome):
+                        rank.restart()  # it ran the model itself, or waits for a rank that is gone
             outcome = first.result()
         reason = outcome.reason if lost is None else f"rank {rest.index(lost) + 1}: {lost.result().reason}"
         return replace(outcome, task=task, reason=reason)
@@ -277,6 +282,10 @@ class Worker:
 
     def _position(self) -> int:
         return 0 if self._errors is None else os.fstat(self._errors.fileno()).st_size
+
+
+def _has_result(outcome: Future[Outcome]) -> bool:
+    return outcome.done() and outcome.exception() is None and outcome.result().result is not None
 
 
 def _first_lost(first: Future[Outcome], rest: Sequence[Future[Outcome]]) -> Future[Outcome] | None:

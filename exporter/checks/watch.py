@@ -6,7 +6,6 @@ the user's own modules anew. What is watched is what an export has read: modules
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from fxport.diagnostics.paths import stamp_of
 from fxport.diagnostics.report import FailOn
+from fxport.exporter.checks.group import FORKS
 from fxport.exporter.checks.items import Item, Task
 from fxport.exporter.checks.pool import Outcome, Pool, Worker
 from fxport.exporter.checks.rows import Row, row_of_source
@@ -23,9 +23,6 @@ POLL = 0.05
 
 CLOCK = 10_000_000
 """Nanoseconds by which the clock of a file system may be behind that of the process."""
-
-FORKS = sys.platform == "linux"
-"""Elsewhere a worker runs items itself, and has to be a new one for each turn."""
 
 Stamp = tuple[int, int, int] | None
 
@@ -81,7 +78,7 @@ def turns(
         while True:
             begun([task.item.id for task in due])
             pool.turn += 1
-            if not FORKS:
+            if not FORKS:  # it has imported the user's modules itself
                 worker.restart()
             for task in due:
                 watched[task.item.id] = _exported(worker, task, folder, watched.get(task.item.id))

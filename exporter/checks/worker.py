@@ -27,14 +27,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
-from fxport.exporter.checks.group import Member
+from fxport.exporter.checks.group import FORKS, Member
 from fxport.exporter.checks.items import Item
 from fxport.exporter.checks.traces import Traces
 from fxport.exporter.checks.work import result_of
 from fxport.ort_runner.memory import private_memory
 from fxport.ort_runner.parent import end_with_parent, wait_for
 
-FORKS = sys.platform == "linux"
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 GOES_ON = b"."  # a child says so after an item; it ends without a word
 KEPT_MEMORY = 1 << 30  # bytes that a child may have grown by; a larger one makes room for a new one
@@ -64,6 +63,7 @@ def main() -> int:
 
 def warm() -> None:
     """Import all that an export imports on use, and once for all items. Starts no threads, which a fork would lose."""
+    gc.disable()  # nothing of what is imported is garbage
     import onnxruntime  # noqa: F401 - for the items
     import torch
 
@@ -81,6 +81,7 @@ def warm() -> None:
         list(reference.cases(model, (torch.zeros(shape),), {}, program, log))
     sarif.to_sarif(log)
     torch.set_num_threads(threads)
+    gc.enable()
     gc.collect()
     gc.freeze()  # a collection in a child would touch, and so copy, every page of the parent's objects
 
@@ -172,6 +173,8 @@ class Nursery:
             child.kill()
         said = os.read(child.done, 1)
         if said == GOES_ON:
+            if request["member"]:  # the next task of a rank finds nothing of this one's group
+                self.close()
             return 0
         self._child = None
         return child.end()

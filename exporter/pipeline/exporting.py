@@ -19,6 +19,7 @@ from fxport.exporter.pipeline.calls import (
     require_choices,
     with_known_keywords,
 )
+from fxport.exporter.pipeline.garbage import no_collections
 from fxport.exporter.pipeline.options import Options
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def export(
         options=options,
         log=log,
     )
-    from fxport.exporter.pipeline.stages import run
+    with no_collections():
+        from fxport.exporter.pipeline.stages import run
 
     options = options.named(input_names, output_names, opset_version, lowerings, weights)
     return run(

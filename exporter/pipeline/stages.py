@@ -106,7 +106,7 @@ def _exported(
                 program = with_weights(program, owner_of(model), checkpoint, log)
         program = replace(program, sources={**sources, **program.sources})
         with log.stage("normalize"), code_on_demand(), quiet_pytorch():
-            program = normalize(program, table.keys(), log, options.dump)
+            program = normalize(program, table, log, options.dump)
             way.normalized(program.graph_module)
             leaves = tree_leaves((args, kwargs))
             report_mutations(program, log, [each for each in leaves if isinstance(each, torch.Tensor)])

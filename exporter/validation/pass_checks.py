@@ -62,7 +62,7 @@ def check_passes(call: Call, options: Options, log: Log) -> bool:
         program = capture(module, call.args, call.kwargs, call.dynamic_shapes, options, own)
     inputs = dict(_inputs(module, call, program))
     checks = _FxChecks(program, inputs)
-    program = normalize(program, extend(LOWERINGS, options.lowerings).keys(), own, observe=checks.observe)
+    program = normalize(program, extend(LOWERINGS, options.lowerings), own, observe=checks.observe)
     if any(finding.rule is rules.RANDOMNESS_CAPTURED for finding in own.findings):
         log.report(rules.VALIDATION_SKIPPED, reason="the passes of a model that draws random numbers are not checked")
         return True

@@ -93,7 +93,7 @@ def guilty_fx_stage(call: Call, options: Options, inputs: Named, want: Arrays, d
         before[0] = copied(now)
 
     try:
-        normalize(program, extend(LOWERINGS, options.lowerings).keys(), log, observe=observe)
+        normalize(program, extend(LOWERINGS, options.lowerings), log, observe=observe)
     except _Found:
         return found[0]
     return None

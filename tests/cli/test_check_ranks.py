@@ -10,6 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 
+from fxport.exporter.checks.pool import Worker
 from fxport.exporter.cli import main
 from tests.plugin import PLUGIN
 
@@ -55,11 +56,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.timeout(300)
-def test_each_row_has_its_process_group(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_row_has_its_process_group(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, start = [], Worker._start
+    monkeypatch.setattr(Worker, "_start", lambda self: (started.append(self), start(self))[1])
     assert main(["check", "--format", "json", "--no-cache", "--jobs", "1"]) == 1
     found = [(each["rule"], each["message"]) for each in json.loads(capsys.readouterr().out)["findings"]]
     assert [rule for rule, _ in found] == ["FXP1020", "FXP9003"], found
     assert "rank 1: its process was killed by SIGKILL" in found[1][1]
+    assert len(started) == 2  # a worker for each rank, kept from row to row
     models = project / ".fxport" / "models"
     assert [path.name for path in models.iterdir()] == ["sharded.onnx"]
     graph = onnx.load(models / "sharded.onnx").graph

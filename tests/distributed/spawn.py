@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import multiprocessing.context
 import os
 import pickle
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-START = """
-import importlib, os, pickle, sys, traceback
-import torch, torch.distributed as dist
-folder, rank, size, where, name = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5]
-torch.set_num_threads(1)
-with open(f"{folder}/args", "rb") as file:
-    args = pickle.load(file)
-dist.init_process_group("gloo", init_method=f"file://{folder}/group", rank=rank, world_size=size)
-result = getattr(importlib.import_module(where), name)(*args)
-with open(f"{folder}/{rank}", "wb") as file:
-    pickle.dump(result, file)
-if dist.is_initialized():
-    dist.destroy_process_group()
-"""
+import torch.distributed as dist
 
 
 @dataclass(frozen=True)
@@ -42,39 +30,56 @@ class Outcome:
 def spawn(where: str, name: str, size: int, *args: Any, limit: float = 300.0) -> Sequence[Outcome]:
     """Runs `where.name(*args)` in `size` processes with a gloo group on this machine.
 
+    They are forked from a process that has imported what each of them needs, and has done nothing else: the imports
+    take longer than most of these functions. So the ranks have one seed of hashes; tests/distributed/test_torchrun.py
+    and tests/cli/test_check_ranks.py start each rank by itself.
+
     A process that still runs after `limit` seconds is ended; its code is then negative.
     """
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "args").write_bytes(pickle.dumps(args))
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-        outputs = [open(f"{folder}/{rank}.txt", "w+") for rank in range(size)]  # noqa: SIM115  # closed below
         processes = [
-            subprocess.Popen(
-                [sys.executable, "-c", START, folder, str(rank), str(size), where, name],
-                stdout=outputs[rank],
-                stderr=subprocess.STDOUT,
-                env=environment,
-            )
+            _forks().Process(target=run_rank, args=(folder, rank, size, where, name, {**os.environ}))
             for rank in range(size)
         ]
         end = time.monotonic() + limit
         try:
             for process in processes:
-                try:
-                    process.wait(max(0.1, end - time.monotonic()))
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+                process.start()
+            for process in processes:
+                process.join(max(0.1, end - time.monotonic()))
         finally:
             for process in processes:
                 process.kill()
+                process.join()
         outcomes = []
         for rank, process in enumerate(processes):
-            outputs[rank].close()
-            path = Path(folder, str(rank))
+            path, output = Path(folder, str(rank)), Path(folder, f"{rank}.txt")
             result = pickle.loads(path.read_bytes()) if path.exists() else None
-            outcomes.append(Outcome(process.returncode, result, Path(folder, f"{rank}.txt").read_text()))
+            code = -1 if process.exitcode is None else process.exitcode
+            outcomes.append(Outcome(code, result, output.read_text() if output.exists() else ""))
         return outcomes
+
+
+@cache
+def _forks() -> multiprocessing.context.ForkServerContext:
+    """The process that the ranks are forked from, one for all tests of this process."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.distributed.ranks"])
+    return context
+
+
+def run_rank(folder: str, rank: int, size: int, where: str, name: str, environment: dict[str, str]) -> None:
+    """One rank, in its process: its output is in a file, and so is what its function returned."""
+    output = os.open(f"{folder}/{rank}.txt", os.O_WRONLY | os.O_CREAT)
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.environ.update(environment)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/group", rank=rank, world_size=size)
+    result = getattr(importlib.import_module(where), name)(*pickle.loads(Path(folder, "args").read_bytes()))
+    Path(folder, str(rank)).write_bytes(pickle.dumps(result))
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def free_port() -> int:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import MethodType, ModuleType
 from typing import Any
 from unittest import mock
 
@@ -194,10 +194,14 @@ def _noting_date(kind: Any, names: tuple[str, ...], note: Callable[[str], None])
 @contextmanager
 def _replaced(owners: Iterable[ModuleType], others: Mapping[Any, Any]) -> Iterator[None]:
     """Replace one of these objects by another under whatever name a module has it."""
-    kinds = (type, BuiltinFunctionType, FunctionType, MethodType)
+    known = frozenset(map(id, others))
     changed: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for variables in map(vars, owners):
-        before = {name: value for name, value in variables.items() if isinstance(value, kinds) and value in others}
+        before = {
+            name: value
+            for name, value in variables.items()
+            if id(value) in known or (type(value) is MethodType and value in others)  # each look at one makes another
+        }
         if before:
             variables.update({name: others[value] for name, value in before.items()})
             changed.append((variables, before))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import re
 import sys
@@ -17,8 +18,9 @@ class Generator:
     written: re.Pattern[str]
 
     @property
-    def state(self) -> str:
-        return repr(self.read())
+    def state(self) -> bytes:
+        """The state in bytes, which are made and compared in no time, and hold whatever a generator keeps."""
+        return pickle.dumps(self.read())
 
 
 SHARED: Mapping[str, Generator] = {

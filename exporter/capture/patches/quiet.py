@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 from torch.export import _trace
@@ -23,9 +24,12 @@ def quiet_pytorch() -> Iterator[None]:
     logger = logging.getLogger("torch")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
-    silent = mock.patch.object(_trace, "print", create=True)  # it prints the graph of a failed trace to stderr
     try:
-        with silent:
+        with mock.patch.object(_trace, "print", _unprinted, create=True):
             yield
     finally:
         logger.setLevel(level)
+
+
+def _unprinted(*_: Any, **__: Any) -> None:
+    """Stand for `print` where PyTorch prints the graph of a failed trace to stderr."""

@@ -8,16 +8,17 @@ from types import ModuleType
 
 from fxport.diagnostics.source import USER, kind_of
 
-_last: tuple[Mapping[str, ModuleType], Mapping[str, ModuleType]] = ({}, {})
-"""`sys.modules` as it was at the last call, and what was found in it."""
+_last: tuple[list[str], list[ModuleType], Mapping[str, ModuleType]] = ([], [], {})
+"""The names and the modules of `sys.modules` at the last call, and what was found among them."""
 
 
 def users_modules() -> Mapping[str, ModuleType]:
     """Return the modules by their names in `sys.modules`, which holds thousands of others and seldom changes."""
     global _last
-    loaded = dict(sys.modules)
-    if loaded != _last[0]:
+    names, modules = [*sys.modules], [*sys.modules.values()]  # lists of the same objects are compared in no time
+    if (names, modules) != _last[:2]:
+        loaded = dict(zip(names, modules, strict=True))
         files = {name: getattr(module, "__file__", None) for name, module in loaded.items()}
         users = [name for name, file in files.items() if isinstance(file, str) and kind_of(file) == USER]
-        _last = (loaded, {name: loaded[name] for name in users})
-    return _last[1]
+        _last = (names, modules, {name: loaded[name] for name in users})
+    return _last[2]

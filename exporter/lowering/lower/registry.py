@@ -108,11 +108,10 @@ def collect(modules: Iterable[ModuleType]) -> dict[Any, Lowering]:
 def registered(table: Mapping[Any, Lowering]) -> dict[Any, Lowering]:
     """The table with ops in place of their names; without those of packages that nothing has imported yet."""
     known: dict[int, Lowering] = {}
-    ops: dict[Any, Lowering] = {}
-    for target, entry in table.items():
-        if not isinstance(target, str):
-            ops[target] = entry
-        elif (op := _op_of_name(target)) is not None:
+    ops = dict(table)  # a copy does not compute the hash of each op again
+    for target in [each for each in table if isinstance(each, str)]:
+        entry = ops.pop(target)
+        if (op := _op_of_name(target)) is not None:
             check_signature(op, entry.function)
             ops[op] = known.setdefault(id(entry), _with_ops(entry))
     return ops

@@ -1,0 +1,14 @@
+"""What the process has imported that ranks are forked from; it has run nothing, and so has no threads."""
+
+import gc
+
+import onnxruntime  # noqa: F401
+import torch
+
+import fxport.exporter.distributed.per_rank
+import fxport.exporter.pipeline.stages
+import fxport.exporter.validation.validated  # noqa: F401
+import tests.distributed.everyday  # noqa: F401
+
+torch.set_num_threads(1)
+gc.freeze()  # a collection in a rank would touch, and so copy, the memory of what is here
