@@ -11,7 +11,7 @@ from fxport.exporter.checks.items import Task
 LOOPBACK = "127.0.0.1"
 
 FORKS = sys.platform == "linux"
-"""Whether a worker forks processes for items; elsewhere it runs them itself."""
+"""True where a worker forks processes for items; elsewhere it runs them itself."""
 
 
 @dataclass(frozen=True, slots=True)
