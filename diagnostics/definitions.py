@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+Statement = Definition | ast.Assign | ast.AnnAssign
+"""Statements that bind names. One that binds none, such as `CONFIG.size = 3`, belongs to every model."""
 
 
 @lru_cache(maxsize=32)
@@ -41,9 +43,13 @@ def reached_from(text: str, name: str) -> frozenset[str]:
 
 
 def foreign_lines(text: str, name: str) -> Sequence[range]:
-    """The lines of the top-level classes and functions that `name` does not lead to."""
-    reached = reached_from(text, name)
-    return [lines for defined, lines in definitions_of(text).items() if defined not in reached]
+    """The lines of the top-level classes, functions and assignments that `name` does not lead to."""
+    reached, tree = reached_from(text, name), _parsed(text)
+    return [
+        _lines(statement)
+        for statement in (tree.body if tree else ())
+        if isinstance(statement, Statement) and (bound := _bound(statement)) and not reached & bound
+    ]
 
 
 def _bound(statement: ast.stmt) -> set[str]:
@@ -53,8 +59,8 @@ def _bound(statement: ast.stmt) -> set[str]:
     return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
-def _lines(node: Definition) -> range:
-    first = min((each.lineno for each in node.decorator_list), default=node.lineno)
+def _lines(node: Statement) -> range:
+    first = min((each.lineno for each in getattr(node, "decorator_list", ())), default=node.lineno)
     return range(first, (node.end_lineno or node.lineno) + 1)
 
 

@@ -1,4 +1,4 @@
-"""The terminal's face: one cause, its line with a mark, one hint."""
+"""The text for terminals: one cause, its line with a mark, one hint."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from fxport.diagnostics import rule_pages, rules
+from fxport.diagnostics.amounts import plural
 from fxport.diagnostics.edits import EditError, applied, diff
 from fxport.diagnostics.escape import one_line, terminal, visible
 from fxport.diagnostics.frame import code_frame
@@ -21,6 +22,8 @@ STYLES: Mapping[str, str] = MappingProxyType(
     {"error": "bold red", "warning": "bold yellow", "note": "bold cyan", "frame": "blue", "bold": "bold", "plain": ""}
 )
 Piece = tuple[str, str]  # text, key of STYLES
+NEAR = 2
+"""Lines between a finding and an edit that needs no place of its own."""
 
 
 def render(log: Log, *, color: bool = False, least: Level = Level.NOTE) -> str:
@@ -86,10 +89,11 @@ def module_text(finding: Finding) -> str:
     """encoder.layer.0.attention, and 11 more places"""
     more = finding.count - 1
     if finding.place is None:
-        return f"{finding.count} places, no line of which is known" if more else ""
-    module = one_line(finding.place.module or "")
-    also = f"and {more} more {'place' if more == 1 else 'places'}" if more else ""
-    return ", ".join(part for part in (module, also) if part)
+        return f"{finding.count} places without a known line" if more else ""
+    if not more:
+        return one_line(finding.place.module or "")
+    also = f"{plural(more, 'more place')}"
+    return f"{one_line(finding.place.module)}, and {also}" if finding.place.module else f"this place and {also}"
 
 
 def _block(finding: Finding) -> Iterator[Piece]:
@@ -118,7 +122,17 @@ def _remarks(finding: Finding) -> Iterator[tuple[str, str]]:
     if module := module_text(finding):
         yield "in", module
     if finding.level is not Level.NOTE and (advice := advice_of(finding)):
-        yield "help", advice
+        yield "help", f"{advice}{_where_to_edit(finding)}"
+
+
+def _where_to_edit(finding: Finding) -> str:
+    """ " At model.py:54:" for lines of code that are not those of the frame above."""
+    fix, place = advised(finding), finding.place
+    if fix is None or not fix.edits or not code_of(finding):
+        return ""
+    edit = fix.edits[0]
+    near = place is not None and place.path == edit.path and abs(place.line - edit.line) <= NEAR
+    return "" if near else f" At {place_text(Place(edit.path, edit.line))}:"
 
 
 def _code(finding: Finding, gutter: int) -> Iterator[Piece]:

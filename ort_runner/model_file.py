@@ -25,6 +25,7 @@ from fxport.ort_runner.wire import (
     MODEL_FUNCTIONS,
     MODEL_GRAPH,
     MODEL_METADATA,
+    NO_MODEL,
     RAW_DATA,
     fields_of,
 )
@@ -154,7 +155,7 @@ def _read(path: Path, data: mmap.mmap) -> ModelFile:
                     elif number == MODEL_GRAPH and inner == GRAPH_INITIALIZER:
                         _read_tensor(data, first, last, external)
     except DecodeError as error:
-        raise ValueError("the file is no ONNX model, or is cut off") from error
+        raise ValueError(NO_MODEL) from error
     return ModelFile(path, tuple(nodes), places, external)
 
 

@@ -38,5 +38,6 @@ def _detail(arrays: Sequence[np.ndarray]) -> tuple[str, bool]:
         return "NaN everywhere", True
     if max(array.size for array in arrays) > 1 and bool((numbers == numbers[0]).all()):
         where = "everywhere" if numbers.size == elements.size else "or NaN everywhere"
-        return f"{numbers[0].item():.6g} {where}" if is_float else f"{numbers[0]} {where}", is_float
+        value = f"{numbers[0].item() + 0.0:.6g}" if is_float else str(numbers[0])  # adding 0 makes 0 of -0
+        return f"{value} {where}", is_float
     return "", False

@@ -6,21 +6,24 @@ import ast
 from collections.abc import Iterator
 
 from fxport.diagnostics.fixes.site import Site, fix
-from fxport.diagnostics.model import Fix
+from fxport.diagnostics.model import Edit, Fix
 
 
 def eval_mode(site: Site) -> Iterator[Fix]:
-    """`.eval()` where the model is made: in the place of `.train()`, or behind the one call of a model's class."""
-    trained = [node for node in _calls(site) if isinstance(node.func, ast.Attribute) and node.func.attr == "train"]
-    if len(trained) == 1 and not trained[0].keywords:
-        node = trained[0]
-        assert isinstance(node.func, ast.Attribute)
-        yield fix("Export the model in eval mode.", site.replaced(node, f"{site.code(node.func.value)}.eval()"))
-        return
+    """`.eval()` where the model is made: in the place of `.train()`, or behind the call of a model's class."""
     models = {each.name for each in site.tree.body if isinstance(each, ast.ClassDef) and _has_forward(each)}
-    made = [node for node in _calls(site) if isinstance(node.func, ast.Name) and node.func.id in models]
-    if len(made) == 1:
-        yield fix("Export the model in eval mode.", site.after(made[0], ".eval()"))
+    trained: list[Edit] = []
+    made: list[Edit] = []
+    for node in _calls(site):
+        function, outer = node.func, site.parents.get(node)
+        if isinstance(function, ast.Attribute) and function.attr == "train" and not node.keywords:
+            trained.append(site.replaced(node, f"{site.code(function.value)}.eval()"))
+        elif isinstance(function, ast.Name) and function.id in models and not isinstance(outer, ast.Attribute):
+            made.append(site.after(node, ".eval()"))
+    edits = [*trained, *made]
+    for edit in edits:
+        where = f", if it is the one of line {edit.line}" if len(edits) > 1 else ""
+        yield fix(f"Export the model in eval mode{where}.", edit)
 
 
 def functional_dropout(site: Site) -> Iterator[Fix]:

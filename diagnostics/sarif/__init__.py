@@ -119,7 +119,9 @@ def read_sarif(path: str | os.PathLike[str]) -> Sequence[Finding]:
         require_items(_results_in(data), SARIF)
     except LimitError as error:
         raise SarifError(f"{file}: {error}") from error
-    except ValueError as error:  # also text that is not UTF-8
+    except UnicodeDecodeError as error:
+        raise SarifError(f"{file}: not JSON, nor text in UTF-8") from error
+    except ValueError as error:
         raise SarifError(f"{file}: not JSON: {error}") from error
     try:
         return tuple(map(without_strangers, findings_of(data)))

@@ -27,9 +27,9 @@ from fxport.exporter.sources.source import (
     load_without_memory,
     made_from,
     named,
-    raised_at,
 )
 from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.sources.users_code import raised_at
 from fxport.exporter.validation import ranks
 from fxport.exporter.validation.against_eager import Tolerances, require_runtimes
 from fxport.exporter.validation.one import Checked, check_one

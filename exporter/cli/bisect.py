@@ -14,7 +14,8 @@ from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
-from fxport.exporter.sources.source import require_file, shown
+from fxport.exporter.sources.source import require_file
+from fxport.exporter.sources.users_code import shown
 
 if TYPE_CHECKING:
     from fxport.exporter.validation.attribution import Attribution

@@ -37,7 +37,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("--format", "--sarif", "--sarif-profile", "--report", "--fail-on", "--baseline"),
         *("--select", "--ignore", "--severity", "--quiet", "--verbose"),
     ),
-    "Advanced": ("--fix", "--plugin", "--custom-ops", "--dump", "--profile", "--rank-timeout"),
+    "Advanced": (
+        *("--fix", "--plugin", "--custom-ops", "--no-rewrite", "--self-check", "--dump", "--profile"),
+        "--rank-timeout",
+    ),
 }
 """By heading, in the order of the help. What is in none stands under "Options"; an option of two headings stands under
 the first of them that has another option of the same command."""

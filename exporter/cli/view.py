@@ -16,12 +16,14 @@ from fxport.exporter.sources.source import require_file
 from fxport.exporter.sources.usage import UsageError
 
 PAGE = "report.html"
+REPORT = Path(".fxport/report")
+"""Folder that is shown by default."""
 
 
 def command(
     path: Annotated[
         Path, typer.Argument(metavar="PATH", help="A SARIF file, or the folder of `fxport check --report`.")
-    ] = Path(".fxport/report"),
+    ] = REPORT,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="PATH", help="Where the page of a SARIF file is written.")
     ] = None,
@@ -46,6 +48,8 @@ def page_of(log: Path, output: Path | None) -> Path:
     """The page of a SARIF log, at `output` or in a folder for temporary files."""
     from fxport.diagnostics.sarif import read_sarif
 
+    if not log.exists():
+        raise UsageError(f"There is no '{log}'; `fxport check --report {REPORT}` writes reports.")
     require_file(log)
     if output is not None:
         require_writable(output, "--output")

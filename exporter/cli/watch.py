@@ -26,7 +26,7 @@ from fxport.exporter.cli.check.report import document
 from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
 from fxport.exporter.pipeline.options import DEFAULT_OPSET
-from fxport.exporter.sources.source import require_file, short_name
+from fxport.exporter.sources.source import require_named, short_name
 from fxport.exporter.sources.usage import UsageError
 
 
@@ -52,9 +52,8 @@ def command(
     Exit codes: 2 usage, 3 a fault of fxport's, 130 Ctrl-C.
     """
     folder = Path.cwd()
-    for file in (source.rpartition(":")[0] for source in sources):
-        if file.endswith(".py"):
-            require_file(Path(file))
+    for source in sources:
+        require_named(source)
     report = reporting.resolved("watch", sources[0])
     models = (output or folder / OUTPUT).resolve()
     require_folder(models, "--output")

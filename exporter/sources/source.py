@@ -12,21 +12,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from fxport.diagnostics import Place
 from fxport.diagnostics.limits import PT2, require_unpackable
 from fxport.diagnostics.messages import error_line
 from fxport.diagnostics.paths import is_special
-from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.sources.files import described
 from fxport.exporter.sources.usage import UsageError, did_you_mean
+from fxport.exporter.sources.users_code import users_code
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
-
-T = TypeVar("T")
 
 Call = tuple[tuple[object, ...], Mapping[str, object]]
 """Positional and keyword arguments."""
@@ -98,6 +95,15 @@ def found(text: str, expected: str) -> tuple[object, str]:
         )
     module = import_file(Path(where)) if where.endswith(".py") else import_dotted(where)
     return named(module, name, where), name
+
+
+def require_named(text: str) -> None:
+    """Refuse a SOURCE that names no model, as far as that can be told without running anything."""
+    where, _, name = text.rpartition(":")
+    if where.endswith(".py"):
+        require_file(Path(where))
+    if not (where and name) and not text.endswith(".pt2") and not Path(text).is_dir():
+        found(text, f"NAME is {MODEL}")
 
 
 def load_program(path: Path, *, trust: bool = False) -> Source:
@@ -239,11 +245,25 @@ def named(module: ModuleType, dotted: str, where: str) -> object:
     value: object = module
     for part in dotted.split("."):
         if not hasattr(value, part):
-            held = vars(value) if hasattr(value, "__dict__") else {}
-            known = [name for name, each in held.items() if not (name.startswith("_") or inspect.ismodule(each))]
-            raise UsageError(f"'{where}' has no '{dotted}'. {did_you_mean(part, known)}".rstrip())
+            if isinstance(value, ModuleType) and value.__file__ is None:
+                raise UsageError(f"'{where}' is a folder; name a file in it: {where.replace('.', '/')}/FILE.py:NAME.")
+            raise UsageError(f"'{where}' has no '{dotted}'. {did_you_mean(part, _own_names(value))}".rstrip())
         value = getattr(value, part)
     return value
+
+
+def _own_names(value: object) -> list[str]:
+    """The public names of a module or a class that may be a model; what it has imported is none."""
+    held = vars(value) if hasattr(value, "__dict__") else {}
+    home = getattr(value, "__name__" if isinstance(value, ModuleType) else "__module__", None)
+
+    def is_imported(each: object) -> bool:
+        return (isinstance(each, type) or inspect.isroutine(each)) and getattr(each, "__module__", home) != home
+
+    def may_be_model(each: object) -> bool:
+        return (callable(each) or isinstance(each, tuple)) and not is_imported(each)
+
+    return [name for name, each in held.items() if not name.startswith("_") and may_be_model(each)]
 
 
 def made_from(value: object, name: str, text: str, init: Mapping[str, object] = MappingProxyType({})) -> Source:
@@ -262,7 +282,7 @@ def made_from(value: object, name: str, text: str, init: Mapping[str, object] = 
         model: nn.Module = users_code(partial(value, **init), f"Constructing '{text}'")
         return Source(short, model.eval())
     if callable(value) and not isinstance(value, nn.Module | type):
-        require_arguments(value, text, "write one without that calls it", init)
+        require_arguments(value, text, "name a function without parameters that returns a model", init)
         value = users_code(partial(value, **init), f"Calling '{text}'")
     elif init:
         raise UsageError(f"--init gives arguments to a class or function; '{text}' is made already; leave --init out.")
@@ -273,7 +293,10 @@ def made_from(value: object, name: str, text: str, init: Mapping[str, object] = 
         return Source(short, value)
     if isinstance(value, tuple) and 1 <= len(value) <= 4 and isinstance(value[0], nn.Module | ExportedProgram):
         return Source(short, value[0], *inputs_of(value, text))
-    raise UsageError(f"'{text}' gives a value of type '{type(value).__name__}'; it should be {MODEL}.")
+    kind = type(value).__name__
+    if isinstance(value, tuple) and value:
+        kind = f"tuple', and its first value is a '{type(value[0]).__name__}"
+    raise UsageError(f"'{text}' gives a value of type '{kind}'; it should be {MODEL}.")
 
 
 def inputs_of(parts: tuple[object, ...], text: str) -> tuple[tuple[object, ...] | None, Mapping[str, object], object]:
@@ -303,6 +326,11 @@ def require_arguments(
     try:
         signature.bind(**init)
     except TypeError as error:
+        known = list(signature.parameters)
+        takes_any = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
+        if not takes_any and (unknown := [name for name in init if name not in known]):
+            near = did_you_mean(unknown[0], known) or "It takes none."
+            raise UsageError(f"'{text}' has no argument '{unknown[0]}'. {near}") from error
         missing = [each.name for each in signature.parameters.values() if each.default is each.empty]
         wanted = " ".join(f"--init {name}=…" for name in missing if name not in init)
         how = f"with {', '.join(f'{name}={value!r}' for name, value in init.items())}" if init else "without arguments"
@@ -331,38 +359,6 @@ def seed() -> None:
     import torch
 
     torch.manual_seed(SEED)
-
-
-def users_code(function: Callable[[], T], doing: str) -> T:
-    """Run code of the user's; what it raises is told with the line of the user's that raised it."""
-    try:
-        return function()
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"{doing} raised {error_line(error)}{where_raised(error)}.") from error
-
-
-def where_raised(error: BaseException) -> str:
-    """` at file.py:12`, or nothing where no line of the user's took part."""
-    place = raised_at(error)
-    return f" at {shown(place.path)}:{place.line}" if place else ""
-
-
-def raised_at(error: BaseException) -> Place | None:
-    """Return the line of the user's code that an exception comes from, also by way of a `UsageError`."""
-    first = error
-    while first.__cause__ is not None:
-        first = first.__cause__
-    if isinstance(first, SyntaxError) and first.filename:
-        return Place(first.filename, first.lineno or 1)
-    return place_of_exception(first)
-
-
-def shown(path: str) -> str:
-    """A path as the user would type it: relative where it is inside the current folder."""
-    try:
-        return str(Path(path).relative_to(Path.cwd()))
-    except ValueError:
-        return path
 
 
 def short_name(source: str) -> str:

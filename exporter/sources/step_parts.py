@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fxport.exporter.sources.source import found, require_arguments, seed, users_code
+from fxport.exporter.sources.source import found, require_arguments, seed
 from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.sources.users_code import users_code
 
 PARTS = "(model, optimizer, loss_fn, batch[, dynamic_shapes])"
 

@@ -13,9 +13,13 @@ class UsageError(FxportError):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A sentence with the nearest known name, or with all of them when none is near and they are few."""
     names = sorted(set(known))
-    by_lower = {name.lower(): name for name in names}  # a wrong capital is the nearest miss of all
+    by_lower: dict[str, list[str]] = {}  # a wrong capital is the nearest miss of all
+    for name in names:
+        by_lower.setdefault(name.lower(), []).append(name)
     if near := difflib.get_close_matches(word.lower(), by_lower, n=2, cutoff=0.7):
-        return "Did you mean " + " or ".join(f"'{by_lower[name]}'" for name in near) + "?"
+        found = [name for lower in near for name in by_lower[lower]]
+        found.sort(key=lambda name: -difflib.SequenceMatcher(None, word, name).ratio())
+        return "Did you mean " + " or ".join(f"'{name}'" for name in found[:2]) + "?"
     if 0 < len(names) <= 12:
         return "Known: " + ", ".join(names) + "."
     return ""

@@ -22,7 +22,7 @@ def compare(old: Path, new: Path, log: Log, ran: Numerics | None = None) -> str:
     place, counts = Place(str(new.resolve()), 1, 1), dict.fromkeys(COMPARISONS, 0)
     if are_unrelated(before, after):
         log.report(rules.CONTRACT_CHANGED, at=place, name="model", old=old.name, new=new.name)
-        return "unrelated: no name of an input or output and no weight is in both files"
+        return "unrelated: no input or output of one name and form and no weight is in both files"
     for what, comparison in COMPARISONS.items():
         try:
             for rule, facts in comparison(before, after):

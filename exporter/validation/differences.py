@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fxport.diagnostics import Level, Rule, rules
+from fxport.exporter.onnx_program.described import typed
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -43,9 +44,12 @@ def renamed(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
 
 
 def are_unrelated(old: ir.Model, new: ir.Model) -> bool:
-    """Return True if two files share no name of an input or output and no weight: they are different models."""
-    sides = [{entry.name for entry in (*model.graph.inputs, *model.graph.outputs)} for model in (old, new)]
-    weights = [{(name, said(value.const_value)) for name, value in _weights(model)} for model in (old, new)]
+    """Return True if two files share no input, no output and no weight: they are different models.
+
+    An input or output of the same name has to have the same type and sizes: many models have an `x` and an `output`.
+    """
+    sides = [{(side.name, typed(side)) for side in (*model.graph.inputs, *model.graph.outputs)} for model in (old, new)]
+    weights = [{name for name, _ in _weights(model)} for model in (old, new)]
     if not all(weights) or weights[0] & weights[1]:
         return False
     digests = [{digest_of(value) for _, value in _weights(model)} for model in (old, new)]

@@ -10,7 +10,7 @@ from fxport.diagnostics import Log, Place, rules
 from fxport.diagnostics.messages import error_line
 from fxport.exporter.sources.usage import UsageError
 from fxport.ort_runner.provenance import PLACES_KEY, rows_of
-from fxport.ort_runner.wire import require_bounded
+from fxport.ort_runner.wire import NO_MODEL, require_bounded
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -24,7 +24,8 @@ def model_of(path: Path) -> ir.Model:
         require_bounded(path)
         model = ir.load(path)
     except Exception as error:  # protobuf and onnx_ir raise their own kinds for a foreign file
-        raise UsageError(f"'{path}' is no ONNX model: {error_line(error)}; name an .onnx file.") from error
+        detail = "" if NO_MODEL in str(error) else f": {error_line(error)}"
+        raise UsageError(f"'{path}' is no ONNX model{detail}; name an .onnx file.") from error
     if not model.ir_version:  # no bytes at all are a valid message of protobuf
         raise UsageError(f"'{path}' is no ONNX model: it says no version of the format; name an .onnx file.")
     if (table := model.metadata_props.get(PLACES_KEY)) is not None:

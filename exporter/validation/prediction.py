@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from fxport.exporter.sources.source import shown
 from fxport.exporter.sources.usage import UsageError, did_you_mean
+from fxport.exporter.sources.users_code import shown
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -74,12 +74,12 @@ def _told(sample: SampleResult) -> Iterable[str]:
     if gap:
         # Where PyTorch's own error decides, the element that differs most from float64 may be equal in both.
         worst = f"worst error {gap.worst:.2g} in {name}, " if gap.worst else f"{name}: "
-        yield worst + allowed(gap.ratio)
+        yield worst + allowed(gap.ratio) if gap.ratio else "no error"
     for name, gap in sample.gaps.items():
         if DECIDES.search(name) and gap.elements > 1:
             yield f"argmax of {name} agrees in {100 * gap.top:.4g}% of the rows"
     if sample.differences:
-        yield f"the distribution of {', '.join(sample.differences)} compared"
+        yield f"random output compared by its distribution: {', '.join(sample.differences)}"
 
 
 def times(log: Log) -> str:

@@ -184,7 +184,7 @@ def test_arguments_of_the_class(more: Path, capsys: Output) -> None:
     assert main(["export", "more.py:Sized", "--input", "x=2x3"]) == 2
     assert "give --init hidden=…, or write a function" in capsys.readouterr().err
     assert main(["export", "more.py:Sized", "--init", "width=3", "--input", "x=2x3"]) == 2
-    assert "'more.py:Sized' cannot be called with width=3" in capsys.readouterr().err
+    assert "'more.py:Sized' has no argument 'width'." in capsys.readouterr().err
     assert main(["export", "models.py:adder", "--init", "width=3", "--input", "x=2x3"]) == 2
     assert "is made already; leave --init out" in capsys.readouterr().err
 

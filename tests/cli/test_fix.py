@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fxport.diagnostics import Applicability, Edit, Finding, Fix, Level, Place, rules
+from fxport.diagnostics import Applicability, Edit, Finding, Fix, Level, Log, Place, rules
+from fxport.diagnostics.fixes import suggested
 from fxport.diagnostics.source_text import source_text
+from fxport.diagnostics.text import render
 from fxport.exporter.cli import main
-from fxport.exporter.validation.fixes.search import verified, within
+from fxport.exporter.sources.policy import within
+from fxport.exporter.validation.fixes.search import verified
 from fxport.exporter.validation.fixes.trial import Outcome
 
 Output = pytest.CaptureFixture[str]
@@ -176,7 +179,7 @@ def test_line_ends_and_encodings_stay(tmp_path: Path, raw: bytes) -> None:
     rest = Outcome((finding(str(path), line + 1),), values=(ONE,))
     done = Outcome((), values=(ONE,))
     result = verified(
-        f"{path}:x", Level.WARNING, lambda texts: done if "y = 3" in str(texts) else rest if texts else before
+        f"{path}:both", Level.WARNING, lambda texts: done if "y = 3" in str(texts) else rest if texts else before
     )
     assert len(result.found) == 2
     ((file, text),) = result.texts.items()
@@ -223,3 +226,36 @@ def test_other_models_of_the_file_are_left_alone(tmp_path: Path) -> None:
     found = Finding(rules.DIMENSIONS_TIED, Level.WARNING, "", Place(path, 5), fixes=(Fix("Both.", edits),))
     (fix,) = within(found, f"{path}:mine", {}).fixes
     assert [edit.line for edit in fix.edits] == [5]
+
+
+SEVERAL = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.dropout(x, training=self.training)
+
+
+first = Net()
+second = Net()
+
+
+def make():
+    return Net().train(), (torch.ones(2),)
+"""
+
+
+@pytest.mark.parametrize(("name", "line"), [("first", 9), ("second", 10), ("make", 14)])
+def test_the_model_that_was_asked_for_is_put_in_eval_mode(tmp_path: Path, name: str, line: int) -> None:
+    file = tmp_path / "several.py"
+    file.write_text(SEVERAL, encoding="utf-8")
+    at = Place(str(file), 5)
+    found = Finding(rules.TRAINING_MODE_CAPTURED, Level.WARNING, "", at)
+    kept = within(replace(found, fixes=suggested(found)), f"{file}:{name}")
+    assert [[edit.line for edit in fix.edits] for fix in kept.fixes] == [[line]]
+    assert f"if it is the one of line {line}" in kept.fixes[0].description
+    log = Log()
+    log.report(rules.TRAINING_MODE_CAPTURED, at, op="Net", detail="")
+    log.revise(lambda findings: [within(each, f"{file}:{name}") for each in findings])
+    assert f"several.py:{line}:" in render(log)

@@ -67,6 +67,15 @@ def test_an_exported_program_comes_with_its_inputs(folder: Path) -> None:
     assert len(source.args) == 1
 
 
+TWO = """\
+import torch
+from torch import nn
+from pathlib import Path
+class Net(nn.Module): pass
+net, number = Net(), 3
+def args(): return (3,)
+def cuda(): raise AssertionError("Torch not compiled with CUDA enabled")
+"""
 MISTAKES = [
     ("models.py", "say which of its names is the model"),
     ("modles.py:adder", "no file 'modles.py'. Did you mean 'models.py'?"),
@@ -79,12 +88,18 @@ MISTAKES = [
     ("models.py:number", "gives a value of type 'int'"),
     ("models.py:NeedsWidth", "without arguments: missing a required argument: 'width'"),
     ("models.py:takes", "without arguments: missing a required argument: 'width'"),
-    ("models.py:broken", "Calling 'models.py:broken' raised IndexError: list index out of range at models.py:60."),
+    ("models.py:broken", "Calling 'models.py:broken' raised IndexError at models.py:60: list index out of range."),
     ("models.py:bad_args", "The second value of 'models.py:bad_args' is a int"),
     ("missing.pt2", "no file 'missing.pt2'"),
     ("garbage.pt2", "cannot be loaded by torch.export.load"),
-    ("syntax.py:x", "Importing 'syntax.py' raised SyntaxError"),
-    ("leaves.py:x", "Importing 'leaves.py' raised SystemExit: 3 at leaves.py:2."),
+    ("syntax.py:x", "Importing 'syntax.py' raised SyntaxError at syntax.py:1: '(' was never closed."),
+    ("lacks.py:x", "at lacks.py:1: No module named 'not_there'; install it in the environment of fxport."),
+    ("leaves.py:x", "Importing 'leaves.py' raised SystemExit at leaves.py:2: 3."),
+    ("two.py:Nett", "Did you mean 'Net' or 'net'?"),
+    ("two.py:other", "'two.py' has no 'other'. Known: Net, args, cuda, net."),
+    ("two.py:args", "gives a value of type 'tuple', and its first value is a 'int'; it should be"),
+    ("two.py:cuda", "Torch not compiled with CUDA enabled; make the model on the CPU: an export needs no GPU."),
+    ("parts:x", "'parts' is a folder; name a file in it: parts/FILE.py:NAME."),
     ("folder.py:x", "'folder.py' is a directory"),
 ]
 
@@ -94,8 +109,16 @@ def test_a_mistake_is_one_line(folder: Path, text: str, said: str) -> None:
     (folder / "garbage.pt2").write_bytes(b"no archive")
     (folder / "syntax.py").write_text("x = (\n")
     (folder / "leaves.py").write_text("import sys\nsys.exit(3)\n")
+    (folder / "lacks.py").write_text("import not_there\n")
+    (folder / "two.py").write_text(TWO)
+    (folder / "parts").mkdir()
     (folder / "folder.py").mkdir()
     with pytest.raises(UsageError) as caught:
         load(text)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_wrong_argument_of_init_is_named(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"'models.py:takes' has no argument 'widht'. Did you mean 'width'"):
+        load("models.py:takes", {"widht": 3})

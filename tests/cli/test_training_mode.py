@@ -46,5 +46,5 @@ def test_dropout_in_training_mode_is_no_difference(folder: Path, capsys: Output)
     )
     assert main(["export", "drops.py:make"]) == 0
     said = capsys.readouterr().out
-    assert "the distribution of output compared" in said
+    assert "random output compared by its distribution: output" in said
     assert "NOT equal" not in said

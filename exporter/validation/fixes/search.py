@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fxport.diagnostics import Applicability, Edit, Finding, Fix, Level, rules
-from fxport.diagnostics.definitions import definitions_of, foreign_lines
 from fxport.diagnostics.edits import EditError, applied, meet, moved
 from fxport.diagnostics.paths import git_root, relative_to
 from fxport.diagnostics.source import USER, kind_of
 from fxport.diagnostics.source_text import source_text
 from fxport.exporter.sources.definition import definition_of
+from fxport.exporter.sources.policy import within
 from fxport.exporter.validation.fixes.trials import Trials
 
 if TYPE_CHECKING:
@@ -86,33 +86,6 @@ def verified(source: str, least: Level, attempt: Attempt) -> Fixed:
         else:
             break
     return Fixed(texts, found, error)
-
-
-def within(finding: Finding, source: str, texts: Texts) -> Finding:
-    """The finding with fixes of what SOURCE leads to alone: a file may hold other models, which nobody tries here.
-
-    In other files a fix stays in the definition that the finding is in.
-    """
-    if not finding.fixes:
-        return finding
-    definition, name = definition_of(source), source.rpartition(":")[2].partition(".")[0]
-    own = definition.path if definition else ""
-
-    def is_meant(edit: Edit) -> bool:
-        text = texts.get(edit.path) or _read(edit.path)
-        if edit.path == own:
-            return not any(edit.line in lines for lines in foreign_lines(text, name))
-        around = next((lines for lines in definitions_of(text).values() if edit.line in lines), None)
-        at = finding.place
-        return around is None or at is None or at.path != edit.path or at.line in around
-
-    def meant(fix: Fix) -> Fix:
-        try:
-            return replace(fix, edits=tuple(edit for edit in fix.edits if is_meant(edit)))
-        except EditError:
-            return replace(fix, edits=())
-
-    return replace(finding, fixes=tuple(meant(fix) for fix in finding.fixes))
 
 
 def _bundles(
