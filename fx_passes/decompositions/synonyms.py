@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -108,10 +109,25 @@ def narrow(x: Tensor, dim: int, start: Tensor, length: int) -> Tensor:
     return x.index_select(dim, torch.where(start < 0, places + x.shape[dim], places))
 
 
+def pad_sequence(
+    sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Tensor:
+    """Sequences [length, …], whose lengths may be data, as one tensor: padding stands behind or before each."""
+    longest = reduce(torch.sym_max, (each.shape[0] for each in sequences))
+    padded = []
+    for each in sequences:
+        missing = longest - each.shape[0]
+        torch._check(missing >= 0)
+        rows = [each, each.new_full((missing, *each.shape[1:]), padding_value)]
+        padded.append(torch.cat(rows if padding_side == "right" else rows[::-1]))
+    return torch.stack(padded, 0 if batch_first else 1)
+
+
 RULES: Mapping[str, Callable[..., Any]] = {
     "aten._is_all_true.default": torch.all,
     "aten._is_any_true.default": torch.any,
     "aten.narrow.Tensor": narrow,
+    "aten.pad_sequence.default": pad_sequence,
     "aten._add_relu.Tensor": add_relu,
     "aten._add_relu.Scalar": add_relu,
     "aten._trilinear.default": trilinear,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from fxport import ExportError, export
 from fxport.diagnostics import rules
@@ -154,6 +155,15 @@ class Parts(nn.Module):
         return torch.cat(rows), torch.cat(whole, 0), torch.stack(sums)
 
 
+class Padded(nn.Module):
+    """Parts of sizes that a tensor tells, each padded to the longest, behind and before."""
+
+    def forward(self, x: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        parts = list(x.split(counts.tolist()))
+        before = pad_sequence(parts, batch_first=True, padding_value=2.5, padding_side="left")
+        return pad_sequence(parts), before
+
+
 class Placed(nn.Module):
     """Parts of each row written at places that a tensor tells, one read again: a table resized for each picture."""
 
@@ -183,6 +193,7 @@ CASES = {
         {"x": {0: "b", 1: "t"}, "lengths": {0: "b"}},
     ),
     "parts": (Parts, (X, COUNTS[0]), (LONG[:, :3], COUNTS[1]), {"x": {0: "n"}, "counts": {0: "b"}}),
+    "padded": (Padded, (LONG[0], torch.tensor([1, 3, 1])), (LONG[1], torch.tensor([4, 0, 1])), None),
     "placed": (Placed, (X, GRIDS[0]), (LONG, GRIDS[1]), {"x": {0: "b", 1: "t"}, "shapes": {0: "b"}}),
     "recurrent": (Recurrent, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
     "writing": (Writing, (X, X[..., 0]), (LONG, LONG[..., 0]), {"x": {0: "b", 1: "t"}, "y": {0: "b", 1: "t"}}),

@@ -187,8 +187,8 @@ LIMITED = {
     "7 / n": "n: not 5",
     "7 % (n - 1)": "n: not 6",
     "1 << n": "n: at least 5",
-    "torch.zeros(n).sum().item()": "n: at least 7",
-    "torch.arange(n).sum().item()": "n: at least 7",
+    "torch.zeros(n).sum().item()": "n: at least 5",
+    "torch.arange(n).sum().item()": "n: at least 5",
     "3 if n else 4": "n: not 5",
     "[10, 20, 30][n > 1]": "n: at least 7",
 }

@@ -49,7 +49,7 @@ def is_fraction(value: Any) -> bool:
 
 def may_be_nan(value: Any) -> bool:
     """Return True for a symbolic value of floats from data. Algebra knows numbers only: `v != v` is false to it."""
-    if not is_symbolic(value) or value.node.has_hint():
+    if not isinstance(value, SymFloat | SymBool) or value.node.has_hint():
         return False
     return any(not symbol.is_integer for symbol in value.node.expr.free_symbols)
 

@@ -100,6 +100,14 @@ class FloorOfData(nn.Module):
         return x * (k // 3) + k % 3 + (-k) // 4 + round(k / 4)
 
 
+class LeastOfData(nn.Module):
+    """An integer, though it comes from a float: the dtype of the output shows it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        k = int(x[0].abs() * 10)
+        return x.to(torch.int64) * max(k, 2) + min(k + 1, 3)
+
+
 class Rounded(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         n = x.shape[0]
@@ -244,6 +252,7 @@ CASES = (
         Row("truth values that are counted", TruthCounted, SIZES, ROWS),
         Row("// and % of negatives", FloorOfNegatives, SIZES, ROWS),
         Row("// and % of data", FloorOfData, FLAT),
+        Row("the least of an int of data", LeastOfData, FLAT),
         Row("an int that becomes a float", Accumulated, SIZES, ROWS),
         Row("an int that a while divides", DivisionInAWhile, FLAT),
         Row("min and max", MinAndMax, SIZES, ROWS),
