@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from fxport.fx_passes.decompose import decompose, known_decompositions
 from fxport.fx_passes.graph import bodies, call, replace
 from fxport.fx_passes.passes.branch_writes import changed_operands
-from fxport.fx_passes.passes.writes import writes
+from fxport.fx_passes.passes.writes import writes, written
 
 aten = torch.ops.aten
 
@@ -26,15 +26,30 @@ PyTorch's fake tensors know this of some, and give a copy for others.
 """
 
 
+RESHAPED: Mapping[Any, OpOverload] = {
+    aten.squeeze_.default: aten.squeeze.default,
+    aten.squeeze_.dim: aten.squeeze.dim,
+    aten.squeeze_.dims: aten.squeeze.dims,
+    aten.unsqueeze_.default: aten.unsqueeze.default,
+    aten.transpose_.default: aten.transpose.int,
+    aten.t_.default: aten.t.default,
+    aten.swapaxes_.default: aten.swapaxes.default,
+    aten.swapdims_.default: aten.swapdims.default,
+}
+"""Ops that give a tensor object other sizes → the view that looks at its memory in the same way."""
+
+
 def expand_aliases(gm: GraphModule) -> None:
     """Replace such ops by the views that they consist of, in a graph that writes: `einsum("ij->ji", x)` by `permute`.
 
-    Only then does a write through the result, or to the argument, reach the other one.
+    Only then does a write through the result, or to the argument, reach the other one. `y.unsqueeze_(0)` becomes
+    `unsqueeze` likewise.
     """
     for _, body in bodies(gm):
         expand_aliases(body)
     if not any(writes(node) or changed_operands(node) for node in gm.graph.nodes):
         return
+    _reshape_by_views(gm)
     for node in list(gm.graph.nodes):
         if node.target in DROPOUTS and _drops_nothing(node):
             with gm.graph.inserting_before(node):
@@ -43,6 +58,36 @@ def expand_aliases(gm: GraphModule) -> None:
     if hidden:
         keep = known_decompositions() - {node.target for node in hidden}
         decompose(gm, keep, only=lambda node: node in hidden)
+
+
+def _reshape_by_views(gm: GraphModule) -> None:
+    """Replace a tensor that is given other sizes in place by a view of it, from there on.
+
+    Given:   %a = relu(%x); %b = unsqueeze_(%a, 0); return (%a, %b)
+    Result:  %a = relu(%x); %b = unsqueeze(%a, 0); return (%b, %b)
+
+    An input of the graph keeps the op: its caller would see the sizes.
+    """
+    order = {node: at for at, node in enumerate(gm.graph.nodes)}
+    for node in [node for node in order if node.target in RESHAPED]:
+        names = _names_of(node.args[0])
+        if names[-1].op == "placeholder":
+            continue
+        with gm.graph.inserting_before(node):
+            view = call(node, RESHAPED[node.target], node.args, dict(node.kwargs), val=node.meta["val"])
+        order[view] = order[node]
+        for name in names:
+            name.replace_all_uses_with(view, lambda user, at=order[node]: order[user] > at)
+        replace(node, view)
+
+
+def _names_of(node: Any) -> list[Node]:
+    """Return a node and those before it that stand for the same tensor object, by what wrote to it in place."""
+    names = [node]
+    while isinstance(node.meta.get("val"), torch.Tensor) and (targets := written(node)):
+        node = targets[0]
+        names.append(node)
+    return names
 
 
 def _drops_nothing(node: Node) -> bool:

@@ -14,7 +14,7 @@ from torch.fx.node import map_arg
 
 from fxport.diagnostics import Log, rules
 from fxport.fx_passes.base import fx_pass
-from fxport.fx_passes.graph import bodies, call, fake, fake_mode_of, place_of
+from fxport.fx_passes.graph import SizeError, bodies, call, fake, fake_mode_of, place_of
 from fxport.fx_passes.passes.branch_writes import branches_of, changed_operands, return_new_values
 from fxport.fx_passes.passes.view_inverses import INVERSES, overlaps
 from fxport.fx_passes.passes.writes import functional_form, writes, written
@@ -220,8 +220,8 @@ class _Storages:
 def shares_storage(node: Node) -> bool:
     """Return True if a view op's result really is a view: `reshape`, `to` and `contiguous` may or may not copy.
 
-    The op runs once more on its fake arguments, which is cheap and asks PyTorch itself. Where that depends on a size
-    that data decide, the capture has answered it, and its value says so.
+    The op runs once more on its fake arguments, which is cheap and asks PyTorch itself. Where that depends on a dynamic
+    size, or on one that data decide, the capture has answered it, and its value says so.
     """
     if not isinstance(node.target, torch._ops.OpOverload) or not any(
         result.alias_info is not None and not result.alias_info.is_write for result in node.target._schema.returns
@@ -233,7 +233,7 @@ def shares_storage(node: Node) -> bool:
     try:
         with fake_mode_of(args), torch.no_grad():
             result = node.target(*args, **kwargs)
-    except GuardOnDataDependentSymNode:
+    except (GuardOnDataDependentSymNode, SizeError):
         result = node.meta["val"]
     first: Any = result[0] if isinstance(result, (list, tuple)) and result else result
     if not isinstance(first, torch.Tensor):

@@ -17,6 +17,7 @@ from fxport import Options
 from fxport.diagnostics import Log
 from fxport.exporter.capture import capture
 from fxport.fx_passes import run_passes
+from fxport.fx_passes.graph import SizeError
 from fxport.fx_passes.passes import functionalize as functionalization
 from fxport.fx_passes.passes.functionalize import functionalize, shares_storage, unsupported
 from fxport.fx_passes.pipeline import PREPARE
@@ -194,14 +195,16 @@ def test_an_overload_with_the_same_arguments_is_found() -> None:
     torch.testing.assert_close(captured.graph_module(*constants)[0], Overloads()(x))
 
 
-def test_what_pytorch_asks_of_data_the_capture_has_answered() -> None:
+@pytest.mark.parametrize(
+    "asked", [GuardOnDataDependentSymNode(sympy.Symbol("u0") > 0, "could not guard"), SizeError("Eq(s0, 64)")]
+)
+def test_what_pytorch_asks_of_sizes_the_capture_has_answered(asked: Exception) -> None:
     """Of `reshape(1, -1, n, 8)` PyTorch may ask whether n is 0: whether it is a view is what its value says."""
     whole = torch.empty(1, 4, 3, 8)
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
     x.meta["val"] = whole
     node = graph.call_function(torch.ops.aten.reshape.default, (x, [1, -1, 3, 8]))
-    asked = GuardOnDataDependentSymNode(sympy.Symbol("u0") > 0, "could not guard")
     with mock.patch.object(functionalization, "fake_mode_of", side_effect=asked):
         for value, is_view in ((whole.view(1, 4, 3, 8), True), (whole.clone(), False)):
             node.meta["val"] = value

@@ -89,6 +89,19 @@ class TransposedInPlace(nn.Module):
         return y.sum() + (view * torch.arange(2.0)).sum()
 
 
+class ReshapedAndWritten(nn.Module):
+    """Tensors that get other axes in place, between writes to them and to views of them."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y = x * 2
+        first, same = y[0], y
+        y.unsqueeze_(1)
+        first.add_(1)
+        same[:, 0, 1] = 5
+        red, green, *_ = (x / (x.amax(-1) * 2).unsqueeze_(-1)).unbind(-1)
+        return y.squeeze_(1), first, red.sub_(green)
+
+
 class OneNameOrTheOther(nn.Module):
     """Data decides which of two tensors is written to."""
 
@@ -145,6 +158,7 @@ class TradedByData(nn.Module):
 
 
 CASES = (
+    *of("in place on tensors with other axes", Row("between writes and views", ReshapedAndWritten, SIZES, ROWS)),
     *of(
         "in place in a branch",
         Row("a residual connection", Residual, FLAT),
