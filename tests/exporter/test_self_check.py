@@ -197,3 +197,32 @@ def test_what_cannot_be_compared_is_told() -> None:
 def test_an_unknown_choice_is_refused() -> None:
     with pytest.raises(ValueError, match="'sometimes'"):
         Options(self_check="sometimes")  # type: ignore[arg-type]
+
+
+class Turned(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.count += 1
+        return x * 0.5 if self.count > 1 else x * 3 + self.count
+
+
+class HeldTwice(nn.Module):
+    """A module under two names, called by each: its buffer is one of the graph's states."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = Turned()
+        self.inner = nn.Sequential(self.first, nn.Tanh(), Turned())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(self.first(x))
+
+
+def test_a_buffer_of_two_names_is_compared_as_one() -> None:
+    model = HeldTwice()
+    program = export(model, (X,))
+    results = run_session(session_of(program), program, (X,))
+    assert_same([results[0], torch.stack(results[1:])], [model(X), torch.tensor([2.0, 1.0])])

@@ -141,7 +141,9 @@ class _Check:
         self.bodies = [*bodies_of(self.program.graph_module)]
         self.state = Snapshot.of({"": self.module})
         updated = {output.updates for output in self.program.outputs if output.kind is OutputKind.MUTATION}
-        written = {entry.target for entry in self.program.inputs if entry.target and entry.name in updated}
+        self.first = _first_names(self.module)
+        targets = {entry.target for entry in self.program.inputs if entry.target and entry.name in updated}
+        written = {self.first.get(name, name) for name in targets}
         self.kept = sorted({name for name, _ in self.module.named_buffers()} | written)
         self.conditions: list[Condition] = []
         self.reached: set[GraphModule] = set()
@@ -287,7 +289,8 @@ class _Check:
     @property
     def results(self) -> list[str]:
         """The names of all results of the graph, in their order."""
-        inputs = {entry.name: entry.target or entry.path or entry.name for entry in self.program.inputs}
+        targets = {entry.name: self.first.get(entry.target or "", entry.target) for entry in self.program.inputs}
+        inputs = {entry.name: targets[entry.name] or entry.path or entry.name for entry in self.program.inputs}
         nodes = zip(self.program.placeholders, self.program.inputs, strict=True)
         inputs = {node.name: inputs[entry.name] for node, entry in nodes} | inputs
         return [
@@ -320,6 +323,13 @@ class _Check:
         for body in self.bodies:
             if body.gm not in self.reached and body.computes and (body.around is None or body.around in self.reached):
                 self.log.report(rules.BRANCH_UNCHECKED, at=place_of(body.node), branch=_words(body))
+
+
+def _first_names(module: torch.nn.Module) -> dict[str, str]:
+    """Return, by every name of a parameter or buffer, its first: a module that is held twice gives it two."""
+    named = (*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False))
+    first: dict[int, str] = {}
+    return {name: first.setdefault(id(tensor), name) for name, tensor in named}
 
 
 def _words(body: Body) -> str:
