@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -13,6 +13,9 @@ FACTORS = (".lora_A.", ".lora_B.")
 """Parts of the names of the two factors of LoRA beside a weight."""
 
 BITS: Mapping[str, int] = {"int4": 4, "int8": 8}
+AT_ONCE = 1 << 18
+"""Numbers of a matrix that are computed at once."""
+
 BLOCKS = (16, 32, 64, 128, 256)
 """Numbers of a row that share a scale; ONNX Runtime's kernels take these."""
 
@@ -62,31 +65,52 @@ class FewBits:
 
     def restored(self) -> torch.Tensor:
         """The matrix that the numbers stand for, float32 [rows, columns]."""
-        numbers = self.numbers
+        whole = np.empty((len(self.scales), self.columns), np.float32)
+        for rows in rows_of(whole.shape):
+            whole[rows] = self._restored(rows)
+        return torch.from_numpy(whole)
+
+    def stands_for(self, matrix: np.ndarray) -> bool:
+        """Return True if the numbers stand for the very values of a matrix."""
+        shape = (len(self.scales), self.columns)
+        return matrix.shape == shape and all(
+            np.array_equal(self._restored(rows), matrix[rows]) for rows in rows_of(shape)
+        )
+
+    def _restored(self, rows: slice) -> np.ndarray:
+        numbers, scales = self.numbers[rows], self.scales[rows]
         if self.bits == 4:
             numbers = np.stack([numbers & 15, numbers >> 4], axis=-1)
-        rows, blocks = self.scales.shape
-        middle = np.float32(1 << (self.bits - 1)) if self.zeros is None else self.zeros[..., None].astype(np.float32)
-        centered = numbers.reshape(rows, blocks, self.block).astype(np.float32) - middle
-        whole = centered * self.scales[..., None]
-        whole = (whole if self.offsets is None else whole + self.offsets[..., None]).reshape(rows, -1)
-        return torch.from_numpy(np.ascontiguousarray(whole[:, : self.columns]))
+        whole = numbers.reshape(*scales.shape, self.block).astype(np.float32)
+        whole -= np.float32(1 << (self.bits - 1)) if self.zeros is None else self.zeros[rows, :, None]
+        whole *= scales[..., None]
+        if self.offsets is not None:
+            whole += self.offsets[rows, :, None]
+        return whole.reshape(len(scales), -1)[:, : self.columns]
+
+
+def rows_of(shape: Sequence[int]) -> Iterator[slice]:
+    """Slices of the rows of a matrix, of so few numbers that they stay in the caches of a processor."""
+    step = max(1, AT_ONCE // max(1, shape[1]))
+    return (slice(start, start + step) for start in range(0, shape[0], step))
 
 
 def in_few_bits(weight: torch.Tensor, bits: int, block: int) -> FewBits:
     """Round a matrix to few bits: the number farthest from 0 in each block is the lowest there is, and exact."""
     matrix = weight.detach().to(torch.float32).cpu().numpy()
     rows, columns = matrix.shape
-    blocks = -(-columns // block)
-    padded = np.zeros((rows, blocks * block), np.float32)
-    padded[:, :columns] = matrix
-    grouped = padded.reshape(rows, blocks, block)
-    middle = 1 << (bits - 1)
-    farthest = np.take_along_axis(grouped, np.abs(grouped).argmax(-1)[..., None], -1)
-    scales = farthest / np.float32(-middle)
-    inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales != 0)
-    numbers = np.clip(np.rint(grouped * inverse) + middle, 0, 2 * middle - 1).astype(np.uint8)
-    return FewBits(_packed(numbers, bits), scales[..., 0], columns, bits, block)
+    blocks, middle = -(-columns // block), 1 << (bits - 1)
+    packed = np.empty((rows, blocks, block * bits // 8), np.uint8)
+    scales = np.empty((rows, blocks), np.float32)
+    for some in rows_of(matrix.shape):
+        padded = np.pad(matrix[some], ((0, 0), (0, blocks * block - columns)))
+        grouped = padded.reshape(-1, blocks, block)
+        most, least = grouped.max(-1), grouped.min(-1)
+        scales[some] = np.where(most >= -least, most, least) / np.float32(-middle)
+        inverse = np.divide(1, scales[some], out=np.zeros_like(most), where=scales[some] != 0)
+        grouped = np.rint(grouped * inverse[..., None])
+        packed[some] = _packed(np.clip(grouped + middle, 0, 2 * middle - 1).astype(np.uint8), bits)
+    return FewBits(packed, scales, columns, bits, block)
 
 
 def few_bits_of(

@@ -85,9 +85,8 @@ class _Use:
         if any(number not in PLAIN[name] for name in PLAIN if (number := _number(node, name)) is not None):
             return False
         turned = self.is_direct == (_number(node, "transB") in (None, 0)) and node.op_type != "Gather"
-        matrix = weight.restored().numpy()
         held = self.tensor.numpy()
-        same = np.array_equal(held, transposed(matrix, (1, 0)) if turned else matrix)
+        same = weight.stands_for(held.T if turned else held)
         ranked = getattr(weight, "offsets", None) is None or _rank(self.moving) is not None
         return same and ranked and (node.op_type != "Gather" or self.is_direct)
 

@@ -123,7 +123,7 @@ def _require_same(model: Any, packed: Mapping[str, Packed], folder: Path) -> Non
     """Raise PretrainedError where a model has a weight in few bits under another name, or with other values."""
     parameters = dict(model.named_parameters(remove_duplicate=False))
     for name, weight in packed.items():
-        if name not in parameters or not torch.equal(parameters[name], weight.restored()):
+        if name not in parameters or not weight.stands_for(parameters[name].detach().numpy()):
             raise PretrainedError(
                 f"'{folder}': transformers puts '{name}' together with other weights, so its few bits cannot be kept; "
                 "give the folder of the weights before, and --weights."

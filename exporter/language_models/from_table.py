@@ -72,6 +72,10 @@ class FromTable:
         places = np.stack([self.numbers >> 4, self.numbers & 15], -1).reshape(-1, self.block)
         return torch.from_numpy((table_of(self.kind)[places] * self.scales[:, None]).reshape(self.rows, self.columns))
 
+    def stands_for(self, matrix: np.ndarray) -> bool:
+        """Return True if the places stand for the very values of a matrix."""
+        return np.array_equal(self.restored().numpy(), matrix)
+
 
 Packed = FewBits | FromTable
 """A weight in few bits."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -117,7 +117,9 @@ def verdict(
     """Compare a package with the model that it is of, along the text that the model itself generates.
 
     The package takes the prompts, then each token that eager PyTorch finds likeliest, then several tokens at once. So
-    each of its logits is compared after the same tokens, and if none of its choices differs, the texts are equal. The
+    each of its logits is compared after the same tokens, and if none of its choices differs, the texts are equal.
+    Eager PyTorch takes the tokens that the package has chosen at once but for the first and last; where a choice or a
+    logit then differs, it generates its text token by token instead, and the package takes that. The
     prompts of an encoder-decoder are read by the encoder, and the tokens begin with those of the package. Where the
     capture has limited how many tokens there may be, a text that fills the context is compared too.
 
@@ -129,7 +131,8 @@ def verdict(
         steps: Tokens to generate, fewer where the context ends.
         accuracy: "exact" or "fast", which says how large the errors of logits may be.
         weights: How the weights are stored, for the message.
-        answers: What eager PyTorch gave in an earlier comparison of the same steps; filled where it is empty.
+        answers: What eager PyTorch gave, token by token, in an earlier comparison of the same steps; filled where it
+            is empty.
         adapter: The file of an adapter that takes part.
     """
     text = model.config.get_text_config()
@@ -137,11 +140,7 @@ def verdict(
     prompts = [torch.randint(0, text.vocab_size, (size,), generator=generator).tolist() for size in PROMPTS]
     try:
         package = Generator(folder, provider, adapter=adapter)
-        ids, mask, eager = _begun(package, model, prompts)
-        if answers is not None:
-            eager = _Remembering(eager, answers)
-        room = package.config.context_length - ids.shape[1] - ALTOGETHER
-        found = _compared(package, eager, ids, mask, log, max(1, min(steps, room)), BUDGETS[accuracy], weights)
+        found = _compared(package, model, prompts, log, steps, BUDGETS[accuracy], weights, answers)
         if not found.passed or package.config.vision is not None or not any(map(limits_tokens, log.findings)):
             return found
         whole = _filled(package, model, log, BUDGETS[accuracy])
@@ -161,11 +160,11 @@ def limits_tokens(finding: Finding) -> bool:
 def _begun(package: Generator, model: Any, prompts: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray, Taking]:
     """The first tokens to be fed and their mask, and the model that takes the same, after the encoder of both."""
     config = package.config
+    package.reset()
     if config.vision is not None:
         images = images_of(model)
         sizes = package.look([{name: each.numpy() for name, each in image.items()} for image in images])
         return *padded(prompts_with_images(model, sizes, prompts), config.pad), EagerVision(model, images)
-    package.reset()
     if config.encoder is None:
         return *padded(prompts, config.pad), Eager(model)
     source = source_of(prompts, config)
@@ -198,36 +197,94 @@ def _filled(package: Generator, model: Any, log: Log, budget: float) -> float:
 
 def _compared(
     package: Generator,
-    eager: Taking,
-    ids: np.ndarray,
-    mask: np.ndarray,
+    model: Any,
+    prompts: Sequence[Sequence[int]],
     log: Log,
     steps: int,
     budget: float,
     weights: str,
+    answers: list[np.ndarray] | None,
 ) -> Verdict:
-    worst, flips, ties, seen = 0.0, 0, 0, mask
-    further = np.resize(ids[:, ::-1], (len(ids), ALTOGETHER))
+    """Compare along the text of the package, and where that is not the same for both, along that of eager PyTorch."""
+    ids, mask, eager = _begun(package, model, prompts)
+    steps = max(1, min(steps, package.config.context_length - ids.shape[1] - ALTOGETHER))
+    if answers is None:
+        pairs = _along_own_text(package, eager, ids, mask, steps)
+        found = _judged(pairs, package.provider, Log(), steps, budget, weights)
+        if found.passed and not found.ties:
+            return found
+        ids, mask, eager = _begun(package, model, prompts)
+    taking = eager if answers is None else _Remembering(eager, answers)
+    stepwise = _along_eager_text(package, taking, ids, mask, steps)
+    return _judged(stepwise, package.provider, log, steps, budget, weights)
+
+
+class _Pair(NamedTuple):
+    """Logits [batch, sequence, vocabulary] of eager PyTorch and of the package, of tokens that were fed as `seen`."""
+
+    want: np.ndarray
+    got: np.ndarray
+    seen: np.ndarray
+
+
+def _along_own_text(package: Taking, eager: Taking, ids: np.ndarray, mask: np.ndarray, steps: int) -> list[_Pair]:
+    """Pairs along the text that the package generates, of which eager PyTorch takes most tokens at once.
+
+    It is also the text of eager PyTorch where all choices are alike.
+    """
+    fed, got = [(ids, mask)], [_logits(package, ids, mask)]
+    further = _further(ids)
+    for step in range(steps):
+        new = got[-1][:, -1].argmax(-1)[:, None] if step < steps - 1 else further
+        fed.append((new, np.ones_like(new)))
+        got.append(_logits(package, *fed[-1]))
+    first, *singles, last = fed
+    parts = [singles[:1], singles[1:-1], singles[-1:]] if len(singles) > 1 else [singles]
+    joined = [(np.concatenate([new for new, _ in part], 1), len(part)) for part in parts if part]
+    want = [eager.feed(*first)]
+    for new, count in joined:
+        want += np.split(eager.feed(new, np.ones_like(new)), count, axis=1)
+    want.append(eager.feed(*last))
+    return [_Pair(one, other, seen) for one, other, (_, seen) in zip(want, got, fed, strict=True)]
+
+
+def _along_eager_text(package: Taking, eager: Taking, ids: np.ndarray, mask: np.ndarray, steps: int) -> Iterator[_Pair]:
+    """Pairs along the text that eager PyTorch generates, each token taken by both."""
+    further, seen = _further(ids), mask
     for step in range(steps + 1):
-        want, got = eager.feed(ids, seen), package.feed(ids, seen).astype(np.float32, copy=False)
-        error = error_of(want[seen > 0], got[seen > 0])
+        pair = _Pair(eager.feed(ids, seen), _logits(package, ids, seen), seen)
+        yield pair
+        ids = pair.want[:, -1].argmax(-1)[:, None] if step < steps - 1 else further
+        seen = np.ones_like(ids)
+
+
+def _logits(package: Taking, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    return package.feed(ids, mask).astype(np.float32, copy=False)
+
+
+def _further(ids: np.ndarray) -> np.ndarray:
+    """Tokens that are taken at once after the steps."""
+    return np.resize(ids[:, ::-1], (len(ids), ALTOGETHER))
+
+
+def _judged(pairs: Iterable[_Pair], provider: str, log: Log, steps: int, budget: float, weights: str) -> Verdict:
+    """The verdict on pairs: the prompt, each step, and what is taken at once, of which no token is chosen."""
+    worst, flips, ties, texts = 0.0, 0, 0, 0
+    for step, (want, got, seen) in enumerate(pairs):
+        texts, error = len(want), error_of(want[seen > 0], got[seen > 0])
         if not error <= budget and worst <= budget:  # told once
-            facts = {"output": "logits", "provider": package.provider, "ratio": error / budget, "worst": error}
+            facts = {"output": "logits", "provider": provider, "ratio": error / budget, "worst": error}
             log.report(rules.OUTPUT_DRIFT, **facts, sample=f"token {step}", cause="not looked for")
         worst = max(worst, error)
-        if step < steps:
-            chosen, other = want[:, -1].argmax(-1), got[:, -1].argmax(-1)
-            for row in np.flatnonzero(chosen != other):
-                last = want[row, -1]
-                margin = float(last[chosen[row]] - last[other[row]]) / float(np.abs(last).max())
-                ties, flips = (ties + 1, flips) if margin <= TIE else (ties, flips + 1)
-                if margin > TIE and flips == 1:
-                    facts = {"got": int(other[row]), "want": int(chosen[row]), "margin": margin, "weights": weights}
-                    log.report(rules.TOKENS_DIFFER, provider=package.provider, step=step, **facts)
-            ids = chosen[:, None] if step < steps - 1 else further
-            seen = np.ones_like(ids)
-    passed = worst <= budget and not flips
-    return Verdict(steps * len(mask), worst, flips, ties, passed)
+        chosen, other = want[:, -1].argmax(-1), got[:, -1].argmax(-1)
+        for row in np.flatnonzero(chosen != other) if step < steps else ():
+            last = want[row, -1]
+            margin = float(last[chosen[row]] - last[other[row]]) / float(np.abs(last).max())
+            ties, flips = (ties + 1, flips) if margin <= TIE else (ties, flips + 1)
+            if margin > TIE and flips == 1:
+                facts = {"got": int(other[row]), "want": int(chosen[row]), "margin": margin, "weights": weights}
+                log.report(rules.TOKENS_DIFFER, provider=provider, step=step, **facts)
+    return Verdict(steps * texts, worst, flips, ties, passed=worst <= budget and not flips)
 
 
 def error_of(want: np.ndarray, got: np.ndarray) -> float:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fxport import export
+from fxport.exporter.language_models.generation import generation_step
 from tests.running import assert_same, run_session, session_of
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -113,3 +114,12 @@ def test_functions_are_as_they_were() -> None:
     before = module._ignore_causal_mask_sdpa, module._ignore_bidirectional_mask_sdpa
     test_encoder_without_padding()
     assert (module._ignore_causal_mask_sdpa, module._ignore_bidirectional_mask_sdpa) == before
+
+
+def test_heads_of_keys_are_shared_without_a_limit_of_new_tokens() -> None:
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(**{**SMALL, "num_attention_heads": 4}, num_key_value_heads=2, head_dim=8)
+    example = generation_step(transformers.LlamaForCausalLM(config).eval())
+    program = export(*example[:3], dynamic_shapes=example.dynamic_shapes)
+    assert not program.log.findings  # transformers asks for one query before it repeats the heads
+    assert {node.op_type for node in program.model.graph}.isdisjoint({"Expand"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -22,6 +22,9 @@ MODULE = "transformers.masking_utils"
 MODELS = "transformers.modeling_utils"
 KIND = "sdpa"
 """The kind of attention for which no mask may be made; others always get one."""
+
+GROUPED = "use_gqa_in_sdpa"
+"""The function that says whether the operator is told of groups of heads."""
 
 LENIENT = "lenient"
 """The fact of a mask that layers get: the one that holds for those that are not causal."""
@@ -104,7 +107,21 @@ def _used(
     if attention_mask is not None and causal is False and not torch.compiler.is_dynamo_compiling():
         lenient = known(attention_mask, LENIENT)
         attention_mask = attention_mask if lenient is None else lenient
-    return original(module, query, key, value, attention_mask, *args, is_causal=is_causal, **given)
+    with _heads_shared(original, query):
+        return original(module, query, key, value, attention_mask, *args, is_causal=is_causal, **given)
+
+
+def _heads_shared(original: Callable[..., Any], query: Tensor) -> AbstractContextManager[Any]:
+    """Let `scaled_dot_product_attention` share the heads of keys and values among those of queries.
+
+    transformers repeats them beside a mask, which is an arrangement of each key that the operator need not see, and
+    asks first whether there is one query. Where there is one, it makes the groups queries, which stays.
+    """
+    module = sys.modules.get(original.__module__)
+    single = isinstance(query.shape[2], int) and query.shape[2] == 1
+    if single or not hasattr(module, GROUPED) or torch.compiler.is_dynamo_compiling():
+        return nullcontext()
+    return mock.patch.object(module, GROUPED, return_value=True)
 
 
 def _bidirectional(
