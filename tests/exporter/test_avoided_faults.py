@@ -109,6 +109,13 @@ CASES = (
     Case("from the end", GTS, Calls(lambda x: x[torch.arange(-x.shape[0], 0)]), (IDS,), ({0: "rows"},)),
     Case("int64 as int32", CASTS, Calls(lambda x: x.long().int()), (LARGE,)),
     Case("int64 as int16", CASTS, Calls(lambda x: x.long().short()), (LARGE,)),
+    Case(
+        "integers as halves",
+        "InsertCastTransformer",
+        Calls(lambda x: x.half().softmax(0)),
+        (torch.tensor([2049, 2048]),),
+    ),
+    Case("infinite halves", "InsertCastTransformer", Calls(lambda x: x.half() - 60000), (torch.tensor([70000, 3]),)),
     Case("rounded first", CASTS, Calls(lambda x: x.float().short()), (torch.tensor([16777217, 5]),)),
     Case("fourth power", "LayerNormFusionL1", Calls(to_the_fourth, norm=nn.LayerNorm(4)), (3 * torch.randn(2, 3, 4),)),
 )

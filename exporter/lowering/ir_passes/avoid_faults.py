@@ -15,6 +15,7 @@ from fxport.exporter.lowering.ir_passes.casts_first import casts_before_transpos
 from fxport.exporter.lowering.ir_passes.join_outputs import join_outputs
 from fxport.exporter.lowering.ir_passes.keep_apart import (
     casts_stay_in_turn,
+    integers_become_halves,
     powers_are_no_squares,
     ranges_are_no_slices,
 )
@@ -173,5 +174,11 @@ FAULTS = (
         "1.31.1",
         "two casts to whole numbers in turn, of which the first is left out: other numbers beyond their limits",
         casts_stay_in_turn,
+    ),
+    RuntimeFault(
+        "InsertCastTransformer",
+        "1.31.1",
+        "whole numbers as halves in front of a kernel that has none: neither rounded nor infinite",
+        integers_become_halves,
     ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from fxport.exporter.lowering.ir_passes.patterns import before, constant_of
+from fxport.exporter.lowering.ir_passes.patterns import before, constant_of, describe
 from fxport.exporter.lowering.lower.producers import made_by
 
 SQUARE = 2
@@ -70,6 +70,41 @@ def _is_cut_off_in_turn(cast: ir.Node) -> bool:
     if ir.DataType.BOOL in (source, result) or between not in COMPARED:
         return False
     return result.is_integer() and not (source.is_integer() and between.is_integer()) and source != result
+
+
+WIDE = frozenset(
+    {ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64}
+    | {ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64}
+)
+"""Types of whole numbers that halves do not hold."""
+
+
+def integers_become_halves(graph: ir.Graph) -> bool:
+    """Whole numbers as halves are rounded or infinite, also for kernels that take halves as FLOAT: 2049 is 2048.
+
+    Given:   %h = Cast<FLOAT16>(%i); %y = Softmax(%h)
+    Result:  %h = Cast<FLOAT16>(%i); %k = Max(%h); %y = Softmax(%k)
+    """
+    broken = [cast for cast in list(graph) if cast.op_type == "Cast" and not cast.domain and _makes_halves(cast)]
+    for cast in broken:
+        half = cast.outputs[0]
+        node = ir.node("Max", [half], name=f"{cast.name}/Max", metadata_props=dict(cast.metadata_props))
+        node.outputs[0].name = f"{half.name}/Max"
+        describe(node.outputs[0], half)
+        for user, index in _computing(half):
+            user.replace_input_with(index, node.outputs[0])
+        graph.insert_after(cast, node)
+    return bool(broken)
+
+
+def _makes_halves(cast: ir.Node) -> bool:
+    source, half = cast.inputs[0], cast.outputs[0]
+    return source is not None and source.dtype in WIDE and half.dtype == ir.DataType.FLOAT16 and bool(_computing(half))
+
+
+def _computing(half: ir.Value) -> list[tuple[ir.Node, int]]:
+    """Uses of a value by others than casts, which keep what they are given, and a Max."""
+    return [(user, index) for user, index in half.uses() if user.op_type not in ("Cast", "Max")]
 
 
 def _keep_apart(graph: ir.Graph, op_type: str, index: int, is_broken: Callable[[ir.Node], bool]) -> bool:

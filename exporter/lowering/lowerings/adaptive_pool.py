@@ -36,7 +36,7 @@ def adaptive_avg_pool(op: Op, x: Value, output_size: Sequence[Size]) -> Value:
     axes = len(output_size)
     sizes = op.sizes(x)[-axes:]
     means = [axis - axes for axis in range(axes) if output_size[axis] == 1 and sizes[axis] != 1]
-    if len(means) == axes and x.dtype != DOUBLE:  # for which ONNX Runtime has no GlobalAveragePool
+    if len(means) == axes < op.rank(x) and x.dtype != DOUBLE:  # ONNX Runtime has no GlobalAveragePool of it
         return unbatched(op, op.GlobalAveragePool(batched(op, x, axes)), x, axes)
     y = op.ReduceMean(x, [op.rank(x) + axis for axis in means]) if means else x
     rest = [axis for axis in range(axes) if axis - axes not in means and output_size[axis] != sizes[axis]]

@@ -59,6 +59,8 @@ def _layer_norm(
 ) -> tuple[Value, ...]:
     """LayerNormalization over the last axes, in float32 where dtypes are mixed; its statistics are float32 always."""
     dtype = _meeting(x, weight, bias)
+    if 0 in op.sizes(x) and outputs == 1:  # of which ONNX Runtime takes none
+        return (op.cast(x, op.out.dtype),)
     if dtype == DOUBLE and outputs == 1:
         y = _standardized(op, x, [*range(-len(sizes), 0)], eps)
         y = y if weight is None else op.Mul(y, weight)
@@ -131,6 +133,8 @@ def _group_norm(
     which also is slower. Halves are computed in float32 as far as weight and bias reach, as PyTorch does.
     """
     sizes = op.sizes(x)
+    if 0 in sizes and outputs == 1:
+        return (op.cast(x, op.out.dtype),)
     affine = weight is not None or bias is not None
     dtype = FLOAT if affine and x.dtype in HALVES else x.dtype
     rows = _grouped(op, op.typed(op.const(x, dtype=dtype), sizes), groups)
@@ -197,6 +201,8 @@ def rms_norm(
     RMSNormalization from opset 23 on; below, the chain of nodes that ONNX Runtime fuses into its own
     SimplifiedLayerNormalization.
     """
+    if 0 in op.sizes(x):
+        return op.cast(x, op.out.dtype)
     eps = _rms_eps(x, eps)
     dtype = _meeting(x, weight)
     if op.opset >= RMS_OPSET and dtype != DOUBLE:

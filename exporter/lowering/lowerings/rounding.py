@@ -105,6 +105,8 @@ def is_sum(x: Value) -> bool:
 
 @lowering(aten.copysign.Tensor, aten.copysign.Scalar)
 def copysign(op: Op, x: Value, other: Value | Scalar) -> Value:
-    """copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
-    length = op.Abs(x)
-    return op.Where(signbit(op, op.const(other, like=x)), op.Neg(length), length)
+    """copysign.Tensor(Tensor self, Tensor other) -> Tensor
+
+    By a product: ONNX Runtime's Where makes 0 of -0.
+    """
+    return op.Mul(op.Abs(x), op.Where(signbit(op, op.const(other, like=x)), op.const(-1.0, like=x), 1.0))

@@ -59,6 +59,7 @@ CASES = (
     OpCase(aten.threshold.default, EDGES, 0.0, 1.0),
     OpCase(aten.glu.default, f(2, 6), dtypes=SMALL, dynamic="n 6"),
     OpCase(aten.glu.default, f(4, 3), 0),
+    OpCase(aten.glu.default, f(0, 3), 0),
     OpCase(aten.hardshrink.default, f(2, 3), 0.2),
     OpCase(aten.softshrink.default, f(2, 3), 0.2),
 )

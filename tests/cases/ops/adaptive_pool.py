@@ -66,6 +66,7 @@ CASES = (
         vary={"output_size": ([1, 1, 1], [3, 4, 2])},
         dynamic="n 3 d h w",
     ),
+    OpCase(aten.adaptive_avg_pool2d.default, f(3, 4), [1, 1]),  # PyTorch takes it as a mean
     OpCase(aten.adaptive_avg_pool3d.default, f(0, 3, 4, 6, 7), [3, 4, 5]),
     OpCase(aten.adaptive_max_pool1d.default, f(2, 3, 10), vary={"output_size": ([1], [4], [5], [13])}, dtypes=FLOATS),
     OpCase(

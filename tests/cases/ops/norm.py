@@ -14,6 +14,9 @@ CASES = (
     OpCase(aten.layer_norm.default, f(2, 3, 8), [8], f(8), None),
     OpCase(aten.layer_norm.default, f(2, 3, 8), [8], None, f(8)),
     OpCase(aten.layer_norm.default, f(0, 8), [8], f(8), f(8)),
+    OpCase(aten.layer_norm.default, f(2, 0), [0], f(0), f(0)),
+    OpCase(aten.rms_norm.default, f(2, 0), [0]),
+    OpCase(aten.group_norm.default, f(2, 4, 0), 2),
     OpCase(aten.layer_norm.default, f(8), [8]),
     OpCase(aten.layer_norm.default, f(2, 8), [8], Draw((8,), f32), Draw((8,), f32), dtypes=(torch.bfloat16,)),  # wider
     OpCase(aten.native_layer_norm.default, f(2, 3, 8), [3, 8], f(3, 8), f(3, 8), 1e-5, dtypes=FLOATS, dynamic="n"),

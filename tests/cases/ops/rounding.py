@@ -13,6 +13,12 @@ SMALL = FLOATS
 EDGES = v((0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.3, -0.3, 7.0, -7.0, 1e20, math.inf, -math.inf, math.nan))
 ROUNDINGS = (aten.floor, aten.ceil, aten.round, aten.trunc)
 
+
+def _inverse(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """By which the sign of a zero is seen."""
+    return 1 / aten.copysign.Tensor(x, other)
+
+
 CASES = (
     *(OpCase(op.default, EDGES, dtypes=(torch.float32, torch.float64)) for op in ROUNDINGS),
     *(OpCase(op.default, f(2, 3, low=-9, high=9), dtypes=(*SMALL, *INTS), dynamic="n 3") for op in ROUNDINGS),
@@ -35,5 +41,6 @@ CASES = (
     OpCase(aten.copysign.Tensor, f(2, 3), f(3), dtypes=(*SMALL, *INTS, torch.bool), dynamic="n 3"),
     OpCase(aten.copysign.Tensor, v((1.0, -1.0, 0.0, math.inf)), v((-0.0, 0.0, -2.0, -math.inf))),
     OpCase(aten.copysign.Tensor, f(2, 3), b(3)),
+    OpCase(_inverse, v((0, 0, 1, -1)), v((-3, 3, -2, 0)), dtypes=(torch.float32, torch.int32)),
     OpCase(aten.copysign.Scalar, f(2, 3), -0.0, dtypes=(*SMALL, torch.int64)),
 )
