@@ -66,7 +66,8 @@ def fixed_by_other(site: Site) -> Iterator[Fix]:
     code, names = others[0]
     if names:
         given = " or ".join(f"'{name}'" for name in sorted(names))
-        same = f"`--dynamic {min(names)}:INDEX={site.facts.get('dim', 'DIM')}`"
+        name, dim = min(names), site.facts.get("dim", "DIM")
+        same = f'`--dynamic {name}:INDEX={dim}`, in Python `dynamic_shapes={{…, "{name}": {{INDEX: "{dim}"}}}}`'
         what = f"input {given}" if code in names else f"'{code}', which comes from {given}"
         yield fix(f"The size is that of {what}: make its dim dynamic, too, {same}.")
     else:

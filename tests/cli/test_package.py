@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fxport.exporter.cli import main
-from fxport.exporter.cli.generate import speed
+from fxport.ort_runner.prompts import speed
 from tests.cases.text_models import POOLED, SIZES, listed, saved
 
 pytest.importorskip("transformers")

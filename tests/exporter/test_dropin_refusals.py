@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -193,3 +194,11 @@ def test_all_errors_have_one_base() -> None:
 def test_what_fxport_onnx_lacks_is_told() -> None:
     with pytest.raises(AttributeError, match=r"no 'symbolic_helper'; it has .* import torch\.onnx"):
         _ = fxport.onnx.symbolic_helper
+
+
+def test_a_place_that_takes_no_file_is_told_before_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxport.onnx.exporting.export_onnx", lambda *_, **__: pytest.fail("it was exported"))
+    with pytest.raises(IsADirectoryError, match="name a file in it, such as"):
+        export(nn.Identity(), (torch.ones(2),), tmp_path)
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        export(nn.Identity(), (torch.ones(2),), str(tmp_path / "none" / "a.onnx"))

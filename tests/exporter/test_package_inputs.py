@@ -18,13 +18,14 @@ from fxport import package
 from fxport.diagnostics import Log
 from fxport.exporter.cli.embed import Request as Embedded
 from fxport.exporter.cli.embed import embedded
-from fxport.exporter.cli.generate import Request, generated
+from fxport.exporter.cli.generate import generated
 from fxport.exporter.language_models.processors import write_pictures, write_sounds
 from fxport.exporter.language_models.towers import TowerModel, tower_verdict
 from fxport.exporter.sources.pretrained import PretrainedError
 from fxport.exporter.sources.usage import UsageError
 from fxport.ort_runner.package_config import GRID, PIXELS, PackageError
 from fxport.ort_runner.pictures import FILE, PictureConfig, inputs_of, read_picture
+from fxport.ort_runner.prompts import Asked
 from fxport.ort_runner.sounds import FILE as SOUNDS
 from fxport.ort_runner.sounds import SoundConfig, features_of, read_sound
 from fxport.ort_runner.text_model import TextModel
@@ -146,7 +147,7 @@ def asked(folder: Path, **given: Any) -> str:
         "audio": None,
         "adapter": None,
     }
-    return generated(Request(folder, **{**fields, **given}, new=12, provider="cpu", threads=1), Log())
+    return generated(Asked(folder, **{**fields, **given}, new=12, provider="cpu", threads=1), Log())
 
 
 def test_a_folder_is_asked_about_an_image_file(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from fxport.diagnostics.sarif.provenance import provenance_of
 from fxport.exporter.checks import init, lock, manifest
 from fxport.exporter.checks.cache import Cache
 from fxport.exporter.checks.items import Item
-from fxport.exporter.cli.generate import Request, prompt_of
 from fxport.exporter.language_models.folders import model_of, model_of_gguf
 from fxport.exporter.language_models.text_models import plan_of
 from fxport.exporter.onnx_program.in_place import saving
@@ -39,6 +38,7 @@ from fxport.ort_runner.failures import Failure
 from fxport.ort_runner.model_file import missing_external_data, read_model_file
 from fxport.ort_runner.package_config import PackageConfig, PackageError
 from fxport.ort_runner.pictures import FILE as PICTURES
+from fxport.ort_runner.prompts import Asked, prompt_of
 from fxport.ort_runner.provenance import rows_of
 from fxport.ort_runner.samples import load_all
 from fxport.ort_runner.sounds import FILE as SOUNDS
@@ -140,7 +140,7 @@ def logged(path: Path) -> None:
 
 
 def features(path: Path) -> object:
-    return prompt_of(Request(path.parent, None, None, path, (), None, None, 1, "cpu", 1), None)
+    return prompt_of(Asked(path.parent, None, None, path, (), None, None, 1, "cpu", 1), None)
 
 
 @cache
@@ -273,7 +273,7 @@ PARSERS = (
         *("preprocessor_config.json of sounds", media.processed_sounds, "preprocessor_config.json"),
         *(lambda: media.texts(media.WHISPER), FOLDER, nothing, True),
     ),
-    Parser("features.npy", features, "f.npy", lambda: [seeds.array()], (UsageError,)),
+    Parser("features.npy", features, "f.npy", lambda: [seeds.array()], (PackageError,)),
     Parser("source.py", lambda path: described(str(path)), "a.py", lambda: [seeds.PYTHON], ()),
     Parser("models in a file", lambda path: list(init.models_in(path, "a.py")), "a.py", lambda: [seeds.PYTHON], ()),
     Parser(

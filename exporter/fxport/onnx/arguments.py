@@ -7,6 +7,7 @@ import io
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -41,11 +42,14 @@ def require_types(given: Mapping[str, Any]) -> None:
 
 
 def require_file(f: object) -> None:
-    """Raises TypeError for what a model cannot be written to."""
-    if f is None or isinstance(f, str | os.PathLike):
+    """Raises TypeError for what a model cannot be written to, and OSError for such a path."""
+    if f is None:
         return
     if isinstance(f, io.TextIOBase):
         raise CallError("f is a file of text; open it with mode 'wb'")
+    if isinstance(f, str | os.PathLike):
+        require_place(Path(f))
+        return
     if not hasattr(f, "write"):
         raise CallError(f"f is {shown(f)}; give a path, a file opened for writing bytes, or None")
 
@@ -59,6 +63,14 @@ def require_opsets(opsets: object) -> None:
             raise CallError(f"custom_opsets has {domain!r}: {version!r}; give versions by domains: {{'domain': 1}}")
         if domain in ("", "ai.onnx"):
             raise ValueError("custom_opsets names the domain of ONNX itself; give its version as opset_version")
+
+
+def require_place(path: Path) -> None:
+    """Refuse a path that no model can be written to, before the export and not behind it. Raises OSError."""
+    if path.is_dir():
+        raise IsADirectoryError(f"f is the folder '{path}'; name a file in it, such as '{path / 'model.onnx'}'")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder '{path.parent}' for '{path.name}'; make it first")
 
 
 def require_possible(given: Mapping[str, Any]) -> None:
