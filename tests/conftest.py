@@ -12,6 +12,7 @@ import math
 import os
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch  # noqa: F401  # sets up the logger below
@@ -52,6 +53,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="part of a long run: --slow"))
         if item.get_closest_marker("gpu") and not _cuda_works():
             item.add_marker(pytest.mark.skip(reason="ONNX Runtime's CUDA provider does not come up on this machine"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each worker of `-n` files of its own, whose fixtures are made once, and at the end what another has left."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
 
 
 def _share_examples(items: list[pytest.Function]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import reduce
 from types import FunctionType
 from typing import Any
@@ -117,13 +117,27 @@ def operators_as_python() -> Iterator[None]:
     for the checks of our own passes.
     """
     types, builtin = Verifier.allowed_op_types, Verifier.allowed_builtin_ops
-    with ExitStack() as stack:
-        for kind, name, method in methods():
-            stack.enter_context(mock.patch.object(kind, name, method, create=True))
-        for patch in (
-            mock.patch.object(Verifier, "allowed_op_types", lambda graph: (*types(graph), FunctionType)),
-            mock.patch.object(Verifier, "allowed_builtin_ops", lambda graph: [*builtin(graph), operator.xor]),
-            mock.patch.object(_trace, "_override_builtin_ops", _builtins_of_a_trace),
-        ):
-            stack.enter_context(patch)
+    with (
+        _replaced(methods()),
+        mock.patch.object(Verifier, "allowed_op_types", lambda graph: (*types(graph), FunctionType)),
+        mock.patch.object(Verifier, "allowed_builtin_ops", lambda graph: [*builtin(graph), operator.xor]),
+        mock.patch.object(_trace, "_override_builtin_ops", _builtins_of_a_trace),
+    ):
         yield
+
+
+@contextmanager
+def _replaced(methods: Iterable[tuple[type, str, Callable[..., Any]]]) -> Iterator[None]:
+    """Replace methods of classes, also inherited ones. `mock.patch` takes a while for each of these many."""
+    before: list[tuple[type, str, Any]] = []
+    try:
+        for kind, name, method in methods:
+            before.append((kind, name, vars(kind).get(name)))
+            setattr(kind, name, method)
+        yield
+    finally:
+        for kind, name, original in reversed(before):
+            if original is None:
+                delattr(kind, name)
+            else:
+                setattr(kind, name, original)
