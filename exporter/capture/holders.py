@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from fxport.exporter.capture.settings import Setting
+
 
 class Absent(Enum):
     """The type of MISSING."""
@@ -40,6 +42,7 @@ NAMED = frozenset({"_parameters", "_buffers", "_modules"})
 """The ones of them that hold attributes of the module."""
 
 UNREAD_OF_CLASSES = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "_abc_impl"})
+
 
 Contents = tuple[Sequence[Any] | None, list[Any]]
 """Keys and values of a holder at one moment, in lists of their own. None stands for the keys 0, 1, 2, …"""
@@ -372,6 +375,7 @@ LEAVES: Mapping[type, Kind] = {
     ),
     functools._lru_cache_wrapper: MEMO,
     threading.local: ATTRIBUTES,
+    Setting: _by_value(lambda owner: owner.get(), lambda owner, value: owner.put(value)),
     random.Random: _by_value(lambda o: o.getstate(), lambda o, value: o.setstate(value), is_random=True),
     torch.Generator: _by_value(
         lambda o: o.get_state(), lambda o, value: o.set_state(value), lambda value: bytes(value.tolist())

@@ -53,6 +53,7 @@ from fxport.exporter.capture.holders import (
     kinds_of_numpy,
     paired,
 )
+from fxport.exporter.capture.settings import SETTINGS
 from fxport.exporter.capture.streams import ITERATOR, STREAMS
 
 SCALARS = frozenset({bool, int, float, complex, str, bytes, type(None)})
@@ -118,12 +119,12 @@ Visit = Callable[[Any, Path | None, FunctionType | None], None]
 def reachable(roots: Mapping[str, Any]) -> list[tuple[Holder, Contents]]:
     """Return the holders that can be reached from the roots, the nearest first, each with its contents.
 
-    The hooks that are called for all modules are roots as well.
+    The hooks that are called for all modules are roots as well, and the settings of the process.
 
     The keys of `roots` name them in what is told; that of a model is "".
     """
     walk = _Walk()
-    for name, root in (*roots.items(), *HOOKS_OF_ALL.items()):
+    for name, root in (*roots.items(), *HOOKS_OF_ALL.items(), *SETTINGS.items()):
         walk.waiting.append((root, (None, "name", name) if name else None, None))
     while walk.waiting:
         walk.visit(*walk.waiting.popleft())
@@ -233,6 +234,7 @@ class _Walk:
             return
         path = (None, "name", kind.__name__)
         contents = CLASS.read(kind)
+        self.waiting.append((type(kind), None, None))
         self.found.append((Holder(kind, CLASS, path), contents))
         for name, value in paired(contents).items():
             called = kind.__name__ if name in MAKING else name

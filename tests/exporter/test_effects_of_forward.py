@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import decimal
 import importlib.util
 import io
 import random
+import sys
 import uuid
 from collections.abc import Callable
 from functools import cache
@@ -164,7 +166,83 @@ def seeds_generator(_: Model, x: Tensor) -> Tensor:
     return x + torch.rand(4)
 
 
+class Counting(type):
+    reads = 0
+
+    @property
+    def scale(cls) -> int:
+        cls.reads += 1
+        return cls.reads
+
+
+class Scales(metaclass=Counting):
+    pass
+
+
+def reads_property_of_class(_: Model, x: Tensor) -> Tensor:
+    return x * Scales.scale
+
+
+def sets_default_dtype(_: Model, x: Tensor) -> Tensor:
+    y = x * torch.ones(4)
+    torch.set_default_dtype(torch.float64)
+    return y
+
+
+def sets_deterministic(_: Model, x: Tensor) -> Tensor:
+    y = x * (2 if torch.are_deterministic_algorithms_enabled() else 3)
+    torch.use_deterministic_algorithms(True)
+    return y
+
+
+def sets_precision(_: Model, x: Tensor) -> Tensor:
+    third = decimal.Decimal(1) / 3
+    decimal.getcontext().prec = 2
+    return x * float(third)
+
+
+def sets_recursion_limit(_: Model, x: Tensor) -> Tensor:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + 1)
+    return x * limit
+
+
+def hooks_weight(model: Model, x: Tensor) -> Tensor:
+    model.layer.weight.register_hook(lambda grad: grad * 2)
+    return model.layer(x)
+
+
+def asks_for_gradient(model: Model, x: Tensor) -> Tensor:
+    y = model.layer(x)
+    return y * 2 if y.grad_fn is not None else y
+
+
+def asks_if_leaf(model: Model, x: Tensor) -> Tensor:
+    y = model.layer(x)
+    return y * 2 if y.is_leaf else y
+
+
+def asks_if_recorded(model: Model, x: Tensor) -> Tensor:
+    y = model.layer(x)
+    return y * 2 if y.requires_grad else y
+
+
+def asks_version(_: Model, x: Tensor) -> Tensor:
+    y = x + 1
+    return y * y._version
+
+
 TOLD = (
+    (reads_property_of_class, "FXP1018", "cls.reads += 1"),
+    (sets_default_dtype, "FXP1018", "set_default_dtype(torch.float64)"),
+    (sets_deterministic, "FXP1018", "use_deterministic_algorithms(True)"),
+    (sets_precision, "FXP1018", "decimal.getcontext().prec = 2"),
+    (sets_recursion_limit, "FXP1018", "sys.setrecursionlimit(limit + 1)"),
+    (hooks_weight, "FXP1018", "weight.register_hook"),
+    (asks_for_gradient, "FXP1029", "y.grad_fn is not None"),
+    (asks_if_leaf, "FXP1029", "if y.is_leaf"),
+    (asks_if_recorded, "FXP1029", "if y.requires_grad"),
+    (asks_version, "FXP1029", "y._version"),
     (adds_hook, "FXP1018", "register_forward_pre_hook"),
     (removes_hook, "FXP1018", "held.remove()"),
     (adds_hook_to_all, "FXP1018", "register_module_forward_hook(lambda"),

@@ -78,6 +78,16 @@ class Reads:
     places: dict[tuple[str, str, int], Place | None] = field(default_factory=dict)
     seeded: dict[tuple[str, str, int], Place | None] = field(default_factory=dict)
 
+    def note(self, name: str, frame: Any, *, is_seed: bool = False) -> None:
+        """Note a read or a seed by the user's own line, perhaps through Python's library."""
+        while frame is not None and frame.f_code.co_filename in _BETWEEN:
+            frame = frame.f_back
+        if frame is None or kind_of(frame.f_code.co_filename) != USER:
+            return
+        at = (name, frame.f_code.co_filename, frame.f_lineno)
+        places = self.seeded if is_seed else self.places
+        places.setdefault(at, place_of_stack(list(traceback.walk_stack(frame))))
+
 
 @contextmanager
 def environment_watched(found: Reads) -> Iterator[None]:
@@ -88,14 +98,9 @@ def environment_watched(found: Reads) -> Iterator[None]:
     before = {*threading.enumerate()} - {threading.current_thread()}
     variable = type(os.environ).__getitem__
 
-    def note(name: str, places: dict[tuple[str, str, int], Place | None] = found.places) -> None:
-        frame: Any = sys._getframe(2)
-        while frame is not None and frame.f_code.co_filename in _BETWEEN:
-            frame = frame.f_back
-        if frame is None or kind_of(frame.f_code.co_filename) != USER or threading.current_thread() in before:
-            return
-        at = (name, frame.f_code.co_filename, frame.f_lineno)
-        places.setdefault(at, place_of_stack(list(traceback.walk_stack(frame))))
+    def note(name: str, *, is_seed: bool = False) -> None:
+        if threading.current_thread() not in before:
+            found.note(name, sys._getframe(2), is_seed=is_seed)
 
     def looked_up(environment: Any, key: str) -> str:
         note(f"os.environ['{key}']")
@@ -115,7 +120,7 @@ def environment_watched(found: Reads) -> Iterator[None]:
     }
     dates = {kind: _noting_date(kind, names, note) for kind, names in DATES.items()}
     seeds = {
-        getattr(owner, name): _noting(name, getattr(owner, name), partial(note, places=found.seeded))
+        getattr(owner, name): _noting(name, getattr(owner, name), partial(note, is_seed=True))
         for owner in (torch, torch.random)  # Dynamo replaces some of them in one of the two
         for name in SEEDING
     }

@@ -47,6 +47,7 @@ from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.patches.restoration import restore_state
 from fxport.exporter.capture.places import Around, of_user, place_of_change, place_of_function, place_of_module
 from fxport.exporter.capture.reachable import HOOKS_OF_ALL, SCALARS
+from fxport.exporter.capture.settings import Setting
 from fxport.exporter.capture.snapshot import MERGED_STATE, Change, Snapshot, same
 from fxport.exporter.capture.streams import ITERATOR, STREAMS
 
@@ -179,11 +180,12 @@ UNBOUND = {"AttributeError", "NameError"}
 
 
 def _from_class(change: Change) -> Change:
-    """Return the change with the value that the class gave, where an attribute of an object hides that from now on."""
-    holder = change.holder
-    if change.before is not MISSING or holder.kind is not ATTRIBUTES or not isinstance(change.key, str):
+    """Return the change with the value that a class gave, where an attribute hides that from now on."""
+    holder, owner = change.holder, change.holder.owner
+    if change.before is not MISSING or holder.kind not in (ATTRIBUTES, CLASS) or not isinstance(change.key, str):
         return change
-    given = inspect.getattr_static(type(holder.owner), change.key, MISSING)
+    kinds = type(owner).__mro__ if holder.kind is ATTRIBUTES else (*owner.__mro__[1:], *type(owner).__mro__)
+    given = next((vars(each)[change.key] for each in kinds if change.key in vars(each)), MISSING)
     return change if isinstance(given, HANDLERS) else replace(change, before=given)
 
 
@@ -228,6 +230,8 @@ def effect_of(change: Change) -> Effect | None:
         merged_with = getattr(change.after, MERGED_STATE, MISSING)
         level = Level.ERROR if merged_with is not MISSING and same(merged_with, change.before) else None
         return Effect(rules.PYTHON_STATE_BAKED, change.name, change.before, holder, change.key, level)
+    if isinstance(holder.owner, Setting):
+        return replace(_baked(holder.name, "another one", holder), written=frozenset({holder.owner.changed_by}))
     if isinstance(change.before, Frozen) and not isinstance(holder.owner, torch.Generator):
         return _baked(holder.name, "an array of other values", holder)
     if holder.kind in CONTAINERS and MISSING in (change.before, change.after):
@@ -312,7 +316,8 @@ def place_of_effect(model: torch.nn.Module, effect: Effect, functions: Sequence[
     function = holder.owner.names.get(effect.key) if isinstance(holder.owner, Namespace) else holder.function
     owner, attribute = _owner_of(model, _ITEM.sub("", holder.name_of(effect.key)))
     at = place_of_module(model, owner) if function is None else place_of_function(function)
-    return place_of_change(at, functions, effect.written or frozenset({attribute}))
+    written = frozenset({effect.key if holder.kind is CLASS and effect.key is not None else attribute})
+    return place_of_change(at, functions, effect.written or written)
 
 
 def _owner_of(model: torch.nn.Module, name: str) -> tuple[str, str]:

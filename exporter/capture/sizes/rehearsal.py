@@ -64,6 +64,8 @@ def alike(value: Any, wanted: Any, part: float = TOLERANCE) -> bool:
         return _same_number(value, wanted, part)
     if value.shape != wanted.shape or value.dtype != wanted.dtype:
         return False
+    if wanted.layout is not torch.strided:
+        return value.layout is wanted.layout and alike(value.to_dense(), wanted.to_dense(), part)
     if not (wanted.is_floating_point() or wanted.is_complex()):
         return torch.equal(value, wanted)
     sizes = wanted.abs()[wanted.isfinite()].to(torch.float64)
