@@ -104,7 +104,7 @@ VALUE_MADE_TEXT = Rule(
     "FXP1024",
     "ValueMadeText",
     WARNING,
-    "A value that is known only at run time is formatted as text here, so the text is the same in every run.",
+    "A value known only at run time is formatted as text here, so the text is the same in every run.",
 )
 
 VALUES_SPECIALIZED = Rule(
