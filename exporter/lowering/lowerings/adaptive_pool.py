@@ -83,13 +83,6 @@ def _averages(op: Op, x: Value, position: int, count: Size) -> Value:
     return op.typed(op.Div(total, op.const(length, like=x)), sizes)
 
 
-def _longest(size: Size, count: Size) -> Size:
-    """The size of the longest window, or one that no window exceeds."""
-    if is_symbolic(size) or is_symbolic(count):
-        return divided(size, count) + 2
-    return max((-(-(i + 1) * size // count) - i * size // count for i in range(int(count))), default=1)
-
-
 @lowering(aten.adaptive_max_pool1d.default, aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)
 def adaptive_max_pool(op: Op, x: Value, output_size: Sequence[int]) -> tuple[Value, Value]:
     """adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)
@@ -116,11 +109,12 @@ def adaptive_max_pool(op: Op, x: Value, output_size: Sequence[int]) -> tuple[Val
     return op.ReduceMax(flat, [last], keepdims=0), _places(op, tap, tables, lengths, sizes)
 
 
-def _longest(size: Size, count: int) -> Size:
+def _longest(size: Size, count: Size) -> Size:
     """The length of the longest window, or one more."""
-    if is_symbolic(size):
+    if is_symbolic(size) or is_symbolic(count):
         return divided(size + count - 1, count) + 1
-    return max(-(-(i + 1) * int(size) // count) - i * int(size) // count for i in range(count))
+    whole, parts = int(size), int(count)
+    return max((-(-(i + 1) * whole // parts) - i * whole // parts for i in range(parts)), default=1)
 
 
 def _places(op: Op, tap: Value, tables: Sequence[Value], lengths: Sequence[Size], sizes: Sequence[Size]) -> Value:

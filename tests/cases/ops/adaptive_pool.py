@@ -18,6 +18,11 @@ def _largest_of_chosen(x: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
     return aten.adaptive_max_pool2d.default(x[chosen], (2, 4))[0]
 
 
+def _scaled(x: torch.Tensor) -> torch.Tensor:
+    """To a size that an input has."""
+    return torch.nn.functional.interpolate(x, scale_factor=1.5, mode="area")
+
+
 SPECIAL = v([[math.inf, 1.0, 2.0, 3.0, 4.0, 5.0, math.nan], [1.0, 2.0, -math.inf, math.inf, 3.0, 4.0, 5.0]])
 
 CASES = (
@@ -67,6 +72,7 @@ CASES = (
         dynamic="n 3 d h w",
     ),
     OpCase(aten.adaptive_avg_pool2d.default, f(3, 4), [1, 1]),  # PyTorch takes it as a mean
+    OpCase(_scaled, f(2, 3, 6, 8), dynamic="n 3 h w"),
     OpCase(aten.adaptive_avg_pool3d.default, f(0, 3, 4, 6, 7), [3, 4, 5]),
     OpCase(aten.adaptive_max_pool1d.default, f(2, 3, 10), vary={"output_size": ([1], [4], [5], [13])}, dtypes=FLOATS),
     OpCase(
