@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one run of a package is to read and to write.
+    """Request for one run of a package: what it reads, and what it is to write.
 
     Attributes:
         folder: The package.
