@@ -109,11 +109,6 @@ def from_gguf(path: Path) -> tuple[Any, dict[str, Any]]:
     return model, found
 
 
-def is_pretrained(folder: Path) -> bool:
-    """Return True if a folder has a configuration of transformers."""
-    return (folder / CONFIG).is_file()
-
-
 def _transformers(folder: Path) -> Any:
     try:
         import transformers
