@@ -1,4 +1,4 @@
-"""Blocks of an image and channels: col2im, pixel_shuffle."""
+"""Blocks of an image and channels: col2im, pixel_shuffle, pixel_unshuffle."""
 
 from __future__ import annotations
 
@@ -54,3 +54,18 @@ def pixel_shuffle(op: Op, x: Value, upscale_factor: int) -> Value:
         op.reshape(x, [product(leading), *op.sizes(x)[-3:]]), blocksize=upscale_factor, mode="CRD"
     )
     return op.reshape(op.typed(shuffled, [product(leading), *op.out.sizes[-3:]]), op.out.sizes)
+
+
+@lowering(aten.pixel_unshuffle.default)
+def pixel_unshuffle(op: Op, x: Value, downscale_factor: int) -> Value:
+    """pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor
+
+    The rows and columns of each block are axes of their own, which move behind the channels: SpaceToDepth has its
+    channels in another order. Sizes that the factor does not divide fail at Reshape, as in PyTorch.
+    """
+    if downscale_factor == 1:
+        return x
+    *leading, channels, _, _ = op.sizes(x)
+    *_, height, width = op.out.sizes
+    blocks = op.reshape(x, [product(leading), channels, height, downscale_factor, width, downscale_factor])
+    return op.reshape(op.Transpose(blocks, perm=[0, 1, 3, 5, 2, 4]), op.out.sizes)

@@ -33,4 +33,10 @@ CASES = (
     OpCase(aten.pixel_shuffle.default, f(9, 3, 4), 3, dynamic="9 h w"),
     OpCase(aten.pixel_shuffle.default, f(2, 3, 4, 2, 3), 2, dynamic="a b 4 h w"),
     OpCase(aten.pixel_shuffle.default, f(2, 8, 3, 4), 1),
+    OpCase(
+        aten.pixel_unshuffle.default, f(2, 3, 6, 4), 2, dtypes=(*FLOATS, torch.float64, torch.int64), dynamic="n 3 6 4"
+    ),
+    OpCase(aten.pixel_unshuffle.default, f(2, 6, 9), 3),
+    OpCase(aten.pixel_unshuffle.default, f(2, 3, 4, 2, 6), 2, dynamic="a b 4 2 6"),
+    OpCase(aten.pixel_unshuffle.default, f(2, 8, 3, 4), 1),
 )
