@@ -47,9 +47,10 @@ _ASKING = (
     str(_HERE.parent / "control_flow"),
     str(_HERE.parent / "patches" / "arithmetic.py"),
     str(_HERE.parent / "patches" / "numbers.py"),
+    str(_HERE.parent / "patches" / "texts.py"),
     str(_HERE.parent / "sizes" / "progressions.py"),
 )
-"""The same, and the modules of this package that do what Python does with ranges and loops."""
+"""The same, and the modules of this package that do what Python does with numbers, ranges and loops."""
 _KEPT = str(_HERE.parent / "control_flow" / "branches.py")
 """File whose questions come from an attempt to keep both branches."""
 
