@@ -113,7 +113,7 @@ def pad_sequence(
     sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
     """Sequences [length, …], whose lengths may be data, as one tensor: padding stands behind or before each."""
-    longest = reduce(torch.sym_max, (each.shape[0] for each in sequences))
+    longest: Any = reduce(torch.sym_max, (each.shape[0] for each in sequences))
     padded = []
     for each in sequences:
         missing = longest - each.shape[0]
