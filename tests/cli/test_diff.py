@@ -201,9 +201,9 @@ def test_the_shape_of_a_reshape_is_no_weight(tmp_path: Path, capsys: Output) -> 
 
 
 def test_unrelated_models_are_one_finding(tmp_path: Path, capsys: Output) -> None:
-    one = saved(tmp_path / "a.onnx", net())
-    other = saved(tmp_path / "b.onnx", nn.Linear(3, 7), torch.zeros(5, 3))  # has an 'output' too, of another form
-    assert main(["diff", one, other]) == 1
+    one, other = saved(tmp_path / "a.onnx", net()), tmp_path / "b.onnx"
+    export(nn.Linear(5, 7), (torch.zeros(4, 5),)).save(other)  # has an 'output' too, of another form
+    assert main(["diff", one, str(other)]) == 1
     said = capsys.readouterr().out
     assert "unrelated: no input or output of one name and form and no weight is in both files" in said
     assert said.count("error[") == 1
