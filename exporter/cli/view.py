@@ -49,7 +49,7 @@ def page_of(log: Path, output: Path | None) -> Path:
     from fxport.diagnostics.sarif import read_sarif
 
     if not log.exists():
-        raise UsageError(f"There is no '{log}'; `fxport check --report {REPORT}` writes reports.")
+        raise UsageError(f"There is no file '{log}'; `fxport check --report {REPORT}` writes reports.")
     require_file(log)
     if output is not None:
         require_writable(output, "--output")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fxport.diagnostics import Level, Rule, rules
-from fxport.exporter.onnx_program.described import typed
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -48,6 +47,8 @@ def are_unrelated(old: ir.Model, new: ir.Model) -> bool:
 
     An input or output of the same name has to have the same type and sizes: many models have an `x` and an `output`.
     """
+    from fxport.exporter.onnx_program.described import typed
+
     sides = [{(side.name, typed(side)) for side in (*model.graph.inputs, *model.graph.outputs)} for model in (old, new)]
     weights = [{name for name, _ in _weights(model)} for model in (old, new)]
     if not all(weights) or weights[0] & weights[1]:
