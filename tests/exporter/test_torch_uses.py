@@ -44,6 +44,7 @@ PUBLIC_COMPUTED = frozenset(
         ("exporter/capture/patches/bounded_values.py", "Tensor.<name>"),
         ("exporter/capture/patches/bounded_values.py", "owner.<name>"),
         ("exporter/capture/patches/known_values.py", "Tensor.<name>"),
+        ("exporter/capture/patches/masks.py", "module.<GROUPED>"),
         ("exporter/capture/function_mode.py", "Tensor.<name>"),
         ("exporter/capture/knowledge.py", "torch.<name>"),
         ("exporter/capture/patches/known_values.py", "Tensor.<f'__{name}__'>"),
@@ -54,7 +55,8 @@ PUBLIC_COMPUTED = frozenset(
         ("fx_passes/passes/writes.py", "torch.ops.<namespace>"),
     )
 )
-"""The same, of public names: functions of tensors, operators, dtypes, what Python calls for an operator."""
+"""The same, of public names: functions of tensors and of transformers, operators, dtypes, what Python calls for an
+operator."""
 
 OTHERS: Mapping[str, str] = {
     "torch.export._trace.print": "made by us in a module of PyTorch's, before the builtin",

@@ -6,7 +6,7 @@ They serve tensors with a dynamic size, also one that depends on data, as that o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import reduce
 from typing import Any
 from unittest import mock
@@ -23,7 +23,9 @@ CHECKS = ("_verify_batch_size", "_verify_spatial_size")
 @contextmanager
 def normalized_sizes_unchecked() -> Iterator[None]:
     """Keep norms from asking whether they have more than one value to work on."""
-    with mock.patch.multiple(functional, **dict.fromkeys(CHECKS, _unchecked)):
+    with ExitStack() as stack:
+        for name in CHECKS:
+            stack.enter_context(mock.patch.object(functional, name, _unchecked))
         yield
 
 
