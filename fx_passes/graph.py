@@ -153,7 +153,7 @@ def fake_mode_of(values: Any) -> Iterator[None]:
 
 
 DECIDED = "eval"
-"""What PyTorch notes of a guard before it makes it."""
+"""The note of PyTorch on a guard that it is about to make."""
 
 
 @contextmanager
