@@ -226,16 +226,12 @@ FX_PASSES: Rows = (
         "self a tgt msg",
         "replaced: refuses to decide anything about a dynamic size after the capture",
     ),
-    call(
-        "torch.fx.experimental.symbolic_shapes:ShapeEnv",
-        "_log_guard",
-        "self prefix forcing_spec",
-        "replaced: the same, before a guard is made",
-    ),
     names(
         "torch.fx.experimental._config", "backed_size_oblivious patch", "asks nothing of a size whose example is 0 or 1"
     ),
-    fields("torch.fx.experimental.symbolic_shapes:ShapeEnv", "replacements", "what is known of the sizes already"),
+    fields(
+        "torch.fx.experimental.symbolic_shapes:ShapeEnv", "guards replacements", "what is known of the sizes already"
+    ),
     call(
         "torch._higher_order_ops.flex_attention",
         "math_attention",
