@@ -61,6 +61,8 @@ def description_in(metadata: Mapping[str, str], model: str, inputs: set[str], ou
     try:
         held = json_of(written, LIMIT)
         groups, names, shares = held.get("groups"), held.get("model"), held.get("optimizers")
+        if None not in (shares, groups) and sum(map(count, shares)) != len(groups):
+            raise ValueError("the optimizers have more or fewer groups than there are")
         found = Description(
             state=named_texts(held["state"]),
             constant=texts(held["constant"]),

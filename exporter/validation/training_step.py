@@ -88,9 +88,17 @@ def validated(
 
     A second step is compared as well: in the first, optimizers multiply a state of zeros.
     """
-    further = {SECOND: (program.second_call, {})} if isinstance(program, TrainingProgram) else {}
+    further = _second(program) if isinstance(program, TrainingProgram) else {}
     source = Source(name, program.step, program.call, dynamic_shapes=program.dynamic_shapes, further=further)
     return validation_of(path, source, program, provider, log, options=program.options)
+
+
+def _second(program: TrainingProgram) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
+    """The call of the second step by its label; none where the first fails in PyTorch, which its own run reports."""
+    try:
+        return {SECOND: (program.second_call, {})}
+    except Exception:  # noqa: BLE001  # the user's code raises what it likes
+        return {}
 
 
 def exported(request: StepRequest, parts: Sequence[Any], log: Log) -> TrainingProgram:

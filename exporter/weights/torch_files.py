@@ -49,7 +49,8 @@ def open_optimizer(path: Path) -> dict[tuple[str, str], Stored]:
                 for entry, value in entries.items() if isinstance(entries, Mapping) else ():
                     if isinstance(value, torch.Tensor):
                         found[name, str(entry)] = _stored(f"{name}.{entry}", value, path)
-            before += sum(len(group["params"]) for group in _each(held.get("param_groups")) if "params" in group)
+            params = (group.get("params") for group in _each(held.get("param_groups")))
+            before += sum(len(each) for each in params if isinstance(each, list | tuple))
     return found
 
 

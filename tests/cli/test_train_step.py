@@ -39,6 +39,11 @@ def no_loss():
 def stranger():
     net, _, loss, batch, _ = step()
     return net, torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1), loss, batch
+
+
+def bad_label():
+    net, data = nn.Linear(4, 3), (torch.randn(2, 4), torch.tensor([1, 7]))
+    return net, torch.optim.SGD(net.parameters(), lr=0.1), lambda m, x, y: nn.functional.cross_entropy(m(x), y), data
 """
 
 
@@ -86,3 +91,10 @@ def test_a_step_begins_in_a_checkpoint(folder: Path, capsys: pytest.CaptureFixtu
     state = safetensors.torch.load_file("step.state.safetensors")
     assert torch.equal(state["param/0.weight"], net.state_dict()["0.weight"])
     assert main(["train-step", "source.py:step", "--weights", "none.pt"]) == 2
+
+
+def test_a_step_that_fails_in_pytorch_is_a_finding(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train-step", "source.py:bad_label", "--provider", "cpu", "--fail-on", "warning"]) == 1
+    said = capsys.readouterr().out
+    assert "FXP5001" in said
+    assert "IndexError: Target 7 is out of bounds" in said

@@ -1,4 +1,4 @@
-"""What the process has imported that ranks are forked from; it has run nothing, and so has no threads."""
+"""Import everything that ranks need, in the process that they are forked from, which has no threads."""
 
 import gc
 

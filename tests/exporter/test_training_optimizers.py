@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import torch
 from torch import nn, optim
 
 from fxport.exporter.training import TrainingError, as_tensor, export_training_step, load_into, state_from
+from fxport.exporter.training.description import METADATA
+from fxport.ort_runner.train_description import NotATrainingStep
 from tests.training import assert_teacher_forced, batches, classify, fed, opened
 
 DATA = batches(8, 8, shape=(6,), classes=3)
@@ -120,3 +123,13 @@ def test_a_parameter_has_one_optimizer() -> None:
     twice = [optim.SGD(model.parameters(), lr=0.1), optim.Adam(copy.copy(list(model[0].parameters())))]
     with pytest.raises(TrainingError, match=r"'0\.weight' is in groups of two optimizers; give it to one"):
         export_training_step(model, twice, classify, DATA[0])
+
+
+def test_shares_that_do_not_fit_the_groups_are_damage(tmp_path: Path) -> None:
+    model = net()
+    program = export_training_step(model, muon_and_adamw(model), classify, DATA[0])
+    described = json.loads(program.model.metadata_props[METADATA])
+    assert described["optimizers"] == [1, 2]
+    program.model.metadata_props[METADATA] = json.dumps(described | {"optimizers": [1, 1]})
+    with pytest.raises(NotATrainingStep, match="more or fewer groups"):
+        opened(program, tmp_path)

@@ -1,4 +1,4 @@
-"""What stands in the places of rows, and the numbers that chains are given."""
+"""Choices for the fields of rows, such as axes and scalars, and the inputs of chains."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ def judged(chains: Sequence[Chain], dynamic: bool) -> list[Fault]:
 
 
 def _judged(chains: Sequence[Chain], dynamic: bool) -> tuple[str, str, list[Fault]]:
-    """What keeps the model of the chains from running, in two texts that are empty if nothing does; else the chains
-    that are wrong.
+    """Run a model of all chains. Return the kind and the detail of what ends the run, both empty if nothing does, and
+    the chains that are wrong.
     """
     inputs = [tuple(chain.inputs.values()) for chain in chains]
     flat = tuple(tensor for each in inputs for tensor in each)
@@ -148,7 +148,7 @@ def _runs(chain: Chain, given: Inputs) -> bool:
 
 
 def difference(actual: Tensor, expected: Tensor, exact: bool) -> str:
-    """What differs, as text; an empty one if nothing does."""
+    """Return the difference as text; an empty one if there is none."""
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
         return f"{actual.dtype} {tuple(actual.shape)} instead of {expected.dtype} {tuple(expected.shape)}"
     tolerance = (0.0, 0.0)

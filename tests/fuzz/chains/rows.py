@@ -110,4 +110,4 @@ FLOATS = tuple(
 )
 INTEGERS = tuple((text, JUMPING) for text in (*MOVES, *JUMPS, *WHOLE, *WHOLE))
 TAMED = frozenset((*MOVES, *TAME, "x + {a}", "x * {a}", "x + {number}", "x * {number}", "x + p", "x + x"))
-"""What may follow a row that rounds."""
+"""Operators that may follow one whose result is rounded."""
