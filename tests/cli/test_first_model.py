@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fxport.exporter.cli import main
+from fxport.exporter.validation import against_eager
 
 PAGE = (Path(__file__).parents[2] / "docs" / "first-model.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -20,8 +21,9 @@ FIGURES = re.compile(r"\([\d.]+ kB\)|(?<=PyTorch on )\w+|worst error .*|\w+: \d+
 
 @pytest.fixture
 def tagger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """tagger.py of the page, in an empty folder."""
+    """tagger.py of the page, in an empty folder; the further sizes may take as long as they need."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(against_eager, "GIVEN", 600.0)
     file = tmp_path / "tagger.py"
     file.write_text(SOURCE, encoding="utf-8")
     return file

@@ -72,8 +72,9 @@ def test_index_put(what: Indexing, accumulate: bool, dynamic: bool, rank: int, o
         assume(False)
     sizes = [1 if one else size for one, size in zip(ones, result.shape, strict=False)][max(0, result.dim() - rank) :]
     values = tensor(sizes, what.x.dtype, seed)
+    accumulate = accumulate or _repeats(what)
     agree(
-        lambda x, values, *indices: aten.index_put(x, what.filled(indices), values, accumulate or _repeats(what)),
+        lambda x, values, *indices: aten.index_put(x, what.filled(indices), values, accumulate),
         what.x,
         values,
         *what.given(),

@@ -79,23 +79,24 @@ def keeping_loops(
     splits: set[Line] = set()
     calls = True
     reasons: Reasons = {}
-    new = _rewritten_code(lines, splits, calls, reasons)
+    known = _Known()
+    new = known.rewritten(lines, splits, calls, reasons)
     with _swapped(new, functions), rewritten_noted(rewritten):
         result, sites = _noted(attempt, None)
-    found = set(_sites(sites, new))
+    found = set(known.sites(sites, new))
     errors, last = list(result.errors), result.errors
     for _ in range(ATTEMPTS):
         for code, line in found:
             lines.setdefault(code, set()).add(line)
-        before, new = new, _rewritten_code(lines, splits, calls, reasons if not splits else {})
+        before, new = new, known.rewritten(lines, splits, calls, reasons if not splits else {})
         if new == before:  # the lines are kept already: what follows their branches may be told apart
             splits = splits.union(*(each.branches for each in _loop_errors(last)))
-            new = _rewritten_code(lines, splits, calls, reasons if not splits else {})
+            new = known.rewritten(lines, splits, calls, reasons if not splits else {})
         if new == before:
             if not calls or not last:
                 break
             calls = False
-            new = _rewritten_code(lines, splits, calls, reasons if not splits else {})
+            new = known.rewritten(lines, splits, calls, reasons if not splits else {})
         if new == before:
             break
         tried = {(code.co_filename, line) for code, kept in lines.items() for line in kept}
@@ -103,7 +104,7 @@ def keeping_loops(
         unasked, watched, refused = slices_unasked(), merged_values_watched(), undecided_refused()
         with _swapped(new, functions), unasked, watched, refused, rewritten_noted(noted):
             better, sites = _noted(attempt, None if result.error is None else tried)
-        found, last = set(_sites(sites, new)), better.errors
+        found, last = set(known.sites(sites, new)), better.errors
         if better.error is None:
             shown = [Place(path, line) for path, line in sorted(tried) if kind_of(path) != HIDDEN]
             result, rewritten[:] = better, noted or [Rewritten("call", place) for place in shown]
@@ -176,20 +177,65 @@ def _innermost(error: BaseException) -> tuple[str, int] | None:
     return lines[-1] if lines else None
 
 
-def _sites(found: set[Site], new: dict[CodeType, CodeType]) -> Iterator[tuple[CodeType, int]]:
-    """Yield the lines, each with the original code of the outermost function around it.
+class _Known:
+    """Answers about code that cost much, kept from one attempt to the next.
 
-    A function that was made before the capture has code of its own; what `forward` makes has that of who makes it.
+    Codes are told apart by identity: equal ones may stand in two files, and their hash is that of all that they hold.
+    The answers hold the codes, so that no other one gets an identity meanwhile.
     """
-    originals = {inner: old for old, code in new.items() for inner in _within(code)}
-    places = {(site.code.co_filename, site.code.co_qualname): site.code for site in found}
-    for site in found:
-        outer, inside, _ = site.code.co_qualname.partition(".<locals>")
-        around = places.get((site.code.co_filename, outer)) if inside else None
-        code = around or site.code
-        yield originals.get(site.code) or originals.get(code, code), site.line
-        if inside and around is None and site.code not in originals and (maker := _maker_of(site.code)) is not None:
-            yield maker, site.line
+
+    def __init__(self) -> None:
+        self._rewritten: dict[tuple[int, frozenset[int], frozenset[int], bool], _RewrittenCode] = {}
+        self._makers: dict[int, tuple[CodeType, CodeType | None]] = {}
+
+    def rewritten(
+        self, lines: dict[CodeType, set[int]], splits: set[Line], calls: bool, reasons: Reasons
+    ) -> dict[CodeType, CodeType]:
+        """Return code → the same with what stands at these lines rewritten, for all code in which that could be done.
+
+        What follows the branches at `splits` runs in each of their arms. With `calls`, also calls that make numbers of
+        sizes keep them dynamic. `reasons` gets why others could not be.
+        """
+        found: dict[CodeType, CodeType] = {}
+        for code, numbers in lines.items():
+            own = frozenset(line for path, line in splits if path == code.co_filename)
+            key = (id(code), frozenset(numbers), own, calls)
+            if key not in self._rewritten:
+                why: dict[int, str] = {}
+                self._rewritten[key] = _RewrittenCode(code, rewritten(code, numbers, set(own), calls, why), why)
+            known = self._rewritten[key]
+            reasons.update(((code.co_filename, line), reason) for line, reason in known.reasons.items())
+            if known.new is not None:
+                found[code] = known.new
+        return found
+
+    def sites(self, found: set[Site], new: dict[CodeType, CodeType]) -> Iterator[tuple[CodeType, int]]:
+        """Yield the lines, each with the original code of the outermost function around it.
+
+        A function that was made before the capture has code of its own; what `forward` makes has that of who makes it.
+        """
+        originals = {inner: old for old, code in new.items() for inner in _within(code)}
+        places = {(site.code.co_filename, site.code.co_qualname): site.code for site in found}
+        for site in found:
+            outer, inside, _ = site.code.co_qualname.partition(".<locals>")
+            around = places.get((site.code.co_filename, outer)) if inside else None
+            code = around or site.code
+            yield originals.get(site.code) or originals.get(code, code), site.line
+            made_elsewhere = inside and around is None and site.code not in originals
+            if made_elsewhere and (maker := self._maker_of(site.code)) is not None:
+                yield maker, site.line
+
+    def _maker_of(self, code: CodeType) -> CodeType | None:
+        if id(code) not in self._makers:
+            self._makers[id(code)] = code, _maker_of(code)
+        return self._makers[id(code)][1]
+
+
+@dataclass(frozen=True, slots=True)
+class _RewrittenCode:
+    old: CodeType
+    new: CodeType | None
+    reasons: dict[int, str]
 
 
 def _maker_of(code: CodeType) -> CodeType | None:
@@ -294,24 +340,6 @@ def noted_sizes() -> Iterator[set[Site]]:
         mock.patch.object(SymNode, "guard_bool", guard_bool),
     ):
         yield found
-
-
-def _rewritten_code(
-    lines: dict[CodeType, set[int]], splits: set[Line], calls: bool, reasons: Reasons
-) -> dict[CodeType, CodeType]:
-    """Return code → the same with what stands at these lines rewritten, for all code in which that could be done.
-
-    What follows the branches at `splits` runs in each of their arms. With `calls`, also calls that make numbers of
-    sizes keep them dynamic. `reasons` gets why others could not be.
-    """
-    found: dict[CodeType, CodeType] = {}
-    for code, numbers in lines.items():
-        why: dict[int, str] = {}
-        new = rewritten(code, numbers, {line for path, line in splits if path == code.co_filename}, calls, why)
-        reasons.update(((code.co_filename, line), reason) for line, reason in why.items())
-        if new is not None:
-            found[code] = new
-    return found
 
 
 @contextmanager
