@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -92,20 +92,23 @@ def nonzero_rows(op: Op, mask: Value) -> list[Value]:
 
 
 def broadcast(shapes: Sequence[Sequence[Size]]) -> tuple[Size, ...]:
-    """The sizes that shapes broadcast to.
-
-    Of sizes that are not 1, the best known stands for all: a size that the data decides may still turn out to be 1.
-    """
+    """The sizes that shapes broadcast to."""
     rank = max(map(len, shapes), default=0)
     padded = [[1] * (rank - len(shape)) + list(shape) for shape in shapes]
-    return tuple(
-        min((size for size in sizes if size != 1), key=_doubt, default=1) for sizes in zip(*padded, strict=True)
-    )
+    return tuple(map(_broadcast, zip(*padded, strict=True)))
 
 
-def _doubt(size: Size) -> int:
-    """0 for a number, 1 for a size that is at least 1, 2 for a count of what the data has."""
-    return 0 if isinstance(size, int) else 1 if size.is_positive else 2
+def _broadcast(sizes: Iterable[Size]) -> Size:
+    """The size that these broadcast to: a number, or the largest of those that are at least 1, each of which may be 1.
+
+    A count of what the data has stands for all only where all are such counts.
+    """
+    wide = dict.fromkeys(size for size in sizes if size != 1)
+    symbols = [size for size in wide if not isinstance(size, int)]
+    positive = [size for size in symbols if size.is_positive]
+    if len(symbols) < len(wide):
+        return next(size for size in wide if isinstance(size, int))
+    return sympy.Max(*positive) if positive else next(iter(wide), 1)
 
 
 def stacked(op: Op, components: Sequence[Value], sizes: Sequence[Size]) -> Value:
