@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import place_of_trace
+from fxport.fx_passes.broadcasting import broadcasting_unassumed
 from fxport.fx_passes.sizes import size_of
 
 LOOPS_BY_DATA = (torch.ops.higher_order.while_loop, torch.ops.higher_order.while_loop_stack_output)
@@ -163,7 +164,12 @@ def _sizes_kept(env: Any) -> Iterator[None]:
         replace(symbol, size, *why)
 
     oblivious = shape_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]  # made at run time
-    with oblivious, mock.patch.object(env, "_set_replacement", replaced):  # a size of 1 is none that broadcasts
+    has_data = len(env.var_to_range) > len(env.backed_var_to_val)
+    with (
+        oblivious,  # a size of 1 is none that broadcasts
+        mock.patch.object(env, "_set_replacement", replaced),
+        broadcasting_unassumed() if has_data else nullcontext(),
+    ):
         yield
     for guard in env.guards[known:]:
         if any(not free_unbacked_symbols(symbol) for symbol in guard.expr.free_symbols):

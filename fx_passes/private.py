@@ -214,7 +214,28 @@ SHARED: Rows = (
 )
 """Private parts of PyTorch that every package may use."""
 
+BROADCASTING: Rows = (frames("torch._prims", "_broadcast_in_dim_meta", "broadcasting"),)
+"""Functions that take it, where they do not know better, that a size is not one that broadcasts."""
+
+_SHAPE_ENV = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
+
 FX_PASSES: Rows = (
+    *BROADCASTING,
+    call(_SHAPE_ENV, "guard_or_defer_runtime_assert", "self orig_expr", "replaced: does not learn what is so taken"),
+    names("torch", "sym_ite", "documented: the size that a result of broadcasting has"),
+    call("torch.fx.experimental.sym_node:SymNode", "_sym_ite", "", "replaced: writes that size in one form"),
+    fields("torch.fx.experimental.sym_node:SymNode", "_hint", "tells sizes that data decide"),
+    call("torch._refs", "_broadcast_shapes", "_shapes", "replaced: broadcasts sizes that data decide"),
+    call("torch._refs", "_maybe_broadcast", "args preserve_cpu_scalar_tensors", "replaced: the same"),
+    names("torch._meta_registrations", "_broadcast_shapes _maybe_broadcast", "the same"),
+    names("torch._refs._conversions", "_broadcast_shapes", "the same"),
+    call("torch._subclasses.fake_impls", "infer_size", "a b", "the same"),
+    names("torch", "_meta_registrations _refs", "modules in which broadcasting is replaced"),
+    names("torch._prims_common", "is_cpu_scalar_tensor", "what broadcasting leaves as it is"),
+    names("torch.utils._sympy.functions", "Where", "the size of a result of broadcasting"),
+    names("torch", "__file__", "frames of PyTorch that are between a check and what is learned"),
+    names("torch.fx.experimental", "__path__", "the same"),
+    names("torch.fx.experimental.symbolic_shapes", "ShapeEnv guard_or_false", "asks about sizes"),
     names("torch._C", "_AutoDispatchBelowAutograd", "runs a rule as a kernel does, without autograd"),
     names("torch._decomp", "core_aten_decompositions decomposition_table", "PyTorch's decompositions by op"),
     names(
@@ -230,7 +251,9 @@ FX_PASSES: Rows = (
         "torch.fx.experimental._config", "backed_size_oblivious patch", "asks nothing of a size whose example is 0 or 1"
     ),
     fields(
-        "torch.fx.experimental.symbolic_shapes:ShapeEnv", "guards replacements", "what is known of the sizes already"
+        "torch.fx.experimental.symbolic_shapes:ShapeEnv",
+        "backed_var_to_val guards replacements var_to_range",
+        "what is known of the sizes already",
     ),
     call(
         "torch._higher_order_ops.flex_attention",

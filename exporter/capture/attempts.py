@@ -58,6 +58,7 @@ from fxport.exporter.capture.sizes.remembered import arithmetic_remembered
 from fxport.exporter.capture.sizes.shapes import Request
 from fxport.exporter.capture.sizes.shortening import sizes_shortened
 from fxport.exporter.capture.sizes.zero_one_specialization import is_small
+from fxport.fx_passes.broadcasting import broadcasting_unassumed
 
 Strategy = Callable[[CaptureRequest, Observed], ExportedProgram]
 
@@ -100,6 +101,7 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
     yield arithmetic_remembered()
     yield views_remembered()
     yield equalities_tried()
+    yield broadcasting_unassumed()
     yield library_functions_rewritten()
     yield rebinding_followed(request.model, rebinding)
     yield assignments_written(request.model, observed.lost)
@@ -237,7 +239,14 @@ def recording(request: CaptureRequest, observed: Observed) -> ExportedProgram:
 
 def strict(request: CaptureRequest, observed: Observed) -> ExportedProgram:
     """Capture by torch.export with Dynamo, which understands some Python that plain tracing does not."""
-    managers = (whole_ops(), associative_scans_kept(), masks_left_out(), parameters_unchecked(), operators_as_python())
+    managers = (
+        whole_ops(),
+        associative_scans_kept(),
+        masks_left_out(),
+        parameters_unchecked(),
+        operators_as_python(),
+        broadcasting_unassumed(),
+    )
     with frozen(request.model), within(managers):
         return _by_torch_export(request, strict=True)
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from fxport.fx_passes.passes.complex_values import Complex, Packed, Real, as_tensors, plus, real_dtype, times
+from fxport.fx_passes.sizes import same_sizes
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -165,7 +166,10 @@ def _view_dtype(x: Any, dtype: torch.dtype) -> Any:
 
 
 def _complex(re: torch.Tensor, im: torch.Tensor) -> Complex:
-    return Complex(re, im)
+    """Make numbers of their parts, each in the sizes of both: where only data tells those, no tensor has them yet."""
+    if same_sizes(re, im):
+        return Complex(re, im)
+    return Complex(re * torch.ones_like(im), im * torch.ones_like(re))
 
 
 def _polar(size: torch.Tensor, angle: torch.Tensor) -> Complex:

@@ -120,12 +120,12 @@ def _fit(node: Node, value: Node) -> Node:
 def _copy(node: Node) -> tuple[Node, ...]:
     """A buffer that is assigned anew PyTorch captures as a copy into it, also where the new one has other sizes."""
     target, source = node.args[:2]
-    fits = _goes_into(source.meta["val"], target.meta["val"])  # type: ignore[union-attr]  # nodes
-    return (_fit(node, source),) if fits else (source,)  # type: ignore[arg-type, return-value]
+    anew = target.op == "placeholder" and not _goes_into(source.meta["val"], target.meta["val"])  # type: ignore[union-attr]  # nodes
+    return (source if anew else _fit(node, source),)  # type: ignore[arg-type, return-value]
 
 
 def _goes_into(source: torch.Tensor, target: torch.Tensor) -> bool:
-    """Return True if sizes broadcast to others by structure: those that a copy needs equal, PyTorch has made so."""
+    """Return True if sizes broadcast to others by structure."""
     pairs = zip(reversed(sizes_of(source)), reversed(sizes_of(target)), strict=False)
     return source.dim() <= target.dim() and all(here in (1, there) for here, there in pairs)
 

@@ -19,6 +19,7 @@ from fxport.exporter.capture.patches.symbolic_calls import CURVES
 from fxport.exporter.capture.private import CAPTURE
 from fxport.exporter.capture.sizes import remembered
 from fxport.exporter.capture.sizes.shortening import METHODS
+from fxport.fx_passes.broadcasting import REPLACED
 from fxport.fx_passes.private import FX_PASSES, found_by
 from fxport.fx_passes.python_numbers import FLOAT_OPERATIONS, INT_OPERATIONS
 from tests.exporter.test_torch_private import ROWS, TABLES, members_of
@@ -33,6 +34,7 @@ COMPUTED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ),
     ("exporter/capture/sizes/remembered.py", "SymNode.<name>"): (*remembered.METHODS, *remembered.READS),
     ("exporter/capture/sizes/shortening.py", "SymNode.<name>"): METHODS,
+    ("fx_passes/broadcasting.py", "owner.<name>"): tuple(name for _, name, _ in REPLACED),
     ("fx_passes/python_numbers.py", "SymNode.<name>"): (*FLOAT_OPERATIONS, *INT_OPERATIONS),
 }
 """Attributes by a name that is computed: in which file, and the rows that stand for them."""
@@ -63,6 +65,7 @@ OTHERS: Mapping[str, str] = {
     "adafactor.<name>": "the same: min and max",
     "SymPyValueRangeAnalysis.<_name>": "made by us, for functions that PyTorch does not know",
     "PythonReferenceAnalysis.<_name>": "the same",
+    "torch.utils._sympy.reference.PythonReferenceAnalysis.where": "the same",
     ".__repr__": "every class has it",
     ".__torch_function__": "documented, of every TorchFunctionMode",
     ".__getitem__": "of os.environ",
