@@ -10,6 +10,7 @@ import gc
 import logging
 import math
 import os
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,12 @@ import pytest
 import torch  # noqa: F401  # sets up the logger below
 from hypothesis import HealthCheck, settings
 
+from tests import process_server
+
 if "PYTEST_XDIST_WORKER" in os.environ:  # tests run side by side: none of them needs all cores
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+process_server.install()
 gc.set_threshold(20_000, 20, 20)  # modules of models are many objects, and stay: few collections find anything
 logging.getLogger("torch.__trace").propagate = True  # else pytest listens to it, and PyTorch describes stacks for it
 
@@ -92,3 +96,10 @@ def golden(request: pytest.FixtureRequest):
         assert text == path.read_text(encoding="utf-8"), f"differs from tests/golden/{name}"
 
     return compare
+
+
+@pytest.fixture
+def real_processes() -> Iterator[None]:
+    """Have each process of the test started by itself: by no server, see tests/process_server.py."""
+    with process_server.switched_off():
+        yield

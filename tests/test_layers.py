@@ -8,6 +8,7 @@ Each check is a function from one source text to its breaches, so that the same 
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -96,6 +97,12 @@ LIGHT = {
 }
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    """Parse a text, once for all checks."""
+    return ast.parse(source)
+
+
 @dataclass(frozen=True, slots=True)
 class Import:
     """One imported module or attribute, absolute, at its line."""
@@ -146,7 +153,7 @@ def room_breaches(source: str, path: str) -> list[str]:
     """Imports against the arrows diagnostics ← fx_passes ← exporter ← above → ort_runner → diagnostics."""
     room = room_of(module_of(path))
     breaches = []
-    for found in imports_of(ast.parse(source), path):
+    for found in imports_of(parsed(source), path):
         top = found.name.split(".")[0]
         target = room_of(found.name) if top == "fxport" else ""
         if top in ROOMS:
@@ -174,7 +181,7 @@ def capture_breaches(source: str, path: str) -> list[str]:
 
 def _capture_parts(source: str, path: str) -> Iterator[tuple[Import, str]]:
     """Imports of exporter.capture, each with the package or module of it that is imported."""
-    for found in imports_of(ast.parse(source), path):
+    for found in imports_of(parsed(source), path):
         if found.name.startswith("fxport.exporter.capture."):
             yield found, found.name.split(".")[3]
 
@@ -183,7 +190,7 @@ def order_breaches(source: str, path: str) -> list[str]:
     """Imports inside of exporter against ABOVE_THE_EXPORT: nothing imports a package that is above it."""
     levels = {part: level for level, part in enumerate((*ABOVE_THE_EXPORT, "fxport"), start=1)}
     part = path.removeprefix("exporter/").removesuffix(".py").split("/")[0]
-    found = [each for each in imports_of(ast.parse(source), path) if each.name.startswith("fxport.")]
+    found = [each for each in imports_of(parsed(source), path) if each.name.startswith("fxport.")]
     targets = [
         (each, parts[2] if parts[1] == "exporter" else "fxport" if parts[1] not in ROOMS else "")
         for each, parts in ((each, [*each.name.split("."), ""]) for each in found)
@@ -207,7 +214,7 @@ def circle_in(sources: Mapping[str, str]) -> list[str]:
     modules = {module_of(path): path for path in sources}
     graph: dict[str, set[str]] = {}
     for module, path in modules.items():
-        body = ast.Module(body=list(run_on_import(ast.parse(sources[path]).body)), type_ignores=[])
+        body = ast.Module(body=list(run_on_import(parsed(sources[path]).body)), type_ignores=[])
         names = [found.name for found in imports_of(body, path)]
         found = {name if name in modules else name.rpartition(".")[0] for name in names}
         graph[module] = {name for name in found if name in modules and not module.startswith(f"{name}.")} - {module}
@@ -236,7 +243,7 @@ def test_a_planted_circle_is_found() -> None:
 
 def sarif_breaches(source: str, path: str) -> list[str]:
     """`sarif_om` anywhere but in its one module."""
-    found = [f for f in imports_of(ast.parse(source), path) if f.name.split(".")[0] == "sarif_om"]
+    found = [f for f in imports_of(parsed(source), path) if f.name.split(".")[0] == "sarif_om"]
     return [] if path == SARIF_MODULE else [f"{path}:{f.line}: only {SARIF_MODULE} imports sarif_om" for f in found]
 
 
@@ -253,7 +260,7 @@ def run_on_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def lazy_breaches(source: str, path: str) -> list[str]:
     """Imports that a package runs at once, where it has promised to be lazy."""
-    module = ast.Module(body=list(run_on_import(ast.parse(source).body)), type_ignores=[])
+    module = ast.Module(body=list(run_on_import(parsed(source).body)), type_ignores=[])
     light = LIGHT[path]
     eager = [
         found for found in imports_of(module, path) if not f"{found.name}.".startswith(tuple(f"{n}." for n in light))

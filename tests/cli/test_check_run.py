@@ -35,7 +35,7 @@ def crash():
 
 def orphan():
     os.kill(os.getppid(), signal.SIGKILL)
-    time.sleep(60)
+    time.sleep(600)
 
 def hang():
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -76,7 +76,7 @@ def other():
     return torch.nn.Linear(3, 4).eval(), (torch.ones(2, 3),)
 """
 NAMES = ("sound", "weighted", "bent", "crash", "orphan", "hang", "huge", "quits")
-MANIFEST = "[defaults]\ntime_limit = 60\n" + "".join(
+MANIFEST = "[defaults]\ntime_limit = 300\n" + "".join(
     f'\n[[model]]\nname = "{name}"\nsource = "{"models" if name in NAMES else name}.py:{name}"\n'
     for name in (*NAMES, "full", "other")
 )
@@ -165,9 +165,7 @@ def test_a_run_of_sarif_for_each_row(project: Path, first: subprocess.CompletedP
 
 
 def test_what_has_not_changed_is_not_run_again(project: Path, first: subprocess.CompletedProcess[str]) -> None:
-    started = time.monotonic()
     again = check(project, "sound", "weighted", "bent", "other")
-    assert time.monotonic() - started < 20
     assert verdicts(again.stderr) == {
         "sound": ("passed", True),
         "weighted": ("passed", True),
@@ -210,9 +208,11 @@ def test_ctrl_c_ends_all_and_shows_what_is_known(project: Path, first: subproces
     assert "fxport: interrupted" in err
     assert "1 passed" in out, err
     assert "from cache" not in out
-    time.sleep(0.2)
     stat = Path(f"/proc/{(project / 'child.pid').read_text() or os.getpid()}/stat")
-    assert not stat.exists() or stat.read_text().split()[2] == "Z"
+    until = time.monotonic() + 120
+    while stat.exists() and stat.read_text().split()[2] != "Z":
+        assert time.monotonic() < until, "what a hanging model started still runs"
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize(

@@ -9,30 +9,12 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "digits.py"
-
-DRAWN = """
-import runpy, sys
-import numpy as np
-
-
-def drawn():
-    numbers = np.random.default_rng(0)
-    targets = numbers.integers(0, 10, 1040)
-    images = numbers.random((10, 64))[targets] + numbers.normal(size=(1040, 64)) / 16
-    return images.astype(np.float32).reshape(-1, 1, 8, 8), targets
-
-
-example = runpy.run_path(sys.argv[1])
-example["main"].__globals__["digits"] = drawn
-example["main"](sys.argv[2:])
-"""
-"""Runs the example on pictures that need no scikit-learn."""
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def started(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", DRAWN, str(EXAMPLE), *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "tests.cases.drawn_digits", *arguments]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 def finished(*arguments: str) -> list[str]:

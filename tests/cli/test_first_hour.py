@@ -137,6 +137,7 @@ def test_an_exit_in_forward_is_a_finding_at_its_line(more: Path, capsys: Output)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the fault handler of Python writes the stack")
+@pytest.mark.usefixtures("real_processes")
 def test_a_crash_in_forward_is_a_finding_at_its_line(more: Path) -> None:
     command = [sys.executable, "-m", "fxport", "export", "more.py:Crashes", "--input", "x=2x3", "--sarif", "log.sarif"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)

@@ -54,6 +54,7 @@ def test_only_the_chosen_subcommand_is_imported() -> None:
     assert not modules & {f"fxport.exporter.cli.{name}" for name in COMMANDS if name != "rules"}
 
 
+@pytest.mark.usefixtures("real_processes")
 def test_version_and_module_form() -> None:
     done = subprocess.run([sys.executable, "-m", "fxport", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("fxport ")

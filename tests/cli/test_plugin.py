@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
+import pkgutil
 import re
 import subprocess
 import sys
@@ -14,6 +17,7 @@ import torch
 from fxport.diagnostics import Log
 from fxport.exporter.checks import in_test
 from tests.plugin import PLUGIN
+from tests.test_packages import SETUP
 
 pytest_plugins = ["pytester"]
 
@@ -36,7 +40,15 @@ class Sound(torch.nn.Module):
 
 @pytest.fixture(scope="module", autouse=True)
 def warm(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What torch imports on use is imported before pytester takes its note of the modules that it will forget."""
+    """Import before pytester takes its note of the modules that it will forget: later tests have the same ones.
+
+    These are the modules that torch imports on use, and all of ours.
+    """
+    for package in map(importlib.import_module, SETUP["packages"]):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                with contextlib.suppress(ModuleNotFoundError):  # of a library that is optional
+                    importlib.import_module(module.name)
     folder = tmp_path_factory.mktemp("warm")
     in_test.check(torch.nn.ReLU(), torch.ones(2), folder=folder, logs=[Log()], at=(__file__, 1))
 

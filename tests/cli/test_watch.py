@@ -149,13 +149,15 @@ def test_the_log_is_new_within_a_second_of_the_capture(project: Path) -> None:
         assert said[2:] == ["fxport: watching 2 files; Ctrl-C ends"]
         assert run_of(log)["results"] == []
         spent = []
-        for value in (3.0, 4.0, 5.0):
+        for value in range(3, 13):  # until one is not held up by what else runs on this machine
             start = time.time()
-            (project / "part.py").write_text(f"def scale():\n    return {value}\n")
+            (project / "part.py").write_text(f"def scale():\n    return {value}.0\n")
             lines_until(process, "fxport: watching")
             capture = run_of(log)["invocations"][0]["properties"]["seconds"]["capture"]
             spent.append(log.stat().st_mtime - start - capture)
-        assert min(spent) < 1.0, spent  # of three: other tests may run beside this one
+            if spent[-1] < 1.0:
+                break
+        assert spent[-1] < 1.0, spent
         (project / "part.py").write_text("def scale():\n    return unknown\n")
         broken = lines_until(process, "fxport: watching")
         (result,) = run_of(log)["results"]

@@ -12,18 +12,20 @@ import pytest
 from fxport.diagnostics.flame_graph import SCHEMA, flame_graph
 
 
-def busy(seconds: float) -> None:
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
+def busy(seconds: float) -> float:
+    """Run for so long at least; returns how long it was."""
+    start = time.perf_counter()
+    while time.perf_counter() < start + seconds:
         pass
+    return time.perf_counter() - start
 
 
-def longer() -> None:
-    busy(0.4)
+def longer(seconds: float) -> None:
+    busy(seconds)
 
 
-def shorter() -> None:
-    busy(0.1)
+def shorter() -> float:
+    return busy(0.1)
 
 
 def seconds_in(document: dict[str, Any], function: str) -> float:
@@ -37,8 +39,7 @@ def seconds_in(document: dict[str, Any], function: str) -> float:
 def test_time_is_told_by_function(tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
     with flame_graph(path, "a run"):
-        longer()
-        shorter()
+        longer(4 * shorter())  # which takes longer than it should on a busy machine
     document = json.loads(path.read_text())
     assert (document["$schema"], document["name"]) == (SCHEMA, "a run")
     (profile,) = document["profiles"]

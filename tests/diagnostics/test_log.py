@@ -200,14 +200,14 @@ def test_facts_are_plain_so_that_a_log_keeps_nothing_alive() -> None:
 def test_report_costs_microseconds() -> None:
     log, place = Log(), at()
     best = min(_seconds(lambda: log.report(rules.NO_ONNX_LOWERING, place, op="aten.foo.default")) for _ in range(5))
-    assert best < 200e-6  # about 5e-6 on one core; the rest is room for a busy machine
+    assert best < 200e-6  # about 5e-6 on one core; the rest is room for a slow machine
 
 
 def _seconds(work, times: int = 200) -> float:
-    start = time.perf_counter()
+    start = time.process_time()  # not that of others on this machine
     for _ in range(times):
         work()
-    return (time.perf_counter() - start) / times
+    return (time.process_time() - start) / times
 
 
 def test_stages_are_timed_by_the_clock_that_is_given() -> None:

@@ -103,9 +103,16 @@ class Trials:
             server.wait()
 
 
+def preload() -> None:
+    """Import PyTorch and what an export imports on use: once, and not in each fork. Starts no threads."""
+    import fxport.exporter.pipeline.stages
+    import fxport.exporter.validation.fixes.trial
+    import fxport.exporter.validation.one  # noqa: F401
+
+
 def serve() -> None:
     """The server's side: a folder a line, whose trial a fork of this process runs; its exit code is the answer."""
-
+    preload()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the user's code prints is no answer
     for line in sys.stdin:
