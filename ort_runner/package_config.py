@@ -25,6 +25,10 @@ PIXELS, GRID, FEATURES, EMBEDS, POSITIONS = (
 )
 """Inputs and outputs of the parts of a vision-language model."""
 
+TOKEN_TYPES, KINDS = "token_type_ids", "token_kinds"
+"""The kind of each token [batch, past + sequence], for decoders that see images or prompts as a whole; and the kinds of
+a prompt's words, of images, and of what is generated."""
+
 CAPACITY = "capacity"
 """Dimension of a cache that is written in place: the tokens for which it has room."""
 
@@ -69,6 +73,7 @@ class VisionConfig:
         outputs: Names of its outputs: of `image_features`.
         taken: Names of the embedding's inputs: of `input_ids` and `image_features`.
         given: Names of its outputs: of `inputs_embeds`.
+        kinds: Those of a prompt's words, of images, and of what is generated, where the decoder takes them.
     """
 
     encoder: Path
@@ -79,6 +84,7 @@ class VisionConfig:
     outputs: Mapping[str, str]
     taken: Mapping[str, str]
     given: Mapping[str, str]
+    kinds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +132,7 @@ class PackageConfig:
             vision = _vision(folder, model) if "vision" in model else None
             wanted = VISION_INPUTS if vision is not None else INPUTS if encoder is None else CROSS_INPUTS
             inputs = {part: text(decoder["inputs"][part]) for part in wanted}
-            optional = {POSITIONS} if vision is not None else {MASK} if encoder is not None else set[str]()
+            optional = {POSITIONS, TOKEN_TYPES} if vision is not None else {MASK} if encoder is not None else set[str]()
             inputs |= {part: text(decoder["inputs"][part]) for part in optional & decoder["inputs"].keys()}
             outputs = {part: text(decoder["outputs"][part]) for part in OUTPUTS}
             return cls(
@@ -166,6 +172,9 @@ def _vision(folder: Path, model: Mapping[str, Any]) -> VisionConfig:
     inputs = named_texts(vision["inputs"])
     if {*inputs} not in IMAGE_INPUTS:
         raise ValueError(f"inputs {sorted(inputs)} of the encoder of images are none of those that are known")
+    kinds = counts(model.get(KINDS, []))
+    if len(kinds) != (len(PARTS_OF_TEXT) if TOKEN_TYPES in model["decoder"]["inputs"] else 0):
+        raise ValueError(f"'{KINDS}' has {len(kinds)} numbers")
     return VisionConfig(
         encoder=folder / Path(text(vision["filename"])).name,
         embedding=folder / Path(text(embedding["filename"])).name,
@@ -175,9 +184,11 @@ def _vision(folder: Path, model: Mapping[str, Any]) -> VisionConfig:
         outputs={FEATURES: text(vision["outputs"][FEATURES])},
         taken={part: text(embedding["inputs"][part]) for part in (IDS, FEATURES)},
         given={EMBEDS: text(embedding["outputs"][EMBEDS])},
+        kinds=kinds,
     )
 
 
+PARTS_OF_TEXT = ("words", "images", "generated")
 IDS, MASK_OF_TEXT = "input_ids", "attention_mask"
 INPUTS = (IDS, MASK_OF_TEXT, "past_key_names", "past_value_names")
 VISION_INPUTS = (EMBEDS, *INPUTS[1:])

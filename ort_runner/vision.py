@@ -15,6 +15,7 @@ from fxport.ort_runner.package_config import (
     IDS,
     MASK_OF_TEXT,
     POSITIONS,
+    TOKEN_TYPES,
     PackageError,
     VisionConfig,
 )
@@ -56,6 +57,7 @@ class Vision:
         """Forget all images and positions."""
         self._waiting, self._grids = self._none, list[tuple[int, ...]]()
         self._next: np.ndarray | None = None
+        self._kinds: np.ndarray | None = None
 
     def features(self, images: Sequence[Image]) -> list[np.ndarray]:
         """Return the features [image tokens, hidden] of each image. Raises PackageError or Failure."""
@@ -95,8 +97,20 @@ class Vision:
         }
         if POSITIONS in names:
             found[names[POSITIONS]] = to_ort(self._positions(ids, mask[:, -ids.shape[1] :]))
+        if TOKEN_TYPES in names:
+            found[names[TOKEN_TYPES]] = to_ort(self._kinds_of(ids))
         self._waiting = self._none
         return found
+
+    def _kinds_of(self, ids: np.ndarray) -> np.ndarray:
+        """The kinds [batch, past + sequence] of all tokens; those that are taken first are the prompt."""
+        words, images, generated = self._config.kinds
+        if self._kinds is None:
+            marked = (ids == self._config.token) & bool(len(self._waiting))
+            self._kinds = np.where(marked, images, words).astype(np.int64)
+        else:
+            self._kinds = np.concatenate([self._kinds, np.full_like(ids, generated)], 1)
+        return self._kinds
 
     def _positions(self, ids: np.ndarray, new: np.ndarray) -> np.ndarray:
         """The positions [3, batch, sequence] of further tokens, as transformers counts them for the Qwen-VL family.

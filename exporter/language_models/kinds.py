@@ -23,12 +23,13 @@ from fxport.exporter.language_models.package_files import (
 )
 from fxport.exporter.language_models.processors import write_pictures, write_sounds
 from fxport.exporter.language_models.seq2seq import has_place, require_source, seq2seq_config, seq2seq_parts, start_of
+from fxport.exporter.language_models.sights import kinds_of_tokens, sight_of
 from fxport.exporter.language_models.text_models import CLASSIFIER, TextModel
 from fxport.exporter.language_models.text_verdict import TextVerdict, text_example, text_verdict
 from fxport.exporter.language_models.towers import TowerModel, has_towers, image_example, tower_verdict
 from fxport.exporter.language_models.verdict import Verdict, limits_tokens, verdict
 from fxport.exporter.language_models.vision import has_place as sees_in_genai
-from fxport.exporter.language_models.vision import reads_images, sight_of, vision_config, vision_parts
+from fxport.exporter.language_models.vision import reads_images, vision_config, vision_parts
 from fxport.ort_runner.package_config import PackageError
 from fxport.ort_runner.text_config import IMAGES
 
@@ -77,14 +78,15 @@ class Kind:
         verdict: Compares it with eager PyTorch.
         lacks: What is said where a choice makes no sense for it, by the choice and its value.
         reads: Writes how images and sounds are read, where the folder of the tokenizer says so.
-        refuted: Limits of dimensions (FXP2002) that the verdict refutes where it passes: dimension and accepted sizes.
+        refuted: Limits of dimensions (FXP2002) that the verdict on a model refutes where it passes: dimension and
+            accepted sizes.
     """
 
     parts: Callable[[Any], Mapping[str, Example]]
     describe: Described
     verdict: Compared
     lacks: Mapping[tuple[str, object], str] = field(default_factory=dict)
-    refuted: tuple[tuple[str, str], ...] = ()
+    refuted: Callable[[Any], tuple[tuple[str, str], ...]] = lambda model: ()
     reads: Callable[[Path | None, Path], list[Path]] = lambda folder, target: []
 
     def require(self, **choices: object) -> None:
@@ -94,17 +96,19 @@ class Kind:
             if told is not None:
                 raise PackageError(told)
 
-    def left(self, found: Verdict | TextVerdict, findings: Sequence[Finding]) -> Sequence[Finding]:
+    def left(self, model: Any, found: Verdict | TextVerdict, findings: Sequence[Finding]) -> Sequence[Finding]:
         """Return findings without the limits that a verdict has refuted.
 
         A text that fills the context refutes those of tokens: a runtime takes no longer one.
         """
-        filled = isinstance(found, Verdict) and found.filled
-        return [each for each in findings if not self._refutes(each) and not (filled and limits_tokens(each))]
+        filled, refuted = isinstance(found, Verdict) and found.filled, self.refuted(model)
+        return [each for each in findings if not _is_of(each, refuted) and not (filled and limits_tokens(each))]
 
-    def _refutes(self, finding: Finding) -> bool:
-        facts = finding.facts
-        return finding.rule is rules.DIMENSION_RANGE_NARROWED and (facts["dim"], facts["range"]) in self.refuted
+
+def _is_of(finding: Finding, limits: tuple[tuple[str, str], ...]) -> bool:
+    """Return True for a limit of a dimension that is one of these."""
+    facts = finding.facts
+    return finding.rule is rules.DIMENSION_RANGE_NARROWED and (facts["dim"], facts["range"]) in limits
 
 
 def _decoder(
@@ -162,12 +166,9 @@ def _seq2seq(
 SINGLE_STEPS = ((SEQUENCE, "at least 2"),)
 """The verdict on models that generate runs single tokens after the prompt."""
 
-WHOLE_SQUARES = tuple(("4*image_tokens", told) for told in ("a multiple of 4", "at least 8 and a multiple of 4"))
-"""The name of the dimension says the first, and the verdict reads an image of 4 patches."""
-
 NO_INPUT = "an adapter as an input is for decoders of text alone; omit --adapter."
 
-DECODER = Kind(lambda model: {MODEL: generation_step(model)}, _decoder, verdict, refuted=SINGLE_STEPS)
+DECODER = Kind(lambda model: {MODEL: generation_step(model)}, _decoder, verdict, refuted=lambda model: SINGLE_STEPS)
 TEXTS = Kind(
     lambda model: {MODEL: text_example(model)},
     _texts,
@@ -195,7 +196,7 @@ SPOKEN = Kind(
         ("adapter", "input"): NO_INPUT,
         ("text", ...): "a text is scored by decoders alone, not by encoder-decoders; omit it.",
     },
-    SINGLE_STEPS,
+    lambda model: SINGLE_STEPS,
     write_sounds,
 )
 VISION = Kind(
@@ -207,7 +208,7 @@ VISION = Kind(
         ("adapter", "input"): NO_INPUT,
         ("text", ...): "a text is scored by decoders of text alone; omit it.",
     },
-    (*SINGLE_STEPS, *WHOLE_SQUARES),
+    lambda model: (*SINGLE_STEPS, *sight_of(model).refuted(model)),
     write_pictures,
 )
 VISION_ALONE = replace(
@@ -247,5 +248,6 @@ def kind_of(model: torch.nn.Module) -> Kind:
     require_causal(model)
     if reads_images(model):
         sight_of(model)
+        kinds_of_tokens(model)
         return VISION if sees_in_genai(model) else VISION_ALONE
     return DECODER

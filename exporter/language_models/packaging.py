@@ -198,7 +198,7 @@ def package(
             if not found.passed:
                 raise Stop(log, "verdict")
             if steps > 1:  # after the prompt, each token is a step of its own
-                log.revise(partial(kind.left, found))
+                log.revise(partial(kind.left, model, found))
         score = _scored(draft, provider, windows, before, log) if windows else None
     return Package(target, tuple(target / path.relative_to(draft) for path in files), found, log, score, tuple(exact))
 

@@ -15,8 +15,9 @@ import torch
 from fxport.diagnostics import Finding, Log, rules
 from fxport.exporter.capture.arguments.caches import MODULE
 from fxport.exporter.language_models.decode import PAST, SEQUENCE, SOURCE
+from fxport.exporter.language_models.eager_vision import EagerVision, prompts_with_images
 from fxport.exporter.language_models.seq2seq import SOUND, EagerSeq2Seq, source_example
-from fxport.exporter.language_models.vision import EagerVision, images_of, prompts_with_images
+from fxport.exporter.language_models.sights import sight_of
 from fxport.ort_runner.failures import Failure
 from fxport.ort_runner.generation import Generator, padded, source_of
 from fxport.ort_runner.package_config import AUDIO
@@ -162,7 +163,7 @@ def _begun(package: Generator, model: Any, prompts: Sequence[Sequence[int]]) -> 
     config = package.config
     package.reset()
     if config.vision is not None:
-        images = images_of(model)
+        images = sight_of(model).images(model)
         sizes = package.look([{name: each.numpy() for name, each in image.items()} for image in images])
         return *padded(prompts_with_images(model, sizes, prompts), config.pad), EagerVision(model, images)
     if config.encoder is None:

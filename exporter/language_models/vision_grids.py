@@ -11,10 +11,15 @@ import torch
 from torch.export import ShapesCollection
 
 from fxport.exporter.language_models.decode import Example
-from fxport.exporter.language_models.generation import with_forward
+from fxport.exporter.language_models.generation import NotGenerativeError, with_forward
+from fxport.exporter.language_models.image_features import features_of
 from fxport.ort_runner.package_config import FEATURES, GRID, PIXELS
 
 IMAGES, IMAGE_TOKENS = "images", "image_tokens"
+TYPES = "mm_token_type_ids"
+"""1 for each token that is a part of an image, for models that count positions by that."""
+
+ROTATED, BILINEAR = "apply_rotary_pos_emb_vision", "bilinear"
 FAR = 1 << 20
 """More windows than a row of any image has."""
 
@@ -27,15 +32,16 @@ class GridSight:
     """
 
     has_positions = True
-    towers = ()
+    takes = frozenset({GRID})
 
     def encoder(self, model: Any) -> Example:
         """The call that makes features [image tokens, hidden] of images."""
+        require_blocks(model)
         visual = with_attention(model.model.visual)
 
         def forward(self: Any, pixel_values: torch.Tensor, image_grid_thw: torch.Tensor) -> dict[str, torch.Tensor]:
-            places = places_of(image_grid_thw, pixel_values.shape[0], visual.config)
-            return {FEATURES: visual(pixel_values, grid_thw=image_grid_thw, **places).pooler_output}
+            places = places_of(image_grid_thw, pixel_values.shape[0], visual)
+            return {FEATURES: features_of(visual(pixel_values, grid_thw=image_grid_thw, **places))}
 
         first, second = self.images(model)[:2]
         kwargs = {name: torch.cat([first[name], second[name]]) for name in first}
@@ -55,15 +61,40 @@ class GridSight:
             made.append({PIXELS: torch.randn(int(grid.prod()), size, generator=generator), GRID: grid})
         return made
 
+    def joined(self, images: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        """The patches and grids of all images."""
+        return {name: torch.cat([each[name] for each in images]) for name in images[0]}
 
-GRIDS: Mapping[str, GridSight] = {"qwen2_vl": GridSight(), "qwen2_5_vl": GridSight()}
+    def refuted(self, model: Any) -> tuple[tuple[str, str], ...]:
+        """The name of the dimension says that it is a multiple, and one of the images has one token."""
+        merged = model.config.vision_config.spatial_merge_size**2
+        multiple = f"a multiple of {merged}"
+        return tuple((f"{merged}*{IMAGE_TOKENS}", told) for told in (multiple, f"at least {2 * merged} and {multiple}"))
 
 
-def places_of(grid: torch.Tensor, patches: int, config: Any) -> dict[str, Any]:
+def require_blocks(model: Any) -> None:
+    """Raise NotGenerativeError for an encoder of other blocks than those whose attention is known."""
+    blocks = getattr(getattr(model.model, "visual", None), "blocks", ())
+    attentions = [getattr(each, "attn", None) for each in blocks]
+    named = [importlib.import_module(type(each).__module__) for each in attentions if hasattr(each, "qkv")]
+    if not named or len(named) < len(attentions) or not all(hasattr(each, ROTATED) for each in named):
+        raise NotGenerativeError(
+            f"'{type(model).__name__}' reads grids of patches by other blocks than the Qwen-VL family; export its "
+            "parts from Python: fxport export."
+        )
+    if getattr(model.model.visual, "interpolation_mode", BILINEAR) != BILINEAR:
+        raise NotGenerativeError(
+            f"'{type(model).__name__}' resamples its table of positions by "
+            f"'{model.model.visual.interpolation_mode}', not '{BILINEAR}'; export its parts from Python: fxport export."
+        )
+
+
+def places_of(grid: torch.Tensor, patches: int, visual: Any) -> dict[str, Any]:
     """Return what encoders compute of the grid by loops of Python, by tensors alone.
 
     `cu_seqlens` and `cu_window_seqlens` are the frame and the window of each patch, which `with_attention` reads.
     """
+    config = visual.config
     merge = config.spatial_merge_size
     frames, rows, columns = grid.unbind(1)
     ends = (frames * rows * columns).cumsum(0)
@@ -80,7 +111,24 @@ def places_of(grid: torch.Tensor, patches: int, config: Any) -> dict[str, Any]:
         side = config.window_size // merge // config.patch_size
         found["cu_window_seqlens"] = (frame * FAR + square_row // side) * FAR + square_column // side
         found["window_index"] = torch.arange(patches // merge**2)  # the order says nothing where windows are masks
+    if hasattr(visual, "num_grid_per_side"):
+        side, on_corners = visual.num_grid_per_side, visual.interpolation_align_corners
+        above, upper = _resampled(row, rows, side, on_corners)
+        left, nearer = _resampled(column, columns, side, on_corners)
+        found["interp_indices"] = (above[:, :, None] * side + left[:, None]).flatten(1)
+        found["interp_weights"] = (upper[:, :, None] * nearer[:, None]).flatten(1)
     return found
+
+
+def _resampled(
+    index: torch.Tensor, size: torch.Tensor, side: int, on_corners: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The two places [patches, 2] of a table of `side` between which each patch of `size` lies, and their weights."""
+    place, sizes = index.float(), size.float()
+    at = place * (side - 1) / (sizes - 1).clamp(min=1) if on_corners else (place + 0.5) * side / sizes - 0.5
+    both = at.floor().long()[:, None] + torch.arange(2)
+    weights = (1 - (at[:, None] - both.float()).abs()).clamp(min=0)
+    return both.clamp(0, side - 1), weights
 
 
 def with_attention(visual: Any) -> Any:
@@ -93,7 +141,7 @@ def with_attention(visual: Any) -> Any:
 
 def _masked(attention: Any) -> Any:
     """The attention of a block, which takes the frame or window of each patch as `cu_seqlens`."""
-    rotated = importlib.import_module(type(attention).__module__).apply_rotary_pos_emb_vision
+    rotated = getattr(importlib.import_module(type(attention).__module__), ROTATED)
 
     def forward(
         self: Any, hidden_states: torch.Tensor, cu_seqlens: torch.Tensor, position_embeddings: Any, **others: Any

@@ -24,6 +24,15 @@ IN_GRIDS = {
         "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]},
     },
 }
+SQUARE = {**EYES, "model_type": "siglip_vision_model"}
+IDEFICS = {
+    "text_config": {**WRITER, "model_type": "llama"},
+    "vision_config": {**EYES, "image_size": 32},
+    "image_token_id": IMAGE,
+    "scale_factor": 2,
+}
+PIXTRAL = {**EYES, "model_type": "pixtral", "patch_size": 4, "head_dim": 8}
+WINDOWS = ["sliding_attention", "full_attention"]
 PATCHES = {"depth": 2, "hidden_size": 32, "num_heads": 4, "patch_size": 4}
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -61,11 +70,169 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
             },
         },
     ),
+    "Gemma3": (
+        "Gemma3ForConditionalGeneration",
+        {
+            "text_config": {
+                **WRITER,
+                "num_hidden_layers": 2,
+                "head_dim": 8,
+                "sliding_window": 4,
+                "layer_types": WINDOWS,
+            },
+            "vision_config": {**SQUARE, "image_size": 32},
+            "mm_tokens_per_image": 4,
+            "image_token_id": IMAGE,
+        },
+    ),
+    "PaliGemma": (
+        "PaliGemmaForConditionalGeneration",
+        {
+            "tie_word_embeddings": False,
+            "text_config": {**WRITER, "model_type": "gemma", "head_dim": 8},
+            "vision_config": {**SQUARE, "projection_dim": 32},
+            "projection_dim": 32,
+            "image_token_id": IMAGE,
+        },
+    ),
+    "PaliGemma 2": (
+        "PaliGemmaForConditionalGeneration",
+        {
+            "text_config": {
+                **WRITER,
+                "model_type": "gemma2",
+                "num_hidden_layers": 2,
+                "head_dim": 8,
+                "sliding_window": 4,
+            },
+            "vision_config": {**SQUARE, "projection_dim": 32},
+            "projection_dim": 32,
+            "image_token_id": IMAGE,
+        },
+    ),
+    "InternVL": (
+        "InternVLForConditionalGeneration",
+        {
+            "tie_word_embeddings": False,
+            "text_config": {**WRITER, "model_type": "qwen2"},
+            "vision_config": {**EYES, "image_size": [16, 16], "patch_size": [4, 4], "model_type": "internvl_vision"},
+            "image_token_id": IMAGE,
+            "downsample_ratio": 0.5,
+        },
+    ),
+    "Idefics3": ("Idefics3ForConditionalGeneration", IDEFICS),
+    "SmolVLM": ("SmolVLMForConditionalGeneration", IDEFICS),
+    "Mistral3": (
+        "Mistral3ForConditionalGeneration",
+        {
+            "tie_word_embeddings": False,
+            "text_config": {**WRITER, "model_type": "mistral", "head_dim": 8},
+            "vision_config": PIXTRAL,
+            "image_token_id": IMAGE,
+            "spatial_merge_size": 2,
+        },
+    ),
+    "LightOnOCR": (
+        "LightOnOcrForConditionalGeneration",
+        {
+            "tie_word_embeddings": False,
+            "text_config": {**WRITER, "model_type": "qwen3", "head_dim": 8},
+            "vision_config": PIXTRAL,
+            "image_token_id": IMAGE,
+            "spatial_merge_size": 2,
+        },
+    ),
+    "Qwen3-VL": (
+        "Qwen3VLForConditionalGeneration",
+        {
+            **MARKS,
+            "text_config": {
+                **WRITER,
+                "num_hidden_layers": 2,
+                "head_dim": 8,
+                "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]},
+            },
+            "vision_config": {
+                **PATCHES,
+                "intermediate_size": 48,
+                "out_hidden_size": 32,
+                "num_position_embeddings": 16,
+                "deepstack_visual_indexes": [0],
+            },
+        },
+    ),
+    "Aya Vision": (
+        "AyaVisionForConditionalGeneration",
+        {
+            "tie_word_embeddings": False,
+            "text_config": {
+                **WRITER,
+                "model_type": "cohere2",
+                "tie_word_embeddings": False,
+                "head_dim": 8,
+                "sliding_window": 4,
+            },
+            "vision_config": SQUARE,
+            "image_token_id": IMAGE,
+            "downsample_factor": 2,
+            "vision_feature_layer": -1,
+        },
+    ),
+    "Cohere2 Vision": (
+        "Cohere2VisionForConditionalGeneration",
+        {
+            "tie_word_embeddings": False,
+            "text_config": {
+                **WRITER,
+                "model_type": "cohere2",
+                "tie_word_embeddings": False,
+                "head_dim": 8,
+                "sliding_window": 4,
+            },
+            "vision_config": SQUARE,
+            "image_token_id": IMAGE,
+            "alignment_intermediate_size": 64,
+        },
+    ),
+    "GOT-OCR2": (
+        "GotOcr2ForConditionalGeneration",
+        {
+            "tie_word_embeddings": False,
+            "text_config": {**WRITER, "model_type": "qwen2"},
+            "vision_config": {
+                "hidden_size": 32,
+                "output_channels": 16,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 4,
+                "image_size": 64,
+                "patch_size": 4,
+                "window_size": 4,
+                "mlp_dim": 64,
+                "global_attn_indexes": [1],
+            },
+            "image_token_id": IMAGE,
+        },
+    ),
 }
 """Model class and config, by family."""
 
-QUICK = ("LLaVA", "Qwen2.5-VL")
+QUICK = ("LLaVA", "PaliGemma")
 """Families that every run of the tests takes."""
+
+KINDS: dict[str, dict[str, Any]] = {
+    **{kind: {"mm_token_type_ids": lambda marked: marked.int()} for kind in ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")},
+    "gemma3": {"token_type_ids": lambda marked: marked.int()},
+    "paligemma": {"token_type_ids": lambda marked: marked.int() * 0},
+}
+"""What the processors of these types say of each token, of which those of images are marked."""
+
+NOTES = {
+    "Gemma3": {"FXP1004"},
+    "Idefics3": {"FXP2005", "FXP4001"},
+    "SmolVLM": {"FXP2005", "FXP4001"},
+    "GOT-OCR2": {"FXP4001"},
+}
+"""Notes about what these models compute: how they were captured, tiles that are left out, and integers as floats."""
 
 
 def made(name: str) -> Any:

@@ -13,16 +13,18 @@ import torch
 
 from fxport import Package, package
 from fxport.diagnostics import Log
+from fxport.exporter.language_models.eager_vision import image_token
 from fxport.exporter.language_models.generation import NotGenerativeError
+from fxport.exporter.language_models.image_features import features_of
 from fxport.exporter.language_models.kinds import DECODER, kind_of
+from fxport.exporter.language_models.sights import sight_of
 from fxport.exporter.language_models.verdict import verdict
-from fxport.exporter.language_models.vision import image_token, images_of
 from fxport.exporter.language_models.vision_grids import places_of, with_attention
 from fxport.ort_runner.generation import Generator, padded
 from fxport.ort_runner.package_config import FILE, PackageError
 from fxport.ort_runner.vision import Image, Vision, expanded
 from tests.cases import language_models
-from tests.cases.vision_language_models import IMAGE, MODELS, QUICK, made
+from tests.cases.vision_language_models import IMAGE, KINDS, MODELS, NOTES, QUICK, made
 
 transformers = pytest.importorskip("transformers")
 
@@ -43,6 +45,10 @@ def prompts_of(images: list[Any]) -> tuple[list[list[int]], list[list[Any]]]:
     ]
 
 
+def images_of(model: Any) -> list[Any]:
+    return list(sight_of(model).images(model))
+
+
 def arrays(image: Any) -> Image:
     return {name: each.numpy() for name, each in image.items()}
 
@@ -50,8 +56,8 @@ def arrays(image: Any) -> Image:
 def generated(model: Any, prompts: list[list[int]], images: list[Any]) -> list[list[int]]:
     """The new tokens of `generate`, for prompts that are filled up on the left."""
     ids, mask = map(torch.from_numpy, padded(prompts, 0))
-    given = {name: torch.cat([each[name] for each in images]) for name in images[0]}
-    given |= {"mm_token_type_ids": (ids == IMAGE).int()} if "image_grid_thw" in given else {}
+    given = sight_of(model).joined(images)
+    given |= {name: kind(ids == IMAGE) for name, kind in KINDS.get(model.config.model_type, {}).items()}
     found = model.generate(ids, attention_mask=mask, do_sample=False, max_new_tokens=NEW, min_new_tokens=NEW, **given)
     return found[:, -NEW:].tolist()
 
@@ -68,8 +74,8 @@ def test_a_package_writes_the_tokens_of_generate(name: str, tmp_path: Path) -> N
     found = package(model, tmp_path / "package", steps=8)
     assert found.verdict is not None
     assert found.verdict.passed
-    assert not found.log.findings
-    images = list(images_of(model))
+    assert {each.rule.id for each in found.log.findings} == NOTES.get(name, set())
+    images = images_of(model)
     prompts, rows = prompts_of(images)
     sizes = Generator(found.folder, "cpu").look([arrays(each) for each in images])
     whole = [expanded(prompts[0], IMAGE, sizes[:1]), expanded(prompts[1], IMAGE, sizes[1:])]
@@ -132,6 +138,7 @@ def test_what_the_files_say_has_to_be_in_the_graphs(llava: Package, tmp_path: Pa
     changes: list[tuple[Any, str]] = [
         (lambda model: model["vision"]["inputs"].update(image_grid_thw="grid"), "differ in"),
         (lambda model: model["vision"]["inputs"].update(sounds="sounds"), "none of those that are known"),
+        (lambda model: model["decoder"]["inputs"].update(token_type_ids="kinds"), "'token_kinds' has 0 numbers"),
         (lambda model: model.pop("embedding"), "does not describe a decoder"),
     ]
     for change, words in changes:
@@ -147,16 +154,16 @@ def test_what_the_files_say_has_to_be_in_the_graphs(llava: Package, tmp_path: Pa
 GRID = torch.tensor([[1, 4, 6], [3, 2, 10], [1, 12, 2]])
 
 
-@pytest.mark.parametrize("name", ["Qwen2-VL", "Qwen2.5-VL"])
+@pytest.mark.parametrize("name", ["Qwen2-VL", "Qwen2.5-VL", "Qwen3-VL"])
 def test_encoders_of_grids_compute_what_transformers_computes(name: str) -> None:
     """Also of several frames, windows that are not full, and rows longer than columns."""
     model = made(name)
     visual = model.model.visual
     pixels = torch.randn(int(GRID.prod(1).sum()), 96)
     with torch.no_grad():
-        want = visual(pixels, grid_thw=GRID).pooler_output
-        places = places_of(GRID, len(pixels), visual.config)
-        got = with_attention(visual)(pixels, grid_thw=GRID, **places).pooler_output
+        want = features_of(visual(pixels, grid_thw=GRID))
+        places = places_of(GRID, len(pixels), visual)
+        got = features_of(with_attention(visual)(pixels, grid_thw=GRID, **places))
     torch.testing.assert_close(got, want)
     assert model.model.visual.blocks[0].attn.forward.__func__ is type(visual.blocks[0].attn).forward
 
@@ -194,18 +201,80 @@ def test_decoders_alone_are_no_readers_of_images() -> None:
     assert kind_of(made("Qwen2-VL")) is not DECODER
 
 
-def test_models_that_read_images_otherwise_are_refused(tmp_path: Path) -> None:
-    model = made("LLaVA")
-    model.config.model_type = "llava_next"
-    with pytest.raises(NotGenerativeError, match="its type 'llava_next' is none of llava, vipllava"):
-        package(model, tmp_path / "package")
-    model = made("LLaVA")
-    model.config.vision_config.model_type = "pixtral"
-    with pytest.raises(NotGenerativeError, match="by 'pixtral', which is none of clip_vision_model"):
-        package(model, tmp_path / "package")
-    for given, words in (({"cache": "shared"}, "decoders of text alone"), ({"runtime": "genai"}, "no place for this")):
-        with pytest.raises(PackageError, match=words):
-            package(made("LLaVA"), tmp_path / "package", **given)
+def changed(name: str, **methods: Any) -> Any:
+    """The model of a row with other methods."""
+    model = made(name)
+    model.__class__ = type(type(model).__name__, (type(model),), methods)
+    return model
+
+
+def other_image(self: Any, pixel_values: torch.Tensor, image_position_ids: torch.Tensor) -> Any:
+    return self.model.get_image_features(pixel_values)
+
+
+def other_call(self: Any, input_ids: Any = None, attention_mask: Any = None, sounds: Any = None) -> Any:
+    return self.model(input_ids, attention_mask=attention_mask)
+
+
+def other_positions(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """As `generate` would have them, and the forward has not."""
+    found = transformers.LlavaForConditionalGeneration.prepare_inputs_for_generation(self, *args, **kwargs)
+    return {**found, "position_ids": found["position_ids"] * 2}
+
+
+OTHERS: dict[str, tuple[Any, str]] = {
+    "another image": (lambda: changed("LLaVA", get_image_features=other_image), "as pixel_values, image_position_ids"),
+    "another call": (lambda: changed("LLaVA", forward=other_call), "asks for sounds, which no package gives"),
+    "another generate": (
+        lambda: changed("LLaVA", prepare_inputs_for_generation=other_positions),
+        "generate of 'LlavaForConditionalGeneration' has other logits for token 0",
+    ),
+    "an encoder of any size": (
+        lambda: named("LLaVA", "vision_config", "pixtral"),
+        "its encoder 'pixtral' those of any",
+    ),
+    "other kinds of tokens": (lambda: named("Gemma3", "", "gemma5"), "its type 'gemma5' is none of gemma3, paligemma"),
+    "other blocks": (lambda: without_attention("Qwen2-VL"), "other blocks than the Qwen-VL family"),
+    "other positions": (lambda: resampling("Qwen3-VL", "bicubic"), "by 'bicubic', not 'bilinear'"),
+}
+
+
+def named(name: str, part: str, kind: str) -> Any:
+    """The model of a row with another type, or a part of another type."""
+    model = made(name)
+    (getattr(model.config, part) if part else model.config).model_type = kind
+    return model
+
+
+def without_attention(name: str) -> Any:
+    model = made(name)
+    for block in model.model.visual.blocks:
+        block.attention = block.attn
+        del block.attn
+        block.__class__ = type("Block", (type(block),), {"attn": property(lambda self: self.attention.forward)})
+    return model
+
+
+def resampling(name: str, mode: str) -> Any:
+    model = made(name)
+    model.model.visual.interpolation_mode = mode
+    return model
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_models_that_read_images_otherwise_are_refused(name: str, tmp_path: Path) -> None:
+    make, words = OTHERS[name]
+    with pytest.raises(NotGenerativeError, match=words):
+        package(make(), tmp_path / "package")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("given", "words"), [({"cache": "shared"}, "decoders of text alone"), ({"runtime": "genai"}, "no place for this")]
+)
+def test_choices_that_models_of_images_do_not_have(given: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(PackageError, match=words):
+        package(made("LLaVA"), tmp_path / "package", **given)
 
 
 @RARE
