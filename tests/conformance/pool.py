@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -11,6 +10,7 @@ import torch
 
 from tests.conformance.samples import Key
 from tests.conformance.trial import Outcome
+from tests.forks import forks
 
 TIME_LIMIT = 120.0
 """Seconds without a word after which a trial is given up."""
@@ -45,7 +45,7 @@ class _Share:
         self._start(None)
 
     def _start(self, after: Key | None) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = forks()
         self.outputs, sender = context.Pipe(duplex=False)
         arguments = (
             self.names,

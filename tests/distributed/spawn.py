@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import multiprocessing.context
 import os
 import pickle
 import socket
@@ -11,11 +10,12 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
+
+from tests.forks import forks
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def spawn(where: str, name: str, size: int, *args: Any, limit: float = 300.0) ->
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "args").write_bytes(pickle.dumps(args))
         processes = [
-            _forks().Process(target=run_rank, args=(folder, rank, size, where, name, {**os.environ}))
+            forks().Process(target=run_rank, args=(folder, rank, size, where, name, {**os.environ}))
             for rank in range(size)
         ]
         end = time.monotonic() + limit
@@ -59,14 +59,6 @@ def spawn(where: str, name: str, size: int, *args: Any, limit: float = 300.0) ->
             code = -1 if process.exitcode is None else process.exitcode
             outcomes.append(Outcome(code, result, output.read_text() if output.exists() else ""))
         return outcomes
-
-
-@cache
-def _forks() -> multiprocessing.context.ForkServerContext:
-    """The process that the ranks are forked from, one for all tests of this process."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.distributed.ranks"])
-    return context
 
 
 def run_rank(folder: str, rank: int, size: int, where: str, name: str, environment: dict[str, str]) -> None:
