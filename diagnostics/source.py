@@ -143,6 +143,11 @@ def line_at(path: str, line: int) -> str | None:
     return lines[line - 1].rstrip("\r\n") if 0 < line <= len(lines) else None
 
 
+def within_library(path: str) -> str:
+    """transformers/models/bert/modeling_bert.py, of a file in site-packages; another path as it is."""
+    return _LIBRARY.split(path)[-1]
+
+
 @cache  # a process imports more files than a bounded one would hold, and asks about all of them in turn
 def kind_of(path: str) -> str:
     """Return the kind of a file's owner: the user, a library, or hidden (torch's, Python's, this project's own)."""

@@ -16,7 +16,7 @@ from fxport.diagnostics.frame import code_frame
 from fxport.diagnostics.log import Log
 from fxport.diagnostics.model import Applicability, Finding, Fix, Level, Place
 from fxport.diagnostics.paths import relative_to
-from fxport.diagnostics.source import lines_of
+from fxport.diagnostics.source import LIBRARY, USER, kind_of, line_at, lines_of, within_library
 
 STYLES: Mapping[str, str] = MappingProxyType(
     {"error": "bold red", "warning": "bold yellow", "note": "bold cyan", "frame": "blue", "bold": "bold", "plain": ""}
@@ -121,8 +121,19 @@ def _block(finding: Finding) -> Iterator[Piece]:
 def _remarks(finding: Finding) -> Iterator[tuple[str, str]]:
     if module := module_text(finding):
         yield "in", module
+    if finding.level is not Level.NOTE and finding.place and (line := _line_of_library(finding.place)):
+        yield "library", line
     if finding.level is not Level.NOTE and (advice := advice_of(finding)):
         yield "help", f"{advice}{_where_to_edit(finding)}"
+
+
+def _line_of_library(place: Place) -> str:
+    """transformers/models/bert/modeling_bert.py:54 `if length > 2:`, where the marked line calls into a library."""
+    frame = next(iter(place.stack), None)
+    if frame is None or kind_of(place.path) != USER or kind_of(frame.path) != LIBRARY:
+        return ""
+    code = (line_at(frame.path, frame.line) or "").strip()
+    return one_line(f"{within_library(frame.path)}:{frame.line}{code and f' `{code}`'}")
 
 
 def _where_to_edit(finding: Finding) -> str:

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fxport.diagnostics import (
+    Frame,
     Level,
     Log,
     Place,
@@ -100,6 +101,17 @@ def test_a_file_that_is_gone_shows_what_was_captured() -> None:
     log = Log()
     log.report(rules.NO_ONNX_LOWERING, Place("/gone/m.py", 7, snippet="y = foo(x)"), op="foo")
     assert " --> /gone/m.py:7\n7 | y = foo(x)\n" in text.render(log)
+
+
+def test_the_line_of_a_library_stands_beside_the_users(tmp_path: Path) -> None:
+    library, model = tmp_path / "site-packages" / "nets" / "block.py", tmp_path / "m.py"
+    library.parent.mkdir(parents=True)
+    library.write_text("def block(x):\n    if x.sum() > 2:\n        return x\n")
+    model.write_text("y = block(x)\n")
+    stack = (Frame(str(library), 2, "block"), Frame(str(model), 1, "forward"))
+    log = Log()
+    log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=Place(str(model), 1, stack=stack), detail="a branch")
+    assert "  = library: nets/block.py:2 `if x.sum() > 2:`\n" in text.render(log)
 
 
 def test_json_says_what_is_where(log: Log) -> None:

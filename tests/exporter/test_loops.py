@@ -181,6 +181,20 @@ class Placed(nn.Module):
         return x + out
 
 
+class Chunked(nn.Module):
+    """Chunks of which the first is as long as the whole, so that there is one: Encodec without a chunk length."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        length = x.shape[1]
+        chunks, sums = [], {}
+        for start in range(0, length, length):
+            chunks.append(x[:, start : start + length].cumsum(1))
+            sums[start] = chunks[-1].sum()
+        for end in range(length, 0, -length):
+            chunks.append(x[:, :end] * 2)
+        return torch.stack(chunks) + sums[0]
+
+
 GRIDS = torch.tensor([[1, 3], [1, 2]]), torch.tensor([[2, 2], [1, 4], [1, 1], [1, 5]])
 COUNTS = torch.tensor([[1, 0], [0, 1]]), torch.tensor([[1, 1], [0, 1], [1, 0]])
 LENGTHS = torch.tensor([3, 2]), torch.tensor([2, 5, 3, 4])
@@ -202,6 +216,7 @@ CASES = {
     "transposed": (Transposed, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
     "iterated": (Iterated, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
     "pair": (Pair, (X,), (LONG,), {"x": {0: "t", 1: "b"}}),
+    "chunked": (Chunked, (X,), (LONG,), {"x": {0: "b", 1: "t"}}),
 }
 
 

@@ -25,7 +25,7 @@ class Run:
     count: Any
 
     def at(self, place: Any) -> Any:
-        return self.first + place * self.step
+        return self.first + place * self.step if type(place) is not int or place else self.first
 
     def part(self, start: Any, stop: Any, step: int) -> Run:
         """Return every `step`-th of the numbers from position `start` to before `stop`, which are within the run."""
@@ -42,8 +42,9 @@ class Progression(Sequence[Any]):
     def of(*args: Any) -> Progression:
         """Return what `range` of these numbers gives."""
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
-        ahead = stop - start + step - 1 if step > 0 else start - stop - step - 1
-        return Progression((Run(start, step, _not_negative(ahead // abs(step))),))
+        ahead, stride = (stop - start, step) if step > 0 else (start - stop, -step)
+        single = _is_known(ahead > 0) and _is_known(ahead <= stride)  # `range(0, n, n)`, which SymPy does not divide
+        return Progression((Run(start, step, 1 if single else _not_negative((ahead + stride - 1) // stride)),))
 
     @property
     def size(self) -> Any:
