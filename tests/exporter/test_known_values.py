@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from fxport import ExportError, Options, export
 from fxport.diagnostics import Level, Log, rules
+from fxport.exporter.capture.patches.sized_numbers import Quotient
 from tests.running import assert_same, run_session, session_of
 
 ALLOWED = Options(allow_specialization=True)
@@ -141,3 +142,78 @@ def test_what_is_left_is_told_where_values_are_allowed() -> None:
     (finding,) = (each for each in log.findings if each.level is Level.ERROR)
     assert finding.place is not None
     assert "x.numpy()" in (finding.place.snippet or "")
+
+
+class Codec(nn.Module):
+    """Pads so that a convolution covers the whole length, by numbers in buffers, as Encodec and Mimi do."""
+
+    def __init__(self, kernel: int, stride: int, *, causal: bool = True) -> None:
+        super().__init__()
+        self.causal = causal
+        self.register_buffer("stride", torch.tensor(stride))
+        self.register_buffer("kernel", torch.tensor(kernel))
+        self.register_buffer("padding", torch.tensor(kernel - stride))
+        self.conv = nn.Conv1d(4, 4, kernel, stride)
+
+    def further(self, x: Tensor) -> Any:
+        frames: Any = (x.shape[-1] - self.kernel + self.padding) / self.stride + 1
+        frames = torch.ceil(frames).to(torch.int64) - 1
+        return frames * self.stride + self.kernel - self.padding - x.shape[-1]
+
+    def padded(self, x: Tensor, before: Any, behind: Any) -> Tensor:
+        longest, extra = max(before, behind), 0
+        if x.shape[-1] <= longest:
+            extra = longest - x.shape[-1] + 1
+            x = nn.functional.pad(x, (0, extra))
+        padded = nn.functional.pad(x, (before, behind), mode="reflect")
+        return padded[..., : padded.shape[-1] - extra]
+
+    def forward(self, x: Tensor) -> Tensor:
+        further, padding = self.further(x), self.padding
+        behind = 0 if self.causal else padding // 2
+        return self.conv(self.padded(x, padding - behind, further + behind))
+
+
+class Counted(Codec):
+    """Writes to a buffer whose number it has asked for."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        result = super().forward(x)
+        self.stride.add_(1)
+        return result
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(("kernel", "stride"), [(7, 1), (8, 4), (10, 5), (7, 3)])
+def test_lengths_that_buffers_tell(kernel: int, stride: int, *, causal: bool) -> None:
+    torch.manual_seed(0)
+    model, log = Codec(kernel, stride, causal=causal).eval(), Log()
+    program = export(model, (torch.rand(2, 4, 23),), dynamic_shapes={"x": {0: "b", 2: "n"}}, log=log)
+    session = session_of(program)
+    assert rules.VALUES_SPECIALIZED in {finding.rule for finding in log.findings}
+    assert rules.DATA_DEPENDENT_SHAPE not in {finding.rule for finding in log.findings}
+    for length in range(11, 45):
+        x = torch.rand(1, 4, length)
+        assert_same(run_session(session, program, (x,)), (model(x),))
+
+
+def test_number_of_a_buffer_that_forward_changes_is_refused() -> None:
+    with pytest.raises(ExportError):
+        export(Counted(8, 4), (torch.rand(2, 4, 23),), dynamic_shapes={"x": {2: "n"}})
+
+
+def test_numbers_that_float32_rounds_are_none() -> None:
+    """The sums and quotients that are followed are right for all numbers that may occur; others are not followed."""
+    for divisor in (3, 5, 7, 1000):
+        for number in (2**21 - 1, 2**21 - divisor - 1, 2**20 + 1, divisor * (2**20 // divisor), -7):
+            quotient = Quotient(number) / Quotient(divisor)
+            assert quotient is not None
+            value = torch.tensor(number) / divisor
+            for added in (1, -1000, 1, 999):
+                quotient = quotient + Quotient(added)
+                assert quotient is not None
+                value = value + added
+                assert (quotient.ceil().number, quotient.floor().number) == (int(value.ceil()), int(value.floor()))
+            assert quotient + Quotient(1) is None
+    assert Quotient(7) / Quotient(2**11) is None
+    assert (Quotient(7) / Quotient(2)) * Quotient(2) is None

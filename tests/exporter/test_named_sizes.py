@@ -55,6 +55,30 @@ class Asked(Framed):
         return y
 
 
+class Square(nn.Module):
+    """Patches of a picture, put back into rows whose number is the root of theirs, as in DPT and DiT."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 4, 4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        patches = self.patches(x).flatten(2).transpose(1, 2)
+        side = int(patches.shape[1] ** 0.5)
+        return patches.reshape(x.shape[0], side, side, 4).permute(0, 3, 1, 2).softmax(2)
+
+
+@pytest.mark.parametrize("dims", [{2: "side", 3: "side"}, {2: "side", 3: "2*half"}, {2: "high", 3: "wide"}])
+def test_root_of_sizes_of_one_name(dims: dict[int, str]) -> None:
+    torch.manual_seed(0)
+    model = Square().eval()
+    program = export(model, (torch.rand(2, 3, 16, 16),), dynamic_shapes={"x": dims})
+    session = session_of(program)
+    for side in (16, 20, 32, 12):
+        x = torch.rand(2, 3, side, side)
+        assert_same(run_session(session, program, (x,)), (model(x),))
+
+
 @pytest.mark.parametrize("example", [(96, 128), (90, 131)])
 def test_any_size_of_a_picture(example: tuple[int, int]) -> None:
     log = Log()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -28,10 +28,19 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import place_of_stack
+from fxport.exporter.capture import knowledge
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.arguments.padded import as_padded
 from fxport.exporter.capture.forward import forward_by
-from fxport.exporter.capture.knowledge import version
+from fxport.exporter.capture.patches.sized_numbers import (
+    NUMBERS,
+    Quotient,
+    is_exact,
+    is_real,
+    number_of,
+    quotient_of,
+    truth_of,
+)
 
 LARGEST = 2**16
 """Tensors of more elements than this are not followed: no model loops over so many."""
@@ -92,6 +101,26 @@ class Asked:
     place: Place | None
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The number in a tensor, or the truth of a comparison, and the inputs and weights from which it is computed."""
+
+    number: Any
+    names: frozenset[str]
+
+
+NUMBER = "number"
+"""The fact of a tensor of one element that says what it holds, in terms of dynamic sizes."""
+
+ANSWERS: Mapping[Any, Callable[[Any], Any]] = {
+    Tensor.__bool__: truth_of,
+    Tensor.is_nonzero: truth_of,
+    torch.is_nonzero: truth_of,
+    Tensor.item: number_of,
+}
+"""Functions that ask for the number in a tensor, with how it is answered where dynamic sizes tell it."""
+
+
 class ValuesKnown(TorchFunctionMode):
     """Compute what follows from known tensors alone, and answer Python from it."""
 
@@ -102,6 +131,15 @@ class ValuesKnown(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         call = (args, kwargs or {})
+        held = knowledge.known(args[0], NUMBER) if func in ANSWERS and args else None
+        if held is not None and not is_real(held.number):
+            self.ask(held.names)
+            return ANSWERS[func](held.number)
+        if (held := self.held(func, call)) is not None:
+            result = func(*args, **call[1])
+            if is_exact(held.number, result.dtype):
+                knowledge.note(result, NUMBER, held)
+            return result
         leaves = pytree.tree_leaves(call)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         found = [known for tensor in tensors if (known := self.of(tensor)) is not None]
@@ -109,7 +147,8 @@ class ValuesKnown(TorchFunctionMode):
             return func(*args, **call[1])  # the graph can hold a number that it computes
         symbolic = any(isinstance(leaf, (SymInt, SymFloat, SymBool)) for leaf in leaves)
         if symbolic or len(found) < len(tensors) or not (tensors or func in MADE):
-            args, kwargs = self.sized(func, call) if found else call
+            follows = found or any(knowledge.known(tensor, NUMBER) is not None for tensor in tensors)
+            args, kwargs = self.sized(func, call) if follows else call
             return func(*args, **kwargs)
         names = frozenset().union(*(known.names for known in found))
         args, kwargs = pytree.tree_map_only(Tensor, lambda tensor: self.known[tensor].value, call)
@@ -129,10 +168,10 @@ class ValuesKnown(TorchFunctionMode):
     def of(self, tensor: Tensor) -> Known | None:
         """Look up what a tensor holds; None where that is not known, or not known any more."""
         known = self.known.get(tensor)
-        return known if known is not None and known.version == version(tensor) else None
+        return known if known is not None and known.version == knowledge.version(tensor) else None
 
     def note(self, tensor: Tensor, value: Tensor, names: frozenset[str]) -> None:
-        if (now := version(tensor)) is not None:
+        if (now := knowledge.version(tensor)) is not None:
             self.known[tensor] = Known(value, names, now)
 
     @contextmanager
@@ -158,12 +197,41 @@ class ValuesKnown(TorchFunctionMode):
         return slice(*(self.number(each) for each in (part.start, part.stop, part.step)))
 
     def number(self, value: Any) -> Any:
-        """Return the plain number that a tensor of one element is known to hold; other values as they are."""
-        known = self.of(value) if isinstance(value, Tensor) else None
-        if known is None or known.value.dim() or known.value.is_floating_point():
+        """Return the number that a tensor of one element is known to hold; other values as they are."""
+        held = self.operand(value) if isinstance(value, Tensor) else None
+        if held is None or isinstance(held.number, SymBool) or is_real(held.number):
             return value
-        self.ask(known.names)
-        return known.value.item()
+        self.ask(held.names)
+        return held.number.number
+
+    def held(self, func: Any, call: tuple[Any, Any]) -> Held | None:
+        """Return the number that a call computes of dynamic sizes and of tensors of one number, if it is exact."""
+        compute, (args, kwargs) = NUMBERS.get(func), call
+        if compute is None or kwargs.keys() - {"dtype"}:
+            return None
+        operands = [self.operand(each) for each in args if not isinstance(each, torch.dtype)]
+        parts = [each.number for each in operands if each is not None]
+        truths = [isinstance(each, SymBool) for each in parts]
+        chooses = func is torch.where and truths[:1] == [True]
+        if len(parts) < len(operands) or any(truths[chooses:]) or (func is torch.where and not chooses):
+            return None
+        if not chooses and not any(isinstance(each.number, SymInt) for each in parts):
+            return None
+        number = compute(*parts, *args[len(operands) :], **kwargs)
+        names = frozenset().union(*(each.names for each in operands if each is not None))
+        return Held(number, names) if names and number is not None else None
+
+    def operand(self, value: Any) -> Held | None:
+        """Return a number, or what is known of the one in a tensor."""
+        if not isinstance(value, Tensor):
+            number = quotient_of(value)
+            return None if number is None else Held(number, frozenset())
+        if (held := knowledge.known(value, NUMBER)) is not None:
+            return held
+        found = self.of(value)
+        if found is None or found.value.dim() or found.value.dtype is not torch.int64:
+            return None
+        return Held(Quotient(found.value.item()), found.names)
 
     def traced(self, func: Any, call: tuple[Any, Any], *, may_fail: bool) -> Any:
         """Return what the capture makes of the call; None where it would have to know a value, if it may do without."""
@@ -223,9 +291,9 @@ def values_known(
         weights = {name: fake for name, fake in _weights(model) if name in held}
         for name, fake in weights.items():
             mode.note(fake, held[name], frozenset({name}))
-        versions = {name: version(fake) for name, fake in weights.items()}
+        versions = {name: knowledge.version(fake) for name, fake in weights.items()}
         result = forward(*fakes, **named)
-        changed.update(name for name, fake in weights.items() if version(fake) != versions[name])
+        changed.update(name for name, fake in weights.items() if knowledge.version(fake) != versions[name])
         return result
 
     with forward_by(model, call), mode:

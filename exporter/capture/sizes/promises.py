@@ -16,7 +16,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from fxport.exporter.capture.sizes.relied import SMALLEST
 from fxport.exporter.capture.sizes.shapes import Derived, Request
 from fxport.fx_passes.program import InputKind, Program
-from fxport.fx_passes.sizes import size_of
+from fxport.fx_passes.sizes import NamedSize, rebuilt, size_of
 
 UNLIMITED = 2**48
 """No tensor has so many elements along an axis; PyTorch's own bounds are fractions of the largest whole number."""
@@ -76,7 +76,22 @@ def unified(program: Program, requests: Sequence[Request]) -> Promised:
         if request.derived is not None and isinstance(size_of(size), sympy.Symbol):
             root = size_of(first[request.derived.root]) if request.derived.root in first else None
             _derive(size, request, root, promised)
+    for env in {size.node.shape_env for _, size in sized_inputs(program) if isinstance(size, torch.SymInt)}:
+        _redefine(env)
     return promised
+
+
+def _redefine(env: ShapeEnv) -> None:
+    """Write into the definition of each named size what the symbols in it were replaced by: `int((h * w) ** 0.5)`."""
+    for symbol in [each for each in env.backed_var_to_val if isinstance(each, NamedSize)]:
+        before: Any = symbol.definition
+        definition = rebuilt(before, {each: env.replace(each) for each in before.free_symbols}, evaluate=False)
+        if definition == before:
+            continue
+        new = NamedSize(symbol.name, definition, **symbol._assumptions_orig)
+        for facts in (env.backed_var_to_val, env.var_to_range, env.var_to_range_sloc, env.var_to_sources):
+            facts[new] = facts[symbol]  # type: ignore[index, assignment]  # the same of both
+        env._set_replacement(symbol, new, "a named size over sizes that are equal")
 
 
 def _derive(size: torch.SymInt, request: Request, root: Any, promised: Promised) -> None:
