@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, TypeGuard
 from unittest import mock
 
+import sympy
 import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental import _config as shape_config
@@ -152,28 +153,40 @@ def fake_mode_of(values: Any) -> Iterator[None]:
             yield
 
 
+DECIDED = "eval"
+"""The note of PyTorch on a guard that it is about to make."""
+
+
 @contextmanager
 def _sizes_kept(env: Any) -> Iterator[None]:
-    replace, known = env._set_replacement, len(env.guards)
+    """Raise SizeError for a decision about a dynamic size, before the environment has learned anything from it."""
+    replace, log = env._set_replacement, env._log_guard
 
     def replaced(symbol: Any, size: Any, *why: Any) -> None:
         if symbol not in env.replacements and not free_unbacked_symbols(symbol):
-            raise SizeError(
-                f"PyTorch makes a dynamic size {'the constant' if size.is_number else 'equal to'} {size} in it"
-            )
+            raise _made(size)
         replace(symbol, size, *why)
+
+    def logged(prefix: str, guard: Any, forcing_spec: bool) -> None:
+        if prefix == DECIDED and any(not free_unbacked_symbols(symbol) for symbol in guard.free_symbols):
+            is_made = isinstance(guard, sympy.Eq) and isinstance(guard.lhs, sympy.Symbol)
+            raise _made(guard.rhs) if is_made else SizeError(f"PyTorch takes it that {guard} in it")
+        log(prefix, guard, forcing_spec)
 
     oblivious = shape_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]  # made at run time
     has_data = len(env.var_to_range) > len(env.backed_var_to_val)
     with (
         oblivious,  # a size of 1 is none that broadcasts
         mock.patch.object(env, "_set_replacement", replaced),
+        mock.patch.object(env, "_log_guard", logged),
         broadcasting_unassumed() if has_data else nullcontext(),
     ):
         yield
-    for guard in env.guards[known:]:
-        if any(not free_unbacked_symbols(symbol) for symbol in guard.expr.free_symbols):
-            raise SizeError(f"PyTorch takes it that {guard.expr} in it")
+
+
+def _made(size: Any) -> SizeError:
+    words = "the constant" if size.is_number else "equal to"
+    return SizeError(f"PyTorch makes a dynamic size {words} {size} in it")
 
 
 def size_nodes(like: Node, tensor: Node) -> list[int | Node]:

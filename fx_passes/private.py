@@ -247,14 +247,11 @@ FX_PASSES: Rows = (
         "self a tgt msg",
         "replaced: refuses to decide anything about a dynamic size after the capture",
     ),
+    call(_SHAPE_ENV, "_log_guard", "self prefix forcing_spec", "replaced: the same, before a guard is made"),
     names(
         "torch.fx.experimental._config", "backed_size_oblivious patch", "asks nothing of a size whose example is 0 or 1"
     ),
-    fields(
-        "torch.fx.experimental.symbolic_shapes:ShapeEnv",
-        "backed_var_to_val guards replacements var_to_range",
-        "what is known of the sizes already",
-    ),
+    fields(_SHAPE_ENV, "backed_var_to_val replacements var_to_range", "what is known of the sizes already"),
     call(
         "torch._higher_order_ops.flex_attention",
         "math_attention",

@@ -87,6 +87,39 @@ class Told(nn.Module):
         return x * 2
 
 
+class Members(nn.Module):
+    """Looks for numbers among the elements of a tensor, and for an element among numbers; for keys in a dict, too."""
+
+    known = (3, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        named = {"a": 1}
+        if "a" in named and "b" not in named and (int(x[0]) in self.known or 7 in x):
+            return x * 2 + (2 not in x)
+        return x - 1
+
+
+class InSet(nn.Module):
+    """A set has tensors by their identity, and numbers by their value."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() in {0, 3}:
+            return x * 3
+        return x * 2 if int(x.sum()) in {0, 3} else x
+
+
+class Experts(nn.Module):
+    """Takes one of several layers, by the data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.experts = nn.ModuleList(nn.Linear(3, 3) for _ in range(3))
+
+    def forward(self, x: Tensor, chosen: Tensor) -> Tensor:
+        expert = self.experts[int(chosen)]
+        return expert(x) + self.experts[chosen.item() - 1](x) * expert.bias
+
+
 def rows(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
@@ -101,6 +134,13 @@ RIGHT: tuple[tuple[nn.Module, tuple[tuple[Any, ...], ...], Any], ...] = (
     (Means(), ((rows(3, 4),), (rows(5, 4),)), (ROWS,)),
     (Clusters(), ((rows(3, 4), torch.tensor([1, 5, 9])), (rows(2, 4), torch.tensor([11, 0]))), (ROWS, ROWS)),
     (Told(), ((rows(3, 4),), (rows(5, 4),)), (ROWS,)),
+    (
+        Members(),
+        ((torch.tensor([1, 2]),), (torch.tensor([3, 4]),), (torch.tensor([5, 2]),), (torch.tensor([0, 7]),)),
+        None,
+    ),
+    (InSet(), ((torch.tensor([1, 2]),), (torch.tensor([1, 1]),)), None),
+    (Experts(), tuple((rows(2, 3), torch.tensor(chosen)) for chosen in (1, 0, 2, -1)), None),
 )
 
 

@@ -142,9 +142,8 @@ class _Tests(ast.NodeTransformer):
 
 
 def _is_membership(node: ast.Compare) -> bool:
-    """`x in (0, 1)`, with what it is looked for in written out."""
-    listed = isinstance(node.comparators[0], (ast.Tuple, ast.List, ast.Set))
-    return len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)) and listed
+    """`x in (0, 1)`, of which either side may be a tensor."""
+    return len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn))
 
 
 def binds(values: Sequence[ast.expr]) -> bool:

@@ -12,13 +12,13 @@ from functools import reduce
 from typing import Any
 
 import torch
-from torch import SymBool, SymInt, Tensor
+from torch import SymBool, SymInt, Tensor, nn
 
 from fxport.exporter.capture.control_flow.branches import chosen
 from fxport.exporter.capture.control_flow.effects import Effects
 from fxport.exporter.capture.control_flow.lifting import read_by
-from fxport.exporter.capture.control_flow.merging import LoopError
-from fxport.exporter.capture.control_flow.truth import depends_on_data, predicate
+from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError
+from fxport.exporter.capture.control_flow.truth import NUMBERS, depends_on_data, predicate
 from fxport.exporter.capture.guards.caught import require_uncaught
 from fxport.exporter.capture.patches.numbers import may_be_nan, number
 from fxport.exporter.capture.patches.watched_calls import IndexesNoted
@@ -88,25 +88,51 @@ def compared(first: Any, *rest: tuple[str, Callable[[], Any]]) -> Any:
 
 
 def among(value: Any, many: Any) -> Any:
-    """Return `value in many`, of which it may be a tensor or a number that data tells."""
-    if not depends_on_data(value):
+    """Return `value in many`, of which both may be tensors, and the value a number that data tells."""
+    if isinstance(many, Tensor) and isinstance(value, (Tensor, *DTYPES)):
+        return (many == value).any()
+    searched = SEARCHED.get(getattr(type(many), "__contains__", None), ()) if depends_on_data(value) else ()
+    if not isinstance(value, searched):
         return value in many
     return reduce(lambda one, each: or_(one, lambda: value == each), many, False)
 
 
+SEARCHED: Mapping[Any, tuple[type, ...]] = {
+    **dict.fromkeys((list.__contains__, tuple.__contains__), (Tensor, *NUMBERS)),
+    **dict.fromkeys((set.__contains__, frozenset.__contains__), NUMBERS),
+}
+"""By how a container looks for a value: the types that it compares. A set finds tensors by their identity."""
+
+
 def element(values: Any, index: Any) -> Any:
-    """Return `values[index]`, of a plain list or tuple also where data tells the index.
+    """Return `values[index]`, of a plain list or tuple, or one of modules, also where data tells the index.
 
     Raises:
         LoopError: There are too many elements to choose from.
         RefusedError: The model would catch that there is no such element.
     """
-    if type(values) not in (list, tuple) or not values or not _is_index_of_data(index):
+    if type(values) not in (list, tuple, nn.ModuleList) or not len(values) or not _is_index_of_data(index):
         return values[index]
     require_uncaught(IndexError)
     if len(values) > MOST_CHOICES:
         raise LoopError(f"data tells which of {len(values)} elements it takes, which are more than {MOST_CHOICES}")
-    return _chosen_of(values, number(index), 0)
+    if all(isinstance(each, nn.Module) for each in values):
+        return OneOf(values, number(index))
+    return _chosen_of([lambda each=each: each for each in values], number(index), 0)
+
+
+class OneOf:
+    """One of several modules, of which only data tells which one: it is called as that, and has its attributes."""
+
+    def __init__(self, modules: Sequence[Any], index: Any) -> None:
+        self._modules, self._index = modules, index
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        calls = [lambda each=each: each(*args, **kwargs) for each in self._modules]
+        return _chosen_of(calls, self._index, 0)
+
+    def __getattr__(self, name: str) -> Any:
+        return _chosen_of([lambda each=each: getattr(each, name) for each in self._modules], self._index, 0)
 
 
 MOST_CHOICES = 16
@@ -119,12 +145,12 @@ def _is_index_of_data(index: Any) -> bool:
     return isinstance(index, (SymInt, SymBool)) and depends_on_data(index)
 
 
-def _chosen_of(values: Sequence[Any], index: Any, position: int) -> Any:
+def _chosen_of(values: Sequence[Callable[[], Any]], index: Any, position: int) -> Any:
     """Return the element, one of those from a position on: there is one, as Python raises an error else."""
     if position == len(values) - 1:
-        return values[position]
+        return values[position]()
     here = or_(index == position, lambda: index == position - len(values))
-    return chosen(here, lambda: values[position], lambda: _chosen_of(values, index, position + 1))
+    return chosen(here, values[position], lambda: _chosen_of(values, index, position + 1))
 
 
 def _are_truths(first: Any, second: Callable[[], Any]) -> bool:

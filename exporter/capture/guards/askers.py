@@ -18,6 +18,7 @@ from torch.fx import experimental
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.nn import functional
 
+from fxport import fx_passes
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import HIDDEN, USER, kind_of, place_of_stack, place_of_trace
 from fxport.exporter.capture.private import CALLING, LAYOUT
@@ -39,6 +40,7 @@ _CONVERTING = (
     torch.__file__,
     *experimental.__path__,
     functional_tensor.__file__,  # the truth of a tensor, where writes are taken out
+    *fx_passes.__path__,  # what stands in the place of parts of PyTorch there
 )
 """Files in which PyTorch turns a symbolic number into a Python one; the caller of that asks."""
 _ASKING = (
