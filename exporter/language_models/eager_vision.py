@@ -11,7 +11,7 @@ import torch
 
 from fxport.diagnostics.messages import error_text
 from fxport.exporter.capture.arguments.caches import MODULE
-from fxport.exporter.language_models.generation import CACHE, MASK, NotGenerativeError
+from fxport.exporter.language_models.generation import CACHE, MASK, UNFIT, NotGenerativeError
 from fxport.exporter.language_models.image_features import features_of
 from fxport.exporter.language_models.sights import Image, kinds_of_tokens, sight_of
 from fxport.exporter.language_models.vision_grids import TYPES
@@ -126,7 +126,7 @@ def require_generated(model: Any) -> None:
         )
         eager = EagerVision(model, images)
         got = [eager.feed(ids, mask), eager.feed(found.sequences[:, -2:-1].numpy())]
-    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+    except UNFIT as error:
         raise NotGenerativeError(
             f"'{name}' does not read images as models of its arguments do: {error_text(error)}; export its parts from "
             "Python: fxport export."

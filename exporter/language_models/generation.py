@@ -18,6 +18,9 @@ from fxport.exporter.language_models.decode import BATCH, CACHES, PAST, SEQUENCE
 IDS, MASK, CACHE, LOGITS, PRESENT = "input_ids", "attention_mask", CACHES[0], "logits", "present"
 """Names of inputs and outputs: `past_key_values.0.key` is fed with the `present.0.key` of the run before."""
 
+UNFIT = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""Errors of models that are called in another way than they are written for, or whose configuration fits no model."""
+
 
 class NotGenerativeError(FxportError, ValueError):
     """A model whose prompt and steps are no single graph. The text says why, and what to do."""
@@ -88,12 +91,25 @@ def full_cache(model: torch.nn.Module, batch: int, past: int) -> Any:
     try:
         with torch.no_grad():
             result = model(**{IDS: token_ids(model, batch, past)}, past_key_values=cache, use_cache=True)
-    except (AttributeError, IndexError, TypeError, ValueError) as error:  # a cache of its own class is asked for
+    except UNFIT as error:
+        _require_running(model, batch, past)
         raise NotGenerativeError(_refusal(model, f"it does not run with a DynamicCache: {error}")) from error
     if getattr(result, CACHE, None) is not cache:
         raise NotGenerativeError(_refusal(model, f"it does not return its '{CACHE}'"))
     require_full(model, cache, batch, past)
     return cache
+
+
+def _require_running(model: torch.nn.Module, batch: int, tokens: int) -> None:
+    """Raise NotGenerativeError for a model that does not run without a cache either."""
+    try:
+        with torch.no_grad():
+            model(**{IDS: token_ids(model, batch, tokens)}, use_cache=False)
+    except UNFIT as error:
+        raise NotGenerativeError(
+            f"'{type(model).__name__}' does not run on {tokens} tokens in eager PyTorch: {type(error).__name__}: "
+            f"{error}; correct its configuration."
+        ) from error
 
 
 def require_full(model: torch.nn.Module, cache: Any, batch: int, tokens: int) -> None:

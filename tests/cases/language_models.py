@@ -14,6 +14,9 @@ GROUPED = {**FED, "num_key_value_heads": 2}
 WINDOW = 4
 """Tokens that a sliding window shows: fewer than any prompt of the tests has."""
 
+HEADED = {**GROUPED, "head_dim": 8}
+WINDOWED = {**HEADED, "sliding_window": WINDOW}
+
 EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 LATENT = {
     **FED,
@@ -99,10 +102,57 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "GLM4": ("Glm4ForCausalLM", {**GROUPED, "head_dim": 8}),
     "OLMoE": ("OlmoeForCausalLM", {**GROUPED, **EXPERTS}),
     "Qwen2-MoE": ("Qwen2MoeForCausalLM", {**GROUPED, **EXPERTS, "shared_expert_intermediate_size": 32}),
+    "AFMoE": ("AfmoeForCausalLM", {**WINDOWED, **EXPERTS, "num_dense_layers": 1, "num_shared_experts": 1}),
+    "A.X K1": ("AXK1ForCausalLM", LATENT),
+    "Aria": ("AriaTextForCausalLM", {**HEADED, "moe_num_experts": 4, "moe_topk": 2}),
+    "BitNet": ("BitNetForCausalLM", GROUPED),
+    "Cohere2-MoE": ("Cohere2MoeForCausalLM", {**WINDOWED, **EXPERTS, "num_shared_experts": 1}),
+    "CWM": ("CwmForCausalLM", WINDOWED),
+    "EXAONE-MoE": (
+        "ExaoneMoeForCausalLM",
+        {**WINDOWED, **EXPERTS, "n_group": 1, "topk_group": 1, "num_shared_experts": 1, "first_k_dense_replace": 1},
+    ),
+    "Flint": ("FlintForCausalLM", {**WINDOWED, **EXPERTS, "shared_expert_intermediate_size": 32}),
+    "GLM4-MoE-Lite": ("Glm4MoeLiteForCausalLM", LATENT),
+    "Granite, windows": ("GraniteSWAForCausalLM", {**GROUPED, "sliding_window": WINDOW}),
+    "Granite-MoE, windows": (
+        "GraniteMoeSWAForCausalLM",
+        {
+            **GROUPED,
+            "sliding_window": WINDOW,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "shared_intermediate_size": 32,
+        },
+    ),
+    "HRM": ("HrmTextForCausalLM", {**FED, "head_dim": 8}),
+    "Hunyuan V3": ("HYV3ForCausalLM", {**HEADED, **EXPERTS, "num_shared_experts": 1}),
+    "HyperCLOVA X": ("HyperCLOVAXForCausalLM", HEADED),
+    "Jais2": ("Jais2ForCausalLM", HEADED),
+    "Kolibri": (
+        "Kolibri1ForCausalLM",
+        {**WINDOWED, **EXPERTS, "num_local_experts": 4, "shared_expert_intermediate_size": 32},
+    ),
+    "Laguna": ("LagunaForCausalLM", {**WINDOWED, **EXPERTS, "shared_expert_intermediate_size": 32}),
+    "Mellum": ("MellumForCausalLM", {**WINDOWED, **EXPERTS, "num_local_experts": 4}),
+    "MiMo-V2-Flash": (
+        "MiMoV2FlashForCausalLM",
+        {
+            **WINDOWED,
+            "v_head_dim": 8,
+            "n_routed_experts": 4,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 32,
+            "n_group": 1,
+            "topk_group": 1,
+        },
+    ),
+    "MiniMax-M2": ("MiniMaxM2ForCausalLM", {**HEADED, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    "VaultGemma": ("VaultGemmaForCausalLM", WINDOWED),
 }
 """Model class and config, by family."""
 
-UNEQUAL = ("DeepSeek-V3",)
+UNEQUAL = ("DeepSeek-V3", "A.X K1", "GLM4-MoE-Lite", "MiMo-V2-Flash")
 """Families whose keys and values have different sizes, which onnxruntime-genai does not take."""
 
 QUICK = ("Llama, tied", "Mistral, windows")
@@ -115,7 +165,10 @@ def made(name: str) -> Any:
 
 
 def model_of(kind: str, settings: Mapping[str, Any]) -> Any:
-    """A model with weights that are large enough for texts of more than one token; no token ends a text."""
+    """A model with weights that are large enough for texts of more than one token; no token ends a text.
+
+    Weights that begin at zero, such as those that choose among experts, are drawn too: else all experts would be tied.
+    """
     import transformers
 
     cls = getattr(transformers, kind)
@@ -123,6 +176,8 @@ def model_of(kind: str, settings: Mapping[str, Any]) -> Any:
     model = cls(cls.config_class(**settings)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
+            if parameter.dim() > 1 and not parameter.any():
+                parameter.normal_(std=0.02)
             parameter.mul_(3 if parameter.dim() > 1 else 1)
     model.generation_config.eos_token_id = None
     return model

@@ -21,7 +21,7 @@ from fxport.exporter.sources.pretrained import PretrainedError
 from fxport.exporter.weights import CheckpointError
 from fxport.ort_runner.generation import Generator
 from fxport.ort_runner.package_config import FILE, PackageConfig, PackageError
-from tests.cases.language_models import MODELS, QUICK, UNEQUAL, made
+from tests.cases.language_models import MODELS, QUICK, UNEQUAL, made, model_of
 
 transformers = pytest.importorskip("transformers")
 
@@ -308,6 +308,15 @@ def test_bad_folders_are_refused(name: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
+def test_a_model_that_does_not_run_is_refused(tmp_path: Path) -> None:
+    """Latent attention has as many heads of keys as of queries, and this configuration says half as many."""
+    kind, settings = MODELS["DeepSeek-V3"]
+    model = model_of(kind, {**settings, "num_key_value_heads": 2})
+    with pytest.raises(NotGenerativeError, match="does not run on 4 tokens in eager PyTorch: RuntimeError"):
+        package(model, tmp_path / "package")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(("settings", "rule"), [({"num_hidden_layers": 2}, "FXP7010")])
 def test_missing_weights_are_findings(settings: dict[str, int], rule: str, tmp_path: Path) -> None:
     source, log = saved(tmp_path / "source"), Log()
@@ -315,6 +324,7 @@ def test_missing_weights_are_findings(settings: dict[str, int], rule: str, tmp_p
     with pytest.raises(Stop):
         package(source, tmp_path / "package", log=log)
     assert {each.rule.id for each in log.findings} == {rule}
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
 def test_extra_weights_are_told(tmp_path: Path) -> None:
