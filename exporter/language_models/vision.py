@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import onnx_ir as ir
@@ -207,7 +207,7 @@ def _as_at_first(cache: Any) -> Any:
 
 def _stacking(model: Any) -> Any:
     """The model, of the same tensors, whose decoder adds features of further layers as `STACKED` to all tokens."""
-    path, text = next(((name, each) for name, each in model.named_modules() if hasattr(each, ADDING)), ("", None))
+    text = next((each for each in model.modules() if hasattr(each, ADDING)), None)
     if text is None:
         raise NotGenerativeError(
             f"'{type(model).__name__}' has features of images for further layers, and none that adds them; export its "
@@ -221,11 +221,5 @@ def _stacking(model: Any) -> Any:
 
     changed = with_forward(text, forward)
     setattr(type(changed), ADDING, lambda self, hidden, marked, features: hidden + features)
-    return _with_part(model, path.split("."), changed)
-
-
-def _with_part(model: Any, path: Sequence[str], part: Any) -> Any:
-    """The model, of the same tensors, with another module at a path."""
-    changed, inner = copy.copy(model), model._modules[path[0]]
-    changed._modules = {**model._modules, path[0]: _with_part(inner, path[1:], part) if path[1:] else part}
-    return changed
+    kept = {id(each): each for each in (*model.parameters(), *model.buffers())}
+    return copy.deepcopy(model, {**kept, id(text): changed})

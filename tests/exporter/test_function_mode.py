@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
+from fxport.exporter.capture.control_flow import lifting
 from fxport.exporter.capture.function_mode import READS, FunctionMode, Part
 
 Seen = list[tuple[str, str]]
@@ -74,3 +76,21 @@ def test_reads_pass_unless_a_part_has_them_in_its_table() -> None:
         assert (x.shape, x.dtype, x.size(dim=0)) == ((2,), torch.float32, 2)
     assert seen == [("noting", "__get__")]
     assert Tensor.storage_offset in READS
+
+
+def test_sizes_that_bodies_note_are_no_calls_to_the_modes_around() -> None:
+    """Each level of nested branches would make them again: their number would grow with the square of the depth."""
+
+    class Counting(TorchFunctionMode):
+        calls = 0
+
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.calls += 1
+            return func(*args, **(kwargs or {}))
+
+    value = torch.ones(2, 3)
+    with Counting() as counting:
+        assert lifting._symbols([value]) == set()
+        assert counting.calls == 0
+        assert tuple(value.shape) == (2, 3)
+        assert counting.calls == 1

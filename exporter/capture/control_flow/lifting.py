@@ -313,7 +313,9 @@ def rehearsed(values: Any) -> Iterator[None]:
 def _symbols(values: Sequence[Any]) -> set[sympy.Symbol]:
     """Return the symbols in the values: those of numbers, and of sizes of tensors."""
     numbers = [each for each in values if isinstance(each, NUMBERS)]
-    numbers += [size for each in values if isinstance(each, Tensor) for size in each.shape if isinstance(size, SymInt)]
+    tensors = [each for each in values if isinstance(each, Tensor)]
+    with torch._C.DisableTorchFunction():  # it is no call of the model's: the modes around have seen what made these
+        numbers += [size for each in tensors for size in each.shape if isinstance(size, SymInt)]
     found: set[sympy.Symbol] = set()
     return found.union(*(each.node.expr.free_symbols for each in numbers))
 
