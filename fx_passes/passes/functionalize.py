@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.node import map_arg
 
@@ -104,6 +104,7 @@ class _Storages:
 
     def __init__(self, gm: GraphModule) -> None:
         self.graph = gm.graph
+        self.unwritten = _unwritten(gm.graph)
         self.views: dict[Node, _View] = {}
         self.lists: dict[Node, Node] = {}  # view ops that return a list → what they look at
         self.version: dict[Node, int] = {}  # of a storage, by the node that owns it
@@ -133,7 +134,7 @@ class _Storages:
     def track(self, node: Node, args: tuple[Any, ...]) -> None:
         """Notes that a node is a view, if what it returns shares the storage of its first argument."""
         parent = args[0] if args else None
-        if not isinstance(parent, Node):
+        if not isinstance(parent, Node) or node in self.unwritten:
             return
         if node.target is operator.getitem:
             if parent in self.lists:
@@ -217,22 +218,44 @@ class _Storages:
         output.meta[MUTATED] = (*output.meta.get(MUTATED, ()), *(node.name for node in changed))
 
 
+def _unwritten(graph: Graph) -> set[Node]:
+    """Return the nodes that share no storage with what is written to, even if all that may be views are: most of them.
+
+    Which of them are views need not be asked.
+    """
+    owners: dict[Node, Node] = {}
+    touched: set[Node] = set()
+    for node in graph.nodes:
+        targets = [*written(node), *(node.all_input_nodes if branches_of(node) else ())]
+        touched.update(owners[target] for target in targets)
+        parent = targets[0] if targets else node.args[0] if node.args else None  # an in-place op returns its operand
+        looks = bool(targets) or node.target is operator.getitem or _may_be_view(node)
+        owners[node] = owners[parent] if looks and isinstance(parent, Node) else node
+    return {node for node, owner in owners.items() if owner not in touched}
+
+
+def _may_be_view(node: Node) -> bool:
+    """Return whether the schema of an op lets its result share the storage of an argument."""
+    return isinstance(node.target, torch._ops.OpOverload) and any(
+        result.alias_info is not None and not result.alias_info.is_write for result in node.target._schema.returns
+    )
+
+
 def shares_storage(node: Node) -> bool:
     """Return True if a view op's result really is a view: `reshape`, `to` and `contiguous` may or may not copy.
 
     The op runs once more on its fake arguments, which is cheap and asks PyTorch itself. Where that depends on a dynamic
     size, or on one that data decide, the capture has answered it, and its value says so.
     """
-    if not isinstance(node.target, torch._ops.OpOverload) or not any(
-        result.alias_info is not None and not result.alias_info.is_write for result in node.target._schema.returns
-    ):
+    op: Any = node.target
+    if not _may_be_view(node):
         return False
     args, kwargs = fake(node.args), fake(node.kwargs)
     if not isinstance(args[0], torch.Tensor):
         return False
     try:
         with fake_mode_of(args), torch.no_grad():
-            result = node.target(*args, **kwargs)
+            result = op(*args, **kwargs)
     except (GuardOnDataDependentSymNode, SizeError):
         result = node.meta["val"]
     first: Any = result[0] if isinstance(result, (list, tuple)) and result else result

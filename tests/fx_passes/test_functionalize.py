@@ -209,3 +209,18 @@ def test_what_pytorch_asks_of_sizes_the_capture_has_answered(asked: Exception) -
         for value, is_view in ((whole.view(1, 4, 3, 8), True), (whole.clone(), False)):
             node.meta["val"] = value
             assert shares_storage(node) == is_view
+
+
+class Partly(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y, z = x.clone(), x * 2
+        y[0].add_(1)
+        return y.unsqueeze(0), z.transpose(0, 1).reshape(-1)
+
+
+def test_only_views_of_what_is_written_to_are_asked_about() -> None:
+    with mock.patch.object(functionalization, "shares_storage", wraps=shares_storage) as asked:
+        run_passes(capture(Partly(), (torch.rand(3, 4),), None, None, Options(), Log()), (functionalize,), Log())
+    targets = {each.args[0].target for each in asked.call_args_list}
+    assert torch.ops.aten.unsqueeze.default in targets
+    assert not targets & {torch.ops.aten.transpose.int, torch.ops.aten.reshape.default}
