@@ -53,6 +53,7 @@ ROWS: dict[str, Callable[[Tensor], Any]] = {
     ),
     "gradient": lambda x: torch.gradient(x, spacing=0.5, dim=1, edge_order=2),
     "corners": lambda x: (torch.triu_indices(x.size(0), x.size(0), 1), torch.tril_indices(x.size(0), 3)),
+    "fill_diagonal": lambda x: ((x @ x.T).fill_diagonal_(2.0), x.clone().fill_diagonal_(3.0)),
     "kron": lambda x: (torch.kron(x, torch.arange(6.0).view(2, 3)), torch.kron(x[:, 0], torch.ones(2, 2))),
     "multi_dot": lambda x: torch.linalg.multi_dot([x, torch.ones(4, 3), torch.ones(3)]),
     "inner": lambda x: (torch.inner(x[:, 0], x[:, 1]), torch.inner(x, torch.arange(4.0))),

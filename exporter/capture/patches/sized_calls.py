@@ -102,6 +102,14 @@ def _corner(keep: Callable[..., Tensor]) -> Callable[..., Any]:
     return indices
 
 
+def _fill_diagonal(x: Tensor, fill_value: Any, wrap: bool = False) -> Any:
+    """Fill the diagonal as a view: PyTorch makes a number of its length."""
+    if wrap or x.dim() != 2 or not _is_sized(x):
+        return NotImplemented
+    x.diagonal().fill_(fill_value)
+    return x
+
+
 def _kron(x: Tensor, y: Tensor) -> Any:
     if not _is_sized(x, y):
         return NotImplemented
@@ -200,6 +208,8 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     functional.adaptive_max_pool3d: _adaptive_max,
     torch.triu_indices: _corner(torch.triu),
     torch.tril_indices: _corner(torch.tril),
+    Tensor.fill_diagonal_: _fill_diagonal,
+    torch.ops.aten.fill_diagonal_.default: _fill_diagonal,
     torch.kron: _kron,
     Tensor.kron: _kron,
     torch.linalg.multi_dot: _multi_dot,
