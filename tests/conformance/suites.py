@@ -17,6 +17,7 @@ from torch.testing._internal.hop_db import hop_db
 from torch.testing._internal.opinfo.core import OpInfo
 
 from tests.conformance import gradients, nnsmith
+from tests.conformance.resized import with_dynamic_sizes
 from tests.conformance.samples import SAMPLES, Sample, full_name, keys, operators, samples
 
 ALL = {torch.float32: 1000}
@@ -69,8 +70,13 @@ def _export_cases(name: str, _dtype: torch.dtype, _count: int) -> Iterator[Sampl
     yield Sample(name, model, case.example_args, case.example_kwargs, sizes=sizes)
 
 
+def _of_dynamic_sizes(name: str, dtype: torch.dtype, count: int) -> Iterator[Sample]:
+    return map(with_dynamic_sizes, samples(operators()[name], dtype, count))
+
+
 SUITES: Mapping[str, Suite] = {
     "operators": Suite(keys, lambda name, dtype, count: samples(operators()[name], dtype, count), SAMPLES),
+    "dynamic-sizes": Suite(keys, _of_dynamic_sizes, {torch.float32: 3}),
     "gradients": Suite(
         gradients.keys,
         lambda name, dtype, count: gradients.gradients(operators()[name], dtype, count),

@@ -19,10 +19,12 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxport import ExportError, export
+from fxport.diagnostics import Log
 from fxport.exporter.lowering.lower.dtypes import DTYPES
 from fxport.exporter.pipeline.options import Options
 from tests.conformance.agreement import UNFILLED, Expected, difference
 from tests.conformance.gradients import Vjp
+from tests.conformance.resized import at_other_sizes
 from tests.conformance.samples import Key, Sample
 from tests.running import from_ort, to_ort
 
@@ -47,22 +49,34 @@ class RefusedError(Exception):
     """An export that ended in findings, with their text."""
 
 
-Exporter = Callable[[Sample, tuple[torch.Tensor, ...]], ir.Model]
+@dataclass(frozen=True)
+class Exported:
+    """A model, and the names of its dimensions of which the exporter has told that not all sizes are right."""
+
+    model: ir.Model
+    limited: frozenset[str] = frozenset()
 
 
-def with_fxport(model: Sample, inputs: tuple[torch.Tensor, ...]) -> ir.Model:
-    options = Options(strategy="post-dispatch") if isinstance(model, Vjp) else Options()
+Exporter = Callable[[Sample, tuple[torch.Tensor, ...]], Exported]
+
+LIMITING = frozenset({"FXP2001", "FXP2002"})
+
+
+def with_fxport(model: Sample, inputs: tuple[torch.Tensor, ...]) -> Exported:
+    options, log = Options(strategy="post-dispatch") if isinstance(model, Vjp) else Options(), Log()
     try:
-        return export(model, inputs, dynamic_shapes=model.dynamic_shapes, options=options).model
+        program = export(model, inputs, dynamic_shapes=model.dynamic_shapes, options=options, log=log)
+        limited = (str(finding.facts["dim"]) for finding in log.findings if finding.rule.id in LIMITING)
+        return Exported(program.model, frozenset(limited))
     except ExportError as error:
         found = [f for f in error.log.findings if f.level == "error"]
         raise RefusedError("; ".join(f"{f.rule.id} {f.message}" for f in found)) from error
 
 
-def with_torch(model: Sample, inputs: tuple[torch.Tensor, ...]) -> ir.Model:
+def with_torch(model: Sample, inputs: tuple[torch.Tensor, ...]) -> Exported:
     program = torch.onnx.export(model, inputs, dynamic_shapes=model.dynamic_shapes, dynamo=True, verbose=False)
     assert program is not None
-    return program.model
+    return Exported(program.model)
 
 
 EXPORTERS: dict[str, Exporter] = {"fxport": with_fxport, "torch": with_torch}
@@ -83,37 +97,53 @@ def _attempt(key: Key, sample: Sample, exporter: str) -> Outcome:
         warnings.simplefilter("ignore")
         logging.disable(logging.CRITICAL)
         try:
-            expected = _eager(sample)
+            expected = _eager(sample, sample.tensors)
         except Exception as error:  # noqa: BLE001  # PyTorch's own; such a sample is left out
             return Outcome(key, "eager refuses", _line(error))
         if not sample.tensors and not _any_tensor(expected.results):
             return Outcome(key, "no tensors")
         started = time.perf_counter()
         try:
-            model = EXPORTERS[exporter](sample, sample.tensors)
+            exported = EXPORTERS[exporter](sample, sample.tensors)
         except Exception as error:  # noqa: BLE001  # the outcome
             seconds = time.perf_counter() - started
             status = "refused" if isinstance(error, RefusedError) else "export fails"
             return Outcome(key, "torch.export refuses" if _torch_refuses(sample) else status, _line(error), seconds)
         seconds = time.perf_counter() - started
-        if not model.graph.outputs:  # what does not depend on the values is told beside the graph
+        if not exported.model.graph.outputs:  # what does not depend on the values is told beside the graph
             return Outcome(key, "no tensors")
-        try:
-            actual = _run(model, sample.tensors)
-        except Exception as error:  # noqa: BLE001  # the outcome
-            return Outcome(key, "runtime fails", _line(error), seconds)
-        wrong = difference(sample, actual, expected)
-        return Outcome(key, "wrong" if wrong else "pass", wrong, seconds)
+        outcome = _compared(Outcome(key, "pass", "", seconds), sample, exported.model, sample.tensors, expected)
+        if outcome.status != "pass" or sample.dynamic_shapes is None:
+            return outcome
+        for inputs in at_other_sizes(sample.tensors, exported.model, exported.limited):
+            try:
+                expected = _eager(sample, inputs)
+            except Exception:  # noqa: BLE001  # sizes that the operator does not take
+                continue
+            outcome = _compared(outcome, sample, exported.model, inputs, expected)
+            if outcome.status != "pass":
+                return replace(outcome, detail=f"at {[list(each.shape) for each in inputs]}: {outcome.detail}")
+        return outcome
+
+
+def _compared(
+    outcome: Outcome, sample: Sample, model: ir.Model, inputs: tuple[torch.Tensor, ...], expected: Expected
+) -> Outcome:
+    try:
+        wrong = difference(sample, _run(model, inputs), expected)
+    except Exception as error:  # noqa: BLE001  # the outcome
+        return replace(outcome, status="runtime fails", detail=_line(error))
+    return replace(outcome, status="wrong" if wrong else "pass", detail=wrong)
 
 
 def _any_tensor(results: Any) -> bool:
     return any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(results))
 
 
-def _eager(sample: Sample) -> Expected:
+def _eager(sample: Sample, inputs: tuple[torch.Tensor, ...]) -> Expected:
     with torch.no_grad():
         torch.manual_seed(0)
-        results = copy.deepcopy(sample)(*sample.tensors)
+        results = copy.deepcopy(sample)(*(each.clone() for each in inputs))
         return Expected(results, _is_random(sample) or sample.name in UNFILLED)
 
 

@@ -180,15 +180,6 @@ def _parts(x: Tensor, parts: Any, dim: int = 0) -> Any:
     return tuple(x[(*places, slice(start, end))] for start, end in zip([0, *ends], [*ends, size], strict=True))
 
 
-def _pooled(
-    x: Tensor, kernel_size: Any, stride: Any = None, *args: Any, return_indices: bool = False, **options: Any
-) -> Any:
-    """Compute `max_pool1d` as it is computed with gradients: without them PyTorch makes a number of the length."""
-    if return_indices or len(args) > 3 or not _is_sized(x):
-        return NotImplemented
-    return torch.max_pool1d_with_indices(x, kernel_size, stride or (), *args, **options)[0]
-
-
 def _is_sized(*tensors: Tensor) -> bool:
     """Return whether a tensor has a size that is no plain number."""
     return any(isinstance(size, SymInt) for tensor in tensors for size in tensor.shape)
@@ -217,9 +208,6 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     Tensor.inner: _inner,
     torch.tensordot: _tensordot,
     torch.einsum: _einsum,
-    functional.max_pool1d: _pooled,
-    torch.max_pool1d: _pooled,
-    torch.ops.aten.max_pool1d.default: _pooled,
     torch.tensor_split: _parts,
     Tensor.tensor_split: _parts,
 }

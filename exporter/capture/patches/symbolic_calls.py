@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from fxport.exporter.capture.control_flow.found_places import FINDING
 from fxport.exporter.capture.function_mode import Part
-from fxport.exporter.capture.patches import data_calls, sized_calls
+from fxport.exporter.capture.patches import data_calls, sized_calls, sized_factories, sized_windows
 from fxport.exporter.capture.patches.indexed_writes import read_at, write_at
 from fxport.exporter.capture.sizes.held import HELD
 from fxport.exporter.capture.sizes.progressions import Progression
@@ -203,6 +203,8 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     **FINDING,
     **data_calls.REWRITES,
     **sized_calls.REWRITES,
+    **sized_factories.REWRITES,
+    **sized_windows.REWRITES,
     torch.linspace: _linspace,
     torch.logspace: _logspace,
     Tensor.__deepcopy__: _deepcopy,
