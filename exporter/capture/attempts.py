@@ -15,6 +15,7 @@ from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.capture.arguments.padded import padded_calls
 from fxport.exporter.capture.arguments.structures import declared_results
 from fxport.exporter.capture.control_flow.recapture import keeping_loops
+from fxport.exporter.capture.control_flow.replaced import replaced_unwritten
 from fxport.exporter.capture.failures import asks_for_values
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.function_mode import FunctionMode, Part
@@ -189,7 +190,7 @@ def _exported(
     observed.inquiry.presumed.answers.clear()
     state = observed.effects.state.anew()
     try:
-        with going_on(observed.inquiry, halts), refusals_kept(observed.inquiry):
+        with going_on(observed.inquiry, halts), refusals_kept(observed.inquiry), replaced_unwritten():
             return trace()
     finally:
         observed.effects.note(state)

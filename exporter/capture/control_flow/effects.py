@@ -24,6 +24,7 @@ from fxport.exporter.capture.arguments.structures import register_dataclasses
 from fxport.exporter.capture.control_flow.lists import MaybeItem, ScanList, StackedItems
 from fxport.exporter.capture.control_flow.local_objects import Local
 from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, blaming, containers_in, form_of
+from fxport.exporter.capture.control_flow.replaced import watch_replaced
 from fxport.exporter.capture.control_flow.truth import predicate
 from fxport.exporter.capture.control_flow.undecided import can_be_undecided, is_undecided, note_undecided
 from fxport.exporter.capture.guards.askers import Line
@@ -80,6 +81,8 @@ class Effects:
     """True if a part may find in a list the items that other runs of it have appended."""
     branches: frozenset[Line] = frozenset()
     """The line of the statement, if it is a branch."""
+    kept: set[Place] = field(default_factory=set)
+    """Places that one of the parts changes and another leaves as they are."""
 
     @staticmethod
     def of(
@@ -188,7 +191,10 @@ class Effects:
         return symbolic(value for _, (_, values) in self.snapshot.held for value in values)
 
     def require_new(self, changes: Changes, result: Any = None) -> None:
-        """Raise LoopError for a container of one way that has another name: the operator gives a new one."""
+        """Raise LoopError for a container of one way that has another name: the operator gives a new one.
+
+        Nor may a way write to a container in whose place another way gives a new one.
+        """
         values = (result, *changes.values.values(), *map(tuple, changes.grown.values()))
         register_dataclasses(values)
         known = {id(holder.owner) for holder, _ in self.snapshot.held}
@@ -196,6 +202,12 @@ class Effects:
             if id(each) in known:
                 raise LoopError(f"it gives a {type(each).__name__} that has other names, which show what is done to it")
             known.add(id(each))
+        written = {id(holder.owner) for holder, _ in changes.values} | {id(holder.owner) for holder in changes.grown}
+        for place in self.before.keys() - changes.values.keys():
+            for each in containers_in(self.before[place]):
+                if id(each) in written:
+                    kind = type(each).__name__
+                    raise LoopError(f"it writes to a {kind} on one of its ways and gives another one on another")
 
     def starts(self) -> tuple[Any, ...]:
         """Return the values of all changed places before the statement, as `form_of` takes them."""
@@ -203,6 +215,7 @@ class Effects:
 
     def ends(self, changes: Changes) -> tuple[Any, ...]:
         """Return the values of all changed places after a run of a part, also of those that it does not change."""
+        self.kept |= self.before.keys() - changes.values.keys()
         return tuple(
             changes.values.get(place, UNSET if value is MISSING else value) for place, value in self.before.items()
         )
@@ -220,6 +233,8 @@ class Effects:
             if place[0].kind is not holders.CELL and isinstance(value, (Tensor, *NUMBERS)):
                 setattr(value, MERGED_STATE, before)
             _assign(place, value)
+            if self.is_loop or place in self.kept:
+                watch_replaced(*place, before, value, self.branches)
         for holder, items in zip(self.grown, appended, strict=False):
             for item, on in items:
                 _append(holder, item, on, self.branches)

@@ -14,6 +14,7 @@ from tests.cases.soundness import (
     loops,
     names,
     numbers,
+    replaced,
     tensors,
     writes,
 )
@@ -30,6 +31,7 @@ FAMILIES = (
     calls,
     choices,
     containers,
+    replaced,
     identities,
     leaving,
     apart,
