@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram, _trace
 from torch.fx.experimental import _config as shape_config
 
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.capture.arguments.padded import padded_calls
 from fxport.exporter.capture.arguments.structures import declared_results
+from fxport.exporter.capture.control_flow.escaped import require_given
 from fxport.exporter.capture.control_flow.recapture import keeping_loops
 from fxport.exporter.capture.control_flow.replaced import replaced_unwritten
 from fxport.exporter.capture.failures import asks_for_values
@@ -59,6 +61,7 @@ from fxport.exporter.capture.sizes.remembered import arithmetic_remembered
 from fxport.exporter.capture.sizes.shapes import Request
 from fxport.exporter.capture.sizes.shortening import sizes_shortened
 from fxport.exporter.capture.sizes.zero_one_specialization import is_small
+from fxport.exporter.capture.snapshot import Snapshot
 from fxport.fx_passes.broadcasting import broadcasting_unassumed
 
 Strategy = Callable[[CaptureRequest, Observed], ExportedProgram]
@@ -191,10 +194,14 @@ def _exported(
     state = observed.effects.state.anew()
     try:
         with going_on(observed.inquiry, halts), refusals_kept(observed.inquiry), replaced_unwritten():
-            return trace()
+            return require_given(trace(), partial(_has_fakes, state))
     finally:
         observed.effects.note(state)
         state.restore()
+
+
+def _has_fakes(state: Snapshot) -> bool:
+    return any(isinstance(value, FakeTensor) for _, _, value in state.values())
 
 
 def _by_torch_export(request: CaptureRequest, *, strict: bool) -> ExportedProgram:

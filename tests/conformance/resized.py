@@ -44,14 +44,12 @@ def at_other_sizes(
                     sizes.setdefault(name, size if name in limited else size + grown)
         generator = torch.Generator().manual_seed(seed)
         yield tuple(
-            _drawn(tensor, [sizes.get(name or "", size) for name, size in _dims(each, tensor)], generator)
+            # the input of a complex tensor may have an axis more, for two numbers
+            _drawn(
+                tensor, [sizes.get(name or "", size) for name, size in zip(each, tensor.shape, strict=False)], generator
+            )
             for tensor, each in zip(inputs, names, strict=True)
         )
-
-
-def _dims(names: list[str | None], tensor: torch.Tensor) -> list[tuple[str | None, int]]:
-    """The dimensions with their names; a complex tensor may have one less than its input, which holds two numbers."""
-    return list(zip(names, tensor.shape, strict=False))
 
 
 def _is_plain(name: str) -> bool:
@@ -59,10 +57,12 @@ def _is_plain(name: str) -> bool:
 
 
 def _drawn(tensor: torch.Tensor, shape: list[int], generator: torch.Generator) -> torch.Tensor:
-    """Elements of a tensor at random, so that indices, probabilities and angles stay what they are."""
+    """Elements of a tensor at random: indices and probabilities stay such, and no two floats are equal."""
     if list(tensor.shape) == shape:
         return tensor
     if not tensor.numel():
         return tensor.new_zeros(shape)
-    places = torch.randint(tensor.numel(), shape, generator=generator)
-    return tensor.reshape(-1)[places]
+    drawn = tensor.reshape(-1)[torch.randint(tensor.numel(), shape, generator=generator)]
+    if not drawn.is_floating_point():
+        return drawn
+    return drawn * (1 - 1e-5 * torch.arange(drawn.numel(), dtype=drawn.dtype).reshape(shape))

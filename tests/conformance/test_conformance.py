@@ -48,6 +48,11 @@ def gradients_hold(names: Sequence[str], count: int) -> None:
     held_against_gaps(outcomes, known_gaps("known_gradient_gaps.tsv"), lambda key: key.op)
 
 
+def dynamic_sizes_hold(names: Sequence[str], count: int) -> None:
+    outcomes = run(names, torch.float32, "fxport", suite="dynamic-sizes", count=count)
+    held_against_gaps(outcomes, gaps_of("dynamic-sizes"), lambda key: key.op)
+
+
 def gaps_of(suite: str) -> Mapping[str, str]:
     rows = (row.split("|", 1) for row in known_gaps("known_suite_gaps.tsv"))
     reasons = known_gaps("known_suite_gaps.tsv")
@@ -57,6 +62,10 @@ def gaps_of(suite: str) -> Mapping[str, str]:
 @pytest.mark.parametrize("dtype", SAMPLES, ids=lambda dtype: str(dtype).removeprefix("torch."))
 def test_a_sample_of_the_operators(dtype: torch.dtype) -> None:
     values_hold(SUITES["operators"].names(dtype)[::EVERY], dtype)
+
+
+def test_a_sample_of_the_operators_at_dynamic_sizes() -> None:
+    dynamic_sizes_hold(SUITES["dynamic-sizes"].names(torch.float32)[::EVERY], count=1)
 
 
 def test_a_sample_of_the_gradients() -> None:
@@ -79,6 +88,12 @@ def test_a_sample_of_the_suites_in_pytorch(suite: str) -> None:
 @pytest.mark.parametrize("dtype", SAMPLES, ids=lambda dtype: str(dtype).removeprefix("torch."))
 def test_every_operator(dtype: torch.dtype) -> None:
     values_hold(SUITES["operators"].names(dtype), dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_every_operator_at_dynamic_sizes() -> None:
+    dynamic_sizes_hold(SUITES["dynamic-sizes"].names(torch.float32), count=2)
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ WINDOWS: Rows = {
     "half as long": lambda x, n: F.avg_pool1d(x.T[None], n // 2),
     "half as long, the largest": lambda x, n: F.max_pool1d(x.T[None], n // 2, stride=2),
     "unfold": lambda x, n: x.unfold(0, n // 2, 1),
-    "unfold by steps": lambda x, n: x.unfold(0, 2, n // 3),
+    "unfold by steps": lambda x, n: x.unfold(0, 2, n + 1),
     "adaptive": lambda x, n: F.adaptive_avg_pool1d(x.T[None], n // 2),
 }
 """Functions over windows as long as a size says."""

@@ -1,11 +1,7 @@
-"""Functions that make tensors of so many elements, where PyTorch makes a number of the size: windows and frequencies.
-
-They compute what PyTorch's do in the same steps, so that the values are the same to the last bit or nearly so.
-"""
+"""Functions that make tensors of so many elements, where PyTorch makes a number of the size."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
@@ -14,70 +10,42 @@ import torch
 from torch import SymInt, Tensor
 from torch.nn import functional
 
+from fxport.fx_passes.decompositions import windows
 
-def _window(values: Callable[..., Tensor]) -> Callable[..., Any]:
-    """Make a function such as `hann_window`.
 
-    Args:
-        values: Takes 0, 1, 2 …, the number of the last element, and what the window has beside its length.
-    """
+def _window(shape: Callable[..., Tensor]) -> Callable[..., Any]:
+    """Make a function such as `hann_window` of its shape: of how far in the period each place is, from 0 to 1."""
 
-    def window(window_length: Any, periodic: bool = True, *args: Any, **options: Any) -> Any:
+    def window(window_length: Any, periodic: bool = True, *parameters: Any, **options: Any) -> Any:
         named = {name: options.pop(name) for name in ("alpha", "beta") if name in options}
         dtype = options.get("dtype") or torch.get_default_dtype()
         is_plain = options.get("layout") in (None, torch.strided) and not options.get("requires_grad")
         if not isinstance(window_length, SymInt) or not is_plain or not dtype.is_floating_point:
             return NotImplemented
         length: Any = window_length  # the stubs know no symbolic sizes
-        last = length if periodic else torch.sym_max(length - 1, 1)
-        found = values(torch.arange(length, dtype=dtype, device=options.get("device")), last, *args, **named)
+        places = torch.arange(length, dtype=dtype, device=options.get("device"))
+        found = shape(places / (length if periodic else torch.sym_max(length - 1, 1)), *parameters, **named)
         alone = 1 - torch.sym_min(length - 1, 1)  # a window of one element is 1
         return found + (1 - found) * alone
 
     return window
 
 
-def _hann(x: Tensor, last: Any) -> Tensor:
-    return _hamming(x, last, 0.5, 0.5)
+def _hann(turns: Tensor) -> Tensor:
+    return windows.hamming(turns, 0.5, 0.5)
 
 
-def _hamming(x: Tensor, last: Any, alpha: float = 0.54, beta: float = 0.46) -> Tensor:
-    return (x * (2 * math.pi / last)).cos() * -beta + alpha
+def _frequencies(values: Callable[..., Tensor]) -> Callable[..., Any]:
+    """Make `fftfreq` or `rfftfreq`, which compute what they do of a number."""
 
+    def frequencies(n: Any, d: float = 1.0, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
+        return (
+            NotImplemented
+            if not isinstance(n, SymInt) or any(rest.values())
+            else values(n, d, dtype=dtype, device=device)
+        )
 
-def _blackman(x: Tensor, last: Any) -> Tensor:
-    x = x * (math.pi / last)
-    return (x * 4).cos() * 0.08 - (x * 2).cos() * 0.5 + 0.42
-
-
-def _bartlett(x: Tensor, last: Any) -> Tensor:
-    rising = x * (2 / last)
-    return torch.minimum(rising, 2 - rising)
-
-
-def _kaiser(x: Tensor, last: Any, beta: float = 12.0) -> Tensor:
-    place = x * (2 / last) - 1
-    return torch.special.i0(beta * (1 - place * place).clamp(min=0).sqrt()) / torch.special.i0(x.new_tensor(beta))
-
-
-def _frequencies(n: Any, d: float = 1.0, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
-    """Compute `fftfreq`: 0, 1, … and then the negative ones, in cycles per unit of `d`."""
-    if not isinstance(n, SymInt) or any(rest.values()):
-        return NotImplemented
-    size: Any = n  # the stubs know no symbolic sizes
-    dtype = dtype or torch.get_default_dtype()
-    parts = [
-        torch.arange(low, high, dtype=dtype, device=device) for low, high in ((0, (size + 1) // 2), (-(size // 2), 0))
-    ]
-    return torch.cat(parts) * (1.0 / (size * d))
-
-
-def _half_frequencies(n: Any, d: float = 1.0, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
-    """Compute `rfftfreq`: the frequencies that are not negative."""
-    if not isinstance(n, SymInt) or any(rest.values()):
-        return NotImplemented
-    size: Any = n  # the stubs know no symbolic sizes
-    return torch.arange(size // 2 + 1, dtype=dtype or torch.get_default_dtype(), device=device) * (1.0 / (size * d))
+    return frequencies
 
 
 def _vander(x: Tensor, N: Any = None, increasing: bool = False) -> Any:
@@ -111,12 +79,12 @@ def _combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> 
 
 REWRITES: Mapping[Any, Callable[..., Any]] = {
     torch.hann_window: _window(_hann),
-    torch.hamming_window: _window(_hamming),
-    torch.blackman_window: _window(_blackman),
-    torch.bartlett_window: _window(_bartlett),
-    torch.kaiser_window: _window(_kaiser),
-    torch.fft.fftfreq: _frequencies,
-    torch.fft.rfftfreq: _half_frequencies,
+    torch.hamming_window: _window(windows.hamming),
+    torch.blackman_window: _window(windows.blackman),
+    torch.bartlett_window: _window(windows.bartlett),
+    torch.kaiser_window: _window(windows.kaiser),
+    torch.fft.fftfreq: _frequencies(windows.fftfreq),
+    torch.fft.rfftfreq: _frequencies(windows.rfftfreq),
     torch.vander: _vander,
     functional.one_hot: _one_hot,
     torch.combinations: _combinations,

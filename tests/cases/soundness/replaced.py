@@ -154,6 +154,19 @@ class ReplacedInTurns(nn.Module):
         return first[0] + 0, second[0] + 0, second[1] + 0
 
 
+class ShorterOnOneWay(nn.Module):
+    """What follows would run in each of the ways, where it reads a tensor that they were not given."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x.clone()
+        z = y
+        if x[0] > 0:
+            y = y[:2]
+        if x[1] > 0:  # behind a shape of data
+            z *= 2
+        return y.sum(), z
+
+
 CASES = (
     *of(
         "containers that a branch replaces",
@@ -168,6 +181,7 @@ CASES = (
         Row("a list that nothing writes to", NotWritten, WAYS),
         Row("a dict that another way writes to", WrittenOrReplaced, WAYS),
         Row("a list that other turns write to", WrittenOrReplacedInTurns, WAYS, None, "# writes or replaces"),
+        Row("a tensor that is shorter", ShorterOnOneWay, WAYS, None, "# behind a shape of data"),
         Row("a list, in turns", ReplacedInTurns, WAYS, None, "# replaces a list"),
     ),
 )
