@@ -20,6 +20,7 @@ from tests.cases.sized_models import (
     Doubled,
     Entries,
     Expanded,
+    FirstTwo,
     Groups,
     Hashed,
     Keywords,
@@ -118,6 +119,9 @@ CASES: Mapping[str, DimensionCase] = {
     ),
     "a branch for one row": DimensionCase(
         OneRow, (t(4, 3),), ({0: "n"},), ((NARROWED, "'at least 2'", "== 1"),), ("x.0", "x.1")
+    ),
+    "as many as the first two are": DimensionCase(
+        FirstTwo, (t(4, 3),), ({0: "n"},), ((NARROWED, "'at least 2'", "x[:2]"),), ("x.0", "x.1")
     ),
     "an axis that vanishes when it is one": DimensionCase(
         Squeezed, (t(4, 3),), ({0: "n"},), ((NARROWED, "'at least 2'", "squeeze"),), ("x.0", "x.1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -53,7 +54,7 @@ def sorted_conditions(program: Program, guards: Sequence[Guard], owner: Mapping[
     Of what ops asked, only what could make them fail counts: by the rest they choose among equal computations.
     """
     found: dict[sympy.Basic, Relied] = {}
-    for each in (*stated(guards), *_of_squeezes(program)):
+    for each in (*stated(guards), *_of_squeezes(program), *_of_slices(program)):
         if all(symbol in owner for symbol in each.symbols):
             found.setdefault(each.condition, each)
     result = Sorted()
@@ -110,6 +111,24 @@ def _of_squeezes(program: Program) -> Iterator[Relied]:
                 if sizes and isinstance(sizes[axis], sympy.Expr):
                     condition = sympy.Ne(sizes[axis], 1)
                     yield Relied(condition, _symbols(condition), place_of(node), True, None)
+
+
+def _of_slices(program: Program) -> Iterator[Relied]:
+    """Yield that an axis is long enough, where a slice is taken to have a number of elements: `x[:2]`, `x[-2:]`.
+
+    PyTorch asks nothing where it takes that from the smallest size that it traces.
+    """
+    for node in program.graph_module.graph.nodes:
+        if node.op != "call_function" or node.target is not aten.slice.Tensor:
+            continue
+        x, axis, start, end = (*node.args[:4], *(0, None, None)[len(node.args) - 1 :])
+        size, length = (sizes_of(each.meta["val"])[axis] for each in (x, node))
+        if not isinstance(size, sympy.Expr) or size.is_number or not isinstance(length, int):
+            continue
+        bounds = [abs(each) for each in (start, end) if isinstance(each, int) and abs(each) < sys.maxsize]
+        condition = sympy.Ge(size, max(bounds, default=0))
+        if condition.free_symbols and not free_unbacked_symbols(size):
+            yield Relied(condition, _symbols(condition), place_of(node), True, None)
 
 
 def _symbols(condition: Any) -> tuple[Symbol, ...]:
