@@ -10,13 +10,19 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
-from fxport.diagnostics import Log, Place, rules
+from fxport.diagnostics import Fix, Level, Log, Place, rules
 from fxport.fx_passes.graph import place_of
 from fxport.fx_passes.program import InputKind, OutputKind, Program
-from fxport.fx_passes.sizes import size_of
+from fxport.fx_passes.sizes import size_of, sizes_of
 
 UNBACKED = re.compile(r"\bu\d+\b")
 """PyTorch's names for sizes that depend on values."""
+
+KEEP = (
+    "The new value has another shape, so the model does not take its own result: write into a buffer of full length at "
+    "an index, or make the state an input with a dynamic size and return what it becomes."
+)
+"""What to do about a state that gets another shape."""
 
 
 def report_mutations(program: Program, log: Log, given: Sequence[torch.Tensor] = ()) -> None:
@@ -29,12 +35,21 @@ def report_mutations(program: Program, log: Log, given: Sequence[torch.Tensor] =
     """
     results = program.graph_module.graph.output_node().args[0]
     assert isinstance(results, (tuple, list))
+    state = {each.name: node for each, node in zip(program.inputs, program.placeholders, strict=True)}
     for output, result in zip(program.outputs, results, strict=True):
         if output.kind is OutputKind.MUTATION:
             at = place_of(result) if isinstance(result, Node) else None
-            log.report(rules.STATE_MUTATED, at=at, name=output.updates, output=output.name)
+            level, fixes = (
+                (None, ()) if _same_shape(state.get(output.updates), result) else (Level.WARNING, (Fix(KEEP),))
+            )
+            log.report(rules.STATE_MUTATED, at=at, level=level, fixes=fixes, name=output.updates, output=output.name)
             for other in _in_the_same_memory(program, output.updates, given):
                 log.report(rules.SHARED_MEMORY_WRITTEN, at=at, name=output.updates, other=other)
+
+
+def _same_shape(*values: object) -> bool:
+    shapes = [sizes_of(value.meta["val"]) for value in values if isinstance(value, Node)]
+    return len(shapes) < 2 or shapes[0] == shapes[1]
 
 
 def _in_the_same_memory(program: Program, name: str | None, given: Sequence[torch.Tensor]) -> Iterator[str]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fxport import ExportError, export
-from fxport.diagnostics import Log
+from fxport.diagnostics import Level, Log
 from fxport.exporter.lowering.lower.walk import STATE
 from fxport.exporter.validation import reference
 from tests.running import assert_same, run_session, session_of
@@ -130,6 +130,14 @@ def test_a_buffer_of_other_sizes_than_before() -> None:
     for n in (3, 5, 1):
         model, x = Growing(), torch.randn(n, 4)
         assert_same(run_session(session, program, (x,)), [model(x), model.seen])
+
+
+def test_a_state_that_gets_another_shape_is_a_warning() -> None:
+    log = Log()
+    export(Growing(), (torch.randn(3, 4),), dynamic_shapes=({0: "n"},), log=log)
+    (finding,) = log.findings
+    assert (finding.rule.id, finding.level) == ("FXP1005", Level.WARNING)
+    assert any("another shape" in fix.description for fix in finding.fixes)
 
 
 class Overlapping(torch.nn.Module):
