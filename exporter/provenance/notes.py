@@ -22,7 +22,7 @@ KEEP = (
     "The new value has another shape, so the model does not take its own result: write into a buffer of full length at "
     "an index, or make the state an input with a dynamic size and return what it becomes."
 )
-"""What to do about a state that gets another shape."""
+"""Advice for a state that gets another shape."""
 
 
 def report_mutations(program: Program, log: Log, given: Sequence[torch.Tensor] = ()) -> None:
