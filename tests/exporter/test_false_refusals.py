@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -218,3 +219,34 @@ def test_it_is_told_for_what_it_is(model: nn.Module, told: str) -> None:
     except ExportError:
         assert len(log.findings) == 1
     assert any(told in each.message for each in log.findings)
+
+
+class Kinds(nn.Module):
+    """Layers of several kinds, one of which data chooses."""
+
+    def __init__(self, ask: Callable[[Any, Tensor], Any]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.ReLU()])
+        self.ask = ask
+
+    def forward(self, x: Tensor, k: Tensor) -> Any:
+        layer = self.layers[int(k)]
+        return self.ask(layer, x)
+
+
+def set_count(layer: Any, x: Tensor) -> Tensor:
+    layer.count = 1
+    return layer(x)
+
+
+ASKED: dict[str, Callable[[Any, Tensor], Any]] = {
+    "its kind": lambda layer, x: layer(x) * 2 if isinstance(layer, nn.ReLU) else layer(x),
+    "a change": set_count,
+    "which one": lambda layer, x: {layer: 1}[layer] * x,
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_layer_that_data_choose_is_only_called(asked: str) -> None:
+    with pytest.raises(ExportError, match="FXP1002"):
+        export(Kinds(ASKED[asked]), (torch.randn(3, 4), torch.tensor(1)))

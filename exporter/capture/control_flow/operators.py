@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import SymBool, SymInt, Tensor, nn
@@ -122,17 +122,42 @@ def element(values: Any, index: Any) -> Any:
 
 
 class OneOf:
-    """One of several modules, of which only data tells which one: it is called as that, and has its attributes."""
+    """One of several modules, of which only data tells which one: it is called as that, and has its attributes.
+
+    Who asks which one it is, of what kind, or changes it, is refused.
+    """
 
     def __init__(self, modules: Sequence[Any], index: Any) -> None:
-        self._modules, self._index = modules, index
+        vars(self).update(_of=modules, _at=index)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        calls = [lambda each=each: each(*args, **kwargs) for each in self._modules]
-        return _chosen_of(calls, self._index, 0)
+        calls = [lambda each=each: each(*args, **kwargs) for each in self._of]
+        return _chosen_of(calls, self._at, 0)
 
     def __getattr__(self, name: str) -> Any:
-        return _chosen_of([lambda each=each: getattr(each, name) for each in self._modules], self._index, 0)
+        return _chosen_of([lambda each=each: getattr(each, name) for each in self._of], self._at, 0)
+
+    @property
+    def __class__(self) -> Any:
+        """The type of all of them, which `isinstance` asks for."""
+        kinds = {type(each) for each in self._of}
+        return kinds.pop() if len(kinds) == 1 else _refuse_choice()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _refuse_choice()
+
+    def __delattr__(self, name: str) -> None:
+        _refuse_choice()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or _refuse_choice()
+
+    def __hash__(self) -> int:
+        return _refuse_choice()
+
+
+def _refuse_choice() -> NoReturn:
+    raise LoopError("it asks more of a module that data choose than to be called, or for an attribute")
 
 
 MOST_CHOICES = 16
