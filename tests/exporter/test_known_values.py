@@ -30,12 +30,15 @@ class Chunks(nn.Module):
         return torch.cat([part.softmax(1) for part in parts], dim=1)
 
 
+KNOWN = {9: False}
+
+
 class Compared(nn.Module):
-    """A branch on one item, and one on a number of Python's; the rest stays in the graph."""
+    """A branch on one item, and the key of a dict, which no graph can look for; the rest stays in the graph."""
 
     def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
         first = next(iter(sizes))
-        return x * sizes[1] if max(first, sizes[1]) > 3 and 9 not in sizes else x - first
+        return x * sizes[1] if max(first, sizes[1]) > 3 and KNOWN.get(int(first), True) else x - first
 
 
 class Sized(nn.Module):
