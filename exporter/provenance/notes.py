@@ -35,7 +35,9 @@ def report_mutations(program: Program, log: Log, given: Sequence[torch.Tensor] =
     """
     results = program.graph_module.graph.output_node().args[0]
     assert isinstance(results, (tuple, list))
-    state = {each.name: node for each, node in zip(program.inputs, program.placeholders, strict=True)}
+    state: dict[str | None, Node] = {
+        each.name: node for each, node in zip(program.inputs, program.placeholders, strict=True)
+    }
     for output, result in zip(program.outputs, results, strict=True):
         if output.kind is OutputKind.MUTATION:
             at = place_of(result) if isinstance(result, Node) else None

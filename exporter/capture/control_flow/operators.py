@@ -138,7 +138,7 @@ class OneOf:
         return _chosen_of([lambda each=each: getattr(each, name) for each in self._of], self._at, 0)
 
     @property
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # type: ignore[override]  # it cannot be set
         """The type of all of them, which `isinstance` asks for."""
         kinds = {type(each) for each in self._of}
         return kinds.pop() if len(kinds) == 1 else _refuse_choice()

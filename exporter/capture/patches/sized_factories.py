@@ -50,9 +50,9 @@ def _frequencies(values: Callable[..., Tensor]) -> Callable[..., Any]:
 
 def _vander(x: Tensor, N: Any = None, increasing: bool = False) -> Any:
     """Compute powers of a vector by products from column to column."""
-    columns: Any = x.shape[0] if N is None else N
-    if x.dim() != 1 or not (isinstance(columns, SymInt) or isinstance(x.shape[0], SymInt)):
+    if x.dim() != 1 or not (isinstance(N, SymInt) or isinstance(x.shape[0], SymInt)):
         return NotImplemented
+    columns: Any = x.shape[0] if N is None else N  # the stubs know no symbolic sizes
     powers = torch.arange(columns, device=x.device) > 0
     found = torch.where(powers, x[:, None], torch.ones_like(x[:, None])).cumprod(1)
     return found if increasing else found.flip(1)

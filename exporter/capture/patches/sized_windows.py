@@ -113,10 +113,10 @@ def _by_axis(value: Any, axes: int) -> Sequence[Any]:
 
 def _adaptive(input: Tensor, output_size: Any) -> Any:
     """Compute `adaptive_avg_pool1d` as a picture of one row, whose sizes may be symbolic."""
-    (size,) = _by_axis(output_size, 1)
-    if not isinstance(size, SymInt):
+    sizes: Any = _by_axis(output_size, 1)  # the stubs know no symbolic sizes
+    if not isinstance(sizes[0], SymInt):
         return NotImplemented
-    return functional.adaptive_avg_pool2d(input.unsqueeze(-2), (1, size)).squeeze(-2)
+    return functional.adaptive_avg_pool2d(input.unsqueeze(-2), (1, *sizes)).squeeze(-2)
 
 
 REWRITES: Mapping[Any, Callable[..., Any]] = {

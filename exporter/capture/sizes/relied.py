@@ -121,7 +121,8 @@ def _of_slices(program: Program) -> Iterator[Relied]:
     for node in program.graph_module.graph.nodes:
         if node.op != "call_function" or node.target is not aten.slice.Tensor:
             continue
-        x, axis, start, end = (*node.args[:4], *(0, None, None)[len(node.args) - 1 :])
+        given: tuple[Any, ...] = (*node.args[:4], *(0, None, None)[len(node.args) - 1 :])
+        x, axis, start, end = given
         size, length = (sizes_of(each.meta["val"])[axis] for each in (x, node))
         if not isinstance(size, sympy.Expr) or size.is_number or not isinstance(length, int):
             continue
