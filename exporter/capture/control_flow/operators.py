@@ -127,8 +127,11 @@ class OneOf:
     Who asks which one it is, of what kind, or changes it, is refused.
     """
 
+    _of: Sequence[Any]
+    _at: Any
+
     def __init__(self, modules: Sequence[Any], index: Any) -> None:
-        vars(self).update(_of=modules, _at=index)
+        vars(self).update({"_of": modules, "_at": index})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         calls = [lambda each=each: each(*args, **kwargs) for each in self._of]
