@@ -39,7 +39,7 @@ from typing import Any, NoReturn
 ROOT = str(Path(__file__).resolve().parents[1])
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 GATEWAY = "import sys;exec(eval(sys.stdin.readline()))"
-"""How pytest-xdist starts its workers."""
+"""The command that pytest-xdist starts a worker with."""
 WORKER, RUNTIME = "fxport.exporter.checks.worker", "fxport.ort_runner.worker"
 TRIALS = "from fxport.exporter.validation.fixes.trials import serve; serve()"
 FLAGS = {"-P", "-u"}

@@ -224,7 +224,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "gemma3": {"token_type_ids": lambda marked: marked.int()},
     "paligemma": {"token_type_ids": lambda marked: marked.int() * 0},
 }
-"""What the processors of these types say of each token, of which those of images are marked."""
+"""Kinds of tokens of a prompt by the type of the model, as its processor gives them."""
 
 NOTES = {
     "Gemma3": {"FXP1004"},

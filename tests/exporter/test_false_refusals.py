@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fxport import ExportError, export
+from fxport import ExportError, Options, export
 from fxport.diagnostics import Log
 from tests.running import run_exported
 
@@ -244,6 +244,24 @@ ASKED: dict[str, Callable[[Any, Tensor], Any]] = {
     "a change": set_count,
     "which one": lambda layer, x: {layer: 1}[layer] * x,
 }
+
+
+class Same(Kinds):
+    def forward(self, x: Tensor, k: Tensor) -> Any:
+        layer = self.layers[int(k)]
+        return layer(x) * 2 if layer is self.layers[0] else layer(x)
+
+
+class Typed(Kinds):
+    def forward(self, x: Tensor, k: Tensor) -> Any:
+        layer = self.layers[int(k)]
+        return layer(x) * 2 if type(layer) is nn.ReLU else layer(x)
+
+
+@pytest.mark.parametrize("kind", [Same, Typed])
+def test_a_layer_that_data_choose_is_not_told_apart(kind: type[Kinds]) -> None:
+    with pytest.raises(ExportError, match="FXP1002"):
+        export(kind(set_count), (torch.randn(3, 4), torch.tensor(1)), options=Options(self_check="never"))
 
 
 @pytest.mark.parametrize("asked", ASKED)

@@ -234,7 +234,7 @@ class Effects:
                 setattr(value, MERGED_STATE, before)
             _assign(place, value)
             if self.is_loop or place in self.kept:
-                watch_replaced(*place, before, value, self.branches)
+                watch_replaced(before, value, self.branches)
         for holder, items in zip(self.grown, appended, strict=False):
             for item, on in items:
                 _append(holder, item, on, self.branches)

@@ -1,6 +1,7 @@
 """Questions that Python answers by the object itself, which in a capture stands for another one.
 
 k is True                                _steps.is_truth(k, True)
+layer is self.last                       _steps.is_same(layer, self.last)
 x.__class__                              _steps.class_of(x)
 case int(): …                            case _steps.Int(): …
 case True: …                             case _steps.IsTrue(): …
@@ -71,6 +72,9 @@ class _Identities(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
         other = node.comparators[0]
+        if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and not isinstance(other, ast.Constant):
+            same = call("is_same", node.left, other)  # alone, it is no reason to rewrite the function
+            return placed(same if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), same), node)
         one = len(node.ops) == 1 and isinstance(other, ast.Constant) and isinstance(other.value, bool)
         if not one or not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             return node

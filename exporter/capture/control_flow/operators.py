@@ -127,6 +127,7 @@ class OneOf:
     Who asks which one it is, of what kind, or changes it, is refused.
     """
 
+    _fxport_choice = True
     _of: Sequence[Any]
     _at: Any
 
@@ -157,6 +158,11 @@ class OneOf:
 
     def __hash__(self) -> int:
         return _refuse_choice()
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Return `one is other`. Raises LoopError for a module that data choose."""
+    return _refuse_choice() if OneOf in (type(one), type(other)) else one is other
 
 
 def _refuse_choice() -> NoReturn:

@@ -15,10 +15,8 @@ from typing import Any
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics.source import HIDDEN, kind_of
-from fxport.exporter.capture import holders
 from fxport.exporter.capture.control_flow.merging import LoopError, containers_in
 from fxport.exporter.capture.guards.askers import Line, frames_of_model, with_stack
-from fxport.exporter.capture.holders import Holder
 from fxport.exporter.capture.snapshot import Snapshot
 
 
@@ -50,42 +48,27 @@ def replaced_unwritten() -> Iterator[None]:
             raise each.error
 
 
-def watch_replaced(holder: Holder, key: Any, before: Any, after: Any, branches: frozenset[Line]) -> None:
-    """Watch the containers of a place that a statement gives new ones, where the old ones have other names.
+def watch_replaced(before: Any, after: Any, branches: frozenset[Line]) -> None:
+    """Watch the containers of a place that a statement has given new ones, where the old ones have other names.
 
     Args:
-        holder: Holds the value.
-        key: Where in it.
         before: The value that one of the ways leaves.
         after: The value that stands for all ways.
         branches: The line of the statement, if it is a branch.
     """
     found, old = _replaced.get(), [*containers_in(before)]
-    if found is None or after is before or not old or not _have_other_names(old, holder, key):
+    if found is None or after is before or not old or not _have_other_names(old):
         return
     reason = f"it gives a {type(before).__name__} that has other names, which show what is done to it"
     both = [(each, _contents(each)) for each in (*old, *containers_in(after))]
     found.append(_Replaced(both, with_stack(LoopError(reason, branches))))
 
 
-def _have_other_names(containers: Sequence[Any], holder: Holder, key: Any) -> bool:
-    """Return whether something that the model can reach holds one of these, beside the place and the others."""
+def _have_other_names(containers: Sequence[Any]) -> bool:
+    """Return whether the model reaches one of these, whose place has a new one already."""
     ids = {id(each) for each in containers}
-    frames = [frame for frame, _ in frames_of_model() if kind_of(frame.f_code.co_filename) != HIDDEN]
-    own = holder.name_of(key) if holder.kind is holders.CELL else None
-    for frame in frames:
-        local = dict(frame.f_locals)
-        names = {*frame.f_code.co_cellvars, *frame.f_code.co_freevars}
-        is_shared = frame is frames[0] or own in frames[0].f_code.co_freevars
-        if own in names and is_shared:
-            local.pop(own, None)
-        if any(id(value) in ids for value in local.values()):
-            return True
-        for other, at, value in Snapshot.of(local).values():
-            is_place = other.owner is holder.owner and at == key
-            if id(value) in ids and not is_place and id(other.owner) not in ids:
-                return True
-    return False
+    frames = (frame for frame, _ in frames_of_model() if kind_of(frame.f_code.co_filename) != HIDDEN)
+    return any(id(each.owner) in ids for frame in frames for each, _ in Snapshot.of(dict(frame.f_locals)).held)
 
 
 def _contents(container: Any) -> tuple[list[Any], Any]:

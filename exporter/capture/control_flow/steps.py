@@ -8,9 +8,19 @@ from fxport.exporter.capture.control_flow.kept_calls import kept, require_unchan
 from fxport.exporter.capture.control_flow.lists import ScanList
 from fxport.exporter.capture.control_flow.local_objects import Local
 from fxport.exporter.capture.control_flow.merging import UNSET
-from fxport.exporter.capture.control_flow.operators import among, and_, both, compared, either, element, not_, or_
+from fxport.exporter.capture.control_flow.operators import (
+    among,
+    and_,
+    both,
+    compared,
+    either,
+    element,
+    is_same,
+    not_,
+    or_,
+)
 from fxport.exporter.capture.control_flow.scans import for_each
 
 __all__ = ["UNSET", "Bool", "Float", "Found", "Int", "IsFalse", "IsTrue", "Local", "Pushed", "ScanList", "among",
-           "and_", "both", "chosen", "class_of", "compared", "either", "element", "for_each", "is_truth", "kept",
-           "not_", "or_", "refused", "repeated", "require_unchanged", "state_read_by"]  # fmt: skip
+           "and_", "both", "chosen", "class_of", "compared", "either", "element", "for_each", "is_same", "is_truth",
+           "kept", "not_", "or_", "refused", "repeated", "require_unchanged", "state_read_by"]  # fmt: skip

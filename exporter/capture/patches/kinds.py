@@ -54,12 +54,18 @@ def is_kind(value: Any, kinds: Any) -> bool:
     return isinstance(value, kinds) or (type(value) in STANDS_FOR and isinstance(STANDS_FOR[type(value)], kinds))
 
 
+CHOICE = "_fxport_choice"
+"""The attribute of a class whose values stand for one of several; their `__class__` is that of all, or is refused."""
+
+
 def type_of(value: Any) -> type:
     """Return the type that eager PyTorch has in the place of a value of a capture, else the value's own.
 
     Raises RefusedError where that depends on data.
     """
     kind = builtins.type(value)
+    if hasattr(kind, CHOICE):
+        return value.__class__
     if hasattr(value, MERGED_TRUTH):
         return bool
     if kind in OF_A_CAPTURE and isinstance(value, torch.nn.Parameter):

@@ -101,8 +101,18 @@ class ArgumentReplaced(nn.Module):
         return self.changed(rows, x), rows[0] + 0
 
 
+class InATuple(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        rows = [x, x]
+        kept = (rows, 1)
+        if x[0] > 0:
+            rows = [x, x + 1]
+        rows[0] = x * 7
+        return kept[0][0] + 0, rows[0] + 0
+
+
 class OfOneName(nn.Module):
-    """Who writes to the list has its only name."""
+    """Replace and write to a list of one name."""
 
     def forward(self, x: Tensor) -> Tensor:
         rows = [x, x]
@@ -155,7 +165,7 @@ class ReplacedInTurns(nn.Module):
 
 
 class ShorterOnOneWay(nn.Module):
-    """What follows would run in each of the ways, where it reads a tensor that they were not given."""
+    """Write to a tensor behind a branch that makes it shorter."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         y = x.clone()
@@ -177,6 +187,7 @@ CASES = (
         Row("a list of numbers", NumbersReplaced, WAYS),
         Row("a list, written to at once", WrittenAtOnce, WAYS),
         Row("an argument", ArgumentReplaced, WAYS),
+        Row("a list in a tuple", InATuple, WAYS),
         Row("a list of one name", OfOneName, WAYS),
         Row("a list that nothing writes to", NotWritten, WAYS),
         Row("a dict that another way writes to", WrittenOrReplaced, WAYS),
