@@ -51,7 +51,9 @@ from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.self_check.checking import Subject, check, told_in
 from fxport.exporter.capture.self_check.state import with_weight_of_state
 from fxport.exporter.capture.sizes.conditions import ROUNDINGS
+from fxport.exporter.capture.sizes.copies import copies_unwritten
 from fxport.exporter.capture.sizes.dimensions import Comparison
+from fxport.exporter.capture.sizes.idle_bodies import always_run
 from fxport.exporter.capture.sizes.memory_conditions import memory_guards
 from fxport.exporter.capture.sizes.ranks import keep_axes_of_data
 from fxport.exporter.capture.sizes.rehearsal import same_results
@@ -162,7 +164,7 @@ def _capture_once(
     state, numbers = nothing_lost(model, told), numbers_as_python()
     try:
         with (
-            answered(inquiry),
+            answered(inquiry, (always_run,)),
             numbers,
             assigned_tensors() as assigned,
             state as effects,
@@ -244,12 +246,16 @@ def _with_more_sizes(
 
 
 def _by_one(strategy: Strategy, request: CaptureRequest, observed: Observed) -> tuple[ExportedProgram, CaptureRequest]:
-    return _checked(strategy(request, observed), observed), request
+    return _checked(strategy, request, observed), request
 
 
-def _checked(exported: ExportedProgram, observed: Observed) -> ExportedProgram:
+def _checked(strategy: Strategy, request: CaptureRequest, observed: Observed) -> ExportedProgram:
     """Return what was captured, with the sizes at which its writes mean what they do, in a form that passes take."""
-    exported = require_seen_through(exported)
+    exported = require_seen_through(strategy(request, observed))
+    if observed.inquiry.copies and not copies_unwritten(exported):
+        observed.inquiry.may_copy = False
+        observed.inquiry.guards.clear()
+        exported = require_seen_through(strategy(request, observed))
     observed.inquiry.guards.extend(memory_guards(exported, observed.inquiry.guards))
     return require_own_memory(functional(exported))
 
@@ -276,7 +282,7 @@ def _first_success(
     for attempt, tried in _tried(request, options, failed):
         observed.inquiry.guards.clear()
         try:
-            exported = _checked(attempt.capture(tried, observed), observed)
+            exported = _checked(attempt.capture, tried, observed)
         except Exception as error:  # whatever a capture raises becomes a finding below
             if is_our_fault(error):
                 raise

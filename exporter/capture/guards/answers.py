@@ -65,6 +65,10 @@ class Inquiry:
     """Shape environment of the last question."""
     halts: Collection[Line] | None = None
     """The lines that are refused an answer at once, in a capture that goes on from others; None: all are."""
+    may_copy: bool = True
+    """Bodies that copy where they change nothing may always run."""
+    copies: bool = False
+    """Some do."""
     passed: dict[Line, list[Refusal]] = field(default_factory=dict)
     """Refusals after which the capture went on, one for each question of a line."""
 
@@ -219,15 +223,19 @@ ANSWERS: tuple[Answer, ...] = (
 
 
 @contextmanager
-def answered(inquiry: Inquiry) -> Iterator[None]:
-    """Answer by the table whatever PyTorch asks about sizes while this is active, and note it in the inquiry."""
+def answered(inquiry: Inquiry, before: Sequence[Answer] = ()) -> Iterator[None]:
+    """Answer by the table whatever PyTorch asks about sizes while this is active, and note it in the inquiry.
+
+    The answers of `before` come before those of the table.
+    """
+    answers = (*before, *ANSWERS)
     evaluate = ShapeEnv.evaluate_expr
 
     def evaluate_expr(self: ShapeEnv, orig_expr: Any, *args: Any, **options: Any) -> Any:
         inquiry.env = self
         question = Question(self, orig_expr, lambda: evaluate(self, orig_expr, *args, **options))
         try:
-            for answer in ANSWERS:
+            for answer in answers:
                 if (given := answer(question, inquiry)) is not DEFER:
                     return given
             assert question.refusal is not None  # PyTorch answers, or says why not

@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 import torch
@@ -119,10 +119,16 @@ def is_pythons() -> bool:
 
 def line_that_asks() -> Line | None:
     """Return the line of the model, or of a library that it uses, that asks; None where PyTorch asks."""
+    asking = frame_that_asks()
+    return None if asking is None else (asking[0].f_code.co_filename, asking[1])
+
+
+def frame_that_asks() -> tuple[FrameType, int] | None:
+    """Return the frame of the model, or of a library that it uses, that asks, and its line; None where PyTorch asks."""
     for frame, line in frames_of_model():
         path = frame.f_code.co_filename
         if not path.startswith((_CAPTURE, *_CONVERTING)) and not _is_of_a_mode(frame):
-            return (path, line) if kind_of(path) != HIDDEN else None
+            return (frame, line) if kind_of(path) != HIDDEN else None
     return None
 
 
