@@ -36,7 +36,7 @@ STATE_MUTATED = Rule(
     "FXP1005", "StateMutated", NOTE, "forward changes '{name}', so its new value became the output '{output}'."
 )
 SCALAR_INPUT_BAKED = Rule(
-    "FXP1006", "ScalarInputBaked", NOTE, "The Python input '{input}' became a constant. Its value is '{value}'."
+    "FXP1006", "ScalarInputBaked", NOTE, "The Python input '{input}' became a constant. Its value is {value!r}."
 )
 TRAINING_MODE_CAPTURED = Rule(
     "FXP1007", "TrainingModeCaptured", WARNING, "'{op}' was captured in training mode, so it behaves as in training."
@@ -66,7 +66,7 @@ STATE_LOST = Rule(
     "FXP1016",
     "StateLost",
     WARNING,
-    "forward keeps a new tensor in '{name}', which is no buffer that holds one, so it is lost.",
+    "forward assigns a tensor to '{name}', which is no buffer with a value, so the next run lacks it.",
 )
 LAYER_MADE = Rule(
     "FXP1017", "LayerMade", ERROR, "forward makes the layer '{name}', so its weights would be other ones in each run."
@@ -117,7 +117,7 @@ RANKS_ASK_DIFFERENTLY = Rule(
     "FXP1026",
     "RanksAskDifferently",
     WARNING,
-    "The ranks call export with another '{name}', and that of rank 0 counts. They give: {detail}.",
+    "The ranks call export with different '{name}', and that of rank 0 is used. They give: {detail}.",
 )
 REPLICAS_DIFFER = Rule(
     "FXP1027",
@@ -151,7 +151,10 @@ SHARED_MEMORY_WRITTEN = Rule(
     "'{name}' is written to and shares memory with '{other}', which would keep its old value.",
 )
 STATE_LEFT = Rule(
-    "FXP1032", "StateLeft", ERROR, "'{name}' has kept a value of the capture, and Python cannot take it out again."
+    "FXP1032",
+    "StateLeft",
+    ERROR,
+    "'{name}' still holds a value of the capture, which Python offers no means to remove.",
 )
 CAPTURE_DIFFERS = Rule(
     "FXP1033",
@@ -178,13 +181,13 @@ DIMENSION_SPECIALIZED = Rule(
     "FXP2001",
     "DimensionSpecialized",
     ERROR,
-    "Dimension '{dim}' of input '{input}' was asked to be dynamic but became a constant. Its value is '{value}'.",
+    "Dimension '{dim}' of input '{input}' was asked to be dynamic but is fixed by the code. The model takes {value}.",
 )
 DIMENSION_RANGE_NARROWED = Rule(
     "FXP2002",
     "DimensionRangeNarrowed",
     WARNING,
-    "Dimension '{dim}' of input '{input}' is limited. The sizes for which the model is known to be right: '{range}'.",
+    "Dimension '{dim}' of input '{input}' is limited. The model is known to be right for sizes that are {range}.",
 )
 DIMENSIONS_TIED = Rule(
     "FXP2003",
@@ -230,9 +233,11 @@ BRANCHES_DISAGREE = Rule(
     "FXP3008", "BranchesDisagree", ERROR, "The branches of '{op}' return different things. Torch says: {detail}."
 )
 OUTPUT_ALTERED = Rule(
-    "FXP3009", "OutputAltered", NOTE, "The model gives '{output}' in another form than forward. {detail}."
+    "FXP3009", "OutputAltered", NOTE, "Output '{output}' of forward has another form in the model. {detail}."
 )
-NO_OUTPUT = Rule("FXP3010", "NoOutput", ERROR, "forward gives no tensor, so there is no output. It gives: {detail}.")
+NO_OUTPUT = Rule(
+    "FXP3010", "NoOutput", ERROR, "forward returns no tensor, so the model has no output. It returns: {detail}."
+)
 
 # 4: types
 
@@ -306,7 +311,7 @@ GREW_SINCE_BASELINE = Rule(
 OPERATORS_CHANGED = Rule(
     "FXP7008", "OperatorsChanged", NOTE, "The number of '{op}' nodes has changed. It was {old}; it is {new}."
 )
-WEIGHTS_CHANGED = Rule("FXP7009", "WeightsChanged", WARNING, "The weight '{name}' has changed. Detail: {detail}.")
+WEIGHTS_CHANGED = Rule("FXP7009", "WeightsChanged", WARNING, "Weight '{name}' differs between the files. {detail}.")
 
 WEIGHT_MISSING = Rule(
     "FXP7010",
@@ -315,13 +320,13 @@ WEIGHT_MISSING = Rule(
     "The checkpoint has no '{name}', which the model needs. Looked in '{path}'; the nearest name there: '{nearest}'.",
 )
 WEIGHT_UNUSED = Rule(
-    "FXP7011", "WeightUnused", WARNING, "The checkpoint has '{name}', which the model does not. It is in '{path}'."
+    "FXP7011", "WeightUnused", WARNING, "The model has no '{name}', which the checkpoint holds. It is in '{path}'."
 )
 WEIGHT_MISMATCH = Rule(
     "FXP7012",
     "WeightMismatch",
     ERROR,
-    "The checkpoint has another '{name}' than the model. The model's is {expected}; '{key}' is {found}.",
+    "'{name}' of the model and of the checkpoint do not fit. The model's is {expected}; '{key}' is {found}.",
 )
 WEIGHTS_CONVERTED = Rule(
     "FXP7013",
@@ -330,7 +335,10 @@ WEIGHTS_CONVERTED = Rule(
     "Weights were converted from '{source}' to '{target}', the type that the model declares. They are {weights}.",
 )
 WEIGHT_WITHOUT_VALUES = Rule(
-    "FXP7014", "WeightWithoutValues", ERROR, "'{name}' was made without memory, and nothing gives it values."
+    "FXP7014",
+    "WeightWithoutValues",
+    ERROR,
+    "'{name}' was made without memory, and nothing gives it values. Others like it: {others}.",
 )
 WEIGHTS_RENAMED = Rule(
     "FXP7015",

@@ -248,7 +248,7 @@ def _renamed(outputs: Sequence[Output], wanted: Sequence[str] | None, fed: Seque
     tensors = [i for i in user if outputs[i].kind is OutputKind.USER]
     targets = user if len(wanted) == len(user) else tensors
     if len(wanted) > len(targets):
-        raise NamesError(f"output_names has {len(wanted)} names; the tensors returned are {len(tensors)}")
+        raise NamesError(f"output_names has {len(wanted)} names; the model returns {plural(len(tensors), 'tensor')}")
     _require_different("output_names", wanted)
     if both := [name for name in wanted if name in fed]:
         raise NamesError(f"output_names has '{both[0]}', which is the name of an input; give the output another")

@@ -31,7 +31,8 @@ from fxport.exporter.sources.source import (
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.sources.users_code import raised_at
 from fxport.exporter.validation import ranks
-from fxport.exporter.validation.against_eager import Tolerances, require_runtimes
+from fxport.exporter.validation.against_eager import Tolerances
+from fxport.exporter.validation.choices import require_runtimes
 from fxport.exporter.validation.one import Checked, check_one
 from fxport.exporter.validation.request import lowerings_of
 

@@ -13,7 +13,9 @@ from fxport.diagnostics.amounts import size
 from fxport.diagnostics.report import Report
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
+from fxport.exporter.sources.dynamic import require_readable
 from fxport.exporter.sources.source import require_file
+from fxport.exporter.validation.choices import require_provider
 
 if TYPE_CHECKING:
     from fxport.ort_runner import Latency
@@ -49,11 +51,12 @@ def command(
 
     ONNX Runtime has a process of its own; inputs and outputs are bound once. Exit codes are those of `fxport export`.
     """
-    from fxport.exporter.validation.against_eager import require_provider
-    from fxport.exporter.validation.bench import Bench, bench
-
     require_file(model)
     require_provider(provider)
+    require_readable(input or ())
+
+    from fxport.exporter.validation.bench import Bench, bench
+
     asked = Bench(model, against, input or (), inputs, provider, runs, warmup, threads, compile, init or ())
 
     def work(log: Log) -> str:
@@ -72,7 +75,7 @@ def table(rows: Mapping[str, Latency | str], *, compiled: bool) -> Iterator[str]
             yield f"{name:<{width}}  {found}"
             continue
         memory = size(found.memory) if found.memory is not None else "–"
-        figures = (duration(found.median), duration(found.p90), f"{1 / found.mean:.4g}", memory)
+        figures = (duration(found.median), duration(found.p90), f"{1 / found.median:,.0f}", memory)
         ratio = f"{first.median / found.median:.2f}"
         yield f"{name:<{width}}  {'  '.join(f'{each:>9}' for each in figures)}  {ratio:>6}"
     yield f"{first.runs} runs of each; ratio: ONNX Runtime's median in parts of the row's"

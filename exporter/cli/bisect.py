@@ -14,8 +14,10 @@ from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
+from fxport.exporter.sources.dynamic import require_readable
 from fxport.exporter.sources.source import require_file
 from fxport.exporter.sources.users_code import shown
+from fxport.exporter.validation.choices import require_provider
 
 if TYPE_CHECKING:
     from fxport.exporter.validation.attribution import Attribution
@@ -40,9 +42,12 @@ def command(
 
     Exit codes are those of `fxport export`.
     """
+    require_file(model)
+    require_provider(provider)
+    require_readable(input or (), dynamic or ())
+
     from fxport.exporter.validation.comparison import Comparison, compare
 
-    require_file(model)
     told: list[Attribution] = []
     if repro is not None:
         require_folder(repro, "--repro")

@@ -12,6 +12,7 @@ from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.reporting import Reporting, reports
 from fxport.exporter.sources.source import require_file
 from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.validation.choices import require_provider
 
 
 @reports()
@@ -33,14 +34,14 @@ def command(
     A change of the interface is an error, other weights or results are a warning, other operators a note. Without
     --inputs both run on random ones. Exit codes are those of `fxport export`.
     """
-    from fxport.exporter.validation.against_eager import require_provider
-    from fxport.exporter.validation.diff import compare
-    from fxport.exporter.validation.results import Numerics
-
     for path in (old, new):
         require_file(path)
     require_provider(provider)
     if no_run and inputs:
         raise UsageError("--no-run leaves --inputs without a use; leave one of them out.")
+
+    from fxport.exporter.validation.diff import compare
+    from fxport.exporter.validation.results import Numerics
+
     ran = None if no_run else Numerics(old, new, inputs or (), provider)
     raise typer.Exit(run(lambda log: compare(old, new, log, ran), reporting.resolved("diff", str(new))))

@@ -18,9 +18,10 @@ from fxport.exporter.cli.exit_codes import CLEAN
 from fxport.exporter.cli.output import require_apart, require_folder, require_writable
 from fxport.exporter.cli.ranks import agreed
 from fxport.exporter.cli.reporting import Reporting, reports
+from fxport.exporter.sources.dynamic import require_readable
 from fxport.exporter.sources.source import require_pretrained, short_name
 from fxport.exporter.sources.usage import UsageError
-from fxport.exporter.validation.prediction import require_table
+from fxport.exporter.validation.choices import require_provider, require_table
 from fxport.exporter.validation.request import ExternalData, Request, SelfCheck, export_and_validate
 
 
@@ -139,8 +140,10 @@ def command(
             require_folder(folder, option)
     if Path(source).is_dir():
         require_pretrained(Path(source))
+    require_provider(provider)
     if predict is not None:
         require_table(predict)
+    require_readable(request.input, request.dynamic)
     report = reporting.resolved("export", source)
     stages: list[tuple[str, float]] = []
     if fix:

@@ -18,6 +18,7 @@ from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
 from fxport.exporter.sources.source import init_of, load
 from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.validation.choices import require_provider
 
 
 class Runtime(StrEnum):
@@ -144,16 +145,16 @@ def command(
 
 def packaged(asked: Request, log: Log) -> str:
     """Write the package; returns the summary. A mistake in the request is a UsageError."""
+    require_provider(asked.provider)
+
     from fxport.exporter.language_models.generation import NotGenerativeError
     from fxport.exporter.language_models.gguf_file import is_gguf
     from fxport.exporter.language_models.packaging import package
     from fxport.exporter.pipeline.errors import ExportError
     from fxport.exporter.sources.pretrained import PretrainedError
-    from fxport.exporter.validation.against_eager import require_provider
     from fxport.exporter.weights import CheckpointError
     from fxport.ort_runner.package_config import PackageError
 
-    require_provider(asked.provider)
     folder = Path(asked.source)
     model = folder if folder.is_dir() or is_gguf(folder) else load(asked.source, init_of(asked.init)).model
     try:

@@ -15,6 +15,7 @@ from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.reporting import Reporting, reports
 from fxport.exporter.sources.source import require_file
+from fxport.exporter.validation.choices import require_provider, require_table
 
 if TYPE_CHECKING:
     from fxport.ort_runner import Placed
@@ -34,16 +35,15 @@ def command(
     Each node that does not run on the provider that was asked for is a warning, at the line that it came from. Exit
     codes are those of `fxport export`.
     """
-    from fxport.exporter.validation.against_eager import require_provider
-    from fxport.exporter.validation.model_file import model_of
-    from fxport.exporter.validation.placement import placed_on, predicted_on
-    from fxport.exporter.validation.prediction import require_table
-
     require_file(model)
-    model_of(model)
     require_provider(provider)
     if predict is not None:
         require_table(predict)
+
+    from fxport.exporter.validation.model_file import model_of
+    from fxport.exporter.validation.placement import placed_on, predicted_on
+
+    model_of(model)
 
     def work(log: Log) -> str:
         if predict is not None:

@@ -13,6 +13,7 @@ from fxport.exporter.cli.output import require_apart, require_writable
 from fxport.exporter.cli.reporting import Reporting, reports
 from fxport.exporter.sources.source import short_name
 from fxport.exporter.sources.step_parts import PARTS
+from fxport.exporter.validation.choices import require_provider
 
 TrainingSource = Annotated[
     str,
@@ -51,6 +52,8 @@ def command(
 
     Exit codes: 0 clean, 1 findings at or above --fail-on, 2 usage, 3 a fault of fxport's, 130 interrupted.
     """
+    require_provider(provider)
+
     from fxport.exporter.validation.training_step import StepRequest, export_and_validate
 
     request = StepRequest(

@@ -11,7 +11,9 @@ from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
+from fxport.exporter.sources.dynamic import require_readable
 from fxport.exporter.sources.source import require_file
+from fxport.exporter.validation.choices import require_provider, require_runtimes
 
 
 @reports()
@@ -37,11 +39,14 @@ def command(
     The file's inputs and outputs are matched with those of SOURCE in their order, so it may be another exporter's.
     Exit codes are those of `fxport export`.
     """
-    from fxport.exporter.validation.comparison import Comparison, compare
-
     require_file(model)
+    require_provider(provider)
+    require_runtimes(runtime or ())
+    require_readable(input or (), dynamic or ())
     if repro is not None:
         require_folder(repro, "--repro")
+    from fxport.exporter.validation.comparison import Comparison, compare
+
     asked = Comparison(
         model,
         against,

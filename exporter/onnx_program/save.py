@@ -82,6 +82,8 @@ def save(
         target = Path(os.path.realpath(target))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder '{target.parent}' for '{target.name}'; make it first")
+    if target.is_dir():
+        raise IsADirectoryError(f"'{target}' is a folder; name a file in it, such as '{target / 'model.onnx'}'")
     paths = [target, *(target.with_suffix(each.ending) for each in beside)]
     if folders := [each for each in paths[1:] if each.is_dir()]:
         raise IsADirectoryError(f"'{folders[0]}' is a folder, which no file can take the place of; name another model")

@@ -89,7 +89,8 @@ def checked_model(model: Any) -> Any:
         raise CallError(f"model is the class '{model.__name__}'; give an instance of it")
     if callable(model):
         raise CallError(f"model is a {type(model).__name__}; call it in the forward of an nn.Module, and give that")
-    raise CallError(f"model is a {type(model).__name__}; give an nn.Module or an ExportedProgram")
+    found = "None" if model is None else f"a {type(model).__name__}"
+    raise CallError(f"model is {found}; give an nn.Module or an ExportedProgram")
 
 
 def checked_args(args: Any) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fxport.exporter.sources.inputs import unknown_input
+from fxport.exporter.sources.inputs import parse_input, unknown_input
 from fxport.exporter.sources.source import Source
 from fxport.exporter.sources.usage import UsageError
 
@@ -36,6 +36,15 @@ class Asked:
         from torch.export import Dim
 
         return Dim(self.name, min=self.low, max=self.high)
+
+
+def require_readable(inputs: Sequence[str], dynamic: Sequence[str] = ()) -> None:
+    """Refuse an `--input` or a `--dynamic` that cannot be read, before a model is loaded."""
+    for text in inputs:
+        parse_input(text)
+    for text in dynamic:
+        if text != AUTO:
+            parse_dynamic(text)
 
 
 def parse_dynamic(text: str) -> tuple[str, dict[int, Asked]]:

@@ -215,9 +215,11 @@ def with_sample(source: Source, named: Mapping[str, object], file: str = "") -> 
     try:
         signature.bind(*args, **source.kwargs)
     except TypeError as error:
+        refuse_unknown(source.kwargs, signature, "" if named else source.name)
         held = f" of '{file}'" if file else ""
+        cure = FORMS if named else "let SOURCE return (model, args, kwargs) that forward takes"
         raise UsageError(
-            f"The inputs{held} do not fit forward{signature} of '{source.name}': {error}; {FORMS}."
+            f"The inputs{held} do not fit forward{signature} of '{source.name}': {error}; {cure}."
         ) from error
     return replace(source, args=args)
 
@@ -265,7 +267,7 @@ def asked_still(source: Source, named: Mapping[str, object]) -> object:
 
 
 def refuse_unknown(named: Iterable[str], signature: inspect.Signature, file: str = "") -> None:
-    """Names that `forward` does not have, unless it takes any. `file` is where they come from."""
+    """Refuse names that `forward` does not have, unless it takes any. `file` is where they come from."""
     parameters = signature.parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
@@ -275,7 +277,7 @@ def refuse_unknown(named: Iterable[str], signature: inspect.Signature, file: str
 
 
 def unknown_input(name: str, known: Iterable[str], file: str = "") -> NoReturn:
-    held = f", which '{file}' holds" if file else ""
+    held = f", which '{file}' gives" if file else ""
     raise UsageError(f"forward has no argument '{name}'{held}. {did_you_mean(name, known)}".rstrip())
 
 

@@ -36,6 +36,12 @@ SEED = 0
 
 MODEL = "a model, or a function that returns a model or (model, args[, kwargs[, dynamic_shapes]])"
 
+ARGS_ADVICE: Mapping[str, str] = {
+    "ndarray": ", and its arrays tensors: torch.from_numpy(array)",
+    "dict": "; keyword arguments come after it: (model, (), {'name': value})",
+}
+"""Advice for a second value of SOURCE that is no tuple, by the name of its type."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -293,10 +299,22 @@ def made_from(value: object, name: str, text: str, init: Mapping[str, object] = 
         return Source(short, value)
     if isinstance(value, tuple) and 1 <= len(value) <= 4 and isinstance(value[0], nn.Module | ExportedProgram):
         return Source(short, value[0], *inputs_of(value, text))
-    kind = type(value).__name__
-    if isinstance(value, tuple) and value:
-        kind = f"tuple', and its first value is a '{type(value[0]).__name__}"
-    raise UsageError(f"'{text}' gives a value of type '{kind}'; it should be {MODEL}.")
+    given, place = (value[0], " as its first value") if isinstance(value, tuple) and value else (value, "")
+    raise UsageError(f"'{text}' gives {no_model(given)}{place}; it should be {MODEL}.")
+
+
+def no_model(value: object) -> str:
+    """Describe a value that is no model, and what the model would be."""
+    from torch import Tensor, nn
+
+    if isinstance(value, type):
+        made = f", which is not called: {value.__name__}()" if issubclass(value, nn.Module) else ""
+        return f"the class '{value.__name__}'{made}"
+    if inspect.isroutine(value):
+        return f"the function '{getattr(value, '__name__', '')}', which is no nn.Module: call it in the forward of one"
+    if isinstance(value, Mapping) and value and all(isinstance(each, Tensor) for each in value.values()):
+        return "a state dict, which has weights and no code: make the model and call load_state_dict, or give --weights"
+    return "nothing" if value is None else f"a value of type '{type(value).__name__}'"
 
 
 def inputs_of(parts: tuple[object, ...], text: str) -> tuple[tuple[object, ...] | None, Mapping[str, object], object]:
@@ -307,9 +325,14 @@ def inputs_of(parts: tuple[object, ...], text: str) -> tuple[tuple[object, ...] 
     if isinstance(args, Tensor):
         args = (args,)
     if not isinstance(args, tuple | list | None):
-        raise UsageError(f"The second value of '{text}' is a {type(args).__name__}; it should be the tuple of args.")
+        advice = ARGS_ADVICE.get(type(args).__name__, "")
+        raise UsageError(
+            f"The second value of '{text}' is of type '{type(args).__name__}'; it should be the tuple of args{advice}."
+        )
     if not isinstance(kwargs, Mapping | None):
-        raise UsageError(f"The third value of '{text}' is a {type(kwargs).__name__}; it should be the dict of kwargs.")
+        raise UsageError(
+            f"The third value of '{text}' is of type '{type(kwargs).__name__}'; it should be the dict of kwargs."
+        )
     if args is None and kwargs is None:
         return None, {}, dynamic_shapes
     return tuple(args or ()), {str(key): value for key, value in (kwargs or {}).items()}, dynamic_shapes

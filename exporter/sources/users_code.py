@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -17,12 +18,18 @@ ADVICE: Mapping[str, str] = {
     "ModuleNotFoundError: ": "install it in the environment of fxport",
     "not compiled with CUDA": "make the model on the CPU: an export needs no GPU",
     "Found no NVIDIA driver": "make the model on the CPU: an export needs no GPU",
+    "SystemExit: ": 'its code ends the program, as argparse does; put that under `if __name__ == "__main__":`',
 }
 """Advice by a part of the error that the user's code raised."""
 
 
 def users_code(function: Callable[[], T], doing: str) -> T:
-    """Run code of the user's; what it raises is told with the line of the user's that raised it."""
+    """Run code of the user's; what it raises is told with the line of the user's that raised it.
+
+    A script that reads `sys.argv` finds no arguments there: those of fxport are not its own.
+    """
+    arguments = sys.argv
+    sys.argv = arguments[:1]
     try:
         return function()
     except (Exception, SystemExit) as error:
@@ -32,6 +39,8 @@ def users_code(function: Callable[[], T], doing: str) -> T:
         raise UsageError(
             f"{doing} raised {kind}{where_raised(error)}{f': {said}' * (said != kind)}{advice}."
         ) from error
+    finally:
+        sys.argv = arguments
 
 
 def where_raised(error: BaseException) -> str:

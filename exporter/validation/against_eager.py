@@ -12,7 +12,6 @@ from fxport.diagnostics import Log, Stop, rules
 from fxport.diagnostics.messages import error_line
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.sources.source import Source
-from fxport.exporter.sources.usage import UsageError, did_you_mean
 from fxport.exporter.validation.attribution import Attribution, Subject, explainer
 
 if TYPE_CHECKING:
@@ -44,25 +43,6 @@ class Tolerances:
 
     atol: float | None = None
     rtol: float | None = None
-
-
-def require_provider(name: str) -> None:
-    """Refuse a provider that fxport has no row for."""
-    from fxport.ort_runner.providers import AUTO, PROVIDERS
-
-    if name not in (AUTO, *PROVIDERS):
-        raise UsageError(f"--provider '{name}' is unknown. {did_you_mean(name, (AUTO, *PROVIDERS))}")
-
-
-def require_runtimes(names: Sequence[str]) -> None:
-    """Refuse a runtime that fxport has no row for, and one that is not installed."""
-    from fxport.ort_runner.runtimes import RUNTIMES
-
-    for name in names:
-        if name not in RUNTIMES:
-            raise UsageError(f"--runtime '{name}' is unknown. {did_you_mean(name, RUNTIMES)}")
-        if (reason := RUNTIMES[name].why_not) is not None:
-            raise UsageError(f"--runtime '{name}' is not installed: {reason}.")
 
 
 def ignore(found: Attribution) -> None:

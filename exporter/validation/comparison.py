@@ -13,8 +13,9 @@ from fxport.exporter.sources.dynamic import with_dynamic
 from fxport.exporter.sources.inputs import with_inputs
 from fxport.exporter.sources.source import init_of, load
 from fxport.exporter.sources.usage import UsageError
-from fxport.exporter.validation.against_eager import ignore, require_provider, require_runtimes, validation_of
+from fxport.exporter.validation.against_eager import ignore, validation_of
 from fxport.exporter.validation.attribution import Attribution
+from fxport.exporter.validation.choices import require_provider, require_runtimes
 from fxport.exporter.validation.model_file import model_of
 from fxport.exporter.validation.repro import repro_of
 from fxport.exporter.validation.request import exported, lowerings_of

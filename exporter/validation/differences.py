@@ -93,15 +93,15 @@ def weights(old: ir.Model, new: ir.Model) -> Iterator[Change]:
         if name in after and is_constant(before[name]) and is_constant(after[name]):
             was, now = constant_said(before[name]), constant_said(after[name])
             if was != now:
-                detail = f"it is a constant of the graph, {was} before and {now} now"
+                detail = f"It is a constant of the graph, {was} before and {now} now"
                 yield rules.WEIGHTS_CHANGED, {"name": name, "detail": detail, "level": Level.NOTE}
         elif name in after and (detail := difference(before[name], after[name])):
             yield rules.WEIGHTS_CHANGED, {"name": name, "detail": detail}
         elif name in lost and lost[name] not in added.values():
-            yield rules.WEIGHTS_CHANGED, {"name": name, "detail": "it is no longer there"}
+            yield rules.WEIGHTS_CHANGED, {"name": name, "detail": "It was removed"}
     for name, digest in added.items():
         if digest not in lost.values():
-            yield rules.WEIGHTS_CHANGED, {"name": name, "detail": "it is new"}
+            yield rules.WEIGHTS_CHANGED, {"name": name, "detail": "It was added"}
 
 
 def difference(old: ir.Value, new: ir.Value) -> str:
@@ -110,15 +110,15 @@ def difference(old: ir.Value, new: ir.Value) -> str:
 
     one, other = old.const_value, new.const_value
     if one is None or other is None:
-        return "" if one is other else "only one of the files has its values"
+        return "" if one is other else "Only one of the files has its values"
     if (one.dtype, one.shape) != (other.dtype, other.shape):
-        return f"it was {said(one)}, it is {said(other)}"
+        return f"It was {said(one)}; it is {said(other)}"
     if one.tobytes() == other.tobytes():
         return ""
     wide = [np.asarray(tensor.numpy()).astype(np.float64) for tensor in (one, other)]
     gap = np.abs(wide[0] - wide[1])
     worst = np.nanmax(gap, initial=0.0)
-    return f"the largest difference is {worst:.3g}, in {np.count_nonzero(gap)} of {gap.size} values"
+    return f"The largest difference is {worst:.3g}, in {np.count_nonzero(gap)} of {gap.size} values"
 
 
 def said(tensor: ir.TensorProtocol) -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from fxport.diagnostics import Log
 from fxport.exporter.sources.source import Source
 from fxport.exporter.validation import ranks
-from fxport.exporter.validation.against_eager import Tolerances, require_provider, require_runtimes, validation_of
+from fxport.exporter.validation.against_eager import Tolerances, validation_of
+from fxport.exporter.validation.choices import require_provider, require_runtimes
 from fxport.exporter.validation.request import exported, saved, with_weights_to_run
 from fxport.exporter.validation.summary import verdict
 

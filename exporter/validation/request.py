@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from fxport.diagnostics import Log, Stop, rules
 from fxport.diagnostics.messages import error_line
-from fxport.exporter.sources.dynamic import with_dynamic
+from fxport.exporter.sources.dynamic import require_readable, with_dynamic
 from fxport.exporter.sources.inputs import with_inputs
 from fxport.exporter.sources.source import Source, import_dotted, init_of, load, load_without_memory, named
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation import ranks
+from fxport.exporter.validation.choices import require_provider, require_table
 
 if TYPE_CHECKING:
     from fxport.exporter.onnx_program import OnnxProgram
@@ -82,12 +83,10 @@ class Request:
 
 def export_and_validate(request: Request, log: Log) -> str:
     """The whole run, a stage a line; returns the summary."""
-    from fxport.exporter.validation.against_eager import require_provider
-    from fxport.exporter.validation.prediction import require_table
-
     require_provider(request.provider)
     if request.predict is not None:
         require_table(request.predict)
+    require_readable(request.input, request.dynamic)
     with log.stage("load"):
         options, source = options_of(request), source_of(request)
     return "" if ranks.is_left_to_rank_0(source) else export_source(request, source, options, log)

@@ -16,7 +16,8 @@ from fxport.exporter.sources.source import Source, short_name
 from fxport.exporter.sources.step_parts import step_parts
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.training import TrainingError, TrainingProgram, export_training_step
-from fxport.exporter.validation.against_eager import require_provider, validation_of
+from fxport.exporter.validation.against_eager import validation_of
+from fxport.exporter.validation.choices import require_provider
 from fxport.exporter.validation.summary import summary_of
 from fxport.exporter.weights import CheckpointError
 from fxport.ort_runner.train_files import EVALUATION_SUFFIX

@@ -63,5 +63,9 @@ def export_and_validate(
     if checked is None:
         raise ExportError(log, "the export was stopped")
     if log.worst is Level.ERROR:
-        raise ExportError(log, "the model differs", f"'{path}' is not what PyTorch gives")
+        reason, headline = "the model differs", f"'{path}' is not what PyTorch gives"
+        samples = checked.validation.samples if checked.validation is not None else ()
+        if samples and all(each.passed for each in samples):
+            reason, headline = "an error was found", f"'{path}' gives what PyTorch gives, but an error was found"
+        raise ExportError(log, reason, headline)
     return checked

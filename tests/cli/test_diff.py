@@ -196,8 +196,8 @@ def test_the_shape_of_a_reshape_is_no_weight(tmp_path: Path, capsys: Output) -> 
     one, other = (saved(tmp_path / f"{shape[0]}.onnx", Shaped(*shape)) for shape in ((3, 2), (6, 1)))
     main(["diff", one, other, "--format", "json", "--no-run"])
     told = findings(capsys)
-    assert [level for message, level in told.items() if "weight" in message] == ["note"]
-    assert any("it is a constant of the graph, [3, 2] before and [6, 1] now" in message for message in told)
+    assert [level for message, level in told.items() if "Weight" in message] == ["note"]
+    assert any("It is a constant of the graph, [3, 2] before and [6, 1] now" in message for message in told)
 
 
 def test_unrelated_models_are_one_finding(tmp_path: Path, capsys: Output) -> None:

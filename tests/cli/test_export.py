@@ -153,7 +153,7 @@ def test_all_unknown_ops_are_told_at_once(folder: Path, capsys: Output) -> None:
         (["models.py:broken"], "at models.py:60"),
         (["models.py:Adder", "--input", "x=2x3", "--opset", "17"], "opset 17 is out of range"),
         (["models.py:Adder", "--input", "x=2x3", "--opset", "27"], "opset 27 is out of range"),
-        (["models.py:Adder", "--input", "x=2x3", "--provider", "gpu"], "--provider 'gpu' is unknown"),
+        (["models.py:Adder", "--input", "x=2x3", "--provider", "gpu"], "provider 'gpu' is unknown"),
         (["models.py:Adder", "--input", "x=2x3", "--dynamic", "x:0=a", "--dynamic", "x:5=b"], "there is no dim 5"),
         (["models.py:Adder", "--input", "x=2x3", "--plugin", "nothing.like.it"], "There is no module 'nothing'"),
         (["models.py:Adder", "--input", "x=2x3", "--plugin", "models"], "'models' has no 'LOWERINGS'"),
@@ -227,7 +227,7 @@ def test_validate_a_file(folder: Path, capsys: Output) -> None:
     assert "FXP5002" in said.out
     assert "PyTorch is alone; onnxruntime and reference agree" in said.out
     assert main([*right, "--runtime", "referense"]) == 2
-    assert "--runtime 'referense' is unknown. Did you mean 'reference'" in capsys.readouterr().err
+    assert "runtime 'referense' is unknown. Did you mean 'reference'" in capsys.readouterr().err
     (folder / "garbage.onnx").write_bytes(b"\x00garbage")
     assert main(["validate", "garbage.onnx", "--against", "models.py:Adder", "--input", "x=2x3"]) == 2
     assert main(["validate", "missing.onnx", "--against", "models.py:Adder", "--input", "x=2x3"]) == 2

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import onnx
 import pytest
-import torch
 
 from fxport.diagnostics import Log, rules, sarif
 from fxport.exporter.checks.in_test import without_traces
 from fxport.exporter.cli import main, ops
-from fxport.exporter.sources import source
 from fxport.exporter.sources.dynamic import parse_dynamic
 from fxport.exporter.sources.source import init_of
 from fxport.exporter.sources.usage import UsageError
@@ -237,69 +235,13 @@ def test_forms_of_inputs(folder: Path, capsys: Output, asked: str, said: str) ->
     assert said in capsys.readouterr().err
 
 
-# What SOURCE is, where it is no model ------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def files(folder: Path) -> Path:
-    """One file of each kind that people take for a model."""
-    layer = torch.nn.Linear(2, 2)
-    torch.save(layer.state_dict(), "weights.pt")
-    torch.save({"model": layer.state_dict(), "epoch": 3}, "last.ckpt", _use_new_zipfile_serialization=False)
-    torch.save(layer, "whole.pth")
-    torch.jit.trace(layer, torch.ones(1, 2)).save("script.pt")
-    torch.export.save(torch.export.export(layer, (torch.ones(1, 2),)), "program.pt2")
-    Path("program.pt2").rename("program.pt")
-    Path("w.safetensors").write_bytes(b"")
-    return folder
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("weights.pt", "holds weights (a state dict) and no model; write a function"),
-        ("last.ckpt", "give the file with --weights"),
-        ("whole.pth", "is a pickled torch.nn.modules.linear.Linear"),
-        ("script.pt", "is a TorchScript model"),
-        ("program.pt", "give it the ending .pt2"),
-        ("w.safetensors", "holds weights and no model"),
-        ("models.py", "models.py:NAME. It has: "),
-        ("model.pyy", "There is no file 'model.pyy'"),
-        ("./models", "There is no folder 'models'"),
-        ("nothing", "names no model; write FILE.py:NAME"),
-    ],
-)
-def test_the_kind_of_a_file_is_told(files: Path, text: str, said: str) -> None:
-    with pytest.raises(UsageError) as error:
-        source.load(text)
-    assert said in str(error.value)
-
-
-def test_a_file_of_a_package_may_import_relatively(folder: Path) -> None:
-    inner = folder / "pkg_first_hour" / "sub"
-    inner.mkdir(parents=True)
-    for each in (inner.parent, inner):
-        (each / "__init__.py").write_text("")
-    (inner.parent / "parts.py").write_text("from torch import nn\n\n\nclass Part(nn.Identity):\n    pass\n")
-    (inner / "net.py").write_text("from ..parts import Part\n\n\nclass Net(Part):\n    pass\n")
-    made = source.load(str(Path("pkg_first_hour/sub/net.py:Net")))
-    assert type(made.model).__module__ == "pkg_first_hour.sub.net"
-
-
-def test_relative_imports_without_a_package_say_what_is_missing(folder: Path) -> None:
-    (folder / "lone.py").write_text("from .parts import Part\n")
-    with pytest.raises(UsageError, match=r"has no __init__\.py; add one, or name the module: "):
-        source.load("lone.py:Part")
-
-
 def test_results_that_are_no_tensors_and_complex_ones_are_told(more: Path, capsys: Output) -> None:
     assert main(["export", "more.py:Spectrum", "--input", "x=2x6", "--format", "json"]) == 0
     found = findings(capsys)
     assert {each["rule"] for each in found} == {rules.OUTPUT_ALTERED.id}
     told = {each["facts"]["output"]: each["message"] for each in found}
     assert "its last dim of size 2 holds real and imaginary parts" in told["output.0"]
-    assert "It is 'text', no tensor, and the model leaves it out" in told["output.1"]
+    assert "It is 'text', which is no tensor, so the model does not have it" in told["output.1"]
 
 
 def test_a_model_that_gives_nothing_is_an_error_and_no_file(more: Path, capsys: Output) -> None:
@@ -361,7 +303,14 @@ def test_the_list_of_operators_is_that_of_the_lowerings() -> None:
     [
         (["ops", "relu"], 0),
         (["export", "models.py:Adder", "--input", "x=2x3", "--predict", "banana"], 2),
+        (["export", "models.py:Adder", "--input", "x=2,3"], 2),
+        (["export", "models.py:Adder", "--provider", "gpu"], 2),
+        (["export", "models.py:Adder", "--opset", "9"], 2),
+        (["export", "models.py:Adder", "--dynamic", "batch"], 2),
+        (["export", "nothing.py:Adder"], 2),
         (["export", "."], 2),
+        (["validate", "nothing.onnx", "--against", "models.py:Adder"], 2),
+        (["place", "models.py", "--predict", "banana"], 2),
         (["explain", "FXP2001"], 0),
     ],
 )

@@ -118,7 +118,7 @@ def test_the_worst_level_of_a_merged_finding_stays() -> None:
 def test_message_is_the_template_with_the_facts() -> None:
     finding = Log().report(rules.DIMENSION_SPECIALIZED, dim="batch", input="x", value=4)
     assert finding.message == (
-        "Dimension 'batch' of input 'x' was asked to be dynamic but became a constant. Its value is '4'."
+        "Dimension 'batch' of input 'x' was asked to be dynamic but is fixed by the code. The model takes 4."
     )
     assert finding.facts == {"dim": "batch", "input": "x", "value": 4}
 

@@ -208,7 +208,7 @@ class Unset(nn.Module):
     [
         (Shared(), "Reason: it gives a tensor the memory of another one."),
         (Replaced(), "It was another object before the call."),
-        (Unset(), "forward keeps a new tensor in 'total', which is no buffer that holds one"),
+        (Unset(), "forward assigns a tensor to 'total', which is no buffer with a value"),
     ],
     ids=lambda each: type(each).__name__,
 )

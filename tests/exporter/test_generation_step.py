@@ -20,7 +20,7 @@ transformers = pytest.importorskip("transformers")
 CHUNKS = (6, 1, 1, 3, 1, 2)
 """New tokens of each call: the prompt, steps, and several tokens at once."""
 
-OF_THE_CONTEXT = ("'at most 61'.", "'at most 62'.")
+OF_THE_CONTEXT = ("at most 61.", "at most 62.")
 """Limits by a table of 64 positions, which a few models have."""
 
 Arrays = dict[str, np.ndarray]

@@ -14,6 +14,7 @@ from fxport import ExportError
 from fxport.diagnostics import rules
 from fxport.exporter.validation.adversarial import BY_DEFAULT
 from fxport.exporter.validation.validated import export_and_validate
+from fxport.ort_runner import providers
 
 X = torch.randn(3, 4)
 
@@ -55,6 +56,13 @@ def test_a_wrong_model_raises_and_is_kept(tmp_path: Path) -> None:
         export_and_validate(nn.Sequential(nn.ReLU()), X, path=path, provider="cpu", lowerings=lowerings)
     assert "lowering of aten.relu.default" in str(caught.value)
     assert path.exists()
+
+
+def test_a_provider_that_fell_back_is_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(providers, "why_not", lambda provider: "not here" if provider.name == "tensorrt" else None)
+    with pytest.raises(ExportError) as caught:
+        export_and_validate(nn.Linear(4, 2), X, path=tmp_path / "m.onnx", provider="tensorrt")
+    assert "gives what PyTorch gives, but an error was found" in str(caught.value)
 
 
 def test_a_failure_of_the_runtime_is_told_with_its_cause(tmp_path: Path) -> None:

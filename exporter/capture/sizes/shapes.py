@@ -174,13 +174,17 @@ def _axes(path: str, value: Any, spec: Any) -> dict[int | None, Any]:
     if spec == AUTO:
         return dict.fromkeys(range(value.dim()), AUTO)
     if not isinstance(spec, (Mapping, list, tuple)):
-        raise ShapesError(f"dynamic_shapes holds {spec!r} where a mapping of dimensions belongs")
+        raise ShapesError(
+            f"dynamic_shapes holds {spec!r} for '{path}', where a mapping of dimensions belongs, such as {{0: 'batch'}}"
+        )
     found: dict[int | None, Any] = {}
     for axis, each in spec.items() if isinstance(spec, Mapping) else enumerate(spec):
-        if not isinstance(axis, int) or not -value.dim() <= axis < value.dim():
+        if not isinstance(axis, int):
             raise ShapesError(
-                f"dynamic_shapes names dimension {axis!r} of '{path}', which has {value.dim()} dimensions"
+                f"dynamic_shapes has the key {axis!r} for '{path}'; keys are the numbers of dimensions: {{0: 'batch'}}"
             )
+        if not -value.dim() <= axis < value.dim():
+            raise ShapesError(f"dynamic_shapes names dimension {axis} of '{path}', which has {value.dim()} dimensions")
         if isinstance(each, int) and each != value.shape[axis]:
             raise ShapesError(f"dimension {axis} of '{path}' is {value.shape[axis]}, but dynamic_shapes says {each}")
         if _may_change(each):

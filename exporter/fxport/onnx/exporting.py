@@ -26,7 +26,8 @@ from fxport.exporter.pipeline.options import Options
 from fxport.exporter.pipeline.stages import shapes_of_axes
 from fxport.exporter.sources.source import Source
 from fxport.exporter.sources.usage import UsageError
-from fxport.exporter.validation.against_eager import require_provider, validation_of
+from fxport.exporter.validation.against_eager import validation_of
+from fxport.exporter.validation.choices import require_provider
 from fxport.exporter.validation.request import with_weights_to_run
 from fxport.onnx.arguments import (
     call_of,
@@ -235,7 +236,7 @@ def validated(program: ONNXProgram, source: Source, provider: str) -> Validation
     try:
         require_provider(provider)
     except UsageError as error:
-        raise ValueError(str(error).removeprefix("--")) from error
+        raise ValueError(str(error)) from error
     with tempfile.TemporaryDirectory(prefix="fxport-") as folder:
         path = Path(folder) / "model.onnx"
         OnnxProgram.save(replace(program, log=Log()), path)

@@ -19,6 +19,9 @@ from fxport.fx_passes.graph import place_of
 from fxport.fx_passes.program import InputKind, OutputKind, Program, WeightSource
 from fxport.fx_passes.sizes import size_of, sizes_of
 
+SHOWN = 4
+"""Names of further weights without values in a finding."""
+
 
 def declare_inputs(program: Program, op: Op, log: Log) -> tuple[list[ir.Value], dict[Node, Any]]:
     """The model's inputs, and what each placeholder of the graph stands for.
@@ -30,6 +33,7 @@ def declare_inputs(program: Program, op: Op, log: Log) -> tuple[list[ir.Value], 
     values: dict[Node, Any] = {}
     changed = set(program.state.values())
     asked = {entry.name for entry in program.outputs if entry.kind is OutputKind.USER}
+    empty: list[tuple[str, Node]] = []
     for entry, node in zip(program.inputs, program.placeholders, strict=True):
         if entry.kind is InputKind.USER or entry.name in changed or entry.name not in asked:
             op.unique(entry.name)
@@ -43,10 +47,26 @@ def declare_inputs(program: Program, op: Op, log: Log) -> tuple[list[ir.Value], 
             name = entry.name  # unless an output has it, which the user sees and a weight's name nobody needs
             if name in asked and name not in changed:
                 name = op.unique(f"{name}.weight")
-            values[node] = weight(name, program.tensors[entry.target], node, op, log, source)
+            tensor = program.tensors[entry.target]
+            if source is None and has_no_values(tensor) and node.users:
+                empty.append((name, node))
+            values[node] = weight(name, tensor, node, op, log, source)
             if entry.name in changed and entry.name in op.initializers:
                 state.append(values[node])
+    report_empty(empty, log)
     return [*inputs, *state], values
+
+
+def report_empty(weights: Sequence[tuple[str, Node]], log: Log) -> None:
+    """Report all weights without values as one finding: the first with its place, some of the others by name."""
+    if not weights:
+        return
+    places = [place_of(next(iter(node.users))) for _, node in weights]
+    first, *more = dict.fromkeys(starred(name) for name, _ in weights)
+    told = [*more[:SHOWN], *([f"{len(more) - SHOWN} more"] if len(more) > SHOWN else [])]
+    facts: dict[str, Any] = {"others": ", ".join(told)} if told else {}
+    related = [place for place in places[1:] if place is not None]
+    log.report(rules.WEIGHT_WITHOUT_VALUES, at=places[0], related=related, name=first, **facts)
 
 
 def _input(name: str, fake: Any, op: Op) -> ir.Value:
@@ -64,9 +84,7 @@ def _input(name: str, fake: Any, op: Op) -> ir.Value:
 def weight(
     name: str, tensor: torch.Tensor, node: Node, op: Op, log: Log, source: WeightSource | None = None
 ) -> ir.Value:
-    """An initializer. A type that ONNX cannot hold is reported, and so is a weight that has no values."""
-    if source is None and has_no_values(tensor) and node.users:
-        log.report(rules.WEIGHT_WITHOUT_VALUES, at=place_of(next(iter(node.users))), name=starred(name))
+    """An initializer. A type that ONNX cannot hold is reported."""
     try:
         value = initializer(name, tensor, source)
     except UnsupportedDtype as error:

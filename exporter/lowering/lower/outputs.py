@@ -35,7 +35,7 @@ def report_outputs(program: Program, results: Sequence[Any], log: Log) -> None:
             detail = "It is complex: its last dim of size 2 holds real and imaginary parts"
             log.report(rules.OUTPUT_ALTERED, at=at, output=entry.name, detail=detail)
         elif constant and result is not None:
-            detail = f"It is {result!r}, no tensor, and the model leaves it out"
+            detail = f"It is {result!r}, which is no tensor, so the model does not have it"
             log.report(rules.OUTPUT_ALTERED, output=entry.name, detail=detail)
     if not given:
         what = ", ".join(repr(result) for result in results) or "None"

@@ -14,6 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fxport.diagnostics import Log, rules
+from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.lowering.lower.builder import SIZES, Op, RegionCall, Scope, TensorType
 from fxport.exporter.lowering.lower.dtypes import UnsupportedDtype, onnx_dtype
 from fxport.exporter.lowering.lower.folding import SUFFIX, FoldedWeight, folds_for
@@ -21,6 +22,7 @@ from fxport.exporter.lowering.lower.interface import (
     declare_inputs,
     declare_outputs,
     opaque,
+    report_empty,
     tensors_in,
     types_of,
     weight,
@@ -132,6 +134,8 @@ class _Walk:
         held = operator.attrgetter(str(node.target))(gm)
         if not isinstance(held, torch.Tensor):
             return held
+        if has_no_values(held):
+            report_empty([(node.name, node)], self.log)
         return weight(self.op.unique(node.name), held, node, self.op, self.log)
 
     def _folded(self, node: Node) -> ir.Value:
