@@ -1,4 +1,4 @@
-"""The notice board: what can be said, what was said, and its faces. Imports neither torch nor onnx."""
+"""Rules, findings in a log, and the formats in which a log is written. Imports neither torch nor onnx."""
 
 from fxport.diagnostics import rules
 from fxport.diagnostics.log import Log

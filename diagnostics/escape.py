@@ -1,4 +1,4 @@
-"""Text of the user's for the faces: names and errors may hold anything, and no face may interpret it."""
+"""Escapes for text of the user's: names and errors may hold anything, and no format may interpret it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The face for people: one HTML file that needs nothing else, neither a network nor a server.
+"""The format for people: one HTML file that needs nothing else, neither a network nor a server.
 
 All of the user's text goes through jinja2's autoescaping; the template is `report.html`.
 """

@@ -1,4 +1,4 @@
-"""The face for programs: one JSON document, simpler than SARIF. New keys may come; those here stay."""
+"""The format for programs: one JSON document, simpler than SARIF. New keys may come; those here stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The face for test dashboards: JUnit XML. An error is a failure; a warning or a note passed, with output."""
+"""The format for test dashboards: JUnit XML. An error is a failure; a warning or a note passed, with output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The face for pull requests and job summaries: GitHub Flavored Markdown in which the user's text is only text."""
+"""The format for pull requests and job summaries: GitHub Flavored Markdown in which the user's text is only text."""
 
 from __future__ import annotations
 

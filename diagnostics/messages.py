@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 LONGEST_FACT = 200
 _SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z'\[{])")
+_TWO_ENDS = re.compile(r"([!?])\.(?= |$)")  # of a fact that ends in a mark of its own
 _FIELD = re.compile(r"\{(\w+)[^{}]*\}")
 _SCALARS = (str, int, float, bool, type(None))
 
@@ -32,7 +33,7 @@ def written(template: str, facts: Mapping[str, object]) -> str:
     """
     short = one_line_facts(facts)
     try:
-        return template.format_map(short)
+        return _TWO_ENDS.sub(r"\1", template.format_map(short))
     except (LookupError, ValueError, TypeError, AttributeError):
         return _salvaged(template, short)
 

@@ -1,4 +1,4 @@
-"""The nouns of the notice board: frozen values that say what was found, where, and what to do about it."""
+"""Rules, findings, places and fixes: frozen values that say what was found, where, and what to do about it."""
 
 from __future__ import annotations
 

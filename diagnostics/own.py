@@ -16,8 +16,8 @@ PACKAGES = ("diagnostics", "exporter", "fx_passes", "ort_runner")
 def own_folders() -> Sequence[Path]:
     """Return the folders of `fxport` itself and of its packages, which lie beside each other but not always in it."""
     home = Path(__file__).resolve().parent.parent
-    face = find_spec("fxport")
-    folders = [] if face is None else [Path(each).resolve() for each in face.submodule_search_locations or ()]
+    package = find_spec("fxport")
+    folders = [] if package is None else [Path(each).resolve() for each in package.submodule_search_locations or ()]
     return (*folders, *(home / package for package in PACKAGES))
 
 
@@ -27,8 +27,8 @@ def import_folder() -> Path | None:
 
     None too where an import hook finds it, as for an editable install, which every child of this Python has as well.
     """
-    face = find_spec("fxport")
-    folders = [Path(each).resolve() for each in face.submodule_search_locations or ()] if face else []
+    package = find_spec("fxport")
+    folders = [Path(each).resolve() for each in package.submodule_search_locations or ()] if package else []
     own = next((each.parent for each in folders if (each / "diagnostics").exists()), None)
     installed = {Path(each).resolve() for each in (*site.getsitepackages(), site.getusersitepackages())}
     return None if own in installed else own

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from fxport.diagnostics.faces import Format
+from fxport.diagnostics.formats import Format
 from fxport.diagnostics.log import Log
 from fxport.diagnostics.model import BaselineState, Finding, Level
 

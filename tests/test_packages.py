@@ -18,19 +18,19 @@ LINKS = ROOT / ".ci" / "packages" / "fxport"
 def test_every_package_is_installed() -> None:
     """By name; the folder of `fxport` itself lies in that of another package."""
     folders = {name: ROOT / folder for name, folder in SETUP["package-dir"].items()}
-    face = folders["fxport"]
+    public = folders["fxport"]
     found = {
         ".".join([name, *path.parent.relative_to(folder).parts])
         for name, folder in folders.items()
         for path in folder.rglob("__init__.py")
-        if folder == face or not path.is_relative_to(face)
+        if folder == public or not path.is_relative_to(public)
     }
     assert sorted(SETUP["packages"]) == sorted(found)
 
 
 def test_the_links_show_the_packages_as_they_are_installed() -> None:
-    face = [path for path in (ROOT / SETUP["package-dir"]["fxport"]).iterdir() if path.name != "__pycache__"]
-    wanted = {path.name: path for path in face}
+    public = [path for path in (ROOT / SETUP["package-dir"]["fxport"]).iterdir() if path.name != "__pycache__"]
+    wanted = {path.name: path for path in public}
     wanted |= {name.partition(".")[2]: ROOT / folder for name, folder in SETUP["package-dir"].items() if "." in name}
     assert {path.name: path.resolve() for path in LINKS.iterdir()} == wanted
 

@@ -14,12 +14,12 @@ import pytest
 
 from fxport.diagnostics.report import Report
 from fxport.diagnostics.text import render
-from fxport.exporter.checks.faces import GOOD
 from fxport.exporter.checks.items import Task, tasks_of
 from fxport.exporter.checks.manifest import load
 from fxport.exporter.checks.merge import log_of
 from fxport.exporter.checks.pool import Outcome, Pool
 from fxport.exporter.checks.pytest_plugin import LOGS
+from fxport.exporter.checks.report_formats import GOOD
 from fxport.exporter.checks.rows import EXPECTED, Row, Verdict, row_of
 from fxport.exporter.checks.work import result_of
 from fxport.exporter.sources.settings import report_of

@@ -17,7 +17,7 @@ from fxport.exporter.sources.usage import UsageError
 SKIPPED = frozenset(("build", "dist", "venv", "env", "node_modules", "site-packages", "tests", "test", "__pycache__"))
 MODULE = re.compile(r"\b(Module|PreTrainedModel)$")
 HEAD = """\
-# What `fxport check` keeps convertible. Keys: docs/check.md, or fxport.schema.json in an editor.
+# The models that `fxport check` exports and validates. Keys: docs/check.md, or fxport.schema.json in an editor.
 
 [defaults]
 # opset = [18, 23]

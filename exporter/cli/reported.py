@@ -8,7 +8,7 @@ from functools import partial
 
 from fxport.diagnostics import Level, Log, text
 from fxport.diagnostics.escape import terminal
-from fxport.diagnostics.faces import FACES, Format, write_reports
+from fxport.diagnostics.formats import RENDERERS, Format, write_reports
 from fxport.diagnostics.report import Report
 from fxport.exporter.sources.definition import definition_of
 from fxport.exporter.sources.usage import UsageError
@@ -16,9 +16,9 @@ from fxport.exporter.sources.usage import UsageError
 
 def print_report(log: Log, report: Report, summary: str) -> None:
     """Findings and summary to standard output; of what programs read the log alone, so that it can be parsed."""
-    face, quiet = FACES[report.format], report.quiet and report.format is Format.TEXT
-    found = text.render(log, color=sys.stdout.isatty(), least=Level.WARNING) if quiet else face.render(log)
-    for said in (found, terminal(summary) if face.has_summary and not quiet else ""):
+    renderer, quiet = RENDERERS[report.format], report.quiet and report.format is Format.TEXT
+    found = text.render(log, color=sys.stdout.isatty(), least=Level.WARNING) if quiet else renderer.render(log)
+    for said in (found, terminal(summary) if renderer.has_summary and not quiet else ""):
         if said.strip():
             print(said.rstrip("\n"))
 
@@ -42,8 +42,8 @@ def write_files(log: Log, report: Report, started: datetime | None, failure: str
     )
     place = definition_of(report.source)
     document = sarif.as_text(sarif.to_sarif(log, profile=report.profile, default_place=place, about=about))
-    faces = {form: partial(face.render, log) for form, face in FACES.items() if face.file}
+    renderers = {form: partial(renderer.render, log) for form, renderer in RENDERERS.items() if renderer.file}
     try:
-        write_reports(document, faces, report.sarif, report.folder)
+        write_reports(document, renderers, report.sarif, report.folder)
     except OSError as error:
         raise UsageError(f"'{error.filename}' cannot be written: {error.strerror}; name another place.") from error

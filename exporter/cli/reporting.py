@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from fxport.diagnostics.faces import Format
+from fxport.diagnostics.formats import Format
 from fxport.diagnostics.report import FailOn, Report, SarifProfile
 from fxport.exporter.cli.output import require_file, require_folder
 from fxport.exporter.sources.policy import baseline_of, levels_of

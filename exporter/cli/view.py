@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fxport.diagnostics.faces import page
+from fxport.diagnostics.formats import page
 from fxport.diagnostics.paths import write_whole
 from fxport.exporter.cli.output import require_writable
 from fxport.exporter.sources.source import require_file

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,13 +18,14 @@ from fxport.diagnostics.folders import written_folder
 from fxport.diagnostics.strangers import link_out_of
 from fxport.exporter.language_models.adapter_inputs import AdapterInputs, compared_twice
 from fxport.exporter.language_models.cache_in_place import CacheInPlace
-from fxport.exporter.language_models.fast_products import fastest
-from fxport.exporter.language_models.few_bits import BITS, BLOCKS, rounded
+from fxport.exporter.language_models.fast_products import Judged, fastest
+from fxport.exporter.language_models.few_bits import BITS, rounded
 from fxport.exporter.language_models.few_bits_pass import StoreFewBits
 from fxport.exporter.language_models.folders import Adapter, model_of, model_of_gguf
-from fxport.exporter.language_models.from_table import FromTable, Packed
+from fxport.exporter.language_models.from_table import Packed
 from fxport.exporter.language_models.gguf_file import is_gguf
-from fxport.exporter.language_models.kinds import Runtime, kind_of
+from fxport.exporter.language_models.kinds import Kind, Runtime, kind_of
+from fxport.exporter.language_models.package_choices import Accuracy, Cache, Choices, Weights
 from fxport.exporter.language_models.package_files import TOKENIZER_FILES, copy_tokenizer, has_tokenizer
 from fxport.exporter.language_models.text_models import plan_of
 from fxport.exporter.language_models.text_score import TextScore, eager_logits, text_score, windows_of
@@ -38,9 +39,8 @@ from fxport.ort_runner.package_config import FILE as GENERATES
 from fxport.ort_runner.package_config import PackageError
 from fxport.ort_runner.text_config import FILE as TAKES_TEXTS
 
-Weights = Literal["float32", "int8", "int4"]
-Accuracy = Literal["exact", "fast"]
-Cache = Literal["dynamic", "shared"]
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 STEPS = 32
 """Tokens of each text that are compared."""
@@ -133,34 +133,20 @@ def package(
     """
     log = log or Log()
     target = Path(destination)
-    require_choices(weights=(weights, Weights), runtime=(runtime, Runtime), accuracy=(accuracy, Accuracy))
-    require_choices(cache=(cache, Cache), adapter=(adapter, Adapter))
-    if adapter == "input" and (not steps or isinstance(model, torch.nn.Module) or is_gguf(Path(model))):
-        raise PackageError("an adapter as an input is that of a folder of peft, and is compared; compare some tokens.")
-    if not steps and (cache == "shared" or accuracy == "fast"):
-        what = "a cache in place is" if cache == "shared" else "'fast' is"
-        raise PackageError(f"{what} compared with eager PyTorch before it is believed; compare some tokens.")
-    if block not in BLOCKS:
-        raise PackageError(f"blocks of {block} have no kernel; choose one of {', '.join(map(str, BLOCKS))}.")
-    require_free(target)
     source = None if isinstance(model, torch.nn.Module) else Path(model)
-    is_file = source is not None and is_gguf(source)
-    words = Path(tokenizer) if tokenizer is not None else None if source is None else tokenizer_folder(source, is_file)
+    choices = Choices(runtime, weights, block, accuracy, cache, adapter, steps)
+    choices.require(folder=source is not None and not is_gguf(source))
+    require_free(target)
+    words = tokenizer_folder(source) if tokenizer is None else Path(tokenizer)
     if words is not None:
         require_tokenizer(words)
     packed: Mapping[str, Packed] = {}
     if source is not None:
         with log.stage("load"):
-            loaded = model_of_gguf(source, log) if is_file else model_of(source, log, adapter=adapter)
+            loaded = model_of_gguf(source, log) if is_gguf(source) else model_of(source, log, adapter=adapter)
         model, packed = loaded.model, loaded.packed
     assert isinstance(model, torch.nn.Module)
-    require_plain(model)
-    if packed and weights != "float32":
-        raise PackageError(f"'{source}' has weights in few bits already, which are taken as they are; omit --weights.")
-    if accuracy == "fast" and weights not in BITS and not packed:
-        raise PackageError("'fast' is about weights in few bits; choose int4 or int8 too, or 'exact'.")
-    if accuracy == "fast" and any(isinstance(weight, FromTable) for weight in packed.values()):
-        raise PackageError(f"'{source}' has weights of a table, whose products are computed in float32; omit 'fast'.")
+    choices.require_for(model, source, packed)
     kind = kind_of(model)
     kind.require(runtime=runtime, cache=cache, text=text, tokenizer=tokenizer, adapter=adapter)
     windows = [] if text is None else windows_of(Path(text), words, model)
@@ -169,11 +155,7 @@ def package(
     with written_folder(target) as draft, _in_few_bits(model, weights, block, accuracy, packed) as store:
         factors = AdapterInputs() if adapter == "input" else None
         options = Options(ir_passes=tuple(each for each in (store, PASSES[cache], factors) if each is not None))
-        files, graphs, found, exact = [], {}, None, ()
-        for name, example in kind.parts(model).items():
-            program = export(*example[:3], dynamic_shapes=example.dynamic_shapes, options=options, log=log)
-            graphs[name] = program.model.graph
-            files += replace(program, log=Log()).save(draft / name)  # where the weights are is told by the summary
+        files, graphs = _exported(kind, model, draft, options, log)
         if store is not None and (lost := sorted(packed.keys() - store.replaced)):
             raise PackageError(f"'{lost[0]}' is used by others than products, so its few bits cannot be kept.")
         if words is not None:
@@ -182,31 +164,57 @@ def package(
         if factors is not None:
             files.append(factors.write(draft / ADAPTER))
         files += kind.describe(model, graphs, draft, runtime=runtime, in_place=cache == "shared")
+        found, exact = None, ()
         if steps:
-            with log.stage("verdict"):
-                stored = {"accuracy": accuracy, "weights": f"{weights}, {accuracy}"}
-                compare = partial(kind.verdict, draft, model, provider=provider, steps=steps, **stored)
-                judged = (
-                    partial(compare, answers=[] if accuracy == "fast" else None)
-                    if factors is None
-                    else partial(compared_twice, compare, model, draft / ADAPTER)
-                )
-                if store is not None and accuracy == "fast":
-                    found, exact = fastest(draft, model, store.blocks, judged, log)
-                else:
-                    found = judged(log)
-            if not found.passed:
-                raise Stop(log, "verdict")
-            if steps > 1:  # after the prompt, each token is a step of its own
-                log.revise(partial(kind.left, model, found))
+            stored = {"accuracy": accuracy, "weights": f"{weights}, {accuracy}"}
+            compare = partial(kind.verdict, draft, model, provider=provider, steps=steps, **stored)
+            judged = (
+                partial(compare, answers=[] if accuracy == "fast" else None)
+                if factors is None
+                else partial(compared_twice, compare, model, draft / ADAPTER)
+            )
+            found, exact = _judged(judged, draft, model, store if accuracy == "fast" else None, log)
+        if found is not None and steps > 1:  # after the prompt, each token is a step of its own
+            log.revise(partial(kind.left, model, found))
         score = _scored(draft, provider, windows, before, log) if windows else None
     return Package(target, tuple(target / path.relative_to(draft) for path in files), found, log, score, tuple(exact))
 
 
-def tokenizer_folder(source: Path, is_file: bool) -> Path:
-    """The folder of the tokenizer of a source, if nobody names it."""
-    plan = None if is_file else plan_of(source)
-    return plan.transformer if plan is not None else source.parent if is_file else source
+def _exported(
+    kind: Kind, model: torch.nn.Module, draft: Path, options: Options, log: Log
+) -> tuple[list[Path], dict[str, ir.Graph]]:
+    """Export each part of a model into the folder `draft`; returns the files, and the graphs by the names of theirs."""
+    files: list[Path] = []
+    graphs: dict[str, ir.Graph] = {}
+    for name, example in kind.parts(model).items():
+        program = export(*example[:3], dynamic_shapes=example.dynamic_shapes, options=options, log=log)
+        graphs[name] = program.model.graph
+        files += replace(program, log=Log()).save(draft / name)  # where the weights are is told by the summary
+    return files, graphs
+
+
+def _judged(
+    judged: Judged, draft: Path, model: torch.nn.Module, fast: StoreFewBits | None, log: Log
+) -> tuple[Verdict | TextVerdict, Sequence[str]]:
+    """Run a package beside eager PyTorch. `fast` has the weights whose products are to be fast where they can be.
+
+    Returns the verdict, and the names of the weights whose products stay exact. Raises Stop where it does not pass.
+    """
+    with log.stage("verdict"):
+        found, exact = (judged(log), ()) if fast is None else fastest(draft, model, fast.blocks, judged, log)
+    if not found.passed:
+        raise Stop(log, "verdict")
+    return found, exact
+
+
+def tokenizer_folder(source: Path | None) -> Path | None:
+    """The folder of the tokenizer of a source, if nobody names it; None for a model without a source."""
+    if source is None:
+        return None
+    if is_gguf(source):
+        return source.parent
+    plan = plan_of(source)
+    return source if plan is None else plan.transformer
 
 
 def require_tokenizer(folder: Path) -> None:
@@ -219,31 +227,12 @@ def require_tokenizer(folder: Path) -> None:
         )
 
 
-def require_choices(**given: tuple[str, Any]) -> None:
-    """Raise PackageError for a word that is none of a choice."""
-    for name, (value, choice) in given.items():
-        if value not in get_args(choice):
-            raise PackageError(f"{name} '{value}' is unknown; choose one of {', '.join(get_args(choice))}.")
-
-
 def require_free(target: Path) -> None:
     """Raise PackageError for a destination that holds something else than a package."""
     if target.exists() and not target.is_dir():
         raise PackageError(f"'{target}' is a file; name a folder.")
     if target.is_dir() and any(target.iterdir()) and not any((target / name).is_file() for name in DESCRIPTIONS):
         raise PackageError(f"'{target}' holds other files; name a new folder.")
-
-
-def require_plain(model: torch.nn.Module) -> None:
-    """Raise PackageError for a model in training mode, or one that does not compute in float32."""
-    if model.training:
-        raise PackageError(f"'{type(model).__name__}' is in training mode; call model.eval() first.")
-    kinds = {str(each.dtype).removeprefix("torch.") for each in model.parameters() if each.is_floating_point()}
-    if others := kinds - {"float32"}:
-        raise PackageError(
-            f"'{type(model).__name__}' has weights of {', '.join(sorted(others))}; packages compute in float32: call "
-            "model.float() first."
-        )
 
 
 def _scored(

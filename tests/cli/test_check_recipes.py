@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 from fxport.diagnostics import Log, Place, rules
-from fxport.diagnostics.faces import FACES, SARIF_FILE
+from fxport.diagnostics.formats import RENDERERS, SARIF_FILE
 from fxport.diagnostics.text import render
-from fxport.exporter.checks.faces import REPORTS
 from fxport.exporter.checks.manifest import Choices, Manifest, Model
+from fxport.exporter.checks.report_formats import REPORTS
 from fxport.exporter.sources.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +74,7 @@ def test_the_actions_check_annotates_summarizes_and_goes_on(project: Path) -> No
     assert "::error file=" in done.stdout or "::error title=" in done.stdout
     outputs = dict(line.split("=", 1) for line in (project / "GITHUB_OUTPUT").read_text().splitlines())
     assert outputs["exit-code"] == "1"
-    files = {FACES[form].file for form in REPORTS} | {SARIF_FILE}
+    files = {RENDERERS[form].file for form in REPORTS} | {SARIF_FILE}
     assert {path.name for path in Path(outputs["report"]).iterdir()} == files
     assert "1 passed, 1 not checked" in (project / "GITHUB_STEP_SUMMARY").read_text()
 
@@ -127,7 +127,7 @@ def test_the_page_explains_every_key_and_file() -> None:
     cells = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
     table = set(re.findall(r"`(\w+)`", "".join(cells)))
     assert keys <= table, keys - table
-    assert {FACES[form].file for form in REPORTS} | {SARIF_FILE} <= set(re.findall(r"`([\w.]+)`", PAGE))
+    assert {RENDERERS[form].file for form in REPORTS} | {SARIF_FILE} <= set(re.findall(r"`([\w.]+)`", PAGE))
 
 
 def test_the_blocks_of_the_page_work() -> None:

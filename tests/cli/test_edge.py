@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fxport.diagnostics import Level, Log, Place, rules
-from fxport.diagnostics.faces import Format
+from fxport.diagnostics.formats import Format
 from fxport.diagnostics.report import FailOn, Report
 from fxport.exporter.cli.edge import run
 from fxport.exporter.sources.policy import baseline_of, levels_of
@@ -115,7 +115,7 @@ def test_a_usage_error_writes_nothing(folder: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == ""
 
 
-def test_faces(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_formats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = {}
     for form in Format:
         exit_code(says(Level.WARNING), folder, form)

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from fxport.diagnostics.faces import FACES, Format
+from fxport.diagnostics.formats import RENDERERS, Format
 from fxport.diagnostics.report import FailOn, SarifProfile
 from fxport.diagnostics.sarif import PROFILES
 from fxport.exporter.cli import COMMANDS, function_of, main
@@ -160,15 +160,15 @@ def test_profiles_are_those_of_sarif() -> None:
     assert [profile.value for profile in SarifProfile] == list(PROFILES)
 
 
-def test_all_faces_are_printed_and_written(project: Path, capsys: Any) -> None:
-    files = {face.file for face in FACES.values() if face.file} | {"report.sarif"}
-    for form, face in FACES.items():
+def test_all_formats_are_printed_and_written(project: Path, capsys: Any) -> None:
+    files = {renderer.file for renderer in RENDERERS.values() if renderer.file} | {"report.sarif"}
+    for form, renderer in RENDERERS.items():
         main(["diff", "models/old.onnx", "models/new.onnx", "--format", form, "--report", "r"])
         printed = capsys.readouterr().out.rstrip("\n")
         assert {path.name for path in (project / "r").iterdir()} == files
         assert "FXP7009" in printed
-        if face.file:
-            assert printed == (project / "r" / face.file).read_text(encoding="utf-8").rstrip("\n")
+        if renderer.file:
+            assert printed == (project / "r" / renderer.file).read_text(encoding="utf-8").rstrip("\n")
         else:
             assert "nodes: 1 → 2" in printed
 

@@ -1,4 +1,4 @@
-"""The one log that the tests of the faces share, and the goldens of those faces."""
+"""The one log that the tests of the formats share, and the goldens of those formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings of any text and any number, in every face: nothing raises, nothing is interpreted, no validator refuses."""
+"""Findings of any text and any number, in every format: nothing raises or is interpreted, and no validator refuses."""
 
 from __future__ import annotations
 
@@ -132,8 +132,8 @@ def test_sarif_of_any_log_is_valid_and_reads_back(data: st.DataObject, source_fi
 @given(data=st.data())
 def test_no_face_raises_or_lets_anything_unseen_through(data: st.DataObject, source_file: str) -> None:
     log = data.draw(logs(source_file))
-    for face in (text, markdown, github, gitlab, json_log, junit):
-        assert not UNSEEN.search(face.render(log)), face.__name__
+    for each in (text, markdown, github, gitlab, json_log, junit):
+        assert not UNSEEN.search(each.render(log)), each.__name__
     text.render(log, color=True)
     json.loads(json_log.render(log))
     ElementTree.fromstring(junit.render(log))

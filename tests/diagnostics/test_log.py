@@ -123,6 +123,11 @@ def test_message_is_the_template_with_the_facts() -> None:
     assert finding.facts == {"dim": "batch", "input": "x", "value": 4}
 
 
+def test_a_fact_with_a_mark_at_its_end_takes_no_period() -> None:
+    finding = Log().report(rules.CAPTURE_FAILED, error="two devices were found!")
+    assert finding.message == "torch.export could not capture the model. It said: two devices were found!"
+
+
 def test_a_missing_fact_costs_its_sentence_and_an_unknown_one_is_appended() -> None:
     finding = Log().report(rules.OUTPUT_DRIFT, output="y", provider="cpu", seed=7)
     assert finding.message == "Output 'y' differs from PyTorch on 'cpu'. (seed: '7')"

@@ -11,7 +11,7 @@ import pytest
 
 from fxport.diagnostics import Edit, Fix, Frame, Log, Place, Step, github, html, json_log, markdown, rules, sarif, text
 from fxport.diagnostics.escape import terminal
-from fxport.diagnostics.faces import page
+from fxport.diagnostics.formats import page
 from fxport.diagnostics.limits import SOURCE
 from fxport.diagnostics.strangers import link_out_of, shown_path
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fxport import ExportError, export
-from fxport.diagnostics.faces import Format
+from fxport.diagnostics.formats import Format
 from fxport.diagnostics.report import Report
 from fxport.exporter.capture import attempts
 from fxport.exporter.capture.patches import symbolic_calls

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from fxport.diagnostics import sarif
-from fxport.diagnostics.faces import FACES, Format, write_reports
+from fxport.diagnostics.formats import RENDERERS, Format, write_reports
 from fxport.diagnostics.report import Report
-from fxport.exporter.checks.faces import REPORTS
 from fxport.exporter.checks.merge import log_of, merged
+from fxport.exporter.checks.report_formats import REPORTS
 from fxport.exporter.checks.rows import Row
 from fxport.exporter.checks.table import print_table
 
@@ -23,7 +23,7 @@ MOST_RUNS = 20
 def print_rows(rows: Sequence[Row], form: Format) -> None:
     """To standard output. As text the findings and the table; as JSON and as annotations the findings alone."""
     log = log_of(merged([finding for row in rows for finding in row.findings]))
-    text = REPORTS[form](rows) if form in PRINTED_BY_ROW else FACES[form].render(log)
+    text = REPORTS[form](rows) if form in PRINTED_BY_ROW else RENDERERS[form].render(log)
     if text := text.rstrip("\n"):
         print(text)
     if form is Format.TEXT:
@@ -34,8 +34,8 @@ def write_files(rows: Sequence[Row], report: Report) -> None:
     """The SARIF file and the folder of all reports, as asked for. Raises OSError where a file cannot be written."""
     if report.sarif or report.folder:
         text = sarif.as_text(document(rows, report.profile))
-        faces = {form: partial(face, rows) for form, face in REPORTS.items()}
-        write_reports(text, faces, report.sarif, report.folder)
+        renderers = {form: partial(renderer, rows) for form, renderer in REPORTS.items()}
+        write_reports(text, renderers, report.sarif, report.folder)
 
 
 def document(rows: Sequence[Row], profile: str = "full", run: str = "check") -> Mapping[str, Any]:  # Any: JSON

@@ -1,4 +1,4 @@
-"""The faces of a log on the command line: what `--format` prints, and the files of `--report DIR`."""
+"""The formats of a log on the command line: what `--format` prints, and the files of `--report DIR`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fxport.diagnostics.paths import write_whole
 
 
 class Format(StrEnum):
-    """The face in which the findings are printed."""
+    """Format in which the findings are printed."""
 
     TEXT = "text"
     JSON = "json"
@@ -27,8 +27,8 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
-    """`file` is its name in a folder of reports, "" for one that is only printed. After a face that programs read,
+class Renderer:
+    """`file` is its name in a folder of reports, "" for one that is only printed. After a format that programs read,
     the summary of the run is not printed."""
 
     render: Callable[[Log], str]
@@ -64,26 +64,26 @@ def page(title: str, name: str, findings: Sequence[Finding]) -> str:
     return html.render(title, plural(len(findings), "finding"), [section])
 
 
-FACES: Mapping[Format, Face] = {
-    Format.TEXT: Face(as_text),
-    Format.GITHUB: Face(by("github")),
-    Format.JSON: Face(by("json_log"), "report.json"),
-    Format.GITLAB: Face(by("gitlab"), "codequality.json"),
-    Format.MARKDOWN: Face(by("markdown"), "summary.md"),
-    Format.JUNIT: Face(by("junit"), "junit.xml"),
-    Format.HTML: Face(as_html, "report.html"),
+RENDERERS: Mapping[Format, Renderer] = {
+    Format.TEXT: Renderer(as_text),
+    Format.GITHUB: Renderer(by("github")),
+    Format.JSON: Renderer(by("json_log"), "report.json"),
+    Format.GITLAB: Renderer(by("gitlab"), "codequality.json"),
+    Format.MARKDOWN: Renderer(by("markdown"), "summary.md"),
+    Format.JUNIT: Renderer(by("junit"), "junit.xml"),
+    Format.HTML: Renderer(as_html, "report.html"),
 }
 
 SARIF_FILE = "report.sarif"
 
 
 def write_reports(
-    sarif: str, faces: Mapping[Format, Callable[[], str]], path: Path | None, folder: Path | None
+    sarif: str, renderers: Mapping[Format, Callable[[], str]], path: Path | None, folder: Path | None
 ) -> None:
-    """The SARIF text at `path`, and with all faces in `folder`. Raises OSError where a file cannot be written."""
+    """Write SARIF to `path`, and it with all other formats to `folder`. Raises OSError where that cannot be."""
     if path is not None:
         write_whole(path, sarif)
     if folder is not None:
         write_whole(folder / SARIF_FILE, sarif)
-        for form, render in faces.items():
-            write_whole(folder / FACES[form].file, render())
+        for form, render in renderers.items():
+            write_whole(folder / RENDERERS[form].file, render())

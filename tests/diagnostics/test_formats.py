@@ -1,4 +1,4 @@
-"""Text, Markdown, GitHub, JSON and JUnit: one log in each face, as goldens; and what each must do besides."""
+"""Text, Markdown, GitHub, JSON and JUnit: one log in each format, as goldens, and further tests of each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fxport.diagnostics import (
 )
 from fxport.diagnostics.frame import code_frame, width
 
-FACES = {
+RENDERERS = {
     "log.txt": text.render,
     "log.markdown.txt": markdown.render,
     "log.github.txt": github.render,
@@ -38,14 +38,14 @@ FACES = {
 }
 
 
-@pytest.mark.parametrize("name", FACES)
+@pytest.mark.parametrize("name", RENDERERS)
 def test_golden(name: str, log: Log, project: Path, golden: Callable[[str, str], None]) -> None:
-    golden(name, FACES[name](log).replace(str(project), "/ROOT"))
+    golden(name, RENDERERS[name](log).replace(str(project), "/ROOT"))
 
 
-@pytest.mark.parametrize("name", FACES)
+@pytest.mark.parametrize("name", RENDERERS)
 def test_an_empty_log_has_a_face(name: str) -> None:
-    shown = FACES[name](Log())
+    shown = RENDERERS[name](Log())
     assert shown.strip() or name in ("log.txt", "log.github.txt")
 
 

@@ -1,4 +1,4 @@
-"""Faces of all rows: JSON, JUnit, Markdown for a job's summary, HTML."""
+"""Reports of all rows: JSON, JUnit, Markdown for a job's summary, HTML."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fxport.diagnostics import gitlab, html, json_log, markdown
 from fxport.diagnostics.amounts import allowed
 from fxport.diagnostics.escape import markdown as escaped
 from fxport.diagnostics.escape import one_line, visible
-from fxport.diagnostics.faces import Format
+from fxport.diagnostics.formats import Format
 from fxport.diagnostics.text import render as as_text
 from fxport.exporter.checks.merge import log_of, merged
 from fxport.exporter.checks.rows import Row, Verdict
@@ -142,4 +142,4 @@ REPORTS: Mapping[Format, Callable[[Sequence[Row]], str]] = {
     Format.MARKDOWN: as_markdown,
     Format.GITLAB: as_code_quality,
 }
-"""Faces that know of rows, for the files of `--report DIR`."""
+"""Formats that show rows, for the files of `--report DIR`."""

@@ -15,11 +15,11 @@ from xml.etree import ElementTree
 import pytest
 
 from fxport.diagnostics import Finding, Log, Place, rules
-from fxport.diagnostics.faces import FACES, SARIF_FILE, Format
+from fxport.diagnostics.formats import RENDERERS, SARIF_FILE, Format
 from fxport.diagnostics.report import FailOn, Report
-from fxport.exporter.checks.faces import REPORTS, as_html, as_json, as_junit, as_markdown
 from fxport.exporter.checks.facts import Facts, Sample
 from fxport.exporter.checks.items import Item, Task, Terms
+from fxport.exporter.checks.report_formats import REPORTS, as_html, as_json, as_junit, as_markdown
 from fxport.exporter.checks.rows import Row, Verdict
 from fxport.exporter.checks.stages import stages_of
 from fxport.exporter.cli.check.report import MOST_RUNS, document, print_rows, write_files
@@ -127,7 +127,7 @@ def test_a_sarif_run_for_each_row_as_long_as_github_takes_them(rows: list[Row]) 
 
 def test_all_reports_are_written(rows: list[Row], tmp_path: Path) -> None:
     write_files(rows, Report("", sarif=tmp_path / "one.sarif", folder=tmp_path / "out"))
-    files = {FACES[form].file for form in REPORTS} | {SARIF_FILE}
+    files = {RENDERERS[form].file for form in REPORTS} | {SARIF_FILE}
     assert {path.name for path in (tmp_path / "out").iterdir()} == files
     assert (tmp_path / "one.sarif").read_bytes() == (tmp_path / "out" / "report.sarif").read_bytes()
 

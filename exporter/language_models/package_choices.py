@@ -1,0 +1,92 @@
+"""Choices for a package of a language model, and the errors of those that do not fit each other or the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+
+from fxport.exporter.language_models.few_bits import BITS, BLOCKS
+from fxport.exporter.language_models.folders import Adapter
+from fxport.exporter.language_models.from_table import FromTable, Packed
+from fxport.exporter.language_models.kinds import Runtime
+from fxport.ort_runner.package_config import PackageError
+
+Weights = Literal["float32", "int8", "int4"]
+Accuracy = Literal["exact", "fast"]
+Cache = Literal["dynamic", "shared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Choices of one package, by the names of the arguments of `package`."""
+
+    runtime: Runtime
+    weights: Weights
+    block: int
+    accuracy: Accuracy
+    cache: Cache
+    adapter: Adapter
+    steps: int
+
+    def require(self, *, folder: bool) -> None:
+        """Raise PackageError for unknown choices, and for those that exclude each other.
+
+        Args:
+            folder: The model comes from a folder of transformers or peft.
+        """
+        require_known(weights=(self.weights, Weights), runtime=(self.runtime, Runtime))
+        require_known(accuracy=(self.accuracy, Accuracy), cache=(self.cache, Cache), adapter=(self.adapter, Adapter))
+        if self.adapter == "input" and not (self.steps and folder):
+            raise PackageError(
+                "an adapter as an input is that of a folder of peft, and is compared; compare some tokens."
+            )
+        if not self.steps and (self.cache == "shared" or self.accuracy == "fast"):
+            what = "a cache in place is" if self.cache == "shared" else "'fast' is"
+            raise PackageError(f"{what} compared with eager PyTorch before it is believed; compare some tokens.")
+        if self.block not in BLOCKS:
+            raise PackageError(f"blocks of {self.block} have no kernel; choose one of {', '.join(map(str, BLOCKS))}.")
+
+    def require_for(self, model: torch.nn.Module, source: Path | None, packed: Mapping[str, Packed]) -> None:
+        """Raise PackageError for a model, or for weights in few bits, that cannot be stored and multiplied as chosen.
+
+        Args:
+            model: The model that was loaded or given.
+            source: Its folder or file; None for a model that was given.
+            packed: Weights that the source has in few bits already, by name.
+        """
+        require_plain(model)
+        if packed and self.weights != "float32":
+            raise PackageError(
+                f"'{source}' has weights in few bits already, which are taken as they are; omit --weights."
+            )
+        if self.accuracy == "exact":
+            return
+        if self.weights not in BITS and not packed:
+            raise PackageError("'fast' is about weights in few bits; choose int4 or int8 too, or 'exact'.")
+        if any(isinstance(weight, FromTable) for weight in packed.values()):
+            raise PackageError(
+                f"'{source}' has weights of a table, whose products are computed in float32; omit 'fast'."
+            )
+
+
+def require_known(**given: tuple[str, Any]) -> None:
+    """Raise PackageError for a word that is none of a choice."""
+    for name, (value, choice) in given.items():
+        if value not in get_args(choice):
+            raise PackageError(f"{name} '{value}' is unknown; choose one of {', '.join(get_args(choice))}.")
+
+
+def require_plain(model: torch.nn.Module) -> None:
+    """Raise PackageError for a model in training mode, or one that does not compute in float32."""
+    if model.training:
+        raise PackageError(f"'{type(model).__name__}' is in training mode; call model.eval() first.")
+    kinds = {str(each.dtype).removeprefix("torch.") for each in model.parameters() if each.is_floating_point()}
+    if others := kinds - {"float32"}:
+        raise PackageError(
+            f"'{type(model).__name__}' has weights of {', '.join(sorted(others))}; packages compute in float32: call "
+            "model.float() first."
+        )
