@@ -92,10 +92,10 @@ def test_what_ranks_hold_differently_is_one_finding(living: Sequence[Told], faul
 
 def test_what_ranks_ask_for_differently_is_a_warning(living: Sequence[Told], folder: Path) -> None:
     _, findings = the_same(living, "another_call")
-    ours = f"{rules.RANKS_ASK_DIFFERENTLY.id} The ranks call export with another"
+    ours = f"{rules.RANKS_ASK_DIFFERENTLY.id} The ranks call export with different"
     assert [finding.partition(". at ")[0] for finding in findings] == [
-        f"{ours} 'opset', and that of rank 0 counts. They give: ranks 0 and 2: {DEFAULT_OPSET}; rank 1: 18",
-        f"{ours} 'input[0]', and that of rank 0 counts. They give: ranks 0 and 2: float32 of 2 dimensions; "
+        f"{ours} 'opset', and that of rank 0 is used. They give: ranks 0 and 2: {DEFAULT_OPSET}; rank 1: 18",
+        f"{ours} 'input[0]', and that of rank 0 is used. They give: ranks 0 and 2: float32 of 2 dimensions; "
         "rank 1: float64 of 2 dimensions",
     ]
     assert onnx.load(folder / "call.onnx").opset_import[0].version == DEFAULT_OPSET
