@@ -198,7 +198,8 @@ def _capture_once(
         facts: Mapping[str, Any] = {"detail": RANK, "error": RANK}
         told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **facts)
     compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed)
-    changed = [*(each.place for each in observed.rewritten), *inquiry.presumed.answers, *ranks, *observed.texts]
+    rewritten = (each.place for each in observed.rewritten)
+    changed = [*rewritten, *inquiry.presumed.answers, *inquiry.always, *ranks, *observed.texts]
     return CaptureResult(captured, request, compared, told, changed)
 
 
@@ -252,11 +253,13 @@ def _by_one(strategy: Strategy, request: CaptureRequest, observed: Observed) -> 
 def _checked(strategy: Strategy, request: CaptureRequest, observed: Observed) -> ExportedProgram:
     """Return what was captured, with the sizes at which its writes mean what they do, in a form that passes take."""
     exported = require_seen_through(strategy(request, observed))
-    if observed.inquiry.copies and not copies_unwritten(exported):
-        observed.inquiry.may_copy = False
-        observed.inquiry.guards.clear()
+    inquiry = observed.inquiry
+    if any(inquiry.always.values()) and not copies_unwritten(exported):
+        inquiry.may_copy = False
+        inquiry.always.clear()
+        inquiry.guards.clear()
         exported = require_seen_through(strategy(request, observed))
-    observed.inquiry.guards.extend(memory_guards(exported, observed.inquiry.guards))
+    inquiry.guards.extend(memory_guards(exported, inquiry.guards))
     return require_own_memory(functional(exported))
 
 

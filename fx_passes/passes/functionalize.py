@@ -16,7 +16,7 @@ from fxport.diagnostics import Log, rules
 from fxport.fx_passes.base import fx_pass
 from fxport.fx_passes.graph import SizeError, bodies, call, fake, fake_mode_of, place_of
 from fxport.fx_passes.passes.branch_writes import branches_of, changed_operands, return_new_values
-from fxport.fx_passes.passes.view_inverses import INVERSES, overlaps
+from fxport.fx_passes.passes.view_inverses import INVERSES, is_invertible, overlaps
 from fxport.fx_passes.passes.writes import functional_form, writes, written
 from fxport.fx_passes.program import MUTATED
 
@@ -56,7 +56,7 @@ def _not_rewritten(gm: GraphModule) -> list[Node]:
             targets = written(node)
             known = not writes(node) or (bool(targets) and functional_form(node) is not None)
             links = [link for target in [*targets, *written_by(node)] for link in storages.chain(target)]
-            if not known or any(link.op.target not in INVERSES for link in links):
+            if not known or not all(is_invertible(link.op) for link in links):
                 bad.append(node)
             storages.track(node, node.args)
     return bad

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from fxport.fx_passes.graph import call, fake, size_nodes
 from fxport.fx_passes.sizes import size_of
@@ -44,6 +46,22 @@ def _scatter(target: Any) -> Inverse:
         return call(op, target, (parent, value, *op.args[1:]), dict(op.kwargs), val=parent.meta["val"])
 
     return inverse
+
+
+def _narrow(op: Node, view: Node, parent: Node, value: Node) -> Node:
+    dim, start, length = op.args[1:]
+    if isinstance(start, Node) or isinstance(length, Node):
+        end: Any = call(op, operator.add, (start, length), val=fake(start) + fake(length))  # type: ignore[operator]  # sizes
+    else:
+        end = start + length  # type: ignore[operator]  # numbers
+    return call(op, aten.slice_scatter.default, (parent, value, dim, start, end), val=parent.meta["val"])
+
+
+def is_invertible(op: Node) -> bool:
+    """Return whether the new value of what a view looks at can be made of that of the view."""
+    if op.target is aten.narrow.default:
+        return statically_known_true(fake(op.args[2]) >= 0)  # else counted from the end, perhaps
+    return op.target in INVERSES
 
 
 def _unbind(op: Node, view: Node, parent: Node, value: Node) -> Node:
@@ -124,6 +142,7 @@ INVERSES: Mapping[Any, Inverse] = {
     aten.transpose.int: _same,
     aten.permute.default: _permute,
     aten.diagonal.default: _scatter(aten.diagonal_scatter.default),
+    aten.narrow.default: _narrow,
     aten.select.int: _scatter(aten.select_scatter.default),
     aten.slice.Tensor: _scatter(aten.slice_scatter.default),
     aten.as_strided.default: _scatter(aten.as_strided_scatter.default),

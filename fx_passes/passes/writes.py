@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fxport.fx_passes.graph import call, size_nodes
+from fxport.fx_passes.graph import call, run_fake, size_nodes
 from fxport.fx_passes.passes import norm_writes
 from fxport.fx_passes.passes.custom_writes import custom_write, is_custom_write
 from fxport.fx_passes.sizes import same_sizes, sizes_of
@@ -56,6 +56,8 @@ def functional_form(node: Node) -> FunctionalForm | None:
         return FORMS[node.target]
     if functional_overload(node.target) is not None:
         return _same_name
+    if _gives_out(node):
+        return _into_out
     return custom_write if is_custom_write(node.target) else None
 
 
@@ -80,6 +82,41 @@ def functional_overload(target: Any) -> torch._ops.OpOverload | None:
 
 def _types(overload: torch._ops.OpOverload) -> list[str]:
     return [str(argument.type) for argument in overload._schema.arguments]
+
+
+@cache
+def _without_out(target: Any) -> torch._ops.OpOverload | None:
+    """`aten.cumsum.out` → `aten.cumsum.default`: the overload that gives what the other writes to `out`, if one is."""
+    arguments = target._schema.arguments if isinstance(target, torch._ops.OpOverload) else ()
+    if [each.is_out for each in arguments].count(True) != 1:
+        return None
+    types = [str(each.type) for each in arguments if not each.is_out]
+    namespace, name = target._schema.name.split("::")
+    packet = getattr(getattr(torch.ops, namespace), name)
+    overloads = [getattr(packet, each) for each in packet.overloads()]
+    found = (each for each in overloads if _types(each) == types and not each._schema.is_mutable)
+    return next((each for each in found if len(each._schema.returns) == 1), None)
+
+
+def _gives_out(node: Node) -> bool:
+    """Return whether an op writes to `out` what it gives without it, of the same sizes and dtype."""
+    if (target := _without_out(node.target)) is None:
+        return False
+    kwargs, out = _split_out(node)
+    value, there = run_fake(target, node.args, kwargs), out.meta["val"]
+    return value.dtype == there.dtype and same_sizes(value, there)
+
+
+def _split_out(node: Node) -> tuple[dict[str, Any], Node]:
+    """Return the keyword arguments without the one that is written to, and that one."""
+    kwargs = dict(node.kwargs)
+    name = next(each.name for each in node.target._schema.arguments if each.is_out)  # type: ignore[union-attr]  # an op
+    return kwargs, kwargs.pop(name)  # type: ignore[return-value]  # PyTorch takes a tensor by its name only
+
+
+def _into_out(node: Node) -> tuple[Node, ...]:
+    kwargs, out = _split_out(node)
+    return (call(node, _without_out(node.target), node.args, kwargs, val=out.meta["val"]),)
 
 
 RESHAPING = frozenset(

@@ -121,6 +121,18 @@ class Experts(nn.Module):
         return expert(x) + self.experts[chosen.item() - 1](x) * expert.bias
 
 
+class Offsets(nn.Module):
+    """Writes sums of counts of data to parts of a tensor, as torch_geometric does to tell where graphs begin."""
+
+    def forward(self, groups: Tensor) -> Tensor:
+        count = int(groups.max()) + 1
+        sizes = groups.new_zeros(count).scatter_add_(0, groups, torch.ones_like(groups))
+        offsets = sizes.new_empty(count + 1)
+        offsets.narrow(0, 0, 1).zero_()
+        torch.cumsum(sizes, 0, out=offsets.narrow(0, 1, count))
+        return offsets[groups]
+
+
 def rows(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
@@ -135,6 +147,7 @@ RIGHT: tuple[tuple[nn.Module, tuple[tuple[Any, ...], ...], Any], ...] = (
     (Means(), ((rows(3, 4),), (rows(5, 4),)), (ROWS,)),
     (Clusters(), ((rows(3, 4), torch.tensor([1, 5, 9])), (rows(2, 4), torch.tensor([11, 0]))), (ROWS, ROWS)),
     (Told(), ((rows(3, 4),), (rows(5, 4),)), (ROWS,)),
+    (Offsets(), ((torch.tensor([0, 1, 1, 2]),), (torch.tensor([0, 0, 3, 3, 3]),)), (ROWS,)),
     (
         Members(),
         ((torch.tensor([1, 2]),), (torch.tensor([3, 4]),), (torch.tensor([5, 2]),), (torch.tensor([0, 7]),)),

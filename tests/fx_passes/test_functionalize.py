@@ -28,6 +28,8 @@ Step = Callable[[torch.Tensor], torch.Tensor]
 VIEWS: dict[str, Step] = {
     "x[1:]": lambda x: x[1:] if x.shape[0] > 1 else x,
     "x[::2]": lambda x: x[::2],
+    "x.narrow(0, 0, 1)": lambda x: x.narrow(0, 0, 1),
+    "x.narrow(-1, -1, 1)": lambda x: x.narrow(-1, -1, 1),
     "x[0]": lambda x: x[0] if x.dim() > 1 else x,
     "x[..., -1:]": lambda x: x[..., -1:],
     "x.transpose(0, -1)": lambda x: x.transpose(0, -1),
@@ -55,6 +57,7 @@ WRITES: dict[str, Step] = {
     "x.mul_(2)": lambda x: x.mul_(2),
     "x.fill_(3)": lambda x: x.fill_(3),
     "x.zero_()": lambda x: x.zero_(),
+    "cumsum(x, out=x)": lambda x: torch.cumsum(x.clone(), 0, out=x),
     "x.copy_(x.flip(0))": lambda x: x.copy_(x.flip(0)),
     "x.relu_()": lambda x: x.relu_(),
     "x.clamp_(-1, 1)": lambda x: x.clamp_(-1, 1),

@@ -14,6 +14,7 @@ from unittest import mock
 import sympy
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
+from fxport.diagnostics import Place
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.guards.askers import (
     WHILE,
@@ -67,8 +68,8 @@ class Inquiry:
     """The lines that are refused an answer at once, in a capture that goes on from others; None: all are."""
     may_copy: bool = True
     """Bodies that copy where they change nothing may always run."""
-    copies: bool = False
-    """Some do."""
+    always: dict[Place | None, bool] = field(default_factory=dict)
+    """Places of tests whose bodies always run, and whether these may copy."""
     passed: dict[Line, list[Refusal]] = field(default_factory=dict)
     """Refusals after which the capture went on, one for each question of a line."""
 

@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from fxport.diagnostics.source import lines_of
 from fxport.exporter.capture.guards.answers import DEFER, Inquiry, Question
-from fxport.exporter.capture.guards.askers import frame_that_asks
+from fxport.exporter.capture.guards.askers import frame_that_asks, place_of_asker
 from fxport.exporter.capture.sizes.implied import follows
 from fxport.fx_passes.sizes import size_of, unfolded
 
@@ -66,7 +66,7 @@ def always_run(question: Question, inquiry: Inquiry) -> Any:
     idle = idle_body(*asking, asked)
     if idle is None or not (idle.is_view or inquiry.may_copy):
         return DEFER
-    inquiry.copies |= not idle.is_view
+    inquiry.always[place_of_asker()] = not idle.is_view
     return sympy.true
 
 
