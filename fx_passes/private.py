@@ -102,6 +102,11 @@ def verify(rows: Iterable[Private]) -> None:
         raise OtherTorch(f"fxport cannot work with torch {torch.__version__}: " + "; ".join(found))
 
 
+def is_whole(rows: Iterable[Private]) -> bool:
+    """Return whether the installed PyTorch has all that the rows name, those with a fallback among them."""
+    return not any(True for row in rows for _ in gaps(row))
+
+
 def gaps(row: Private) -> Iterator[str]:
     """Tell what of a row the installed PyTorch does not have."""
     for name in row.names:

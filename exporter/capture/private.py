@@ -13,6 +13,15 @@ _SHAPES = "torch.fx.experimental.symbolic_shapes"
 _SHAPE_ENV = f"{_SHAPES}:ShapeEnv"
 _PROXIES = "torch.fx.experimental.proxy_tensor"
 
+_EACH_TIME = "PyTorch 2.11: each result is worked out again"
+REMEMBERED_SIZES: Rows = (
+    names(_SYM_NODE, "_mul _eq _ne _ge _gt _le _lt expr maybe_as_int", "replaced: results that were worked out before"),
+    fields(_SYM_NODE, "_hint _optimized_summation", "the same: what a result is made of"),
+    fields(_SYM_NODE, "_expr_ver _expr_cache", "the same: what a result is made of", _EACH_TIME),
+    fields(_SHAPE_ENV, "_replacements_version_counter", "the same: tells what is known of symbols", _EACH_TIME),
+)
+"""What `sizes.remembered` needs of PyTorch."""
+
 SIZES: Rows = (
     call(_SYM_NODE, "__init__", "self expr shape_env pytype hint", "gives a symbolic number another expression"),
     fields(_SYM_NODE, "_expr hint pytype shape_env", "the expression as it was made, its example, its kind"),
@@ -21,9 +30,7 @@ SIZES: Rows = (
         "_add _sub _int_floordiv _mod _sym_max _sym_min _ceil _floor _trunc",
         "replaced: results in their shortest form",
     ),
-    names(_SYM_NODE, "_mul _eq _ne _ge _gt _le _lt expr maybe_as_int", "replaced: results that were worked out before"),
-    fields(_SYM_NODE, "_hint _expr_ver _expr_cache _optimized_summation", "the same: what a result is made of"),
-    fields(_SHAPE_ENV, "_replacements_version_counter", "the same: tells what is known of symbols"),
+    *REMEMBERED_SIZES,
     call(_SYM_NODE, "guard_int", "self file line", "replaced: tells the loop that makes a number of a size"),
     call(_SYM_NODE, "guard_float", "self file line", "the same"),
     call(_SYM_NODE, "guard_bool", "self file line", "the same"),
@@ -49,6 +56,12 @@ SIZES: Rows = (
         "_cached_dispatch_impl",
         "self func types args kwargs",
         "replaced: what it remembers of `view` serves `_unsafe_view`",
+    ),
+    call(
+        "torch._subclasses.fake_tensor:FakeTensorMode",
+        "_get_output_tensor_from_cache_entry",
+        "self state entry key args",
+        "replaced: a view that it remembers is made in one step",
     ),
     names("torch._subclasses.fake_tensor", "in_kernel_invocation_manager", "makes a fake as PyTorch's own memory does"),
     names(_SHAPE_ENV, "suppress_guards", "answers by the example where nothing is to be relied on"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest import mock
@@ -26,13 +26,13 @@ def views_remembered() -> Iterator[None]:
     def dispatched(self: FakeTensorMode, func: Any, *call: Any) -> Any:
         return dispatch(self, aten.view.default if func is aten._unsafe_view.default else func, *call)
 
-    def made(self: FakeTensorMode, state: Any, entry: Any, key: Any, func: Any, args: Sequence[Any]) -> Any:
-        known = entry.metadata
-        if known is None or entry.view_idx is None or not func.is_view:
-            return remade(self, state, entry, key, func, args)
+    def made(self: FakeTensorMode, state: Any, entry: Any, key: Any, *rest: Any) -> Any:
+        known, args = entry.metadata, rest[-1]  # before them PyTorch 2.11 to 2.14 give the operator
+        if known is None or entry.view_idx is None:
+            return remade(self, state, entry, key, *rest)
         base = args[entry.view_idx]
         if type(base) is not FakeTensor or not _is_plain(known) or not _is_plain(base) or base.dtype != known.dtype:
-            return remade(self, state, entry, key, func, args)
+            return remade(self, state, entry, key, *rest)
 
         def number(value: Any) -> Any:
             return value if isinstance(value, int) else value.extract(key, state.shape_env)

@@ -14,6 +14,9 @@ import sympy
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.experimental.sym_node import SymNode
 
+from fxport.exporter.capture.private import REMEMBERED_SIZES
+from fxport.fx_passes.private import is_whole
+
 METHODS = ("_add", "_sub", "_mul", "_eq", "_ne", "_ge", "_gt", "_le", "_lt")
 """Methods whose result is that of their two expressions, and of no range of a symbol."""
 
@@ -23,8 +26,12 @@ def arithmetic_remembered() -> Iterator[None]:
     """Give the result of an operation of whole numbers that was done before, as a number of its own.
 
     Of its own, as a trace tells by the number from which tensor a size comes. Once PyTorch has learned that symbols are
-    equal, it is another operation. While a trace notes operations, each is done.
+    equal, it is another operation. While a trace notes operations, each is done. PyTorch 2.11 does not tell what it has
+    learned: there each operation is done.
     """
+    if not is_whole(REMEMBERED_SIZES):
+        yield
+        return
     made: dict[tuple[Any, ...], dict[str, Any]] = {}
     with ExitStack() as stack:
         for name in METHODS:
