@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from fxport.diagnostics import Log, rules
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.capture.arguments.padded import call_padded
+from fxport.exporter.capture.bounds import bounds_checked
 from fxport.exporter.capture.failures import first_line
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.faults import RefusedError
@@ -37,13 +38,13 @@ class FailsOnRanks(Exception):
 def called(module: torch.nn.Module, call: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
     """Return the results of the module for copies of the inputs, and the copies, to which it may have written."""
     try:
-        with torch.no_grad():
+        with torch.no_grad(), bounds_checked(module, call):
             args, kwargs = own = copied(call)
             return call_padded(module, args, kwargs), own
     except RuntimeError as error:  # a forward that asks for gradients of its inputs without turning them on
         if "does not require grad" not in str(error):
             raise
-    with torch.enable_grad():
+    with torch.enable_grad(), bounds_checked(module, call):
         args, kwargs = own = copied(call)
         return call_padded(module, args, kwargs), own
 

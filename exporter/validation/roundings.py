@@ -63,9 +63,9 @@ class OtherRoundings(TorchDispatchMode):
 
     def _move(self, result: torch.Tensor, like: torch.Tensor | None) -> None:
         """Move a result by units in the last place of its own numbers, or of those of another tensor of its sizes."""
-        if result.is_floating_point() and result.device.type == "cpu":
+        if result.is_floating_point() and not result.is_meta:
             steps = torch.randint(-UNITS, UNITS + 1, result.shape, generator=self._generator)
-            noise = steps.to(torch.float64) * torch.finfo(result.dtype).eps / 2
+            noise = steps.to(result.device, torch.float64) * torch.finfo(result.dtype).eps / 2
             moved = noise * (result if like is None else like)
             result.add_(moved.nan_to_num(0.0, 0.0, 0.0).to(result.dtype))  # of infinity there is no last place
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from fxport import ExportError, export, ort_runner
+from fxport import ExportError, export, export_and_validate, ort_runner
 from fxport.diagnostics import Level, Log, rules
 from fxport.exporter.validation import reference
 from fxport.ort_runner.providers import PROVIDERS
@@ -129,3 +129,28 @@ def test_matrix_products_keep_all_digits(provider: str, tmp_path: Path) -> None:
     assert done.passed
     error: Any = done.samples[0].gaps["output"]
     assert np.isfinite(error.ratio)
+
+
+class Positions(torch.nn.Module):
+    """A table of 16 positions: no longer sequence runs, and a GPU does not raise for one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.table(torch.arange(x.shape[0], device=x.device))
+
+
+def test_sizes_that_a_model_on_the_device_does_not_take(provider: str, tmp_path: Path) -> None:
+    """They are tried, as they may be right; a device-side assert would end the use of the device."""
+    device = PROVIDERS[provider].device
+    model, x, log = Positions().to(device), torch.randn(5, 4, device=device), Log()
+    shapes = {"x": {0: torch.export.Dim("n")}}
+    checked = export_and_validate(
+        model, (x,), path=tmp_path / "m.onnx", dynamic_shapes=shapes, provider=provider, log=log
+    )
+    assert checked.validation is not None
+    assert checked.validation.passed
+    assert not [finding for finding in log.findings if finding.rule is rules.VALIDATION_SKIPPED]
+    assert float(torch.ones(3, device=device).sum()) == 3
