@@ -183,7 +183,7 @@ CHECKS: Mapping[Kind, Callable[[Any, str, Private], str | None]] = {
 
 SHARED: Rows = (
     names("torch._ops", "OpOverload OpOverloadPacket HigherOrderOperator", "types of targets; none is public"),
-    fields("torch._ops:OpOverload", "_schema tags namespace", "the schema of an ATen target"),
+    fields("torch._ops:OpOverload", "_schema tags namespace overloadpacket", "the schema of an ATen target, its name"),
     names("torch._C", "FunctionSchema Argument", "types of a schema and its arguments"),
     names(
         "torch._subclasses", "FakeTensor FakeTensorMode", "types of values in `node.meta`; FakeTensorMode is documented"

@@ -19,8 +19,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.sym_node import SymNode
 
-from fxport.exporter.capture.private import CAPTURE
+from fxport.exporter.capture.private import CAPTURE, REMEMBERED_SIZES
+from fxport.exporter.capture.sizes import remembered
 from fxport.exporter.pipeline.private import DISTRIBUTED, TRAINING, WEIGHTS, WRAPPERS
 from fxport.exporter.training.optimizers import OptimizerError, initial_state
 from fxport.fx_passes.private import (
@@ -179,7 +181,19 @@ def test_the_one_group_of_a_state_without_groups_is_taken(state: str | None, gro
     assert groups_of(SimpleNamespace(_fsdp_param_group=state)) == groups
 
 
+def test_sizes_are_worked_out_each_time_where_pytorch_does_not_tell_what_it_knows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (row,) = (row for row in REMEMBERED_SIZES if "_expr_ver" in row.names)
+    monkeypatch.setattr(remembered, "REMEMBERED_SIZES", (replace(row, names=("_gone",)),))
+    before = {name: vars(SymNode)[name] for name in (*remembered.METHODS, *remembered.READS)}
+    with remembered.arithmetic_remembered():
+        assert all(vars(SymNode)[name] is found for name, found in before.items())
+
+
+EACH_TIME = test_sizes_are_worked_out_each_time_where_pytorch_does_not_tell_what_it_knows
 FALLBACKS = {
+    **dict.fromkeys(("_expr_ver", "_expr_cache", "_replacements_version_counter"), EACH_TIME),
     "_init_group": test_an_optimizer_without_init_group_is_refused,
     "_fsdp_param_groups": test_the_one_group_of_a_state_without_groups_is_taken,
 }
