@@ -20,7 +20,7 @@ REMEMBERED_SIZES: Rows = (
     fields(_SYM_NODE, "_expr_ver _expr_cache", "the same: what a result is made of", _EACH_TIME),
     fields(_SHAPE_ENV, "_replacements_version_counter", "the same: tells what is known of symbols", _EACH_TIME),
 )
-"""What `sizes.remembered` needs of PyTorch."""
+"""Rows that `sizes.remembered` needs: where one is gone, it does nothing."""
 
 SIZES: Rows = (
     call(_SYM_NODE, "__init__", "self expr shape_env pytype hint", "gives a symbolic number another expression"),
