@@ -55,6 +55,7 @@ CAPTURE_ORDER = (
         "forward",
         "subclasses",
         "float64",
+        "bounds",
         "holders",
         "knowledge",
     ),
