@@ -28,7 +28,10 @@ ERRNOS: Mapping[int, str] = MappingProxyType(
 # What PyTorch, ONNX Runtime and the system's loader say; the first that matches.
 TEXTS = (
     (re.compile(r"CUDA out of memory|CUBLAS_STATUS_ALLOC_FAILED|CUDA error: out of memory"), GPU),
-    (re.compile(r"can't allocate memory|[Cc]annot allocate memory|std::bad_alloc|failed to map segment"), MEMORY),
+    (
+        re.compile(r"can't allocate memory|[Cc]annot allocate memory|std::bad_alloc|failed to map segment"),
+        MEMORY,
+    ),
     (re.compile(r"No space left on device"), DISK),
     (re.compile(r"can't start new thread|Resource temporarily unavailable"), "threads or processes (ulimit -u)"),
 )
@@ -45,6 +48,12 @@ def exhausted(error: BaseException) -> tuple[str, str] | None:
             asked = _ASKED.search(str(each))
             return resource, f"{asked[1]} were asked for at once" if asked else error_text(each)
     return None
+
+
+def raise_if_exhausted(error: BaseException) -> None:
+    """Raise an error by which the machine ran out of something: it says nothing about a model or a file."""
+    if exhausted(error) is not None:
+        raise error
 
 
 def unusable(error: BaseException) -> str | None:

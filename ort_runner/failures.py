@@ -47,7 +47,10 @@ class Row:
 # The first row that matches. While a session opens, whatever is not about memory, files or kernels is about the model:
 # ONNX Runtime says Fail or InvalidArgument there for cycles, wrong types and unknown operators alike.
 ROWS = (
-    Row(re.compile(r"bad_alloc|[Ff]ailed to allocate|CUDA out of memory|CUBLAS_STATUS_ALLOC"), rules.RUNTIME_FAILED),
+    Row(
+        re.compile(r"bad_alloc|(?:[Ff]ailed to|[Cc]annot) allocate|CUDA out of memory|CUBLAS_STATUS_ALLOC"),
+        rules.RUNTIME_FAILED,
+    ),
     Row(re.compile(r"[Ee]xternal (?:[Dd]ata|initializer)"), rules.EXTERNAL_DATA_MISSING, (OPEN,)),
     Row(
         re.compile(r"NOT_IMPLEMENTED|Could not find an implementation|is not a registered function/op"),

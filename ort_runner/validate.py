@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fxport.diagnostics import Level, Log, Place, Rule, rules
+from fxport.diagnostics.exhaustion import raise_if_exhausted
 from fxport.ort_runner.child import ChildSession
 from fxport.ort_runner.compare import Gap
 from fxport.ort_runner.distributions import Difference
@@ -186,6 +187,7 @@ class _Work:
         try:
             missing = tuple(missing_external_data(self._file))
         except (OSError, ValueError) as error:
+            raise_if_exhausted(error)
             reason = f"{self._path}: {getattr(error, 'strerror', None) or error}"
             self.say(rules.MODEL_REJECTED, {"error": reason}, Place(str(self._path), 1, 1))
             return None

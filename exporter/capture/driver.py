@@ -12,6 +12,7 @@ import torch
 from torch.export import ExportedProgram
 
 from fxport.diagnostics import Finding, Fix, Level, Log, Place, rules
+from fxport.diagnostics.exhaustion import raise_if_exhausted
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.capture import program
 from fxport.exporter.capture.arguments.inputs import Leaf, arguments_of, distinct, form_of, leaves_of
@@ -299,6 +300,7 @@ def _first_success(
             _report_success(attempt, failed, observed, tried.model, log)
             return exported, tried
     error = _telling(failed, options)
+    raise_if_exhausted(error)
     report_failure(error, request.model, log)
     stopped = {finding.rule for finding in log.findings if finding.level is Level.ERROR}
     if options.strategy is None and rules.DATA_DEPENDENT_CONTROL_FLOW in stopped:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import onnx_ir as ir
+from google.protobuf.message import EncodeError
 
 from fxport.diagnostics.paths import is_special
 from fxport.exporter.lowering.lower.weights import RegionTensor
@@ -120,7 +121,12 @@ def _written(
     copied = weight_bytes(model) - sum(tensor.nbytes for tensor in kept.values())
     external = copied > SINGLE_FILE_LIMIT if external_data == "auto" else external_data
     with _written_beside(model, kept, draft.parent if external else None, name, progress) as data:
-        ir.save(model, draft)
+        try:
+            ir.save(model, draft)
+        except EncodeError as error:  # protobuf says no more; within its limit, what it lacks is memory
+            if external or copied <= SINGLE_FILE_LIMIT:
+                raise MemoryError("the bytes of the model's file") from error
+            raise
     return [] if data is None else [data]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fxport.diagnostics import Log, Stop, rules
+from fxport.diagnostics.exhaustion import raise_if_exhausted
 from fxport.diagnostics.messages import error_line
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.sources.source import Source
@@ -146,6 +147,7 @@ def samples_of(
             )
         )
     except Exception as raised:
+        raise_if_exhausted(raised)
         spread = isinstance(raised, FailsOnRanks)
         error = raised.__cause__ if spread else failure_in_eager(source.model, args, source.kwargs)
         if error is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fxport.diagnostics import Log, Place, rules
+from fxport.diagnostics.exhaustion import raise_if_exhausted
 from fxport.diagnostics.messages import error_line
 from fxport.exporter.sources.usage import UsageError
 from fxport.ort_runner.provenance import PLACES_KEY, rows_of
@@ -24,6 +25,7 @@ def model_of(path: Path) -> ir.Model:
         require_bounded(path)
         model = ir.load(path)
     except Exception as error:  # protobuf and onnx_ir raise their own kinds for a foreign file
+        raise_if_exhausted(error)
         detail = "" if NO_MODEL in str(error) else f": {error_line(error)}"
         raise UsageError(f"'{path}' is no ONNX model{detail}; name an .onnx file.") from error
     if not model.ir_version:  # no bytes at all are a valid message of protobuf

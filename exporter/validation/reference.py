@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from fxport.diagnostics import Level, Log, rules
+from fxport.diagnostics.exhaustion import raise_if_exhausted
 from fxport.exporter.capture.arguments.keywords import in_order
 from fxport.exporter.capture.arguments.padded import as_padded
 from fxport.exporter.capture.places import place_of_module
@@ -82,6 +83,7 @@ def cases(
     for name, (others, named) in further.items():
         case = tried(name, subject, (tuple(others), in_order(module, named)))
         if isinstance(case, Exception):
+            raise_if_exhausted(case)
             at = place_of_module(module)
             log.report(rules.INPUT_MISMATCH, at=at, name=name, error=raised(case), sample=name)
             continue

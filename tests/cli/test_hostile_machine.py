@@ -101,3 +101,55 @@ def test_a_model_that_is_larger_than_a_file_may_be(tmp_path: Path) -> None:
     assert raised.value.filename == str(tmp_path / "a.txt")
     assert os.listdir(tmp_path) == ["a.txt"]
     assert (tmp_path / "a.txt").read_text() == "old"
+
+
+NEEDS_MEMORY = f"""
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        if not torch.compiler.is_exporting():
+            raise RuntimeError("{TORCH} 9000000 bytes. Error code 12 (Cannot allocate memory)")
+        return x + 1
+
+def net():
+    return Net(), (torch.ones(2),)
+"""
+"""A model for which there is no memory in eager PyTorch."""
+
+
+def test_a_model_that_finds_no_memory_is_not_blamed(tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "m.py").write_text(NEEDS_MEMORY)
+    assert main(["export", f"{tmp_path / 'm.py'}:net", "-o", str(tmp_path / "m.onnx")]) == 2
+    assert rules.OUT_OF_RESOURCES.id in capsys.readouterr().out
+
+
+def test_a_second_step_that_finds_no_memory_is_not_blamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    from fxport.exporter.validation import reference
+
+    def without_memory(*_: object) -> Exception:
+        return SHORT[2][0]
+
+    monkeypatch.setattr(reference, "tried", without_memory)
+    (tmp_path / "s.py").write_text(
+        "import torch\n\ndef step():\n    model = torch.nn.Linear(2, 1)\n"
+        "    return model, torch.optim.SGD(model.parameters()), lambda model, x: model(x).sum(), (torch.ones(3, 2),)\n"
+    )
+    assert main(["train-step", f"{tmp_path / 's.py'}:step", "-o", str(tmp_path / "s.onnx")]) == 2
+    assert rules.OUT_OF_RESOURCES.id in capsys.readouterr().out
+
+
+def test_a_file_of_a_model_finds_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    import onnx_ir as ir
+    from google.protobuf.message import EncodeError
+
+    def without_memory(*_: object) -> None:
+        raise EncodeError("Failed to serialize proto")
+
+    monkeypatch.setattr(ir, "save", without_memory)
+    (tmp_path / "m.py").write_text("import torch\n\ndef net():\n    return torch.nn.ReLU(), (torch.ones(2),)\n")
+    assert main(["export", f"{tmp_path / 'm.py'}:net", "-o", str(tmp_path / "m.onnx")]) == 2
+    assert rules.OUT_OF_RESOURCES.id in capsys.readouterr().out
+    assert not (tmp_path / "m.onnx").exists()

@@ -14,6 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fxport.diagnostics import Log, rules
+from fxport.diagnostics.exhaustion import raise_if_exhausted
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.lowering.lower.builder import SIZES, Op, RegionCall, Scope, TensorType
 from fxport.exporter.lowering.lower.dtypes import UnsupportedDtype, onnx_dtype
@@ -206,6 +207,7 @@ class _Walk:
         except Unsupported as refusal:
             self.log.report(rules.NO_MATCHING_OVERLOAD, at=place_of(node), op=name, detail=str(refusal))
         except Exception as error:  # noqa: BLE001  # a lowering may be the user's own; the finding says what it raised
+            raise_if_exhausted(error)
             self.log.report(rules.LOWERING_RAISED, at=place_of(node), op=name, error=f"{type(error).__name__}: {error}")
         return None
 
