@@ -14,6 +14,7 @@ from fxport.fx_passes.passes.complex_to_real import ROWS, complex_to_real, is_co
 from fxport.fx_passes.passes.drop_asserts import drop_asserts
 from fxport.fx_passes.passes.drop_copies import drop_copies
 from fxport.fx_passes.passes.expand_flex_attention import expand_flex_attention
+from fxport.fx_passes.passes.factor_again import factor_again
 from fxport.fx_passes.passes.functionalize import functionalize
 from fxport.fx_passes.passes.fuse_gelu import fuse_gelu
 from fxport.fx_passes.passes.fuse_rms_norm import fuse_rms_norm
@@ -33,6 +34,7 @@ PREPARE = (
     inline_regions,  # first: what is inside a region is then seen by every pass
     expand_flex_attention,  # early: what made its block mask is then dead, and its nodes are seen by every pass
     drop_asserts,  # before decomposition: asserts hold sizes alive that nothing else needs
+    factor_again,  # early: while the nodes of a gradient are as autograd made them
     functionalize,  # before any pass that moves or drops nodes: only here does the order of writes matter
     rebase_strides,  # after functionalize, which needs views as they are; before drop_copies: a copy sets strides
     drop_copies,  # after functionalize: until then a copy is what protects a value from a later write

@@ -37,6 +37,7 @@ from fxport.exporter.capture.patches.distributions import parameters_unchecked
 from fxport.exporter.capture.patches.kinds import namespaces_of, python_kinds
 from fxport.exporter.capture.patches.known_values import Asked, values_known
 from fxport.exporter.capture.patches.libraries import library_functions_rewritten
+from fxport.exporter.capture.patches.linalg_checks import checks_without_effect
 from fxport.exporter.capture.patches.marked import MarksNoted, marks_noted
 from fxport.exporter.capture.patches.masks import masks_left_out
 from fxport.exporter.capture.patches.mixed_kinds import KindsHeeded
@@ -143,6 +144,7 @@ def _post_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Iter
     """The contexts of a trace below autograd."""
     yield forward_mode_by_reverse()
     yield refusals_kept(observed.inquiry)
+    yield checks_without_effect()
     reshaped = ReshapedNoted()
     yield reshaped_unwritten(reshaped)
     yield from _contexts(request, observed, reshaped)

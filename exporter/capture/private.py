@@ -108,6 +108,12 @@ TRACE: Rows = (
     ),
     names("torch.export._trace", "_aot_export_joint_with_descriptors", "replaced: traces a step once"),
     names("torch._functorch.aot_autograd", "run_functionalized_fw_and_collect_metadata", "the same: left out"),
+    names(
+        "torch._higher_order_ops.effects",
+        "_register_effectful_op _get_effect",
+        "the check of what linalg computes is no effect",
+        fallback="gradients of torch.linalg.cholesky, inv and solve may be refused",
+    ),
     names("torch._functorch._aot_autograd.graph_compile", "aot_stage2_export", "the same: its graph is finished"),
     names("torch._functorch._aot_autograd.functional_utils", "has_data_mutation", "the same: inputs written to"),
     names("torch.fx.proxy", "CapturedTraceback", "replaced: the user's frames are read alone"),

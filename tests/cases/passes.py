@@ -15,6 +15,7 @@ from fxport.fx_passes.passes.complex_to_real import complex_to_real
 from fxport.fx_passes.passes.drop_asserts import drop_asserts
 from fxport.fx_passes.passes.drop_copies import drop_copies
 from fxport.fx_passes.passes.expand_flex_attention import expand_flex_attention
+from fxport.fx_passes.passes.factor_again import factor_again
 from fxport.fx_passes.passes.functionalize import functionalize
 from fxport.fx_passes.passes.fuse_gelu import fuse_gelu
 from fxport.fx_passes.passes.fuse_rms_norm import fuse_rms_norm
@@ -44,6 +45,13 @@ def _region(x: torch.Tensor) -> torch.Tensor:
     with torch.enable_grad():
         y = y.relu()
     return y + 1
+
+
+def _slope_of_det(x: torch.Tensor) -> torch.Tensor:
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(torch.linalg.det(leaf).sum(), leaf)
+    return slope
 
 
 def _masked(x: torch.Tensor) -> torch.Tensor:
@@ -152,6 +160,7 @@ CASES = (
     PassCase(drop_asserts, _masked, (torch.randn(4, 3),)),
     PassCase(rebase_strides, _strided, (torch.randn(4, 3),)),
     PassCase(drop_copies, _copies, (torch.randn(4, 3),)),
+    PassCase(factor_again, _slope_of_det, (torch.randn(4, 3, 3),)),
     PassCase(functionalize, _writes, (torch.randn(4, 3),)),
     PassCase(rows_outside_bodies, _row_in_branch, (torch.randn(4, 3),), FUNCTIONAL),
     PassCase(trim_scans, _unused, (torch.randn(4, 3),), FUNCTIONAL),

@@ -281,3 +281,22 @@ def test_a_layer_that_data_choose_is_not_told_apart(kind: type[Kinds]) -> None:
 def test_a_layer_that_data_choose_is_only_called(asked: str) -> None:
     with pytest.raises(ExportError, match="FXP1002"):
         export(Kinds(ASKED[asked]), (torch.randn(3, 4), torch.tensor(1)))
+
+
+class Chosen(nn.Module):
+    """Has its function from a `try` that is over when it is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        try:
+            self.root = lambda x: torch.linalg.cholesky(x + 2 * torch.eye(3))
+        except RuntimeError:
+            self.root = torch.sqrt
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.root(x)
+
+
+def test_a_lambda_is_not_within_the_try_that_makes_it() -> None:
+    x = torch.eye(3)
+    torch.testing.assert_close(run_exported(Chosen(), [(x,)]), [[Chosen()(x)]])

@@ -15,6 +15,9 @@ from fxport.diagnostics.source import USER, kind_of, lines_of
 JUMPS = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.With, ast.AsyncWith, ast.Try, ast.TryStar)
 """Statements that may end a clause without an error."""
 
+LAMBDA = "<lambda>"
+"""Name of the code of every lambda."""
+
 ANY = (BaseException,)
 """The types that a clause is taken to catch if it names none, or something that cannot be evaluated."""
 
@@ -33,7 +36,12 @@ def is_caught(kind: type[BaseException], frames: Iterable[tuple[FrameType, int]]
 
 
 def _caught_at(frame: FrameType, line: int) -> Iterator[tuple[type[BaseException], bool]]:
-    """Yield what the clauses around a line catch, and whether the model goes on after it."""
+    """Yield what the clauses around a line catch, and whether the model goes on after it.
+
+    None stands in a lambda: those around the line are of the function that makes it.
+    """
+    if frame.f_code.co_name == LAMBDA:
+        return
     for each in _tries(frame.f_code.co_filename):
         if line in each.lines:
             for handler in each.handlers:
