@@ -18,7 +18,16 @@ from fxport.ort_runner.train_checkpoint import RunState, read_checkpoint, write_
 from fxport.ort_runner.train_description import description_in
 from fxport.ort_runner.train_evaluate import Evaluator
 from fxport.ort_runner.train_files import SAVED, STATE_SUFFIX, opened_beside
-from fxport.ort_runner.train_inputs import Rates, RefusedInput, arrays_for, as_seed, named_batch, require_names
+from fxport.ort_runner.train_inputs import (
+    Rates,
+    RefusedInput,
+    arrays_for,
+    as_seed,
+    as_steps,
+    named_batch,
+    require_mapping,
+    require_names,
+)
 from fxport.ort_runner.train_log import reporters, rows_of
 from fxport.ort_runner.train_state_dict import state_dicts
 
@@ -75,8 +84,7 @@ class TrainingSession:
             is unknown or does not work here), fxport.ort_runner.failures.Failure.
         """
         path = Path(model)
-        if on_nan not in get_args(OnNan):
-            raise RefusedInput(f"on_nan is {on_nan!r}; it takes: {', '.join(get_args(OnNan))}")
+        self.on_nan = on_nan
         self._session, used = session_on(provider, path, threads=threads)
         self._evaluator: Evaluator | None = None
         self._device, self._provider = used.device, used.name
@@ -88,8 +96,7 @@ class TrainingSession:
         self._pairs, self._constant = self._description.state, self._description.constant
         self._stride, self._rates = self._description.steps, self._description.rates
         self._seed = 0
-        self.on_nan: OnNan = on_nan
-        self.steps = 0
+        self._steps = 0
         held = {*self._pairs, *self._constant}
         self._state_ports = [port for port in ports if port.name in held]
         self._state_names = [port.name for port in self._state_ports]
@@ -124,14 +131,35 @@ class TrainingSession:
     def seed(self, seed: int) -> None:
         self._seed = as_seed(seed)
 
+    @property
+    def steps(self) -> int:
+        """Count of the steps that the state has behind it."""
+        return self._steps
+
+    @steps.setter
+    def steps(self, steps: int) -> None:
+        self._steps = as_steps(steps)
+
+    @property
+    def on_nan(self) -> OnNan:
+        """What follows a loss (or `grad_norm`) that is NaN or infinite."""
+        return self._on_nan
+
+    @on_nan.setter
+    def on_nan(self, choice: OnNan) -> None:
+        if choice not in get_args(OnNan):
+            raise RefusedInput(f"on_nan is {choice!r}; it takes: {', '.join(get_args(OnNan))}")
+        self._on_nan: OnNan = choice
+
     def load(self, state: Mapping[str, Any], steps: int = 0) -> None:
         """Take over a state, with the number of steps that it has behind it.
 
         Raises RefusedInput for names, shapes and dtypes that are not those of the model; the session is then as before.
         """
+        require_mapping(state, "the state", "arrays")
         require_names(state, self._state_names, "the state")
         arrays = arrays_for(self._state_ports, state, may_be_empty=True)
-        steps = as_seed(steps)
+        steps = as_steps(steps)
         fixed = {name: self._placed(arrays[name]) for name in self._constant}
         front = {name: self._placed(arrays[name]) for name in self._pairs}
         back = {name: self._placed(np.zeros_like(arrays[name])) for name in self._pairs}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -61,9 +62,11 @@ class RunState:
 
 
 def write_checkpoint(path: str | os.PathLike[str], run: RunState) -> None:
-    """Write a checkpoint, whole or not at all. Raises OSError."""
+    """Write a checkpoint, whole or not at all. Raises OSError, also for a device or a pipe."""
     from safetensors.numpy import save_file
 
+    if is_special(Path(path)):  # whose place a file of safetensors' would take
+        raise OSError(errno.EINVAL, "it is no ordinary file, but a device or a pipe", str(path))
     metadata = {STEPS: str(run.steps)}
     if run.seed is not None:
         metadata[SEED] = str(run.seed)

@@ -20,6 +20,12 @@ class RefusedInput(FxportError, ValueError):
     """A value that a training session does not take. The text names it, and says what is expected."""
 
 
+def require_mapping(given: Any, where: str, values: str) -> None:
+    """Raise RefusedInput for anything else than a mapping of names to `values`."""
+    if not isinstance(given, Mapping):
+        raise RefusedInput(f"{where} is of type '{type(given).__name__}'; give a mapping of names to {values}")
+
+
 def require_names(given: Collection[str], wanted: Collection[str], where: str) -> None:
     """Raise RefusedInput for a name that is missing or unknown; `where` is what has the names."""
     unknown = sorted(name for name in given if name not in wanted)
@@ -96,6 +102,8 @@ CONVERTED = frozenset({(FLOAT, FLOAT), (INTEGER, INTEGER), (BOOL, INTEGER)})
 
 
 def _as_array(value: Any, port: Port) -> np.ndarray:
+    if isinstance(value, np.ma.MaskedArray):
+        raise RefusedInput(f"'{port.name}' is a masked array, whose mask no model takes; fill it, with `.filled(…)`")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor of PyTorch that asks for a gradient
@@ -106,15 +114,23 @@ def _as_array(value: Any, port: Port) -> np.ndarray:
     return array
 
 
-def as_seed(value: Any) -> int:
+def as_seed(value: Any, name: str = "seed") -> int:
     """A seed as a Python integer. Raises RefusedInput for what is none, or does not fit into int64."""
     try:
         seed = operator.index(value)
     except TypeError as error:
-        raise RefusedInput(f"seed is {value!r}; it must be an integer") from error
+        raise RefusedInput(f"{name} is {value!r}; it must be an integer") from error
     if not -LARGEST_SEED <= seed <= LARGEST_SEED:
-        raise RefusedInput(f"seed is {seed}, which does not fit into int64")
+        raise RefusedInput(f"{name} is {seed}, which does not fit into int64")
     return seed
+
+
+def as_steps(value: Any) -> int:
+    """A count of steps as a Python integer. Raises RefusedInput for what is none."""
+    steps = as_seed(value, "steps")
+    if steps < 0:
+        raise RefusedInput(f"steps is {steps}; it must be at least 0")
+    return steps
 
 
 class Rates(MutableMapping[str, float]):
@@ -125,6 +141,7 @@ class Rates(MutableMapping[str, float]):
 
     def replace(self, rates: Mapping[str, float]) -> None:
         """Take all values of a mapping with the same names, or none of them. Raises RefusedInput."""
+        require_mapping(rates, "the mapping of learning rates", "numbers")
         require_names(rates, self._rates, "the mapping of learning rates")
         self._rates = {name: _as_rate(name, rates[name]) for name in self._rates}
 
@@ -160,8 +177,7 @@ def _as_rate(name: str, rate: Any) -> float:
 
 def named_batch(batch: Any, ports: Sequence[Port], prefix: str) -> dict[str, Any]:
     """The batch by the names of the model's inputs, which may be given without their prefix. Raises RefusedInput."""
-    if not isinstance(batch, Mapping):
-        raise RefusedInput(f"the batch is of type '{type(batch).__name__}'; give a mapping of names to arrays")
+    require_mapping(batch, "the batch", "arrays")
     wanted = [port.name for port in ports]
     named: dict[str, Any] = {}
     for name, value in batch.items():

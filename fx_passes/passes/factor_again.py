@@ -36,7 +36,7 @@ def factor_again(gm: GraphModule, log: Log) -> bool:
     changed = False
     for node in [each for each in gm.graph.nodes if each.target in FACTORS]:
         factors, pivots = (_results(node, FACTORS[node.target] + at) for at in (0, 1))
-        told = {each.kwargs.get("adjoint", False) for pivot in pivots for each in _solvers(pivot)}
+        told = {bool(each.kwargs.get("adjoint", False)) for pivot in pivots for each in _solvers(pivot)}
         if len(told) != 1:
             continue
         matrix = node.args[0]

@@ -181,6 +181,17 @@ def test_the_one_group_of_a_state_without_groups_is_taken(state: str | None, gro
     assert groups_of(SimpleNamespace(_fsdp_param_group=state)) == groups
 
 
+def test_a_torch_without_effects_has_no_check_that_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._higher_order_ops import effects
+
+    from fxport.exporter.capture.patches.linalg_checks import checks_without_effect
+
+    monkeypatch.delattr(effects, "_register_effectful_op")
+    monkeypatch.delattr(effects, "_get_effect")
+    with checks_without_effect():
+        pass
+
+
 def test_sizes_are_worked_out_each_time_where_pytorch_does_not_tell_what_it_knows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -194,6 +205,7 @@ def test_sizes_are_worked_out_each_time_where_pytorch_does_not_tell_what_it_know
 EACH_TIME = test_sizes_are_worked_out_each_time_where_pytorch_does_not_tell_what_it_knows
 FALLBACKS = {
     **dict.fromkeys(("_expr_ver", "_expr_cache", "_replacements_version_counter"), EACH_TIME),
+    **dict.fromkeys(("_register_effectful_op", "_get_effect"), test_a_torch_without_effects_has_no_check_that_is_one),
     "_init_group": test_an_optimizer_without_init_group_is_refused,
     "_fsdp_param_groups": test_the_one_group_of_a_state_without_groups_is_taken,
 }

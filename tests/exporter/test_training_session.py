@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,10 @@ MISTAKES: dict[str, tuple[Callable[[TrainingSession, Batch, Path], Any], str]] =
     "complex": (lambda s, b, _: s.step(changed(b, x=b["x"] * 1j)), "is of dtype complex64"),
     "strings": (lambda s, b, _: s.step(changed(b, y=["a"] * len(b["y"]))), "no array of numbers but list"),
     "None": (lambda s, b, _: s.step(changed(b, x=None)), "no array of numbers but NoneType"),
+    "a mask": (
+        lambda s, b, _: s.step(changed(b, x=np.ma.masked_array(b["x"], np.ones_like(b["x"])))),
+        "'batch/x' is a masked array",
+    ),
     "ragged list": (lambda s, b, _: s.step(changed(b, x=[[1.0, 2.0], [1.0]])), "'batch/x' is no array"),
     "too large for float32": (lambda s, b, _: s.step(changed(b, scale=1e300)), "1e.300, which does not fit"),
     "too large for int64": (
@@ -112,6 +117,11 @@ MISTAKES: dict[str, tuple[Callable[[TrainingSession, Batch, Path], Any], str]] =
     "a rate taken away": (lambda s, *_: s.rates.pop(RATE), "needs a learning rate"),
     "a seed that is no integer": (lambda s, *_: setattr(s, "seed", 1.5), "seed is 1.5"),
     "a seed of 64 bits": (lambda s, *_: setattr(s, "seed", 2**64), "does not fit into int64"),
+    "no rates": (lambda s, *_: setattr(s, "rates", None), "learning rates is of type 'NoneType'; give a mapping"),
+    "steps that are no integer": (lambda s, *_: setattr(s, "steps", "3"), "steps is '3'; it must be an integer"),
+    "steps below 0": (lambda s, *_: setattr(s, "steps", -3), "steps is -3; it must be at least 0"),
+    "an unknown choice for NaN": (lambda s, *_: setattr(s, "on_nan", "ignore"), "on_nan is 'ignore'; it takes: raise"),
+    "no state": (lambda s, *_: s.load(None), "the state is of type 'NoneType'; give a mapping"),
     "a part of a state": (lambda s, *_: s.load(dict(list(s.state().items())[1:])), "the state lacks 'param/0.weight'"),
     "a state with more": (lambda s, *_: s.load({**s.state(), "param/9": np.zeros(1)}), "the state has 'param/9'"),
     "a state of another shape": (
@@ -188,6 +198,15 @@ def test_a_resumed_run_goes_on_to_the_same_bits(broken_off: int, saved: Path, tm
     assert_same(resumed, whole)
     other = opened(saved, seed=6)
     assert trained(other, batches) != losses  # the seed matters
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+def test_no_checkpoint_takes_the_place_of_a_pipe_or_a_device(saved: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="no ordinary file") as raised:
+        opened(saved).save(tmp_path / "pipe")
+    assert raised.value.filename == str(tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_values_are_converted_where_nothing_is_lost(saved: Path) -> None:
