@@ -142,7 +142,7 @@ class TrainingSession:
 
     @property
     def on_nan(self) -> OnNan:
-        """What follows a loss (or `grad_norm`) that is NaN or infinite."""
+        """Choice for a loss (or `grad_norm`) that is NaN or infinite: "raise", "skip" or "keep"."""
         return self._on_nan
 
     @on_nan.setter

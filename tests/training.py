@@ -16,8 +16,9 @@ from torch.nn.functional import cross_entropy
 from torch.utils import _pytree as pytree
 
 from fxport.exporter.training import TrainingProgram, export_training_step, load_into
+from fxport.exporter.training.parts import Parts
 from fxport.exporter.training.seeded import SeededRandom
-from fxport.exporter.training.step import Parts, state_of
+from fxport.exporter.training.step import state_of
 from fxport.ort_runner.train import TrainingSession
 from tests.cases.training import Task
 

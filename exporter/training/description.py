@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from fxport.exporter.training.step import BUFFER, NEW, OPTIMIZER, PARAMETER, RATE, Parts, Settings
+from fxport.exporter.training.parts import Parts
+from fxport.exporter.training.step import BUFFER, NEW, OPTIMIZER, PARAMETER, RATE, Settings
 
 METADATA = "fxport.training"
 """Key of the model's metadata: what `fxport.ort_runner.train` needs to run the step again and again."""

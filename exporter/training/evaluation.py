@@ -19,8 +19,9 @@ from fxport.exporter.pipeline.options import Options
 from fxport.exporter.training.capturing import exported, refuse_constants, refuse_unseeded
 from fxport.exporter.training.carried import nothing_carried
 from fxport.exporter.training.own_tensors import OwnTensors
+from fxport.exporter.training.parts import Parts
 from fxport.exporter.training.seeded import SeededRandom
-from fxport.exporter.training.step import LOSS, SEED, Parts, batch_names, kind_of_state, split_loss
+from fxport.exporter.training.step import LOSS, SEED, batch_names, kind_of_state, split_loss
 from fxport.exporter.weights.session_files import BUFFER, PARAMETER
 from fxport.fx_passes.program import OutputKind
 
@@ -32,7 +33,7 @@ class Evaluation(Around):
     """The loss function on a state, with the model in eval mode and without gradients."""
 
     def __init__(self, parts: Parts) -> None:
-        super().__init__(parts.model, functions=(parts.loss_fn,))
+        super().__init__(parts.model, functions=(parts.losses[0],))
         self.parts = (parts,)
         self._own = OwnTensors()
 
@@ -47,7 +48,7 @@ class Evaluation(Around):
         given = {f"model.{name}": value for name, value in (parameters | buffers).items()}
         random = nullcontext() if seed is None else SeededRandom(seed)
         with (
-            nothing_carried(model, {"evaluate": parts.loss_fn}, self._own),
+            nothing_carried(model, {"evaluate": parts.losses[0]}, self._own),
             random,
             _evaluating(model),
             self._own.instead_of((held[0], parameters), (held[1], buffers)),
@@ -66,7 +67,7 @@ class _Called(torch.nn.Module):
 
     def __init__(self, parts: Parts) -> None:
         super().__init__()
-        self.model, self.loss_fn = parts.model, parts.loss_fn
+        self.model, self.loss_fn = parts.model, parts.losses[0]
 
     def forward(self, *batch: Any) -> Any:
         return self.loss_fn(self.model, *batch)
@@ -122,7 +123,7 @@ def evaluation_of(
     held = {name: value for name, value in state.items() if name.startswith((f"{PARAMETER}/", f"{BUFFER}/"))}
     seeded = rng == "seed"
     call = (held, tuple(batch), *([torch.tensor(0)] if seeded else []))
-    names = (*held, *batch_names(parts.loss_fn, batch), *([SEED] if seeded else []))
+    names = (*held, *batch_names(parts.losses[0], batch), *([SEED] if seeded else []))
     dynamic, options = ({"batch": shapes} if shapes else None), replace(options, input_names=names)
     step = Evaluation(parts)
     program = exported(step, call, dynamic, options, log)

@@ -32,10 +32,11 @@ from fxport.exporter.training.evaluation import EvaluationProgram, evaluation_of
 from fxport.exporter.training.kinds import require_kinds
 from fxport.exporter.training.loop import repeated
 from fxport.exporter.training.optimizers import OptimizerError
+from fxport.exporter.training.parts import LossFn, Parts
 from fxport.exporter.training.resume import resumed
 from fxport.exporter.training.saved import beside_a_step, numbered
 from fxport.exporter.training.seeded import RecordedRandom
-from fxport.exporter.training.step import Parts, Settings, TrainingError, TrainingStep, batch_names, state_of
+from fxport.exporter.training.step import Settings, TrainingError, TrainingStep, batch_names, state_of
 from fxport.exporter.weights import Checkpoint, open_checkpoint
 
 
@@ -97,7 +98,7 @@ class TrainingProgram(OnnxProgram):
 def export_training_step(
     model: torch.nn.Module,
     optimizer: Optimizer | Sequence[Optimizer],
-    loss_fn: Callable[..., Any],
+    loss_fn: LossFn | Sequence[LossFn],
     batch: Sequence[Any],
     *,
     dynamic_shapes: Any = None,
@@ -118,6 +119,10 @@ def export_training_step(
 
     `optimizer` may be several, such as Muon for the matrices and AdamW for the rest: they step in their order, each on
     parameters of its own, and their groups are numbered through.
+
+    `loss_fn` may be several as well, one for each optimizer, as for the two networks of a GAN: they alternate. Each
+    optimizer steps on the gradients of its own loss alone, at the parameters that those before it came to. `loss` is
+    then the sum of the losses, and `loss/0`, `loss/1` and so on are the single ones.
 
     `loss_fn(model, *batch)` returns the loss, or (loss, {name: tensor}) to have more as outputs; `batch` is one
     example. The model stays in the mode it is in: call `.train()` for dropout and for batch statistics.
@@ -151,12 +156,12 @@ def export_training_step(
         raise TrainingError(f"steps is {steps}; it must be at least 1")
     settings = Settings(accumulate, clip_grad_norm, tuple(outputs), allow_unused)
     parts = Parts(model, optimizer, loss_fn, context)
-    _check(parts, settings)
+    _check(parts, settings, evaluate)
     log = log or Log()
     step, state = TrainingStep(parts, settings), _begun(parts, weights, log)
     inputs = _Inputs.of(step, state, batch, lr, rng)
     shapes = inputs.shapes(dynamic_shapes)
-    names = inputs.names(loss_fn)
+    names = inputs.names(parts.losses[0])
     options = replace(options, input_names=names, strategy="post-dispatch", ir_passes=(SumRows(), *options.ir_passes))
     program = exported(step, inputs.call, shapes, options, log)
     refuse_constants(program)
@@ -166,7 +171,7 @@ def export_training_step(
     finished = _described(program, parts, inputs, steps, settings)
     evaluation = None
     if evaluate:
-        judged = parts if evaluate is True else replace(parts, loss_fn=evaluate)
+        judged = parts if evaluate is True else replace(parts, optimizer=parts.optimizers[0], loss_fn=evaluate)
         evaluation = evaluation_of(
             judged, state, _micro(batch, accumulate, dynamic_shapes), dynamic_shapes, rng, options, log
         )
@@ -255,13 +260,17 @@ def _resumed(state: dict[str, torch.Tensor], parts: Parts, checkpoint: Checkpoin
         raise ExportError(log, str(stop)) from stop
 
 
-def _check(parts: Parts, settings: Settings) -> None:
+def _check(parts: Parts, settings: Settings, evaluate: object) -> None:
     model, names = parts.model, parts.names
     if settings.accumulate < 1:
         raise TrainingError(f"accumulate is {settings.accumulate}; it must be at least 1")
     unknown = [each for each in settings.outputs if each not in parts_of.EXTRAS]
     if unknown:
         raise TrainingError(f"outputs has '{unknown[0]}'; it takes: {', '.join(parts_of.EXTRAS)}")
+    if len(parts.losses) > 1 and parts_of.GRADIENT_NORM in settings.outputs:
+        raise TrainingError("outputs has 'grad_norm', which is that of one loss, and there are several; take 'grad'")
+    if len(parts.losses) > 1 and evaluate is True:
+        raise TrainingError("evaluate=True is for one loss function, and there are several; give evaluate=function")
     given: set[int] = set()
     for index, group in enumerate(parts.groups):
         own = [id(p) for p in group["params"]]

@@ -10,7 +10,8 @@ import torch
 from torch.optim import Optimizer
 
 from fxport.exporter.training.optimizers import UNTOUCHED
-from fxport.exporter.training.step import BUFFER, OPTIMIZER, PARAMETER, Parts, state_of
+from fxport.exporter.training.parts import Parts
+from fxport.exporter.training.step import BUFFER, OPTIMIZER, PARAMETER, state_of
 from fxport.exporter.weights.arrays import as_array, as_tensor
 
 

@@ -9,7 +9,8 @@ import torch
 
 from fxport.diagnostics import Level, Log, rules
 from fxport.exporter.training.optimizers import UNTOUCHED
-from fxport.exporter.training.step import BUFFER, OPTIMIZER, PARAMETER, Parts
+from fxport.exporter.training.parts import Parts
+from fxport.exporter.training.step import BUFFER, OPTIMIZER, PARAMETER
 from fxport.exporter.weights.assign import (
     Owner,
     fits,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -15,7 +15,6 @@ from torch.func import functional_call
 from torch.fx.traceback import annotate
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import get_total_norm
-from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics.errors import FxportError
@@ -32,6 +31,7 @@ from fxport.exporter.training.carried import nothing_carried
 from fxport.exporter.training.hooks import accumulated, stand_in
 from fxport.exporter.training.optimizers import State, initial_state
 from fxport.exporter.training.own_tensors import OwnTensors
+from fxport.exporter.training.parts import LossFn, Parts, Phase
 from fxport.exporter.training.seeded import GivenRandom, SeededRandom
 from fxport.exporter.weights.session_files import BUFFER, OPTIMIZER, PARAMETER
 from fxport.fx_passes.graph import PART
@@ -68,39 +68,6 @@ class Settings:
     allow_unused: bool = False
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Parts of a step."""
-
-    model: torch.nn.Module
-    optimizer: Optimizer | Sequence[Optimizer]
-    loss_fn: Callable[..., Any]
-    context: Callable[[], AbstractContextManager[Any]] = nullcontext
-    """Context manager around forward and backward."""
-
-    @property
-    def around(self) -> dict[str, Any]:
-        """Parts that run in a step beside the model, by name."""
-        several = {f"optimizer.{number}": each for number, each in enumerate(self.optimizers)}
-        optimizers = {"optimizer": self.optimizer} if isinstance(self.optimizer, Optimizer) else several
-        return {"loss_fn": self.loss_fn, "context": self.context, **optimizers}
-
-    @property
-    def optimizers(self) -> tuple[Optimizer, ...]:
-        """The optimizers, which step one after the other."""
-        return (self.optimizer,) if isinstance(self.optimizer, Optimizer) else tuple(self.optimizer)
-
-    @property
-    def groups(self) -> list[dict[str, Any]]:
-        """The groups of all optimizers, as the learning rates number them."""
-        return [group for optimizer in self.optimizers for group in optimizer.param_groups]
-
-    @property
-    def names(self) -> dict[int, str]:
-        """The name of every parameter by its id; tied ones have one."""
-        return {id(parameter): name for name, parameter in self.model.named_parameters()}
-
-
 @dataclass
 class _Seen:
     """Observations of a call of a step. Not an attribute of the step: a capture gives those back as they were
@@ -118,7 +85,7 @@ class TrainingStep(Around):
     """
 
     def __init__(self, parts: Parts, settings: Settings) -> None:
-        super().__init__(parts.model, functions=(parts.loss_fn,))
+        super().__init__(parts.model, functions=parts.losses)
         self.parts = (parts,)
         self.settings = settings
         self._seen = _Seen()
@@ -156,39 +123,48 @@ class TrainingStep(Around):
         learning_rates: Mapping[str, torch.Tensor],
     ) -> dict[str, torch.Tensor]:
         """The outputs of a step; the optimizer and its hooks draw from where the model draws."""
-        before = {name: version(value) for name, value in parameters.items()}
-        loss, extras, gradients = self._gradients(parameters, buffers, batch)
-        changed = {*gradients, *(name for name, value in parameters.items() if version(value) != before[name])}
-        results = {LOSS: loss, **extras}
-        with torch.no_grad(), annotate({PART: UPDATE}):
-            gradients = self._clipped(gradients, results)
-            if GRADIENT in self.settings.outputs:
-                results |= {f"{GRADIENT}/{name}": value for name, value in gradients.items()}
-            current = _copies(parameters)
-            for name, gradient in gradients.items():
-                current[name].grad = gradient
-            new = self._updated(current, buffers, _nested(kind_of_state(state, OPTIMIZER)), learning_rates)
-        results |= {f"{NEW}/{PARAMETER}/{name}": _alone(current[name]) for name in current if name in changed}
+        (parts,) = self.parts
+        self._seen.unused = []
+        current, held, numbers = dict(parameters), _nested(kind_of_state(state, OPTIMIZER)), itertools.count()
+        losses, results, new, changed = list[torch.Tensor](), dict[str, torch.Tensor](), State(), set[str]()
+        for phase in parts.phases:
+            before = {name: version(value) for name, value in current.items()}
+            loss, extras, gradients = self._gradients(phase, current, buffers, batch)
+            changed |= {*gradients, *(name for name, value in current.items() if version(value) != before[name])}
+            losses.append(loss)
+            _require_new(extras, results)
+            results |= extras
+            with torch.no_grad(), annotate({PART: UPDATE}):
+                gradients = self._clipped(gradients, results)
+                if GRADIENT in self.settings.outputs:
+                    results |= {f"{GRADIENT}/{name}": value for name, value in gradients.items()}
+                current = _copies(current)
+                for name, gradient in gradients.items():
+                    current[name].grad = gradient
+                updated = self._updated(phase, current, buffers, held, learning_rates, numbers)
+                current = {name: _alone(value) for name, value in current.items()}
+            new |= {name: entries for name, entries in updated.items() if name in gradients}
+        results = {**_losses(losses), **results}
+        results |= {f"{NEW}/{PARAMETER}/{name}": current[name] for name in current if name in changed}
         results |= {f"{NEW}/{BUFFER}/{name}": value for name, value in buffers.items()}
         results |= {
-            f"{NEW}/{OPTIMIZER}/{name}/{key}": value
-            for name, entries in new.items()
-            if name in gradients
-            for key, value in entries.items()
+            f"{NEW}/{OPTIMIZER}/{name}/{key}": value for name, entries in new.items() for key, value in entries.items()
         }
         return results
 
     def _updated(
         self,
+        phase: Phase,
         current: dict[str, torch.Tensor],
         buffers: dict[str, torch.Tensor],
         state: State,
         learning_rates: Mapping[str, torch.Tensor],
+        numbers: Iterator[int],
     ) -> State:
         """The new state after each optimizer's step, in turn. Values in `current` are changed in place, or replaced."""
         (parts,) = self.parts
-        new, numbers, first = State(), itertools.count(), 0
-        for optimizer in parts.optimizers:
+        new, first = State(), phase.first
+        for optimizer in phase.optimizers:
             groups = optimizer.param_groups
             named = [parts.names[id(parameter)] for group in groups for parameter in group["params"]]
             own = {name: current[name] for name in named}
@@ -210,12 +186,22 @@ class TrainingStep(Around):
         return self._seen.unused
 
     def _gradients(
-        self, parameters: Mapping[str, torch.Tensor], buffers: dict[str, torch.Tensor], batch: Sequence[Any]
+        self,
+        phase: Phase,
+        parameters: Mapping[str, torch.Tensor],
+        buffers: dict[str, torch.Tensor],
+        batch: Sequence[Any],
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-        """The loss, what the loss function returned beside it, and the gradient of every parameter that is trained."""
+        """The loss, what the loss function returned beside it, and the gradient of every parameter that is trained.
+
+        Of several loss functions, each trains the parameters of its own optimizer.
+        """
         (parts,) = self.parts
         trained = self._parameters_held
         count = self.settings.accumulate
+        alternates, own = len(parts.phases) > 1, phase.parameters
+        wanted = {name for name, each in trained.items() if not alternates or id(each) in own}
+        unused: list[str] = []
         total: dict[str, torch.Tensor] = {}
         losses, extras = [], {}
         for turn in range(count):
@@ -223,17 +209,19 @@ class TrainingStep(Around):
             with torch.enable_grad():
                 leaves = {name: stand_in(trained[name], value) for name, value in parameters.items()}
                 given = {f"model.{name}": value for name, value in (leaves | buffers).items()}
-                differentiated = _Differentiated(parts, leaves, share=1 / count)
+                differentiated = _Differentiated(parts, phase.loss_fn, leaves, share=1 / count)
                 with self._own.instead_of((trained, leaves), (self._buffers_held, buffers)):
                     loss, extras, found = functional_call(differentiated, given, tuple(micro))
             buffers.update({name: _alone(given[f"model.{name}"]) for name in buffers})
             losses.append(loss.detach())
-            self._seen.unused = [name for name, gradient in found.items() if gradient is None]
+            unused = [name for name, gradient in found.items() if gradient is None and name in wanted]
             for name, gradient in found.items():
                 if gradient is not None:
                     summed = total[name] + gradient if name in total else gradient
                     total[name] = accumulated(trained[name], leaves[name], summed)
+        self._seen.unused += unused
         extras = {name: value.detach() for name, value in extras.items()}
+        total = {name: value for name, value in total.items() if name in wanted}
         return losses[0] if count == 1 else torch.stack(losses).mean(), extras, total
 
     def _clipped(self, gradients: dict[str, torch.Tensor], results: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -248,6 +236,21 @@ class TrainingStep(Around):
             return gradients
         factor = torch.clamp(limit / (norm + 1e-6), max=1.0)
         return {name: value * factor for name, value in gradients.items()}
+
+
+def _losses(losses: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the loss by its name; of several their sum, and each by its number."""
+    if len(losses) == 1:
+        return {LOSS: losses[0]}
+    return {LOSS: torch.stack([each.reshape(()) for each in losses]).sum()} | {
+        f"{LOSS}/{number}": each for number, each in enumerate(losses)
+    }
+
+
+def _require_new(extras: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+    """Raise TrainingError where two loss functions return tensors of one name."""
+    if again := sorted(extras.keys() & results.keys()):
+        raise TrainingError(f"two loss functions return a tensor '{again[0]}'; give them names of their own")
 
 
 @torch.no_grad()
@@ -267,10 +270,10 @@ class _Differentiated(torch.nn.Module):
     Backward is a part of the call: hooks that reach for the model's tensors find those of this step.
     """
 
-    def __init__(self, parts: Parts, leaves: Mapping[str, torch.Tensor], share: float) -> None:
+    def __init__(self, parts: Parts, loss_fn: LossFn, leaves: Mapping[str, torch.Tensor], share: float) -> None:
         super().__init__()
         self.model = parts.model
-        self.loss_fn, self.context = parts.loss_fn, parts.context
+        self.loss_fn, self.context = loss_fn, parts.context
         self.leaves, self.share = leaves, share
 
     def forward(self, *batch: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor | None]]:

@@ -13,7 +13,8 @@ from torch.nn.utils import clip_grad_norm_
 from torch.utils import _pytree as pytree
 
 from fxport.exporter.training.description import rates_of
-from fxport.exporter.training.step import RATE, SEED, Parts, batch_names, split_loss, state_of
+from fxport.exporter.training.parts import Parts
+from fxport.exporter.training.step import RATE, SEED, batch_names, split_loss, state_of
 from fxport.exporter.weights.arrays import as_array
 
 
@@ -30,7 +31,7 @@ class TimedStep:
     def inputs(self, names: Sequence[str]) -> dict[str, np.ndarray]:
         """Return the values of inputs of the file, in its order. Raises KeyError for one that a step does not have."""
         leaves = [each for each in pytree.tree_leaves(tuple(self.batch)) if isinstance(each, torch.Tensor)]
-        batch = dict(zip(batch_names(self.parts.loss_fn, self.batch), leaves, strict=True))
+        batch = dict(zip(batch_names(self.parts.losses[0], self.batch), leaves, strict=True))
         if self.steps > 1:
             batch = {name: torch.stack([value] * self.steps) for name, value in batch.items()}
         rates = {f"{RATE}/{group}": rate for group, rate in rates_of(self.parts).items()}
@@ -46,16 +47,19 @@ class TimedStep:
         batch = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), tuple(self.batch))
 
         def step() -> None:
-            for each in optimizers:
-                each.zero_grad()
-            for micro in parts_of(batch, self.accumulate):
-                with parts.context():
-                    loss, _ = split_loss(parts.loss_fn(parts.model, *micro))
-                    (loss / self.accumulate if self.accumulate > 1 else loss).backward()
-            if self.clip_grad_norm is not None:
-                clip_grad_norm_(parts.model.parameters(), self.clip_grad_norm)
-            for each in optimizers:
-                each.step()
+            for loss_fn, own, _ in parts.phases:
+                for each in optimizers:
+                    each.zero_grad()
+                for micro in parts_of(batch, self.accumulate):
+                    with parts.context():
+                        loss, _ = split_loss(loss_fn(parts.model, *micro))
+                        (loss / self.accumulate if self.accumulate > 1 else loss).backward()
+                if self.clip_grad_norm is not None:
+                    clip_grad_norm_(
+                        [p for each in own for group in each.param_groups for p in group["params"]], self.clip_grad_norm
+                    )
+                for each in own:
+                    each.step()
 
         run = torch.compile(step) if compiled else step
         seconds = []

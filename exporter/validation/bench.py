@@ -19,7 +19,7 @@ from fxport.exporter.sources.inputs import with_inputs
 from fxport.exporter.sources.source import Source, init_of, load
 from fxport.exporter.sources.step_parts import step_parts
 from fxport.exporter.sources.usage import UsageError
-from fxport.exporter.training.step import Parts
+from fxport.exporter.training.parts import Parts
 from fxport.exporter.training.timing import TimedStep
 from fxport.exporter.validation.comparison import matched
 from fxport.exporter.validation.model_file import model_of
