@@ -317,11 +317,8 @@ def test_the_picture_holds(name: str) -> None:
     check, files = CHECKS[name]
     paths = files()
     assert paths, f"no files for the check {name}: has a room moved?"
-    breaches = [
-        breach
-        for path in paths
-        for breach in check(path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix())
-    ]
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    breaches = [breach for path, text in texts.items() for breach in check(text, path)]
     assert not breaches, "\n".join(breaches)
 
 
