@@ -71,6 +71,11 @@ SIZES: Rows = (
         "backed_var_to_val guards size_like source_to_var var_to_range var_to_range_sloc var_to_sources",
         "what PyTorch knows of a symbol",
     ),
+    fields(
+        _SHAPE_ENV,
+        "axioms deferred_runtime_asserts replacements _version_counter",
+        "what it learns in a branch, which is forgotten behind it",
+    ),
     names(
         _SHAPES,
         "ConstraintViolationError DimConstraints GuardOnDataDependentSymNode ShapeEnv ValueRangesSLoc",

@@ -138,7 +138,9 @@ class _Tests(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         plain = isinstance(node.func, ast.Name) and node.func.id == "bool" and len(node.args) == 1
-        return node.args[0] if plain else node
+        if not plain:
+            return node
+        return node.args[0] if self.both == "and_" else placed(call("truth", *node.args), node)
 
 
 def _is_membership(node: ast.Compare) -> bool:

@@ -26,6 +26,7 @@ from torch.fx.experimental.sym_node import SymNode
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
 
+from fxport.exporter.capture.control_flow.branch_facts import facts_forgotten
 from fxport.exporter.capture.control_flow.merging import LoopError, opaque
 from fxport.exporter.capture.control_flow.views import Step, again, are_repeatable, origin_of, storage_of
 
@@ -268,6 +269,7 @@ def _run(
     _track(items)
     instead = _Instead(tensors | dict(zip(outside.written, written, strict=True)), items)
     with ExitStack() as modes:
+        modes.enter_context(facts_forgotten(_env_of(inputs)))
         for mode in around:
             modes.enter_context(mode)
         views = {key: again(instead.tensors[view.origin], view.steps) for key, view in outside.views.items()}
@@ -300,14 +302,20 @@ def _track(items: Mapping[sympy.Basic, Any]) -> None:
 def rehearsed(values: Any) -> Iterator[None]:
     """Meanwhile nothing is recorded in the graph, and no number that comes from data is missed in it."""
     global _rehearsals
-    mode = detect_fake_mode(pytree.tree_leaves(values))
-    env = mode.shape_env if mode is not None else None
+    env = _env_of(values)
     _rehearsals += 1
     try:
-        with disable_proxy_modes_tracing(), nullcontext() if env is None else env.ignore_fresh_unbacked_symbols():
+        unseen = nullcontext() if env is None else env.ignore_fresh_unbacked_symbols()
+        with disable_proxy_modes_tracing(), unseen, facts_forgotten(env):
             yield
     finally:
         _rehearsals -= 1
+
+
+def _env_of(values: Any) -> Any:
+    """Return what PyTorch knows of symbols; None where there are none."""
+    mode = detect_fake_mode(pytree.tree_leaves(values))
+    return mode.shape_env if mode is not None else None
 
 
 def _symbols(values: Sequence[Any]) -> set[sympy.Symbol]:

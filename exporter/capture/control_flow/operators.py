@@ -19,9 +19,9 @@ from fxport.exporter.capture.control_flow.effects import Effects
 from fxport.exporter.capture.control_flow.lifting import read_by
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError
 from fxport.exporter.capture.control_flow.truth import NUMBERS, depends_on_data, predicate
-from fxport.exporter.capture.guards.caught import require_uncaught
+from fxport.exporter.capture.guards.caught import errors_noted, require_uncaught
 from fxport.exporter.capture.patches.numbers import may_be_nan, number
-from fxport.exporter.capture.patches.watched_calls import IndexesNoted
+from fxport.exporter.capture.patches.watched_calls import FailuresNoted
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     **{name: getattr(operator, name.lower()) for name in ("Eq", "Lt", "Gt")},
@@ -50,7 +50,7 @@ def and_(first: Any, second: Callable[[], Any]) -> Any:
     if not depends_on_data(first):
         return first and second()
     if _must_wait(second):
-        return chosen(first, lambda: _truth(second()), lambda: False)
+        return chosen(first, lambda: truth(second()), lambda: False)
     other = second()
     return predicate(first).logical_and(predicate(other)) if depends_on_data(other) else first if other else other
 
@@ -60,7 +60,7 @@ def or_(first: Any, second: Callable[[], Any]) -> Any:
     if not depends_on_data(first):
         return first or second()
     if _must_wait(second):
-        return chosen(first, lambda: True, lambda: _truth(second()))
+        return chosen(first, lambda: True, lambda: truth(second()))
     other = second()
     return predicate(first).logical_or(predicate(other)) if depends_on_data(other) else other if other else first
 
@@ -198,13 +198,14 @@ def _is_truth(value: Any) -> bool:
     )
 
 
-def _truth(value: Any) -> Any:
+def truth(value: Any) -> Any:
+    """Return `bool(value)`, of a value of the data as a tensor of shape []."""
     return predicate(value) if depends_on_data(value) else bool(value)
 
 
 def _must_wait(second: Callable[[], Any]) -> bool:
     """Return whether computing a value changes anything, which is undone, or may fail where the first one decides."""
     effects = Effects.of((second,))
-    with IndexesNoted() as indexes:
+    with errors_noted() as errors, FailuresNoted() as failures:
         ((_, changes),), outside = read_by([lambda: effects.observe(second)], (), effects.numbers)
-    return bool(changes.values or changes.grown or outside.written) or indexes.is_any
+    return bool(changes.values or changes.grown or outside.written or errors) or failures.is_any

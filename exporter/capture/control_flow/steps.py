@@ -18,9 +18,10 @@ from fxport.exporter.capture.control_flow.operators import (
     is_same,
     not_,
     or_,
+    truth,
 )
 from fxport.exporter.capture.control_flow.scans import for_each
 
 __all__ = ["UNSET", "Bool", "Float", "Found", "Int", "IsFalse", "IsTrue", "Local", "Pushed", "ScanList", "among",
            "and_", "both", "chosen", "class_of", "compared", "either", "element", "for_each", "is_same", "is_truth",
-           "kept", "not_", "or_", "refused", "repeated", "require_unchanged", "state_read_by"]  # fmt: skip
+           "kept", "not_", "or_", "refused", "repeated", "require_unchanged", "state_read_by", "truth"]  # fmt: skip

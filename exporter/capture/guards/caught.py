@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.guards.askers import frames_of_model
 from fxport.exporter.capture.guards.handlers import is_caught
@@ -13,7 +16,23 @@ CURE = "Decide by a test of the values or sizes, for instance with `torch.linalg
 SIZED = "it raises an error for this size, which the model catches; at another size it may not"
 
 
+_noted: list[list[type[Exception]]] = []
+
+
+@contextmanager
+def errors_noted() -> Iterator[list[type[Exception]]]:
+    """Give a list that meanwhile gets the types of the errors that lines may raise, for some values."""
+    noted: list[type[Exception]] = []
+    _noted.append(noted)
+    try:
+        yield noted
+    finally:
+        _noted.pop()
+
+
 def require_uncaught(kind: type[Exception], reason: str = CAUGHT) -> None:
-    """Raise RefusedError where the model would catch an error of this type that its line may raise."""
+    """Note that a line may raise an error of this type. Raise RefusedError where the model would catch it."""
+    for noted in _noted:
+        noted.append(kind)
     if is_caught(kind, frames_of_model()):
         raise RefusedError(reason, cure=CURE)

@@ -17,7 +17,7 @@ from typing import Any
 
 import sympy
 import torch
-from torch import SymInt, Tensor, linalg
+from torch import SymBool, SymFloat, SymInt, Tensor, linalg
 from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 from torch.nn import functional as F
@@ -122,14 +122,45 @@ def _uncaught_index(_: Tensor, *index: Any, **named: Any) -> None:
         require_uncaught(IndexError)
 
 
-class IndexesNoted(TorchFunctionMode):
-    """Note whether a function reads at an index that data tells, which may be beyond a size."""
+class FailuresNoted(TorchFunctionMode):
+    """Note whether functions are called that may fail for values or sizes that data tell.
+
+    Where indexes come from data, and where the values themselves decide, `CallsWatched` tells.
+    """
 
     is_any = False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.is_any |= func in BY_INDEX and any(map(_is_of_data, pytree.tree_leaves((args[1:], kwargs))))
+        self.is_any |= _may_fail(getattr(func, "__name__", ""), pytree.tree_leaves((args, kwargs)))
         return func(*args, **(kwargs or {}))
+
+
+_OPERATORS = "lt le gt ge eq ne add radd sub rsub mul rmul neg abs and or xor invert"
+_FUNCTIONS = """
+    lt le gt ge eq ne add sub mul neg abs logical_not logical_and logical_or clamp isnan isfinite exp log sqrt
+    any all sum mean numel size dim nonzero clone detach to float double int long bool
+    tensor as_tensor scalar_tensor sym_int sym_float sym_not sym_ite sym_max sym_min
+"""
+TOTAL = frozenset({f"__{name}__" for name in ("get", "len", *_OPERATORS.split())} | {*_FUNCTIONS.split()})
+"""Names of functions that take one tensor of any size, also of no elements, and numbers of any value."""
+
+_DIVIDING = ("floordiv", "rfloordiv", "mod", "rmod")
+DIVIDING = frozenset({f"__{name}__" for name in _DIVIDING} | {"floor_divide", "remainder", "fmod", "div", "divide"})
+"""Names of functions that may divide whole numbers, of which there is no quotient by 0."""
+
+
+def _may_fail(name: str, values: Sequence[Any]) -> bool:
+    """Return whether a function may fail for some values of numbers, elements or sizes that only data tell."""
+    tensors = [each for each in values if isinstance(each, Tensor)]
+    if name in DIVIDING and not any(each.dtype.is_floating_point for each in tensors):
+        divisor = values[0 if name.startswith("__r") else 1]
+        return not (isinstance(divisor, int) and divisor)
+    if name == "__getitem__" and all(each.dtype is torch.bool for each in tensors[1:]):
+        tensors = tensors[:1]
+    numbers = [each for each in values if isinstance(each, (SymInt, SymFloat, SymBool))]
+    return any(map(free_unbacked_symbols, (*tensors, *numbers))) and (
+        name not in TOTAL or sum(each.dim() > 0 for each in tensors) > 1
+    )
 
 
 def _is_of_data(index: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tests.cases.soundness.case import FIXED, FLAT, ROWS, SIZES, Row, of
+from tests.cases.soundness.case import FIXED, FLAT, ROWS, SIZES, Inputs, Row, of
 
 
 class LastElement(nn.Module):
@@ -289,7 +289,61 @@ class ChoiceInAChoice(nn.Module):
         return x, y
 
 
+class Guarded(nn.Module):
+    """The right side of `and`, `or` and of a chain fails where the first operand tells not to compute it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        k = int(x[0])
+        if k != 5 and 6 // (k - 5) >= -1:
+            x = x + 1
+        if k == 5 or 7 % (k - 5) > -3:
+            x = x + 2
+        return x + 4 if 1 < k < 5 < 10 // (5 - k) else x
+
+
+class GuardedElements(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x[x > 0]
+        if len(y) and y[0] > 1:
+            x = x + 1
+        if y.numel() == 0 or y[-1] > 2:
+            x = x + 2
+        if len(y) > 0 and y.argmax() > 1:
+            x = x + 4
+        if (x > 0).any() and x[x > 0].max() > 3:
+            x = x + 8
+        n = (x == 5).sum()
+        return x + 16 if n > 0 and (60 // n) > 20 else x
+
+
+class GuardedView(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x[x > 0]
+        if len(y) == 3 and y.view(3, 1).sum() > 2:
+            x = x * 2
+        return x + y.sum()
+
+
+class GuardedTruth(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x[x > 0]
+        return torch.tensor(bool(len(y)) and bool(y[0] > 1))
+
+
+GUARDED: Inputs = tuple(
+    (torch.tensor(numbers),)
+    for numbers in ([3.0, -60, 4], [5.0, 7, 1], [-5.0, -1, -2], [0.5, -3, -4], [2.0, 9, 8], [1.0, 5, 5])
+)
+"""At some of them nothing is above 0, or a divisor is 0."""
+
 CASES = (
+    *of(
+        "guards",
+        Row("of divisors", Guarded, GUARDED),
+        Row("of elements that may not be there", GuardedElements, GUARDED),
+        Row("of a view", GuardedView, GUARDED),
+        Row("as truth values", GuardedTruth, GUARDED),
+    ),
     *of(
         "what Python comes to",
         Row("any of rows", AnyOfRows, FIXED),
