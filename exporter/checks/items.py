@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fxport.diagnostics.rules import RULES
 from fxport.exporter.checks.manifest import Budget, Choices, Manifest, Model
-from fxport.exporter.pipeline.options import DEFAULT_OPSET
 from fxport.exporter.sources.usage import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class Item:
     id: str
     model: str
     source: str
-    opset: int
+    opset: int | None
     provider: str
     inputs: tuple[str, ...] = ()
     samples: tuple[str, ...] = ()
@@ -92,7 +91,7 @@ def tasks_of(manifest: Manifest, names: Sequence[str] = ()) -> list[Task]:
 
 def tasks_of_model(model: Model, defaults: Choices) -> list[Task]:
     """A task for each opset and provider; their names say which only where there are several."""
-    opsets = each(said(model.opset, defaults.opset, DEFAULT_OPSET))
+    opsets = each(said(model.opset, defaults.opset, None))
     providers = each(said(model.provider, defaults.provider, "auto"))
     terms = terms_of(model, defaults)
     runs = said(model.runs, defaults.runs, TIMED_RUNS if terms.budget.latency is not None else 0)

@@ -45,7 +45,7 @@ def as_json(rows: Sequence[Row]) -> str:
         {
             "id": row.id,
             "model": row.task.item.model,
-            "opset": row.task.item.opset,
+            "opset": row.opset,
             "provider": row.task.item.provider,
             "verdict": row.verdict,
             "unchanged": row.cached,

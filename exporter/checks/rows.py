@@ -53,6 +53,11 @@ class Row:
     def id(self) -> str:
         return self.task.item.id
 
+    @property
+    def opset(self) -> int | None:
+        """The opset of the file; that of the manifest, if any, where there is none."""
+        return self.task.item.opset if self.facts is None else self.facts.opset
+
     def judged(self, fail_on: FailOn) -> Row:
         """The row with the verdict that its findings call for."""
         return replace(self, verdict=verdict_of(self.findings, fail_on))

@@ -33,7 +33,7 @@ def latency_text(row: Row) -> str:
 COLUMNS: Mapping[str, Callable[[Row], str]] = {
     "model": lambda row: row.id,
     "verdict": lambda row: row.verdict.value,
-    "opset": lambda row: str(row.task.item.opset),
+    "opset": lambda row: str(row.opset or ""),
     "provider": lambda row: (row.facts.provider if row.facts else None) or row.task.item.provider,
     "nodes": lambda row: str(row.facts.nodes) if row.facts else "",
     "size": lambda row: size(row.facts.bytes) if row.facts else "",

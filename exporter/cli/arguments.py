@@ -46,7 +46,7 @@ Opset = Annotated[
     int | None,
     typer.Option(
         "--opset",
-        help=f"The ai.onnx opset, {MIN_OPSET} to {MAX_OPSET}; {DEFAULT_OPSET} by default.",
+        help=f"The ai.onnx opset, {MIN_OPSET} to {MAX_OPSET}; {DEFAULT_OPSET} by default, 21 for kernels on CUDA.",
         show_default=False,
     ),
 ]

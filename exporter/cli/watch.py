@@ -25,7 +25,6 @@ from fxport.exporter.cli import arguments
 from fxport.exporter.cli.check.report import document
 from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
-from fxport.exporter.pipeline.options import DEFAULT_OPSET
 from fxport.exporter.sources.source import require_named, short_name
 from fxport.exporter.sources.usage import UsageError
 
@@ -64,7 +63,7 @@ def command(
                 id=name,
                 model=name,
                 source=source,
-                opset=DEFAULT_OPSET if opset is None else opset,
+                opset=opset,
                 provider=provider,
                 inputs=tuple(input or ()),
                 samples=tuple(map(str, inputs or ())),

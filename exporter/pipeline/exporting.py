@@ -55,7 +55,8 @@ def export(
         input_names: Names of the flattened inputs, in order; by default forward's own.
         output_names: Names of the outputs, in order.
         dynamic_axes: Dynamic dimensions as in torch.onnx.export, instead of `dynamic_shapes`.
-        opset_version: The ai.onnx version of the model, 18 to 26; 23 by default.
+        opset_version: The ai.onnx version of the model, 18 to 26; by default 23, or 21 where an operator has a
+            kernel on CUDA at that version alone.
         lowerings: A user's own lowerings by ATen overload, on top of fxport's.
         weights: A checkpoint whose tensors take the place of the model's, which may then be without memory.
         options: All other choices; names, opset, lowerings and weights may also be in it.

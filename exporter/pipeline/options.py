@@ -22,7 +22,8 @@ DEFAULT_OPSET = 23
 class Options:
     """Choices of one export; most have a flag of the same name on the command line.
 
-    `opset`: the ai.onnx version of the model, 18 to 26. `lowerings`: a user's own, by ATen overload, on top of
+    `opset`: the ai.onnx version of the model, 18 to 26; by default 23, or 21 where an operator of the model has a
+    kernel on CUDA at that version alone. `lowerings`: a user's own, by ATen overload, on top of
     fxport's. `ir_passes`: further passes on the ONNX model, run last. `dump`: a folder for the graph after each pass.
     `allow_specialization`: accept that a dimension asked to be dynamic became a constant (a warning, not an error), and
     so the values of an input for which Python asks.
@@ -39,7 +40,7 @@ class Options:
     program as torch.export gives it (`OnnxProgram.exported_program`), which is a copy of the graph more.
     """
 
-    opset: int = DEFAULT_OPSET
+    opset: int | None = None
     lowerings: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
     ir_passes: tuple[Any, ...] = ()
     dump: Path | None = None
@@ -58,15 +59,20 @@ class Options:
     keep_exported_program: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.opset, int) or isinstance(self.opset, bool):
+        if not isinstance(self.opset, int | None) or isinstance(self.opset, bool):
             raise TypeError(f"opset is {self.opset!r}; give a number, such as {DEFAULT_OPSET}")
-        if not MIN_OPSET <= self.opset <= MAX_OPSET:
+        if self.opset is not None and not MIN_OPSET <= self.opset <= MAX_OPSET:
             raise ValueError(
                 f"opset {self.opset} is out of range: fxport writes opsets {MIN_OPSET} to {MAX_OPSET}; give one of them"
             )
         if self.self_check not in get_args(SelfCheck):
             known = ", ".join(map(repr, get_args(SelfCheck)))
             raise ValueError(f"self_check {self.self_check!r} is unknown; it can be {known}")
+
+    @property
+    def lowered_opset(self) -> int:
+        """The opset that the graph is lowered to."""
+        return DEFAULT_OPSET if self.opset is None else self.opset
 
     def named(
         self,

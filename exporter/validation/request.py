@@ -196,11 +196,11 @@ def with_weights_to_run(source: Source, program: OnnxProgram, log: Log) -> tuple
 
 def options_of(request: Request) -> Options:
     """The exporter's options for the flags."""
-    from fxport.exporter.pipeline.options import DEFAULT_OPSET, Options
+    from fxport.exporter.pipeline.options import Options
 
     try:
         return Options(
-            opset=DEFAULT_OPSET if request.opset is None else request.opset,
+            opset=request.opset,
             lowerings=lowerings_of(request.plugin),
             dump=request.dump,
             allow_specialization=request.allow_specialization,
@@ -215,7 +215,7 @@ def options_of(request: Request) -> Options:
             rank_timeout=request.rank_timeout,
         )
     except ValueError as error:
-        raise UsageError(f"--{error}; leave it out for {DEFAULT_OPSET}.") from error
+        raise UsageError(f"--{error}; leave it out for the default.") from error
 
 
 def split(names: str | None) -> tuple[str, ...] | None:

@@ -11,7 +11,7 @@ from fxport.diagnostics import Log, Stop
 from fxport.diagnostics.messages import error_line
 from fxport.exporter.capture.sizes.shapes import ShapesError
 from fxport.exporter.pipeline.errors import ExportError
-from fxport.exporter.pipeline.options import DEFAULT_OPSET, Options
+from fxport.exporter.pipeline.options import Options
 from fxport.exporter.sources.source import Source, short_name
 from fxport.exporter.sources.step_parts import step_parts
 from fxport.exporter.sources.usage import UsageError
@@ -115,7 +115,7 @@ def exported(request: StepRequest, parts: Sequence[Any], log: Log) -> TrainingPr
             steps=request.steps,
             evaluate=request.evaluate,
             weights=request.weights,
-            options=Options(opset=DEFAULT_OPSET if request.opset is None else request.opset),
+            options=Options(opset=request.opset),
             log=log,
         )
     except ExportError as error:

@@ -77,11 +77,11 @@ class InsertCasts(ir.passes.InPlacePass):
     def _change(self, node: ir.Node, opset: int) -> dict[str, ir.DataType]:
         """For each type variable that has to change, the dtype to compute in; empty where all is well or none helps."""
         binding = binding_of(node, opset)
-        if _is_legal(node, opset, binding) and has_kernel(self.provider, node.op_type, opset, binding):
+        if is_legal(node, opset, binding) and has_kernel(self.provider, node.op_type, opset, binding):
             return {}
         for change in _alternatives(binding):
             wanted = {**binding, **change}
-            if _is_legal(node, opset, wanted) and has_kernel(self.provider, node.op_type, opset, wanted):
+            if is_legal(node, opset, wanted) and has_kernel(self.provider, node.op_type, opset, wanted):
                 self._report(node, binding, change)
                 return change
         return {}
@@ -111,7 +111,7 @@ def binding_of(node: ir.Node, opset: int) -> dict[str, ir.DataType]:
     return {name: dtype for name, dtype in binding.items() if not name.startswith("tensor(")}
 
 
-def _is_legal(node: ir.Node, opset: int, binding: Mapping[str, ir.DataType]) -> bool:
+def is_legal(node: ir.Node, opset: int, binding: Mapping[str, ir.DataType]) -> bool:
     """Return True if ONNX itself allows these dtypes: a few operators lack some that ATen has."""
     allowed = _allowed(node.op_type, opset)
     return all(f"tensor({_onnx_name(dtype)})" in allowed[name] for name, dtype in binding.items() if name in allowed)

@@ -25,6 +25,7 @@ from fxport.exporter.lowering.ir_passes.fuse_rotary import FuseRotary
 from fxport.exporter.lowering.ir_passes.insert_casts import InsertCasts
 from fxport.exporter.lowering.ir_passes.merge_heads import MergeHeads
 from fxport.exporter.lowering.ir_passes.move_scalars import MoveScalars
+from fxport.exporter.lowering.ir_passes.older_opset import OlderOpset
 from fxport.exporter.lowering.ir_passes.outline_regions import OutlineRegions
 from fxport.exporter.lowering.ir_passes.share_equal_nodes import ShareEqualNodes
 from fxport.exporter.lowering.ir_passes.store_four_bits import StoreFourBits
@@ -62,7 +63,8 @@ def passes_of(options: Options) -> tuple[ir.passes.PassBase, ...]:
     ours = FINISH if options.optimize else FINISH[-1:]
     if options.weights_in_place:
         ours = tuple(each for each in ours if not isinstance(each, REWRITE_WEIGHTS))
-    return ours + options.ir_passes
+    chosen = (OlderOpset(),) if options.opset is None else ()  # an opset that was asked for stays
+    return ours + options.ir_passes + chosen
 
 
 def run_ir_passes(

@@ -77,7 +77,7 @@ class _Walk:
         self.program = program
         self.table = table
         self.log = log
-        self.op = Op(options.opset, self._inline, DimNames(program.dim_names).name)
+        self.op = Op(options.lowered_opset, self._inline, DimNames(program.dim_names).name)
         self.places = Places()
         self.gm = program.graph_module
         self.entries = dict(zip(program.placeholders, program.inputs, strict=True))
