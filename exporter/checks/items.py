@@ -91,7 +91,8 @@ def tasks_of(manifest: Manifest, names: Sequence[str] = ()) -> list[Task]:
 
 def tasks_of_model(model: Model, defaults: Choices) -> list[Task]:
     """A task for each opset and provider; their names say which only where there are several."""
-    opsets = each(said(model.opset, defaults.opset, None))
+    asked = defaults.opset if model.opset is None else model.opset
+    opsets: list[int | None] = [None] if asked is None else [*each(asked)]
     providers = each(said(model.provider, defaults.provider, "auto"))
     terms = terms_of(model, defaults)
     runs = said(model.runs, defaults.runs, TIMED_RUNS if terms.budget.latency is not None else 0)

@@ -30,7 +30,10 @@ def asked_of(args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: A
     chosen["ir_passes"] = [type(each).__name__ for each in options.ir_passes]
     leaves, _ = pytree.tree_flatten_with_path((tuple(args), dict(kwargs)))
     inputs = {f"input{pytree.keystr(path[1:])}": _kind(value) for path, value in leaves}
-    words = {name: repr(value) for name, value in {**chosen, "dynamic_shapes": dynamic_shapes}.items()}
+    words = {
+        name: "the default" if value is None else repr(value)
+        for name, value in {**chosen, "dynamic_shapes": dynamic_shapes}.items()
+    }
     return {name: _ADDRESS.sub("", text) for name, text in words.items()} | inputs
 
 
