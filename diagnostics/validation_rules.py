@@ -73,9 +73,7 @@ NOT_COMPARABLE = Rule(
     "NotComparable",
     WARNING,
     "Output '{output}' cannot be compared: PyTorch itself is too inexact there. "
-    "It differs by {error:.2g} of the values, and PyTorch's own rounding by {own:.2g}; beyond {ceiling:.2g} a fault "
-    "would not be seen. "
-    "Seen with the inputs '{sample}'.",
+    "{detail}. Seen with the inputs '{sample}'.",
 )
 TIES_LEFT_OUT = Rule(
     "FXP5012",

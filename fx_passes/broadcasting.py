@@ -118,7 +118,7 @@ def _in_one_form(original: Function) -> Function:
     def sym_ite(condition: SymNode, a: SymNode, b: SymNode) -> SymNode:
         if get_proxy_mode() is not None or condition.expr != sympy.Eq(b.expr, 1):
             return original(condition, a, b)
-        return SymNode(_first_wide(b.expr, a.expr), b.shape_env, int, None)
+        return SymNode(first_wide(b.expr, a.expr), b.shape_env, int, None)
 
     return sym_ite
 
@@ -177,7 +177,7 @@ def _either(a: Any, b: Any) -> Any:
     return a if of_b <= of_a else torch.sym_ite(a == 1, b, a)
 
 
-def _first_wide(a: Expr, b: Expr) -> Expr:
+def first_wide(a: Expr, b: Expr) -> Expr:
     """Write the first of two sizes that is not 1 with the sizes that each is made of in one order, each once."""
     *others, last = sorted({*_parts(a), *_parts(b)}, key=str)
     return reduce(lambda rest, part: Where(sympy.Eq(part, 1), rest, part), reversed(others), last)

@@ -37,9 +37,10 @@ class Gap:
     exceeds its budget most; `relative` and `ulp` are the same in units of |want| and of want's last place. `rms` is
     ONNX Runtime's error against the float64 reference and `yardstick` eager's, None where there is no such reference.
     For integers and booleans, `cosine` is the share of equal elements. `top` is the share of rows along the last axis
-    with equal argmax, as for logits. `share` and `own` are ONNX Runtime's and eager's error in parts of the values,
-    `ceiling` the largest `share` that is told from a fault. `ties` elements were left out, as PyTorch's own rounding
-    decides them either way.
+    with equal argmax, as for logits. `share` and `own` are ONNX Runtime's and eager's error in parts of the values, or
+    of the number of elements; `share` counts from the reference or from eager, whichever is further. `ceiling` is the
+    largest `share` that is told from a fault. `ties` elements were left out, as PyTorch's own rounding decides them
+    either way.
     """
 
     ratio: float
@@ -104,8 +105,8 @@ def compare(
 def disagreements(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None = None) -> np.ndarray:
     """bool array: where one is NaN or infinite and the other is not the same.
 
-    Where eager overflowed but the truth is finite, and ONNX Runtime is finite too, ONNX Runtime is the better one.
-    Where the truth is within a rounding of the largest number, either may overflow.
+    The `overflows` of eager are not among them. Where the truth is within a rounding of the largest number, either may
+    overflow.
     """
     if element_of(want.dtype).kind != FLOAT:
         return np.zeros(want.shape, np.bool_)
@@ -113,13 +114,22 @@ def disagreements(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None = 
     unequal = ~(np.isfinite(w) & np.isfinite(g)) & (w != g) & ~(np.isnan(w) & np.isnan(g))
     if not unequal.any():
         return unequal
-    info = ml_dtypes.finfo(want.dtype)
-    truth = w if exact is None else exact.astype(np.float64)
-    edge = float(info.max) * (1.0 - 4.0 * float(info.eps))
-    better = ~np.isfinite(w) & np.isfinite(g) & np.isfinite(truth)
-    borderline = ~np.isnan(w) & ~np.isnan(g) & (np.sign(w) == np.sign(g))
-    borderline &= np.isfinite(truth) & (np.abs(truth) >= edge)
-    return unequal & ~better & ~borderline
+    return unequal & ~overflows(want, got, exact) & ~_is_at_edge(w, g, w if exact is None else exact, want.dtype)
+
+
+def overflows(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None) -> np.ndarray:
+    """bool array: where eager is NaN or infinite although the truth is not, nor near the largest number, and ONNX
+    Runtime is not."""
+    if exact is None or element_of(want.dtype).kind != FLOAT:
+        return np.zeros(want.shape, np.bool_)
+    w, g, truth = want.astype(np.float64), got.astype(np.float64), exact.astype(np.float64)
+    return ~np.isfinite(w) & np.isfinite(g) & np.isfinite(truth) & ~_is_at_edge(w, g, truth, want.dtype)
+
+
+def _is_at_edge(w: np.ndarray, g: np.ndarray, truth: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    info = ml_dtypes.finfo(dtype)
+    near = np.isfinite(truth) & (np.abs(truth) >= float(info.max) * (1.0 - 4.0 * float(info.eps)))
+    return near & ~np.isnan(w) & ~np.isnan(g) & (np.sign(w) == np.sign(g))
 
 
 def _by_tolerance(want: np.ndarray, got: np.ndarray, atol: float, rtol: float) -> Gap:
@@ -135,15 +145,16 @@ def _by_tolerance(want: np.ndarray, got: np.ndarray, atol: float, rtol: float) -
 
 def _by_count(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, roundings: np.ndarray | None) -> Gap:
     """Integers and booleans are right or wrong. Elements on which eager and the truth differ (a tie that rounding
-    decides) are granted to either; RATIO times as many may differ, as far as that is not more than a quarter of all."""
-    wrong = want != got
+    decides) are granted to either; RATIO times as many may differ, as far as that is not more than a quarter of all.
+    Where more than `ties.MOST` differ from eager, that is not told from a fault."""
+    differs = wrong = want != got
     granted = 0.5
     if exact is not None:
-        wrong &= got != exact.astype(want.dtype)
+        wrong = wrong & (got != exact.astype(want.dtype))
         own = int(np.count_nonzero(want != exact.astype(want.dtype)))
         granted = max(granted, own, min(RATIO * own, want.size / 4))
-    at_tie = ties.of_numbers(want, got, roundings) & wrong
-    wrong &= ~at_tie
+    at_tie = ties.of_numbers(want, got, roundings) & differs
+    wrong, differs = wrong & ~at_tie, differs & ~at_tie
     at = _argmax(wrong)
     count = int(np.count_nonzero(wrong))
     mine, theirs = int(got[at]), int(want[at])
@@ -153,7 +164,8 @@ def _by_count(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, round
     gap = Gap(
         float(count / granted), worst, relative, worst, at, float(mine), float(theirs), 0.0, None, same, want.size
     )
-    return replace(gap, ties=int(np.count_nonzero(at_tie)))
+    shares = [np.count_nonzero(each) / want.size for each in (differs, want != (want if exact is None else exact))]
+    return replace(gap, ties=int(np.count_nonzero(at_tie)), share=shares[0], own=shares[1], ceiling=ties.MOST)
 
 
 def _by_budget(
@@ -183,7 +195,8 @@ def _within(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget:
     count = int(np.count_nonzero(judged))
     rms, yardstick = _rms(error, count), None if exact is None else _rms(own, count)
     norm = _rms(scale, count)
-    shares = [norm and each / norm if norm or not each else math.inf for each in (rms, yardstick or 0.0)]
+    furthest = max(rms, _rms(_distance(g, w, judged), count))
+    shares = [norm and each / norm if norm or not each else math.inf for each in (furthest, yardstick or 0.0)]
     unit = max(float(error.max()), float(scale.max())) or 1.0  # squares of any float64 are finite in these units
     for array in (error, own, scale):
         array /= unit
@@ -194,7 +207,7 @@ def _within(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget:
     if exact is not None and ratio <= 1.0 and g.size <= MOST_SLICED:
         ratio = max(ratio, systematic_ratio(g / unit, w / unit, x / unit, judged, budget.mean_limit(norm / unit)))
     gap = _gap(want, got, at, ratio, rms, yardstick, judged)
-    if rms <= budget.tiny * unit:
+    if furthest <= budget.tiny * unit:
         return gap
     return replace(gap, share=shares[0], own=shares[1], ceiling=budget.ceiling)
 

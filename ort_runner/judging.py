@@ -55,10 +55,10 @@ def compared(
     """
     against = partial(run_of, outputs=outputs, opened=opened, atol=atol, rtol=rtol, draws=draws)
     run, roundings = against(samples), None
-    if _drifts(run):
+    if _is_doubtful(run):
         against = partial(against, sums=sums())
         run = against(samples)
-        if samples.roundings and _drifts(run):
+        if samples.roundings and _is_doubtful(run):
             roundings = samples.roundings()
             run = against(samples, roundings=roundings)
     reports = _reports(run)
@@ -115,8 +115,8 @@ def is_open(want: np.ndarray, got: np.ndarray, runs: np.ndarray | None) -> bool:
     return bool((near | same | unsteady).all())
 
 
-def _drifts(run: Run) -> bool:
-    return any(gap.too_big for gap in run.gaps.values())
+def _is_doubtful(run: Run) -> bool:
+    return any(gap.too_big or not gap.comparable for gap in run.gaps.values())
 
 
 def _reports(run: Run) -> list[Report]:

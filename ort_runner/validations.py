@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fxport.diagnostics import Rule, rules
-from fxport.ort_runner.compare import Gap, compare, disagreements
+from fxport.ort_runner.compare import Gap, compare, disagreements, overflows
 from fxport.ort_runner.distributions import Difference, compare_distributions
 from fxport.ort_runner.providers import Provider
 from fxport.ort_runner.samples import UNREPEATABLE, Arrays, Samples
@@ -207,7 +207,21 @@ def values_are_comparable(run: Run) -> Iterator[Report]:
     """No output is within its budget only because eager PyTorch is as far from the truth as a fault would be."""
     for name, gap in run.gaps.items():
         if not gap.comparable:
-            yield rules.NOT_COMPARABLE, {"output": name, "error": gap.share, "own": gap.own, "ceiling": gap.ceiling}
+            how_far = f"It differs by {gap.share:.2g} of the values, and PyTorch's own rounding by {gap.own:.2g}"
+            detail = f"{how_far}; beyond {gap.ceiling:.2g} a fault would not be seen"
+            yield rules.NOT_COMPARABLE, {"output": name, "detail": detail}
+
+
+@validation
+def overflows_are_told(run: Run) -> Iterator[Report]:
+    """No element is left out of the comparison because PyTorch alone is NaN or infinite there."""
+    for name, want, got in run.comparable():
+        found = overflows(want, got, exact_of(run.samples, name))
+        if found.any():
+            at = tuple(int(i) for i in np.argwhere(found)[0])
+            numbers = f"at {list(at)} it is {float(want[at])}, and the model gives {float(got[at]):.6g}"
+            where = f"{np.count_nonzero(found)} of {found.size} elements overflow in PyTorch, and not in float64"
+            yield rules.NOT_COMPARABLE, {"output": name, "detail": f"{where}; {numbers}"}
 
 
 @validation
@@ -231,6 +245,7 @@ VALIDATIONS: tuple[Check, ...] = (
     values_are_near,
     ties_are_few,
     values_are_comparable,
+    overflows_are_told,
     distributions_are_equal,
 )
 

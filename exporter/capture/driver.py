@@ -51,6 +51,7 @@ from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.self_check.checking import Subject, check, told_in
 from fxport.exporter.capture.self_check.state import with_weight_of_state
+from fxport.exporter.capture.sizes.bits import numbers_beyond
 from fxport.exporter.capture.sizes.conditions import ROUNDINGS
 from fxport.exporter.capture.sizes.copies import copies_unwritten
 from fxport.exporter.capture.sizes.dimensions import Comparison
@@ -63,6 +64,7 @@ from fxport.exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
 from fxport.exporter.capture.sizes.zero_one_specialization import to_blame
 from fxport.exporter.capture.wrappers import unwrapped
 from fxport.exporter.pipeline.options import Options
+from fxport.fx_passes.graph import place_of
 from fxport.fx_passes.program import Program
 from fxport.fx_passes.python_numbers import numbers_as_python
 from fxport.fx_passes.randomness import draws_numbers
@@ -198,6 +200,8 @@ def _capture_once(
     for place in ranks:
         facts: Mapping[str, Any] = {"detail": RANK, "error": RANK}
         told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **facts)
+    for node, bits in numbers_beyond(captured).items():
+        told.report(rules.NUMBER_BEYOND_64_BITS, at=place_of(node), bits=round(bits))
     compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed)
     rewritten = (each.place for each in observed.rewritten)
     changed = [*rewritten, *inquiry.presumed.answers, *inquiry.always, *ranks, *observed.texts]

@@ -12,7 +12,7 @@ from torch.fx import Node
 from fxport.fx_passes.graph import call, run_fake, size_nodes
 from fxport.fx_passes.passes import norm_writes
 from fxport.fx_passes.passes.custom_writes import custom_write, is_custom_write
-from fxport.fx_passes.sizes import same_sizes, sizes_of
+from fxport.fx_passes.sizes import same_sizes
 
 aten = torch.ops.aten
 
@@ -155,16 +155,10 @@ def _fit(node: Node, value: Node) -> Node:
 
 
 def _copy(node: Node) -> tuple[Node, ...]:
-    """A buffer that is assigned anew PyTorch captures as a copy into it, also where the new one has other sizes."""
+    """A buffer that is assigned anew PyTorch captures as a copy into it that has the sizes of the new value."""
     target, source = node.args[:2]
-    anew = target.op == "placeholder" and not _goes_into(source.meta["val"], target.meta["val"])  # type: ignore[union-attr]  # nodes
+    anew = target.op == "placeholder" and not same_sizes(node.meta["val"], target.meta["val"])  # type: ignore[union-attr]  # nodes
     return (source if anew else _fit(node, source),)  # type: ignore[arg-type, return-value]
-
-
-def _goes_into(source: torch.Tensor, target: torch.Tensor) -> bool:
-    """Return True if sizes broadcast to others by structure."""
-    pairs = zip(reversed(sizes_of(source)), reversed(sizes_of(target)), strict=False)
-    return source.dim() <= target.dim() and all(here in (1, there) for here, there in pairs)
 
 
 def _fill(node: Node) -> tuple[Node, ...]:

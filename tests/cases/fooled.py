@@ -218,6 +218,27 @@ class Near(nn.Module):
         return y.argmax(-1), torch.tanh(x)
 
 
+class Overflown(nn.Module):
+    """PyTorch's halves are infinite, and ONNX Runtime computes them in float32."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.half() * 60000).float()
+
+
+class OverflownWithin(nn.Module):
+    """A half is infinite, but no output."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh((x.half().abs() + 1) * 60000 / 60000).float()
+
+
+class OverflownOnes(nn.Module):
+    """Most halves are infinite, and the outputs are integers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.isinf((x.half().abs() + 1) * 40000 * (1 + x)).long()
+
+
 class Branching(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
@@ -309,6 +330,9 @@ FOOLED: dict[str, Fooled] = {
     "one output of two is NaN": Fooled(OneIsUndefined, {"output.1": SHOWS}),
     "a constant": Fooled(Constant, {"output": SHOWS}),
     "nothing but rounding errors": Fooled(Cancelled, {"output": COMPARES}, LARGE),
+    "a half that overflows": Fooled(Overflown, {"output": COMPARES}),
+    "a half that overflows on the way": Fooled(OverflownWithin, {"output": COMPARES}),
+    "a half that overflows in front of integers": Fooled(OverflownOnes, {"output": COMPARES}),
     "a counter that nothing depends on": Fooled(CountedUnread, {}),
     "a cache": Fooled(Cached, {}, noted="FXP1016"),
     "a mask beside a result": Fooled(MaskBeside, {}),

@@ -40,6 +40,10 @@ def _in_place(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).copy_(b).add_(a)
 
 
+def _places(x: Tensor) -> Tensor:
+    return (x > 0).nonzero().flatten()
+
+
 FUNCTIONS: dict[str, Function] = {
     "sum": lambda a, b: a + b,
     "in turn": _in_turn,
@@ -53,6 +57,10 @@ FUNCTIONS: dict[str, Function] = {
     "broadcast_tensors": lambda a, b: torch.broadcast_tensors(a, b),
     "two axes": lambda a, b: (a[:, None] * b).softmax(0) + a[:, None],
     "indices": lambda a, b: torch.arange(100.0).view(10, 10)[a.long(), b.long()],
+    "indices of non-zeros": lambda a, b: torch.arange(100.0).view(10, 10)[_places(a), _places(b)],
+    "writes at non-zeros": lambda a, b: torch.zeros(10, 10).index_put(
+        (_places(a), _places(b)), torch.ones(()), accumulate=True
+    ),
     "pieces": lambda a, b: functional.pad(a - b, (1, 0)).cumsum(0),
 }
 """By a name, what is computed of two vectors."""

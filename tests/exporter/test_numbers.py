@@ -243,3 +243,32 @@ def test_a_number_of_unknown_kind_meets_floats(tmp_path: Path) -> None:
         source = SOURCES[name]
         cases = [(torch.ones(3), y) for _, y in source.cases] if not source.is_size else source.cases
         assert_right(texts, Source(source.text, cases, source.is_size), tmp_path, "{}{},")
+
+
+BEYOND: Mapping[str, tuple[str, str | None]] = {
+    "a power": ("n = int(y[0])\nreturn x * float(n**13)", "n**13"),
+    "a factorial": ("n = 1\nfor k in range(1, int(y[0]) + 1):\n    n *= k\nreturn x * float(n)", "n *= k"),
+    "a shift": ("n = 1 << abs(int(y[0]))\nreturn x * float(n)", "n = 1 <<"),
+    "sums of two that grow": (
+        "n, m = 0, 1\nfor k in range(int(y[0])):\n    n, m = m, n + m\nreturn x * float(m)",
+        "n + m",
+    ),
+    "a hash with a remainder": ("n = 0\nfor v in y.tolist():\n    n = (n * 31 + v) % 997\nreturn x * n", None),
+    "a sum": ("n = 0\nfor v in y.tolist():\n    n += 2 * v\nreturn x * n", None),
+    "a sum of a counter": ("n = k = 0\nwhile k < int(y[0]):\n    k += 1\n    n += k * 2\nreturn x * n", None),
+    "a volume": ("n = int(y[0]) * int(y[1]) * int(y[2])\nreturn x * n", None),
+}
+"""Bodies of `forward`, and the text of the line that may need more than 64 bits."""
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_numbers_that_may_need_more_than_64_bits_are_told(name: str, tmp_path: Path) -> None:
+    text, line = BEYOND[name]
+    body = "\n".join(f"        {each}" for each in text.splitlines())
+    head = HEAD.partition("        n =")[0]
+    module = module_with(f"{head}{body}\n", tmp_path, "beyond")
+    log = Log()
+    export(module.Model(), (torch.ones(2), torch.tensor([3, 1, 2])), dynamic_shapes=(None, {0: "n"}), log=log)
+    told = [each.place for each in log.findings if each.rule.id == "FXP1037"]
+    lines = Path(module.__file__).read_text().splitlines()
+    assert [line in lines[place.line - 1] for place in told if place and line] == [True] * (line is not None)

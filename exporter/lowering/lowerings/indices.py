@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import onnx_ir as ir
 import sympy
 
 from fxport.exporter.lowering.lower.builder import Op, Size, Value
 from fxport.exporter.lowering.lowerings.shape import expanded
+from fxport.fx_passes.broadcasting import first_wide
 
 INT64 = ir.DataType.INT64
 MASKS = frozenset({ir.DataType.BOOL, ir.DataType.UINT8})
@@ -99,16 +101,14 @@ def broadcast(shapes: Sequence[Sequence[Size]]) -> tuple[Size, ...]:
 
 
 def _broadcast(sizes: Iterable[Size]) -> Size:
-    """The size that these broadcast to: a number, or the largest of those that are at least 1, each of which may be 1.
-
-    A count of what the data has stands for all only where all are such counts.
-    """
+    """The size that these broadcast to: a number, or the one that is not 1; counts of what data has may be 0."""
     wide = dict.fromkeys(size for size in sizes if size != 1)
     symbols = [size for size in wide if not isinstance(size, int)]
-    positive = [size for size in symbols if size.is_positive]
     if len(symbols) < len(wide):
         return next(size for size in wide if isinstance(size, int))
-    return sympy.Max(*positive) if positive else next(iter(wide), 1)
+    if all(size.is_positive for size in symbols):
+        return sympy.Max(*symbols) if symbols else 1
+    return reduce(first_wide, symbols)
 
 
 def stacked(op: Op, components: Sequence[Value], sizes: Sequence[Size]) -> Value:

@@ -146,6 +146,20 @@ class KeptByAllTurns(nn.Module):
         return x * 0.5 + y * 0.75
 
 
+class BufferOfAMask(nn.Module):
+    """As many values as data have are copied into buffers: one fills all places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("buffer", torch.zeros(3))
+        self.register_buffer("parts", torch.zeros(2, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.buffer.copy_(x[x > 0])
+        self.parts[1:].copy_(x[x > 0])
+        return self.buffer + self.parts
+
+
 class TradedByData(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = torch.tanh(x)
@@ -157,7 +171,13 @@ class TradedByData(nn.Module):
         return a * 0.5 + b * 0.75
 
 
+CHOSEN = tuple(
+    (torch.tensor(each),) for each in ([1.0, -1.0, 2.0, 3.0], [-1.0, -1.0, 2.0, -3.0], [1.0, 1.0, 1.0, -1.0])
+)
+"""Three values, one, and three, are positive."""
+
 CASES = (
+    *of("values that data choose", Row("copied into a buffer", BufferOfAMask, CHOSEN)),
     *of("in place on tensors with other axes", Row("between writes and views", ReshapedAndWritten, SIZES, ROWS)),
     *of(
         "in place in a branch",
