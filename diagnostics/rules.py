@@ -174,9 +174,9 @@ UNSEEDED_RANDOM = Rule(
     ERROR,
     "'{op}' draws random numbers that do not follow the seed of the training step.",
 )
-NUMBER_BEYOND_64_BITS = Rule(
+NUMBER_TOO_LARGE = Rule(
     "FXP1037",
-    "NumberBeyond64Bits",
+    "NumberTooLarge",
     WARNING,
     "A whole number here may need more than the 64 bits that the ONNX model has for it; Python has no such limit. "
     "If the data give numbers up to a million, these are {bits} bits.",

@@ -201,7 +201,7 @@ def _capture_once(
         facts: Mapping[str, Any] = {"detail": RANK, "error": RANK}
         told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **facts)
     for node, bits in numbers_beyond(captured).items():
-        told.report(rules.NUMBER_BEYOND_64_BITS, at=place_of(node), bits=round(bits))
+        told.report(rules.NUMBER_TOO_LARGE, at=place_of(node), bits=round(bits))
     compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed)
     rewritten = (each.place for each in observed.rewritten)
     changed = [*rewritten, *inquiry.presumed.answers, *inquiry.always, *ranks, *observed.texts]
