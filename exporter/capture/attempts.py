@@ -40,7 +40,7 @@ from fxport.exporter.capture.patches.libraries import library_functions_rewritte
 from fxport.exporter.capture.patches.linalg_checks import checks_without_effect
 from fxport.exporter.capture.patches.marked import MarksNoted, marks_noted
 from fxport.exporter.capture.patches.masks import masks_left_out
-from fxport.exporter.capture.patches.mixed_kinds import KindsHeeded
+from fxport.exporter.capture.patches.mixed_kinds import KindsHeeded, kinds_heeded_in_data
 from fxport.exporter.capture.patches.outside import attributes_watched
 from fxport.exporter.capture.patches.packed import FirstBatchKnown, packed_sequences_kept
 from fxport.exporter.capture.patches.rebinding import RebindingFollowed, rebinding_followed
@@ -101,6 +101,7 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
     yield texts_noted(observed.texts)
     yield regions_noted()
     yield python_kinds(request.model)
+    yield kinds_heeded_in_data()
     yield parameters_unchecked()
     yield sizes_shortened()
     yield arithmetic_remembered()

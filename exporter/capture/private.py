@@ -230,7 +230,7 @@ PATCHES: Rows = (
     call("torch._dynamo.output_graph", "SubgraphTracer.has_aliasing", "self", "replaced, for the same"),
     names("torch._dynamo.output_graph", "SubgraphTracer", "the same"),
     text("torch._dynamo.output_graph", "Input-to-input", "the same: tells reads from writes"),
-    call("torch._refs", "tensor", "data dtype device", "makes a tensor of sizes"),
+    call("torch._refs", "tensor", "data dtype device", "makes a tensor of sizes; replaced: of numbers of one kind"),
     call("torch._meta_registrations", "meta_copy_", "self src non_blocking", "asks how a tensor lies in memory"),
     names("torch._C", "DispatchKey", "keys of kernels"),
     names("torch._C:DispatchKey", "Autograd CompositeImplicitAutograd Meta", "the same"),

@@ -154,3 +154,18 @@ def test_nothing_is_presumed_where_branches_are_told_apart() -> None:
     for case, result in zip(cases, run_exported(Other(), cases, dynamic_shapes=SHAPES, log=log), strict=True):
         assert_same(result, (Other()(*case),))
     assert all(finding.level is Level.NOTE for finding in log.findings)
+
+
+class FewSelected(nn.Module):
+    """Of the elements that data select, one is not enough."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        selected = [each for each in x if each < 50]
+        if len(selected) < 2:
+            return x[0]
+        return torch.stack(selected).sum()
+
+
+def test_of_elements_that_data_select_one_is_presumed_and_not_all() -> None:
+    with pytest.raises(ExportError, match="FXP1002"):
+        export(FewSelected(), (torch.tensor([1.0, 55.0, 61.0, 100.0]),))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import dis
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from types import CodeType
 from typing import Any
 
@@ -47,6 +48,15 @@ def may_ask_identity(code: CodeType) -> bool:
     return (names_truth and IS_OP in operations) or any(map(may_ask_identity, _inner(code)))
 
 
+def may_compare_identity(code: CodeType) -> bool:
+    """Return True if code, or that of a function in it, may ask whether a value is another one that is no constant."""
+    if IS_OP in code.co_code[::2]:
+        found = list(dis.get_instructions(code))
+        if any(each.opcode == IS_OP and before.opname != "LOAD_CONST" for before, each in pairwise(found)):
+            return True
+    return any(map(may_compare_identity, _inner(code)))
+
+
 def _inner(code: CodeType) -> Iterator[CodeType]:
     return (each for each in code.co_consts if isinstance(each, CodeType))
 
@@ -73,8 +83,8 @@ class _Identities(ast.NodeTransformer):
         self.generic_visit(node)
         other = node.comparators[0]
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and not isinstance(other, ast.Constant):
-            same = call("is_same", node.left, other)  # alone, it is no reason to rewrite the function
-            return placed(same if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), same), node)
+            same = call("is_same", node.left, other)
+            return self.told(same if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), same), node)
         one = len(node.ops) == 1 and isinstance(other, ast.Constant) and isinstance(other.value, bool)
         if not one or not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             return node

@@ -30,6 +30,7 @@ from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.knowledge import version
 from fxport.exporter.capture.patches.mixed_kinds import MERGED_TRUTH
 
+ASKED = "it asks whether a tensor is another one, of which a branch or a loop has made it one name among others"
 WRITTEN = "it writes to a tensor that a branch or a loop has made another name of"
 
 
@@ -214,6 +215,15 @@ def may_share(tensor: Tensor) -> Iterator[int]:
         sides = pair.part.place, pair.whole.place
         if place in sides:
             yield from (each for each in sides if each is not None and each != place)
+
+
+def is_same_tensor(one: Tensor, other: Tensor) -> bool:
+    """Return `one is other`. Raises LoopError where only data tells."""
+    places = {storage_of(one), storage_of(other)}
+    for pair in _pairs.get() or () if one is not other else ():
+        if {pair.part.place, pair.whole.place} == places:
+            raise LoopError(ASKED, pair.branches)
+    return one is other
 
 
 def told_apart(tensors: Sequence[Tensor], ways: Iterable[Sequence[Any]]) -> Sequence[Tensor]:

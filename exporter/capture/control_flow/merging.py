@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.arguments.structures import register_dataclasses
 from fxport.exporter.capture.guards.askers import Line
-from fxport.exporter.capture.patches.mixed_kinds import MERGED_TRUTH
+from fxport.exporter.capture.patches.mixed_kinds import MERGED_TRUTH, kinds_of, marked
 from fxport.exporter.capture.snapshot import same
 
 
@@ -62,7 +62,18 @@ class MixedFloat(float):
     """The type of a number that is a float on one way and whole on another."""
 
 
-DTYPES[MixedFloat] = torch.float64
+class EitherFloat(MixedFloat):
+    """The type of such a number behind a branch."""
+
+
+class EitherInt(int):
+    """The type of a number that is a truth value in one arm of a branch and whole in the other."""
+
+
+DTYPES |= {MixedFloat: torch.float64, EitherFloat: torch.float64, EitherInt: torch.int64}
+
+KINDS_OF: Mapping[Any, frozenset[type]] = {EitherFloat: frozenset({int, float}), EitherInt: frozenset({bool, int})}
+"""The kinds that a number of such a type may have."""
 
 MIXED = "_fxport_mixed"
 """The attribute of such a number: what type a tensor of integers has, once multiplied by it, only data tells."""
@@ -189,9 +200,11 @@ def _leaf(one: Any, two: Any, changing: bool) -> Leaf:
         return like
     constant = one is two or (type(one) in (*PLAIN, str) and same(one, two))
     if type(one) in DTYPES and type(two) in DTYPES and not (constant and type(one) in PLAIN and not changing):
-        kinds = {DTYPES[type(one)], DTYPES[type(two)]}
+        kinds = {DTYPES[kind] for each in (one, two) for kind in kinds_of(each)}
         kind = next(kind for kind in (float, int, bool) if DTYPES[kind] in kinds)
-        return MixedFloat if kind is float and len(kinds) > 1 else kind
+        if len(kinds) == 1:
+            return kind
+        return (MixedFloat if kind is float else kind) if changing else EitherFloat if kind is float else EitherInt
     if constant:
         return Constant(one)
     raise LoopError(f"its ways give {_kind(one)} and {_kind(two)}, which no value of a graph can be")
@@ -242,7 +255,7 @@ def _of(like: Leaf, tensors: Iterator[Tensor]) -> Any:
     tensor = next(tensors)
     if isinstance(like, Like) or like is bool:
         return tensor if isinstance(like, Like) else merged_truth(tensor)
-    number = tensor.item()
-    if like is MixedFloat:
+    number = marked(tensor.item(), KINDS_OF.get(like, frozenset()))
+    if like in (MixedFloat, EitherFloat):
         setattr(number, MIXED, True)
     return number

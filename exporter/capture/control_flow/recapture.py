@@ -24,7 +24,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import HIDDEN, kind_of
 from fxport.exporter.capture.control_flow.function import rewritten
-from fxport.exporter.capture.control_flow.identities import may_ask_identity
+from fxport.exporter.capture.control_flow.identities import may_ask_identity, may_compare_identity
 from fxport.exporter.capture.control_flow.merged import merged_values_watched
 from fxport.exporter.capture.control_flow.merging import LoopError
 from fxport.exporter.capture.control_flow.scans import slices_unasked
@@ -86,6 +86,8 @@ def keeping_loops(
     found = set(known.sites(sites, new))
     errors, last = list(result.errors), result.errors
     for _ in range(ATTEMPTS):
+        if found and not splits:  # what is chosen by data may be asked for by identity from here on
+            lines = {code: set() for code in functions if may_compare_identity(code)} | lines
         for code, line in found:
             lines.setdefault(code, set()).add(line)
         before, new = new, known.rewritten(lines, splits, calls, reasons if not splits else {})

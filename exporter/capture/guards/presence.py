@@ -97,15 +97,22 @@ class TruthsPresumed(Part):
 def answer_of_some(env: ShapeEnv, asked: Any, *, numbers: bool = False) -> sympy.Basic | None:
     """Return the answer if every size that depends on data is at least 1; None where that does not tell.
 
-    With `numbers`, so are numbers that some shape has made a size, such as `n` after `x.view(n, -1)`.
+    With `numbers`, so are numbers that some shape has made a size, such as `n` after `x.view(n, -1)`. Of the numbers
+    that are 0 or 1, such as whether an element is selected, the sum is a size.
     """
     if not isinstance(asked, sympy.Rel):
         return None
     symbols: Any = asked.free_symbols
     ranges = {symbol: env.var_to_range.get(symbol, ValueRanges.unknown_int()) for symbol in symbols}
     unbacked = free_unbacked_symbols(asked) if numbers else set()
-    made = {each for each in unbacked if ranges[each].lower >= 0 and ranges[each].upper > 1}  # a truth is 0 or 1
+    made = {each for each in unbacked if ranges[each].lower >= 0 and ranges[each].upper > 1}
     sizes = symbols & env.size_like | made
+    selected = sorted((each for each in sizes if ranges[each].upper <= 1), key=str)
+    if len(selected) > 1:
+        count = sympy.Dummy("count", integer=True, nonnegative=True)
+        asked = asked.subs(sympy.Add(*selected), count)
+        ranges[count] = ValueRanges(0, len(selected))
+        sizes = sizes - set(selected) | {count}
     if not sizes:
         return None
     for symbol in sizes:

@@ -6,12 +6,15 @@ tensor times 2 is an int tensor, times 2.0 a float one. Then no graph is right f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, reduce
 from typing import Any
+from unittest import mock
 
 import torch
-from torch import SymBool, SymFloat, SymInt, Tensor
+from torch import SymBool, SymFloat, SymInt, Tensor, _refs
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from fxport.exporter.capture.faults import RefusedError
@@ -80,12 +83,31 @@ class KindsHeeded(Part):
         unknown = [value for value in values if hasattr(value, KINDS)]
         if unknown and kwargs.get("dtype") is None and not _writes(func) and not _is_of_numbers(func):
             tensors = [value for value in values if isinstance(value, Tensor)]
-            if any(len({_dtype(tensors, kind) for kind in kinds_of(each)}) > 1 for each in unknown):
-                names = " or ".join(sorted(kind.__name__ for kind in kinds_of(unknown[0])))
-                raise RefusedError(
-                    f"its dtype depends on whether a number is {names}, as data has it", cure=OF_ONE_KIND
-                )
+            for each in unknown:
+                _require_one_dtype(each, tensors)
         return func(*args, **kwargs)
+
+
+@contextmanager
+def kinds_heeded_in_data() -> Iterator[None]:
+    """Raise RefusedError where `torch.tensor` makes a tensor of numbers of unknown kind, which PyTorch's trace of it,
+    in front of all other modes, takes for floats."""
+    made = _refs.tensor
+
+    def tensor(data: Any, *, dtype: Any = None, **rest: Any) -> Any:
+        if dtype is None:
+            for each in pytree.tree_leaves(data):
+                _require_one_dtype(each, [])
+        return made(data, dtype=dtype, **rest)
+
+    with mock.patch.object(_refs, "tensor", tensor):
+        yield
+
+
+def _require_one_dtype(number: Any, tensors: list[Tensor]) -> None:
+    if hasattr(number, KINDS) and len({_dtype(tensors, kind) for kind in kinds_of(number)}) > 1:
+        names = " or ".join(sorted(kind.__name__ for kind in kinds_of(number)))
+        raise RefusedError(f"its dtype depends on whether a number is {names}, as data has it", cure=OF_ONE_KIND)
 
 
 def _holds_such(values: Iterable[Any]) -> bool:

@@ -103,6 +103,62 @@ class DispatchedByType(nn.Module):
         return x * weight_of(x.shape[0]) + weight_of(x) + weight_of(x.shape[0] / 2)
 
 
+class OneOfTwo(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        chosen = x if x.sum() > 0 else y
+        if chosen is x:
+            return x + 100
+        return y * 2
+
+
+class CopiedIfTheSame(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        z = y * 2 if x.sum() > 0 else y
+        if z is y:
+            z = z.clone()
+        z += 1
+        return y * 1, z
+
+
+class OneOfTwoWeights(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.arange(4.0))
+        self.second = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        weight = self.first if x.sum() > 0 else self.second
+        return scaled(weight, self.first, y)
+
+
+def scaled(weight: Tensor, special: Tensor, x: Tensor) -> Tensor:
+    return x * weight * 10 if weight is special else x * weight
+
+
+class LargestOfTwo(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        largest = max(x, y, key=lambda each: each.sum())
+        return x * 0 if largest is x else largest  # only data tells
+
+
+class LayerAskedForElsewhere(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return applied(self.layers[int(x.sum() > 0)], self.layers[1], y)  # tells which layer
+
+
+def applied(layer: nn.Module, last: nn.Module, x: Tensor) -> Tensor:
+    if layer is last:
+        return x
+    return layer(x)
+
+
+PAIRS = tuple((x, y) for (x,), (y,) in zip(FLAT, reversed(FLAT), strict=True))
+"""Three pairs of [4]; the first ones are of a positive sum, of a negative one, and between."""
+
 CASES = (
     *of(
         "what an object is",
@@ -115,6 +171,11 @@ CASES = (
         Row("a pattern of sizes", PatternOfASize, SIZES, ROWS),
         Row("a pattern of a truth value", PatternOfATruth, FLAT),
         Row("a truth value in a pattern", PatternWithATruth, FLAT, None, "# asks within"),
+        Row("one of two tensors", OneOfTwo, PAIRS),
+        Row("a copy of one of two tensors", CopiedIfTheSame, PAIRS),
+        Row("one of two weights, in a function", OneOfTwoWeights, PAIRS),
+        Row("the largest of two tensors", LargestOfTwo, PAIRS, None, "# only data tells"),
+        Row("a layer that data choose, in a function", LayerAskedForElsewhere, PAIRS, None, "# tells which layer"),
         Row("functools.singledispatch", DispatchedByType, SIZES, ROWS),
     ),
 )

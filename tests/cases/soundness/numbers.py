@@ -240,6 +240,30 @@ NANS: Inputs = tuple(
 )
 
 
+class KindOfTheLargest(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        largest = 0
+        for each in x:
+            largest = max(largest, each.item())
+        return torch.tensor(largest)  # is an int if no item is above 0
+
+
+class KindOfAnArm(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        count = 0
+        for each in x:
+            if each > 0:
+                count += 0.5
+            else:
+                count += 1
+        return torch.tensor([count, 1])  # is a float if an item is above 0
+
+
+class TruthOrTwo(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tensor((x[0].item() > 0) or 2)  # is True, or 2
+
+
 CASES = (
     *of(
         "numbers of mixed kinds",
@@ -257,6 +281,9 @@ CASES = (
         Row("an int that a while divides", DivisionInAWhile, FLAT),
         Row("min and max", MinAndMax, SIZES, ROWS),
         Row("an index that data decides on", NumberOfAnIndex, FLAT),
+        Row("the largest of ints and floats", KindOfTheLargest, FLAT, None, "# is an int if"),
+        Row("a fraction in one arm", KindOfAnArm, FLAT, None, "# is a float if"),
+        Row("a truth value or a number", TruthOrTwo, FLAT, None, "# is True, or 2"),
         Row("a dtype that data decides on", KindOfTheOutput, FLAT, None, "# makes it a float"),
         Row("two dtypes of one name", TensorOrTensor, FLAT, None, "# joins two dtypes"),
     ),
