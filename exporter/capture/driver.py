@@ -109,8 +109,10 @@ def capture(
     fixed = result.request.fixed
     if result.compared.lost and options.strategy is None and not options.allow_specialization:
         result = _with_more_sizes(result, replace(request, fixed=fixed), once, log)
-    if result.compared.single:
-        result = once(request.fixing({**fixed, **result.compared.single}), capture=first_success)
+    may_fix = options.allow_specialization
+    single = {size: at for size, at in result.compared.single.items() if may_fix or not size.required}
+    if single:
+        result = once(request.fixing({**fixed, **single}), capture=first_success)
     found = result.log.findings
     if options.self_check != "never":
         found = with_weight_of_state(found, module, (request.args, dict(request.kwargs)), result.program)

@@ -282,6 +282,17 @@ def test_a_lost_dimension_can_be_allowed() -> None:
     assert dims(program)["x"] == [4, "columns"]
 
 
+class OneSizeFits(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(8, 8, -1).sum(2)
+
+
+def test_a_dimension_of_one_size_is_that_size_in_the_file() -> None:
+    options = Options(allow_specialization=True)
+    program = export(OneSizeFits(), (torch.randn(64),), dynamic_shapes=({0: "n"},), options=options)
+    assert dims(program)["x"] == [64]
+
+
 @torch.library.custom_op("fxport_tests::twice", mutates_args=())
 def twice(x: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(x.numpy() * 2)

@@ -124,12 +124,18 @@ def _require_supported(tree: ast.FunctionDef) -> None:
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(called, ast.Name) and called.id in UNSUPPORTED_CALLS:
             raise Unknown(f"it calls {called.id}(), which sees the names of the function as they are")
-    for each in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
-        if (reason := _refusal_of_generator(each, each is tree)) is not None:
-            raise Unknown(reason)
+    if (reason := _refusal_of_generator(tree)) is not None:
+        raise Unknown(reason)
+    for each in ast.walk(tree):
+        if each is not tree and isinstance(each, ast.FunctionDef) and is_generator(each):
+            each.plain = True  # type: ignore[attr-defined]  # it stays as it is
 
 
-def _refusal_of_generator(function: ast.FunctionDef, is_outermost: bool) -> str | None:
+def is_generator(function: ast.FunctionDef) -> bool:
+    return any(isinstance(node, YIELDS) for node in own_nodes(function))
+
+
+def _refusal_of_generator(function: ast.FunctionDef) -> str | None:
     """Return why a generator cannot be rewritten; None for other functions, and for those that can."""
     nodes = [*own_nodes(function)]
     yields = [node for node in nodes if isinstance(node, YIELDS)]
@@ -138,8 +144,6 @@ def _refusal_of_generator(function: ast.FunctionDef, is_outermost: bool) -> str 
     returned = [node.value for node in nodes if isinstance(node, ast.Return)]
     if not yields:
         return None
-    if not is_outermost:
-        return "it holds a generator"
     if any(node not in alone for node in yields):
         return "it is a generator that is sent values"
     if any(node in around for node in yields):

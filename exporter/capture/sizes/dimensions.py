@@ -36,9 +36,8 @@ class Comparison:
     """The sizes of the captured graph, compared with the requests for them.
 
     `said` holds what is to be told about them; `conditions`, what the graph asks of the sizes that stayed dynamic.
-    `contrary` are the sizes of one in the example for which it does not hold; `single`, those that have to be dynamic
-    only if they can be, and for which it holds at the example alone: each with the line that is to blame. `fixed` are
-    those that the capture took for constants.
+    `contrary` are the sizes of one in the example for which it does not hold; `single`, those for which it holds at the
+    example alone: each with the line that is to blame. `fixed` are those that the capture took for constants.
     """
 
     def __init__(
@@ -138,7 +137,7 @@ class Comparison:
             self.conditions.append(Condition(f"{request.label}: {words}", tuple(conditions)))
         if words is not None and pinning is not None:
             self._became(request, words, pinning.guard)
-            if passing == [request.size] and not request.required:
+            if passing == [request.size]:
                 self.single[request] = pinning.place
         elif words is not None:
             last = self._last(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
@@ -205,6 +206,45 @@ class RecursionOnData(nn.Module):
         return self.halved(x) + 1  # data decides how deep it goes
 
 
+class GeneratorWithin(nn.Module):
+    """The function around generators is rewritten, and they are not."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        count = 0
+
+        def scaled(y: Tensor) -> Iterator[Tensor]:
+            nonlocal count
+            for i in range(3):
+                count += 1
+                yield y * i + count
+
+        @contextlib.contextmanager
+        def offset(number: int) -> Iterator[int]:
+            yield number + count
+
+        y = torch.zeros(4)
+        for row in range(x.shape[0]):
+            y = y + x[row]
+        with offset(2) as number:
+            if x.sum() > 0:
+                for each in scaled(y):
+                    y = y + each
+                y = y * number
+        return y + count
+
+
+class GeneratorAskedInABranch(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        def numbers() -> Iterator[int]:
+            yield from (1, 2, 3)
+
+        left = numbers()
+        x = x + next(left)
+        if x.sum() > 0:  # asks on one way
+            x = x * next(left)
+        return x + next(left)
+
+
 CASES = (
     *of(
         "functions without a source of their own",
@@ -222,6 +262,8 @@ CASES = (
         Row("a generator of rows", Generators, SIZES, ROWS),
         Row("recursion on sizes", Recursion, FLAT),
         Row("a generator on data", GeneratorOnData, SIZES, ROWS),
+        Row("generators in a function", GeneratorWithin, SIZES, ROWS),
+        Row("a generator that one arm asks", GeneratorAskedInABranch, FLAT, None, "# asks on one way"),
         Row("a generator that writes", GeneratorThatWrites, FLAT),
         Row("a generator that is left", GeneratorLeft, FLAT, None, "# leaves a generator"),
         Row("a coroutine on data", Coroutine, FLAT, None, "# a coroutine", or_right=True),
