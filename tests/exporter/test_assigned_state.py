@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from fxport import ExportError, export
 from fxport.diagnostics import Level, Log
+from tests.exporter.test_capture import line_of
 from tests.running import session_of
 
 X = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
@@ -218,7 +219,9 @@ class Tied(nn.Module):
 def test_one_tensor_under_two_names_is_refused() -> None:
     with pytest.raises(ExportError) as caught:
         export(Tied(), (X,))
-    assert any("which was one tensor with" in finding.message for finding in caught.value.log.findings)
+    (found,) = (each for each in caught.value.log.findings if "which was one tensor with" in each.message)
+    assert found.place is not None
+    assert found.place.line == line_of(Tied.forward, "self.a =")
 
 
 @pytest.mark.parametrize("forward", REFUSED)

@@ -25,6 +25,7 @@ from fxport.exporter.capture.control_flow.merged import may_share
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.forward import forward_by
 from fxport.exporter.capture.knowledge import version
+from fxport.exporter.capture.patches.assignments import place_of_assignment
 from fxport.exporter.capture.patches.bookkeeping import modes_away
 
 OTHER_DTYPE = "it assigns to '{name}', which holds {old}, a tensor of {new}"
@@ -32,7 +33,10 @@ REPLACED = "it makes '{name}' None, or a buffer of a parameter, or the other way
 OTHER_SIZES = "it assigns a tensor of other sizes to '{name}'"
 CALL_ONCE = "If the sizes follow from the input's, call the model once on the example before the export: they fit then."
 CAST = "Cast it: `value.to({name}.dtype)`; or register the tensor in the dtype that it gets."
-ALIASED = "it makes '{name}' and '{other}' one tensor, and writes to its memory: the next call would write to both"
+ALIASED = (
+    "it makes '{name}' and '{other}' one tensor, or may do so as data has it, and writes to its memory: the next call"
+    " would write to both"
+)
 TIED = (
     "it assigns to '{name}', which was one tensor with '{other}': that keeps its value, and the graph has one of them"
 )
@@ -47,11 +51,18 @@ class _Entry:
     holder: dict[str, Any]
     key: str
     path: str
+    root: torch.nn.Module
     is_outermost: bool
 
     @property
     def tensor(self) -> Tensor | None:
         return self.holder.get(self.key)
+
+    def refusal(self, reason: str, cure: str, **facts: object) -> RefusedError:
+        """Make an error about it that stands at the line that assigns it."""
+        place = place_of_assignment(self.root, self.path)
+        told = reason.format(name=self.path, **facts)
+        return RefusedError(told, place=place, cure=cure.format(name=f"self.{self.path}"))
 
 
 @contextmanager
@@ -96,7 +107,7 @@ def _entries(model: torch.nn.Module) -> Iterator[_Entry]:
             continue
         for holder in (module._buffers, module._parameters):
             for key in holder:
-                yield _Entry(holder, key, f"{name}.{key}" if name else key, module is model)
+                yield _Entry(holder, key, f"{name}.{key}" if name else key, model, module is model)
 
 
 def _written(assigned: Iterable[_Entry], before: Mapping[str, Tensor | None], lost: list[str], result: Any) -> Any:
@@ -107,10 +118,9 @@ def _written(assigned: Iterable[_Entry], before: Mapping[str, Tensor | None], lo
         if old is None:
             lost.append(entry.path)
         elif new is None:
-            raise RefusedError(REPLACED.format(name=entry.path), cure=COPY.format(name=f"self.{entry.path}"))
+            raise entry.refusal(REPLACED, COPY)
         elif old.dtype != new.dtype:
-            reason = OTHER_DTYPE.format(name=entry.path, old=old.dtype, new=new.dtype)
-            raise RefusedError(reason, cure=CAST.format(name=f"self.{entry.path}"))
+            raise entry.refusal(OTHER_DTYPE, CAST, old=old.dtype, new=new.dtype)
         elif old.shape != new.shape:
             continue
         else:
@@ -132,7 +142,7 @@ def _node_of(entry: _Entry) -> str:
         tensor = tensor.from_functional()
     slot = get_proxy_slot(tensor, traced.tracer, None) if traced is not None and tensor is not None else None
     if not entry.is_outermost or slot is None:
-        raise RefusedError(OTHER_SIZES.format(name=entry.path), cure=CALL_ONCE)
+        raise entry.refusal(OTHER_SIZES, CALL_ONCE)
     return slot.proxy.node.name
 
 
@@ -151,8 +161,7 @@ def _require_apart(
         for each in () if tensor is None or memory is None else {memory, *may_share(tensor)}:
             other = held.setdefault(each, entry.path)
             if other != entry.path and known[each] < 2 and each in written:
-                cure = COPY.format(name=f"self.{entry.path}")
-                raise RefusedError(ALIASED.format(name=entry.path, other=other), cure=cure)
+                raise entry.refusal(ALIASED, COPY, other=other)
 
 
 def _require_own(assigned: Iterable[_Entry], before: Mapping[str, Tensor | None]) -> None:
@@ -169,8 +178,7 @@ def _require_own(assigned: Iterable[_Entry], before: Mapping[str, Tensor | None]
             and _memory(other) == _memory(old)
         ]
         if shared:
-            reason = TIED.format(name=entry.path, other=shared[0])
-            raise RefusedError(reason, cure=WRITE.format(name=f"self.{entry.path}"))
+            raise entry.refusal(TIED, WRITE, other=shared[0])
 
 
 def _memory(tensor: Tensor) -> int | None:
