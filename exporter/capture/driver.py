@@ -51,7 +51,7 @@ from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.self_check.checking import Subject, check, told_in
 from fxport.exporter.capture.self_check.state import with_weight_of_state
-from fxport.exporter.capture.sizes.bits import numbers_beyond
+from fxport.exporter.capture.sizes.bits import report_numbers_beyond
 from fxport.exporter.capture.sizes.conditions import ROUNDINGS
 from fxport.exporter.capture.sizes.copies import copies_unwritten
 from fxport.exporter.capture.sizes.dimensions import Comparison
@@ -64,7 +64,6 @@ from fxport.exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
 from fxport.exporter.capture.sizes.zero_one_specialization import to_blame
 from fxport.exporter.capture.wrappers import unwrapped
 from fxport.exporter.pipeline.options import Options
-from fxport.fx_passes.graph import place_of
 from fxport.fx_passes.program import Program
 from fxport.fx_passes.python_numbers import numbers_as_python
 from fxport.fx_passes.randomness import draws_numbers
@@ -109,9 +108,8 @@ def capture(
     fixed = result.request.fixed
     if result.compared.lost and options.strategy is None and not options.allow_specialization:
         result = _with_more_sizes(result, replace(request, fixed=fixed), once, log)
-    may_fix = options.allow_specialization
-    single = {size: at for size, at in result.compared.single.items() if may_fix or not size.required}
-    if single:
+    may = options.allow_specialization
+    if single := {size: at for size, at in result.compared.single.items() if may or not size.required}:
         result = once(request.fixing({**fixed, **single}), capture=first_success)
     found = result.log.findings
     if options.self_check != "never":
@@ -202,8 +200,7 @@ def _capture_once(
     for place in ranks:
         facts: Mapping[str, Any] = {"detail": RANK, "error": RANK}
         told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **facts)
-    for node, bits in numbers_beyond(captured).items():
-        told.report(rules.NUMBER_TOO_LARGE, at=place_of(node), bits=round(bits))
+    report_numbers_beyond(captured, told)
     compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed)
     rewritten = (each.place for each in observed.rewritten)
     changed = [*rewritten, *inquiry.presumed.answers, *inquiry.always, *ranks, *observed.texts]

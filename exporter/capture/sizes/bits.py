@@ -16,7 +16,8 @@ from torch import SymInt
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from fxport.fx_passes.graph import bodies
+from fxport.diagnostics import Log, rules
+from fxport.fx_passes.graph import bodies, place_of
 from fxport.fx_passes.program import Program
 
 aten, higher_order = torch.ops.aten, torch.ops.higher_order
@@ -35,6 +36,12 @@ Bits = dict[Node, float]
 
 Found = dict[Node, float]
 """The nodes that may need more bits than there are, and how many."""
+
+
+def report_numbers_beyond(program: Program, log: Log) -> None:
+    """Report FXP1037 at each of `numbers_beyond`."""
+    for node, bits in numbers_beyond(program).items():
+        log.report(rules.NUMBER_TOO_LARGE, at=place_of(node), bits=round(bits))
 
 
 def numbers_beyond(program: Program) -> Found:
