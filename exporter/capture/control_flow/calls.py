@@ -7,7 +7,7 @@ import copy
 from collections.abc import Mapping
 
 from fxport.exporter.capture.analysis.names import SCOPES, own_nodes
-from fxport.exporter.capture.control_flow.syntax import call, deferred, is_at, placed
+from fxport.exporter.capture.control_flow.syntax import call, deferred, is_at, left_early, placed
 
 NAMES = frozenset(
     (
@@ -93,9 +93,10 @@ def _unrolled(node: ast.stmt, lines: set[int]) -> list[ast.stmt]:
         turn: ast.stmt = ast.copy_location(given, each.elt)
         for test in reversed(first.ifs):
             turn = ast.copy_location(ast.If(test, [turn], []), test)
-        loop: ast.stmt = ast.For(first.target, first.iter, [turn], [])
+        loop = ast.For(first.target, first.iter, [turn], [])
         lines_of_it = [empty, loop]
         if any(_ends_early(part, each) for part in once):
+            loop.iter = left_early(first.iter)
             state = ast.Name(f"{held}_state", ast.Store())
             read = deferred(copy.deepcopy(ast.Tuple([each.elt, *first.ifs], ast.Load())))
             lines_of_it.insert(0, ast.Assign([state], call("state_read_by", read)))

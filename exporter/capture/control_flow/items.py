@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,17 @@ class Items:
         raise LoopError("it goes through as many items as a dynamic size has")
 
     __len__ = __iter__
+
+
+def unless_iterator(source: Any) -> Any:
+    """Return the source of a loop that may end before its items do, as data decide.
+
+    Raises LoopError for an iterator: what is left in it is then known only when the model runs, and the model, or
+    whoever else holds it, may go on with that.
+    """
+    if isinstance(source, Iterator):
+        raise LoopError("it leaves an iterator at an item that depends on data, and what is left in it is then unknown")
+    return source
 
 
 def items_of(source: Any) -> Items | None:

@@ -19,7 +19,7 @@ import copy
 from collections.abc import Iterator, Sequence
 
 from fxport.exporter.capture.analysis.names import own_nodes
-from fxport.exporter.capture.control_flow.syntax import STEPS, is_at, placed, statements
+from fxport.exporter.capture.control_flow.syntax import STEPS, is_at, left_early, placed, statements
 
 JUMPS = (ast.Continue, ast.Break, ast.Return)
 LOOPS = (ast.For, ast.While)
@@ -91,6 +91,7 @@ def _without(node: ast.stmt) -> list[ast.stmt]:
         (taken,) = _parsed(f"_ = {names.item}", node)
         taken.targets = [node.target]  # type: ignore[attr-defined]  # an assignment was parsed
         guarded.body = [taken, *body]  # type: ignore[attr-defined]  # an if was parsed
+        node.iter = left_early(node.iter)
         node.target = placed(ast.Name(names.item, ast.Store()), node.target)
         node.body = [leave, _wanted(guarded)]
         node.stop = names.stop  # type: ignore[attr-defined]  # read by the template

@@ -4,6 +4,7 @@ from fxport.exporter.capture.control_flow.branches import chosen, refused, repea
 from fxport.exporter.capture.control_flow.found_places import Found
 from fxport.exporter.capture.control_flow.generators import Pushed
 from fxport.exporter.capture.control_flow.identities import Bool, Float, Int, IsFalse, IsTrue, class_of, is_truth
+from fxport.exporter.capture.control_flow.items import unless_iterator
 from fxport.exporter.capture.control_flow.kept_calls import kept, require_unchanged, state_read_by
 from fxport.exporter.capture.control_flow.lists import ScanList
 from fxport.exporter.capture.control_flow.local_objects import Local
@@ -24,4 +25,5 @@ from fxport.exporter.capture.control_flow.scans import for_each
 
 __all__ = ["UNSET", "Bool", "Float", "Found", "Int", "IsFalse", "IsTrue", "Local", "Pushed", "ScanList", "among",
            "and_", "both", "chosen", "class_of", "compared", "either", "element", "for_each", "is_same", "is_truth",
-           "kept", "not_", "or_", "refused", "repeated", "require_unchanged", "state_read_by", "truth"]  # fmt: skip
+           "kept", "not_", "or_", "refused", "repeated", "require_unchanged", "state_read_by", "truth",
+           "unless_iterator"]  # fmt: skip

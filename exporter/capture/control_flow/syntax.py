@@ -47,6 +47,12 @@ def call(name: str, *arguments: ast.expr, **keywords: ast.expr) -> ast.Call:
     return ast.Call(step(name), list(arguments), [ast.keyword(key, value) for key, value in keywords.items()])
 
 
+def left_early(source: ast.expr) -> ast.expr:
+    """Return the source of a loop that data may end early; one that has a name may be an iterator that is read on."""
+    held = isinstance(source, (ast.Name, ast.Attribute, ast.Subscript))
+    return placed(call("unless_iterator", source), source) if held else source
+
+
 def is_call_of(node: ast.AST | None, name: str) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func) == f"{STEPS}.{name}"
 

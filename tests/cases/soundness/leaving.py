@@ -97,7 +97,44 @@ class CaughtAndLeft(nn.Module):
         return x
 
 
+class IteratorLeft(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        rows = enumerate(x.unbind())
+        last = x[0]
+        for _, row in rows:  # left where data say
+            last = row
+            if row > 0:
+                break
+        return last, x.sum() + sum(row for _, row in rows)
+
+
+class IteratorAsked(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        places = iter(range(3))
+        if any(x[place] > 0 for place in places):  # asked up to there
+            x = x * 2
+        return x + len(list(places))
+
+
+class SourceOfItsOwn(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        factors, total = [1.0, 2.0, 3.0], x.sum() * 0
+        for place, factor in enumerate(factors):
+            total = total + x[place] * factor
+            if total > 1:
+                break
+        for factor in factors:
+            total = total + factor
+        return total
+
+
 CASES = (
+    *of(
+        "iterators that data leave",
+        Row("break", IteratorLeft, FLAT, None, "# left where data say"),
+        Row("any", IteratorAsked, FLAT, None, "# asked up to there"),
+        Row("nobody reads on", SourceOfItsOwn, FLAT),
+    ),
     *of(
         "jumps out of with and finally",
         Row("return out of with", ReturnsInWith, FLAT),
