@@ -178,7 +178,7 @@ NUMBER_TOO_LARGE = Rule(
     "FXP1037",
     "NumberTooLarge",
     WARNING,
-    "A whole number here may need more than the 64 bits that the ONNX model has for it; Python has no such limit. "
+    "A whole number here may need more than the 64 bits that the ONNX model has for it. Python has no such limit. "
     "If the data give numbers up to a million, these are {bits} bits.",
 )
 

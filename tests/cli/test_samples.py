@@ -97,7 +97,7 @@ def test_usage(files: Path, capsys: Output) -> None:
     assert "of 'shift.npz' do not fit" in capsys.readouterr().err
     numpy.savez("other.npz", y=ABOVE)
     assert ended("export", "nets.py:Rectified", "--inputs", "above.npz", "--inputs", "other.npz") == 2
-    assert "forward has no argument 'y', which 'other.npz' holds" in capsys.readouterr().err
+    assert "forward has no argument 'y', which 'other.npz' gives" in capsys.readouterr().err
 
 
 def test_a_manifest_names_several(files: Path) -> None:
