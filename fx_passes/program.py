@@ -72,13 +72,14 @@ class Condition:
         return {symbol for test in self.holds for symbol in test.free_symbols}
 
     def allows(self, sizes: Mapping[sympy.Symbol, int]) -> bool:
-        """Return True if the constraint holds for sizes by their symbols; False where it cannot be computed, as `n %
-        0`.
+        """Return True if it holds for sizes by their symbols; False where it cannot be computed, as `n % 0`.
+
+        PyTorch's functions assert that their operands are those that they are for, such as no negative ones of `Mod`.
         """
         numbers = {symbol: sympy.Integer(size) for symbol, size in sizes.items()}
         try:
             return all(rebuilt(each, numbers) == sympy.true for each in self.holds)
-        except ArithmeticError:
+        except (ArithmeticError, AssertionError):
             return False
 
 

@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
+from torch.utils._sympy.functions import Mod
 
 from fxport import ExportError, export
 from fxport.diagnostics import Level, Log, rules
 from fxport.exporter.validation.adversarial import BY_DEFAULT, FOR_FLOATS
 from fxport.exporter.validation.reference import cases
 from fxport.exporter.validation.validated import export_and_validate
+from fxport.fx_passes.program import Condition
 
 X = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
 BOTH = {"x": {0: "rows", 1: "columns"}}
@@ -222,3 +225,12 @@ def test_a_fault_that_equal_sizes_hide_in_shapes_is_found(tmp_path: Path) -> Non
             provider="cpu",
             lowerings=lowerings,
         )
+
+
+def test_a_size_at_which_a_condition_cannot_be_computed_is_not_tried() -> None:
+    """PyTorch's functions of sizes assert what their operands are; another size has operands that are not."""
+    size = sympy.Symbol("size", integer=True, positive=True)
+    for test in (sympy.Eq(Mod(size - 3, 2), 0), sympy.Eq(Mod(8, size - 2), 0)):
+        condition = Condition("it fits", (test,))
+        assert condition.allows({size: 5}) == (test.lhs.subs(size, 5) == 0)
+        assert not condition.allows({size: 2})
