@@ -81,6 +81,7 @@ class Slope(nn.Module):
 
 @pytest.mark.parametrize(("name", "layout"), ROWS)
 def test_within_forward(name: str, layout: Callable[[Tensor], Tensor], tmp_path: Path) -> None:
+    torch.manual_seed(0)
     model, args, log = Slope(LOSSES[name], layout), (torch.randn(3, SIZE, SIZE),), Log()
     program = export(model, args, dynamic_shapes=({0: "batch"},), log=log)
     program.save(tmp_path / "m.onnx")
