@@ -1,4 +1,4 @@
-"""What SOURCE is, where it is no model: files of other kinds, and functions that return something else."""
+"""Say what SOURCE is if it is no model: a file of another kind, or a function that returns something else."""
 
 from __future__ import annotations
 

@@ -47,10 +47,24 @@ def call(name: str, *arguments: ast.expr, **keywords: ast.expr) -> ast.Call:
     return ast.Call(step(name), list(arguments), [ast.keyword(key, value) for key, value in keywords.items()])
 
 
+LAZY = frozenset(
+    ["enumerate", "zip", "map", "filter", "chain", "islice", "takewhile", "dropwhile", "starmap", "pairwise", "batched"]
+)
+"""Functions that read an iterator no further than their own result is read."""
+
+
 def left_early(source: ast.expr) -> ast.expr:
-    """Return the source of a loop that data may end early; one that has a name may be an iterator that is read on."""
-    held = isinstance(source, (ast.Name, ast.Attribute, ast.Subscript))
-    return placed(call("unless_iterator", source), source) if held else source
+    """Return the source of a loop that data may end early; one that has a name may be an iterator that is read on.
+
+    So may the arguments of `LAZY` functions, and the source of a generator.
+    """
+    if isinstance(source, (ast.Name, ast.Attribute, ast.Subscript)):
+        return placed(call("unless_iterator", source), source)
+    if isinstance(source, ast.Call) and ast.unparse(source.func).rpartition(".")[2] in LAZY:
+        source.args = [*map(left_early, source.args)]
+    elif isinstance(source, ast.GeneratorExp):
+        source.generators[0].iter = left_early(source.generators[0].iter)
+    return source
 
 
 def is_call_of(node: ast.AST | None, name: str) -> bool:

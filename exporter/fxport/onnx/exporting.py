@@ -113,7 +113,8 @@ def export(
             (`ExportWarning`) for findings of that level, False is silent. Errors always are in the ExportError.
         input_names: Names of the flattened inputs, in order.
         output_names: Names of the outputs, in order.
-        opset_version: The ai.onnx version of the model, 18 to 26; 23 by default.
+        opset_version: The ai.onnx version of the model, 18 to 26; by default 23, or 21 where an operator has a
+            kernel on CUDA at that version alone.
         dynamo: True. False gives a DeprecationWarning: there is no exporter of TorchScript here.
         external_data: Whether the weights go to `<f>.data`. Without meaning for a file object.
         dynamic_shapes: Dynamic dimensions, as torch.export takes them, and strings as names of them.

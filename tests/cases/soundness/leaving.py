@@ -108,6 +108,17 @@ class IteratorLeft(nn.Module):
         return last, x.sum() + sum(row for _, row in rows)
 
 
+class IteratorNumbered(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        rows = iter(x.unbind())
+        last = x[0]
+        for _, row in enumerate(rows):  # numbered up to there
+            last = row
+            if row > 0:
+                break
+        return last, x.sum() + sum(rows)
+
+
 class IteratorAsked(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         places = iter(range(3))
@@ -132,6 +143,7 @@ CASES = (
     *of(
         "iterators that data leave",
         Row("break", IteratorLeft, FLAT, None, "# left where data say"),
+        Row("break, within enumerate", IteratorNumbered, FLAT, None, "# numbered up to there"),
         Row("any", IteratorAsked, FLAT, None, "# asked up to there"),
         Row("nobody reads on", SourceOfItsOwn, FLAT),
     ),
