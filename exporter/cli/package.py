@@ -29,6 +29,13 @@ class Runtime(StrEnum):
     ORT = "ort"
 
 
+class Dtype(StrEnum):
+    """Types of activations, of the cache and of weights."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+
+
 class Stored(StrEnum):
     """Storage of the weights of linear layers."""
 
@@ -65,7 +72,8 @@ class Request:
     source: str
     output: Path
     runtime: Runtime
-    weights: Stored
+    dtype: Dtype
+    weights: Stored | None
     block: int
     accuracy: Accuracy
     cache: Cache
@@ -92,9 +100,13 @@ def command(
     runtime: Annotated[
         Runtime, typer.Option("--runtime", help="genai: onnxruntime-genai has to take it too; ort: fxport alone.")
     ] = Runtime.AUTO,
+    dtype: Annotated[
+        Dtype, typer.Option("--dtype", help="The type of activations, cache and weights.")
+    ] = Dtype.FLOAT32,
     weights: Annotated[
-        Stored, typer.Option("--weights", help="How the weights of linear layers are stored.")
-    ] = Stored.FLOAT32,
+        Stored | None,
+        typer.Option("--weights", help="How the weights of linear layers are stored: by default in --dtype."),
+    ] = None,
     block: Annotated[int, typer.Option("--block", help="Numbers of such a weight that share a scale.")] = 32,
     accuracy: Annotated[
         Accuracy, typer.Option("--accuracy", help="fast: also round the inputs of products with such weights.")
@@ -129,6 +141,7 @@ def command(
         source,
         output,
         runtime,
+        dtype,
         weights,
         block,
         accuracy,
@@ -163,7 +176,8 @@ def packaged(asked: Request, log: Log) -> str:
             asked.output,
             tokenizer=asked.tokenizer,
             runtime=asked.runtime.value,
-            weights=asked.weights.value,
+            dtype=asked.dtype.value,
+            weights=asked.weights.value if asked.weights else None,
             block=asked.block,
             accuracy=asked.accuracy.value,
             cache=asked.cache.value,

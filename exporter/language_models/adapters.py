@@ -14,8 +14,8 @@ from fxport.diagnostics.messages import error_text
 from fxport.exporter.language_models.decode import is_encoder_decoder
 from fxport.exporter.language_models.few_bits import is_factor
 from fxport.exporter.language_models.generation import IDS, token_ids
+from fxport.exporter.language_models.own_error import error_of
 from fxport.exporter.language_models.seq2seq import source_example
-from fxport.exporter.language_models.verdict import error_of
 from fxport.exporter.sources.pretrained import PretrainedError
 
 FILE = "adapter_config.json"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+import ml_dtypes
 import numpy as np
 import torch
 
@@ -15,6 +16,9 @@ FACTORS = (".lora_A.", ".lora_B.")
 BITS: Mapping[str, int] = {"int4": 4, "int8": 8}
 AT_ONCE = 1 << 18
 """Numbers of a matrix that are computed at once."""
+
+SCALES: Mapping[torch.dtype, type[np.generic]] = {torch.float16: np.float16, torch.bfloat16: ml_dtypes.bfloat16}
+"""Types of the scales of matrices in half precision; those of others are float32."""
 
 BLOCKS = (16, 32, 64, 128, 256)
 """Numbers of a row that share a scale; ONNX Runtime's kernels take these."""
@@ -26,7 +30,7 @@ class FewBits:
 
     Attributes:
         numbers: uint8 [rows, blocks, block * bits / 8]; of 4 bits, the lower half of a byte comes first.
-        scales: float32 [rows, blocks].
+        scales: float32, or the half precision of what is multiplied, [rows, blocks].
         columns: Columns of the matrix; the last block is filled up.
         bits: 4 or 8.
         block: Numbers that share a scale.
@@ -64,17 +68,17 @@ class FewBits:
         return replace(self, **{name: part[order] for name, part in parts.items() if part is not None})
 
     def restored(self) -> torch.Tensor:
-        """The matrix that the numbers stand for, float32 [rows, columns]."""
+        """The matrix that the numbers stand for, computed in float32 [rows, columns]."""
         whole = np.empty((len(self.scales), self.columns), np.float32)
         for rows in rows_of(whole.shape):
             whole[rows] = self._restored(rows)
         return torch.from_numpy(whole)
 
     def stands_for(self, matrix: np.ndarray) -> bool:
-        """Return True if the numbers stand for the very values of a matrix."""
+        """Return True if the numbers stand for the very values of a matrix, rounded to its type."""
         shape = (len(self.scales), self.columns)
         return matrix.shape == shape and all(
-            np.array_equal(self._restored(rows), matrix[rows]) for rows in rows_of(shape)
+            np.array_equal(self._restored(rows).astype(matrix.dtype), matrix[rows]) for rows in rows_of(shape)
         )
 
     def _restored(self, rows: slice) -> np.ndarray:
@@ -96,18 +100,22 @@ def rows_of(shape: Sequence[int]) -> Iterator[slice]:
 
 
 def in_few_bits(weight: torch.Tensor, bits: int, block: int) -> FewBits:
-    """Round a matrix to few bits: the number farthest from 0 in each block is the lowest there is, and exact."""
+    """Round a matrix to few bits: the number farthest from 0 in each block is the lowest there is, and exact.
+
+    Of a matrix in half precision it is as exact as a scale in that type, which `MatMulNBits` asks for.
+    """
     matrix = weight.detach().to(torch.float32).cpu().numpy()
     rows, columns = matrix.shape
     blocks, middle = -(-columns // block), 1 << (bits - 1)
     packed = np.empty((rows, blocks, block * bits // 8), np.uint8)
-    scales = np.empty((rows, blocks), np.float32)
+    scales = np.empty((rows, blocks), SCALES.get(weight.dtype, np.float32))
     for some in rows_of(matrix.shape):
         padded = np.pad(matrix[some], ((0, 0), (0, blocks * block - columns)))
         grouped = padded.reshape(-1, blocks, block)
         most, least = grouped.max(-1), grouped.min(-1)
         scales[some] = np.where(most >= -least, most, least) / np.float32(-middle)
-        inverse = np.divide(1, scales[some], out=np.zeros_like(most), where=scales[some] != 0)
+        scale = scales[some].astype(np.float32)
+        inverse = np.divide(1, scale, out=np.zeros_like(most), where=scale != 0)
         grouped = np.rint(grouped * inverse[..., None])
         packed[some] = _packed(np.clip(grouped + middle, 0, 2 * middle - 1).astype(np.uint8), bits)
     return FewBits(packed, scales, columns, bits, block)

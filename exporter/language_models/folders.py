@@ -26,6 +26,9 @@ Adapter = Literal["merged", "input"]
 JOINED: Mapping[Adapter, Callable[[Any, Path], Any]] = {"merged": merged, "input": beside}
 """Functions that put a model and its adapter together."""
 
+CONVERTED = frozenset({"float16", "bfloat16", "float32"})
+"""Types of weights that become that of the package (FXP7013)."""
+
 POOLER = "pooler."
 """Beginning of the names of weights that only a head reads."""
 
@@ -38,8 +41,8 @@ class Loaded:
     packed: Mapping[str, Packed]
 
 
-def model_of(folder: Path, log: Log, *, adapter: Adapter = "merged") -> Loaded:
-    """The model of a folder.
+def model_of(folder: Path, log: Log, *, adapter: Adapter = "merged", dtype: str = "float32") -> Loaded:
+    """The model of a folder, in a type but for what transformers keeps in float32.
 
     That of an adapter has its weights merged into those of its model, or beside these where it is to be an input; that
     of sentence-transformers has the modules after it, and one that classifies texts has the function that makes scores
@@ -47,11 +50,11 @@ def model_of(folder: Path, log: Log, *, adapter: Adapter = "merged") -> Loaded:
     are missing.
     """
     if (plan := plan_of(folder)) is not None:
-        loaded = _loaded(plan.transformer, log, headless=not plan.is_classifier)
+        loaded = _loaded(plan.transformer, log, dtype, headless=not plan.is_classifier)
         whole = plan.completed(loaded.model)
         return Loaded(whole.eval(), {f"{INNER}.{name}": weight for name, weight in loaded.packed.items()})
     if is_adapter(folder):
-        base = model_of(base_of(folder), log)
+        base = model_of(base_of(folder), log, dtype=dtype)
         if base.packed:
             raise PretrainedError(
                 f"'{folder}': its model has weights in few bits, to which none are added; give others."
@@ -61,14 +64,14 @@ def model_of(folder: Path, log: Log, *, adapter: Adapter = "merged") -> Loaded:
         raise PretrainedError(
             f"'{folder}' is no folder of an adapter, of which an input could be made; omit --adapter."
         )
-    loaded = _loaded(folder, log)
+    loaded = _loaded(folder, log, dtype)
     if has_towers(loaded.model):
         whole = TowerModel(loaded.model, folder)
         return Loaded(whole.eval(), {f"{INNER}.{name}": weight for name, weight in loaded.packed.items()})
     return loaded
 
 
-def _loaded(folder: Path, log: Log, *, headless: bool = False) -> Loaded:
+def _loaded(folder: Path, log: Log, dtype: str, *, headless: bool = False) -> Loaded:
     """The model that a configuration names, or the one without a head, whose pooler is not needed."""
     kind, config = configured(folder, headless=headless)
     checkpoint = open_checkpoint(folder)
@@ -81,14 +84,14 @@ def _loaded(folder: Path, log: Log, *, headless: bool = False) -> Loaded:
     types = {str(stored.dtype).removeprefix("torch.") for stored in checkpoint.tensors.values()}
     try:
         model, found = kind.from_pretrained(
-            **given, config=config, local_files_only=True, dtype=torch.float32, output_loading_info=True
+            **given, config=config, local_files_only=True, dtype=getattr(torch, dtype), output_loading_info=True
         )
     except Exception as error:  # weights are anybody's files, and transformers raises what it likes
         raise PretrainedError(f"'{folder}' makes no {kind.__name__}: {error_text(error)}.") from error
-    for source in sorted(types & {"float16", "bfloat16"}):
+    for source in sorted(types & CONVERTED - {dtype}):
         count = sum(str(each.dtype) == f"torch.{source}" for each in checkpoint.tensors.values())
-        both = f"{source} to float32"
-        log.report(rules.WEIGHTS_CONVERTED, name=both, source=source, target="float32", weights=count)
+        both = f"{source} to {dtype}"
+        log.report(rules.WEIGHTS_CONVERTED, name=both, source=source, target=dtype, weights=count)
     missing = [name for name in found["missing_keys"] if not (headless and name.startswith(POOLER))]
     for name in _once(missing):
         nearest = difflib.get_close_matches(name, checkpoint.tensors, 1, 0)

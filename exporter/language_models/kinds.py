@@ -166,6 +166,7 @@ def _seq2seq(
 SINGLE_STEPS = ((SEQUENCE, "at least 2"),)
 """The verdict on models that generate runs single tokens after the prompt."""
 
+NO_HALF = {("dtype", ...): "only decoders of text are packaged in half precision; omit --dtype."}
 NO_INPUT = "an adapter as an input is for decoders of text alone; omit --adapter."
 
 DECODER = Kind(lambda model: {MODEL: generation_step(model)}, _decoder, verdict, refuted=lambda model: SINGLE_STEPS)
@@ -177,6 +178,7 @@ TEXTS = Kind(
         ("runtime", "genai"): "onnxruntime-genai runs no embedding or reranking models; choose the runtime 'ort'.",
         ("cache", "shared"): "an embedding or reranking model has no cache; omit --cache.",
         ("adapter", "input"): NO_INPUT,
+        **NO_HALF,
         ("tokenizer", ...): "the tokenizer of an embedding or reranking model is that of its folder; omit --tokenizer.",
         ("text", ...): "a text is scored by models that generate; an embedding or reranking model does not; omit it.",
     },
@@ -192,6 +194,7 @@ SPOKEN = Kind(
     _seq2seq,
     verdict,
     {
+        **NO_HALF,
         ("cache", "shared"): "a cache in place is for decoders alone; omit --cache.",
         ("adapter", "input"): NO_INPUT,
         ("text", ...): "a text is scored by decoders alone, not by encoder-decoders; omit it.",
@@ -204,6 +207,7 @@ VISION = Kind(
     _vision,
     verdict,
     {
+        **NO_HALF,
         ("cache", "shared"): "a cache in place is for decoders of text alone; omit --cache.",
         ("adapter", "input"): NO_INPUT,
         ("text", ...): "a text is scored by decoders of text alone; omit it.",

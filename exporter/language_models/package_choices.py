@@ -15,9 +15,19 @@ from fxport.exporter.language_models.from_table import FromTable, Packed
 from fxport.exporter.language_models.kinds import Runtime
 from fxport.ort_runner.package_config import PackageError
 
+Dtype = Literal["float32", "float16"]
 Weights = Literal["float32", "int8", "int4"]
 Accuracy = Literal["exact", "fast"]
 Cache = Literal["dynamic", "shared"]
+
+
+WIDE: Dtype = "float32"
+FLOAT32_ONLY: Mapping[str, tuple[str, str]] = {
+    "weights": ("float32", "weights in float32 are those of a package in float32, not in {dtype}"),
+    "accuracy": ("fast", "'fast' rounds inputs that are in float32, not in {dtype}"),
+    "adapter": ("input", "an adapter as an input is packaged in float32, not in {dtype}"),
+}
+"""Choices that exclude half precision, by argument, and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +35,13 @@ class Choices:
     """Choices of one package, by the names of the arguments of `package`."""
 
     runtime: Runtime
-    weights: Weights
+    weights: Weights | None
     block: int
     accuracy: Accuracy
     cache: Cache
     adapter: Adapter
     steps: int
+    dtype: Dtype = "float32"
 
     def require(self, *, folder: bool) -> None:
         """Raise PackageError for unknown choices, and for those that exclude each other.
@@ -38,7 +49,9 @@ class Choices:
         Args:
             folder: The model comes from a folder of transformers or peft.
         """
-        require_known(weights=(self.weights, Weights), runtime=(self.runtime, Runtime))
+        require_known(
+            weights=(self.weights or WIDE, Weights), runtime=(self.runtime, Runtime), dtype=(self.dtype, Dtype)
+        )
         require_known(accuracy=(self.accuracy, Accuracy), cache=(self.cache, Cache), adapter=(self.adapter, Adapter))
         if self.adapter == "input" and not (self.steps and folder):
             raise PackageError(
@@ -47,6 +60,9 @@ class Choices:
         if not self.steps and (self.cache == "shared" or self.accuracy == "fast"):
             what = "a cache in place is" if self.cache == "shared" else "'fast' is"
             raise PackageError(f"{what} compared with eager PyTorch before it is believed; compare some tokens.")
+        for name, (chosen, told) in FLOAT32_ONLY.items() if self.dtype != WIDE else ():
+            if getattr(self, name) == chosen:
+                raise PackageError(f"{told.format(dtype=self.dtype)}; omit --{name}, or --dtype.")
         if self.block not in BLOCKS:
             raise PackageError(f"blocks of {self.block} have no kernel; choose one of {', '.join(map(str, BLOCKS))}.")
 
@@ -58,8 +74,12 @@ class Choices:
             source: Its folder or file; None for a model that was given.
             packed: Weights that the source has in few bits already, by name.
         """
-        require_plain(model)
-        if packed and self.weights != "float32":
+        if self.dtype != WIDE and (packed or (source is not None and source.is_file())):
+            raise PackageError(
+                f"'{source}' has weights in few bits or is a GGUF file, which are packaged in float32; omit --dtype."
+            )
+        require_plain(model, self.dtype)
+        if packed and self.weights not in (None, WIDE):
             raise PackageError(
                 f"'{source}' has weights in few bits already, which are taken as they are; omit --weights."
             )
@@ -80,13 +100,16 @@ def require_known(**given: tuple[str, Any]) -> None:
             raise PackageError(f"{name} '{value}' is unknown; choose one of {', '.join(get_args(choice))}.")
 
 
-def require_plain(model: torch.nn.Module) -> None:
-    """Raise PackageError for a model in training mode, or one that does not compute in float32."""
+def require_plain(model: torch.nn.Module, dtype: Dtype) -> None:
+    """Raise PackageError for a model in training mode, or one that does not compute in the type of the package.
+
+    A model in half precision may keep some weights in float32, as transformers does for a few layers.
+    """
     if model.training:
         raise PackageError(f"'{type(model).__name__}' is in training mode; call model.eval() first.")
     kinds = {str(each.dtype).removeprefix("torch.") for each in model.parameters() if each.is_floating_point()}
-    if others := kinds - {"float32"}:
-        raise PackageError(
-            f"'{type(model).__name__}' has weights of {', '.join(sorted(others))}; packages compute in float32: call "
-            "model.float() first."
-        )
+    if dtype in kinds and kinds <= {dtype, WIDE}:
+        return
+    name, held = type(model).__name__, ", ".join(sorted(kinds)) or "no floating point type"
+    cure = "call model.float() first" if dtype == WIDE else f"load it with dtype=torch.{dtype}"
+    raise PackageError(f"'{name}' has weights of {held}, and the package is to compute in {dtype}: {cure}.")

@@ -25,7 +25,7 @@ from fxport.exporter.language_models.folders import Adapter, model_of, model_of_
 from fxport.exporter.language_models.from_table import Packed
 from fxport.exporter.language_models.gguf_file import is_gguf
 from fxport.exporter.language_models.kinds import Kind, Runtime, kind_of
-from fxport.exporter.language_models.package_choices import Accuracy, Cache, Choices, Weights
+from fxport.exporter.language_models.package_choices import Accuracy, Cache, Choices, Dtype, Weights
 from fxport.exporter.language_models.package_files import TOKENIZER_FILES, copy_tokenizer, has_tokenizer
 from fxport.exporter.language_models.text_models import plan_of
 from fxport.exporter.language_models.text_score import TextScore, eager_logits, text_score, windows_of
@@ -84,7 +84,8 @@ def package(
     *,
     tokenizer: str | os.PathLike[str] | None = None,
     runtime: Runtime = "auto",
-    weights: Weights = "float32",
+    weights: Weights | None = None,
+    dtype: Dtype = "float32",
     block: int = 32,
     accuracy: Accuracy = "exact",
     cache: Cache = "dynamic",
@@ -100,14 +101,17 @@ def package(
     passes. An earlier package at the destination is replaced as a whole.
 
     Args:
-        model: A causal language model of transformers in float32 and eval mode, or the folder of one, or that of a
+        model: A causal language model of transformers in `dtype` and eval mode, or the folder of one, or that of a
             LoRA beside its model, or a GGUF file. The folder, or that of the file, has a tokenizer unless `tokenizer`
             names another.
         destination: The folder to write: a new one, an empty one, or an earlier package.
         tokenizer: A folder with the files of the tokenizer; a model alone has none, and its package takes token ids.
         runtime: "genai" for onnxruntime-genai, which `fxport generate` runs too; "ort" for fxport alone, also with what
             onnxruntime-genai has no place for; "auto" takes what there is.
-        weights: How the weights of linear layers are stored: "int8" and "int4" in blocks with a scale each.
+        weights: How the weights of linear layers are stored: "int8" and "int4" in blocks with a scale each; by default
+            in the type of the package.
+        dtype: The type of activations, of the cache, and of weights that are not in few bits. What transformers keeps
+            or computes in float32 stays so.
         block: Numbers that share a scale: 16, 32, 64, 128 or 256.
         accuracy: "exact" computes in float32; "fast" rounds the inputs of products with such weights to 8 bits too, but
             for those that have to be exact so that no token differs and no logit by more than 5% of the largest.
@@ -134,7 +138,7 @@ def package(
     log = log or Log()
     target = Path(destination)
     source = None if isinstance(model, torch.nn.Module) else Path(model)
-    choices = Choices(runtime, weights, block, accuracy, cache, adapter, steps)
+    choices = Choices(runtime, weights, block, accuracy, cache, adapter, steps, dtype)
     choices.require(folder=source is not None and not is_gguf(source))
     require_free(target)
     words = tokenizer_folder(source) if tokenizer is None else Path(tokenizer)
@@ -143,12 +147,15 @@ def package(
     packed: Mapping[str, Packed] = {}
     if source is not None:
         with log.stage("load"):
-            loaded = model_of_gguf(source, log) if is_gguf(source) else model_of(source, log, adapter=adapter)
+            loaded = (
+                model_of_gguf(source, log) if is_gguf(source) else model_of(source, log, adapter=adapter, dtype=dtype)
+            )
         model, packed = loaded.model, loaded.packed
     assert isinstance(model, torch.nn.Module)
     choices.require_for(model, source, packed)
     kind = kind_of(model)
-    kind.require(runtime=runtime, cache=cache, text=text, tokenizer=tokenizer, adapter=adapter)
+    half = None if dtype == "float32" else dtype
+    kind.require(runtime=runtime, cache=cache, text=text, tokenizer=tokenizer, adapter=adapter, dtype=half)
     windows = [] if text is None else windows_of(Path(text), words, model)
     before = eager_logits(model, windows)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -166,7 +173,7 @@ def package(
         files += kind.describe(model, graphs, draft, runtime=runtime, in_place=cache == "shared")
         found, exact = None, ()
         if steps:
-            stored = {"accuracy": accuracy, "weights": f"{weights}, {accuracy}"}
+            stored = {"accuracy": accuracy, "weights": f"{weights or dtype}, {accuracy}"}
             compare = partial(kind.verdict, draft, model, provider=provider, steps=steps, **stored)
             judged = (
                 partial(compare, answers=[] if accuracy == "fast" else None)
@@ -249,12 +256,12 @@ def _scored(
 
 @contextmanager
 def _in_few_bits(
-    model: torch.nn.Module, weights: str, block: int, accuracy: str, packed: Mapping[str, Packed]
+    model: torch.nn.Module, weights: str | None, block: int, accuracy: str, packed: Mapping[str, Packed]
 ) -> Iterator[StoreFewBits | None]:
     """The pass that stores the weights in few bits, while the model computes with the values that they then have."""
     if packed:  # the model has their values already
         yield StoreFewBits(packed, accuracy)
-    elif weights in BITS:
+    elif weights is not None and weights in BITS:
         with rounded(model, BITS[weights], block) as made:
             yield StoreFewBits(made, accuracy)
     else:

@@ -14,8 +14,9 @@ from torch.export import ShapesCollection
 from fxport.diagnostics import Log, rules
 from fxport.diagnostics.messages import error_line
 from fxport.exporter.language_models.decode import BATCH, SEQUENCE, Example
+from fxport.exporter.language_models.own_error import error_of
 from fxport.exporter.language_models.text_models import TYPES, TextModel
-from fxport.exporter.language_models.verdict import BUDGETS, error_of
+from fxport.exporter.language_models.verdict import BUDGETS
 from fxport.ort_runner.failures import Failure
 from fxport.ort_runner.package_config import PackageError
 from fxport.ort_runner.text_model import TextModel as Package

@@ -14,10 +14,11 @@ from torch.nn.functional import normalize
 from fxport.diagnostics import Log, rules
 from fxport.exporter.language_models.decode import BATCH, Example
 from fxport.exporter.language_models.generation import with_forward
+from fxport.exporter.language_models.own_error import error_of
 from fxport.exporter.language_models.same_tokens import require_same_tokens
 from fxport.exporter.language_models.text_models import TextModel, described_text
 from fxport.exporter.language_models.text_verdict import TextVerdict, text_verdict
-from fxport.exporter.language_models.verdict import BUDGETS, error_of
+from fxport.exporter.language_models.verdict import BUDGETS
 from fxport.ort_runner.failures import Failure
 from fxport.ort_runner.package_config import PIXELS
 from fxport.ort_runner.text_config import EMBEDDING, IMAGE_EMBEDDING

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from fxport.diagnostics import Finding, Log, rules
 from fxport.exporter.capture.arguments.caches import MODULE
 from fxport.exporter.language_models.decode import PAST, SEQUENCE, SOURCE
 from fxport.exporter.language_models.eager_vision import EagerVision, prompts_with_images
+from fxport.exporter.language_models.own_error import InFloat64, Limits, Measured, Taking, error_of, is_half, own_of
 from fxport.exporter.language_models.seq2seq import SOUND, EagerSeq2Seq, source_example
 from fxport.exporter.language_models.sights import sight_of
 from fxport.ort_runner.failures import Failure
@@ -49,6 +50,7 @@ class Verdict:
         ties: Tokens that were others because two logits are equal but for rounding.
         passed: Whether the package is good.
         filled: Whether a text that fills the context was compared too.
+        own: The error of eager PyTorch in half precision itself, beside float64; None in float32.
     """
 
     tokens: int
@@ -57,11 +59,13 @@ class Verdict:
     ties: int
     passed: bool
     filled: bool = False
+    own: float | None = None
 
     def __str__(self) -> str:
         told = f"{self.tokens} tokens compared with eager PyTorch: {self.flips} differ"
         ties = f", {self.ties} ties" if self.ties else ""
-        return f"{told}{ties}; largest error of a logit {self.error:.2g} of the largest"
+        own = f", of eager PyTorch itself {self.own:.2g}" if self.own is not None else ""
+        return f"{told}{ties}; largest error of a logit {self.error:.2g} of the largest{own}"
 
 
 class Eager:
@@ -82,12 +86,6 @@ class Eager:
             kwargs["position_ids"] = (self._mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         with torch.no_grad():
             return self._model(torch.from_numpy(ids), **kwargs).logits.float().numpy()
-
-
-class Taking(Protocol):
-    """Something that takes tokens [batch, sequence] and gives their logits."""
-
-    def feed(self, ids: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray: ...
 
 
 class _Remembering:
@@ -141,11 +139,12 @@ def verdict(
     prompts = [torch.randint(0, text.vocab_size, (size,), generator=generator).tolist() for size in PROMPTS]
     try:
         package = Generator(folder, provider, adapter=adapter)
-        found = _compared(package, model, prompts, log, steps, BUDGETS[accuracy], weights, answers)
+        limits = Limits(BUDGETS[accuracy], TIE)
+        found = _compared(package, model, prompts, log, steps, limits, weights, answers)
         if not found.passed or package.config.vision is not None or not any(map(limits_tokens, log.findings)):
             return found
-        whole = _filled(package, model, log, BUDGETS[accuracy])
-        return replace(found, error=max(found.error, whole), passed=whole <= BUDGETS[accuracy], filled=True)
+        whole, passed = _filled(package, model, log, limits)
+        return replace(found, error=max(found.error, whole), passed=passed, filled=True)
     except Failure as failure:
         log.report(failure.rule, **failure.facts)
         return Verdict(0, float("inf"), 0, 0, passed=False)
@@ -167,7 +166,10 @@ def _begun(package: Generator, model: Any, prompts: Sequence[Sequence[int]]) -> 
         sizes = package.look([{name: each.numpy() for name, each in image.items()} for image in images])
         return *padded(prompts_with_images(model, sizes, prompts), config.pad), EagerVision(model, images)
     if config.encoder is None:
-        return *padded(prompts, config.pad), Eager(model)
+        eager = Eager(model)
+        return *padded(prompts, config.pad), Measured(eager, InFloat64(model, Eager(model))) if is_half(
+            model
+        ) else eager
     source = source_of(prompts, config)
     if AUDIO in config.encoder.inputs:
         source = {AUDIO: source_example(model, len(prompts), 0)[SOUND].numpy()}
@@ -177,8 +179,8 @@ def _begun(package: Generator, model: Any, prompts: Sequence[Sequence[int]]) -> 
     return ids, np.ones_like(ids), EagerSeq2Seq(model, given)
 
 
-def _filled(package: Generator, model: Any, log: Log, budget: float) -> float:
-    """The error of a text that fills the context, all but one token at once, after a whole source."""
+def _filled(package: Generator, model: Any, log: Log, limits: Limits) -> tuple[float, bool]:
+    """The error of a text that fills the context, all but one token at once, and whether it is small enough."""
     config, vocabulary = package.config, int(model.config.get_text_config().vocab_size)
     drawn = np.random.default_rng(0).integers(0, vocabulary, config.context_length)
     source = (config.encoder.context_length if config.encoder else None) or 1
@@ -190,10 +192,11 @@ def _filled(package: Generator, model: Any, log: Log, budget: float) -> float:
     worst = 0.0
     for new, seen in ((ids, mask), (drawn[None, -1:], np.ones((1, 1), np.int64))):
         worst = max(worst, error_of(eager.feed(new, seen), package.feed(new, seen).astype(np.float32, copy=False)))
+    budget = limits.beside(eager).error
     if not worst <= budget:
         facts = {"output": "logits", "provider": package.provider, "ratio": worst / budget, "worst": worst}
         log.report(rules.OUTPUT_DRIFT, **facts, sample=f"{config.context_length} tokens", cause="not looked for")
-    return worst
+    return worst, worst <= budget
 
 
 def _compared(
@@ -202,7 +205,7 @@ def _compared(
     prompts: Sequence[Sequence[int]],
     log: Log,
     steps: int,
-    budget: float,
+    limits: Limits,
     weights: str,
     answers: list[np.ndarray] | None,
 ) -> Verdict:
@@ -211,13 +214,16 @@ def _compared(
     steps = max(1, min(steps, package.config.context_length - ids.shape[1] - ALTOGETHER))
     if answers is None:
         pairs = _along_own_text(package, eager, ids, mask, steps)
-        found = _judged(pairs, package.provider, Log(), steps, budget, weights)
+        found = replace(
+            _judged(pairs, package.provider, Log(), steps, limits.beside(eager), weights), own=own_of(eager)
+        )
         if found.passed and not found.ties:
             return found
         ids, mask, eager = _begun(package, model, prompts)
     taking = eager if answers is None else _Remembering(eager, answers)
-    stepwise = _along_eager_text(package, taking, ids, mask, steps)
-    return _judged(stepwise, package.provider, log, steps, budget, weights)
+    stepwise = list(_along_eager_text(package, taking, ids, mask, steps))
+    found = _judged(stepwise, package.provider, log, steps, limits.beside(taking), weights)
+    return replace(found, own=own_of(taking))
 
 
 class _Pair(NamedTuple):
@@ -268,9 +274,10 @@ def _further(ids: np.ndarray) -> np.ndarray:
     return np.resize(ids[:, ::-1], (len(ids), ALTOGETHER))
 
 
-def _judged(pairs: Iterable[_Pair], provider: str, log: Log, steps: int, budget: float, weights: str) -> Verdict:
+def _judged(pairs: Iterable[_Pair], provider: str, log: Log, steps: int, limits: Limits, weights: str) -> Verdict:
     """The verdict on pairs: the prompt, each step, and what is taken at once, of which no token is chosen."""
     worst, flips, ties, texts = 0.0, 0, 0, 0
+    budget, tie = limits
     for step, (want, got, seen) in enumerate(pairs):
         texts, error = len(want), error_of(want[seen > 0], got[seen > 0])
         if not error <= budget and worst <= budget:  # told once
@@ -281,15 +288,8 @@ def _judged(pairs: Iterable[_Pair], provider: str, log: Log, steps: int, budget:
         for row in np.flatnonzero(chosen != other) if step < steps else ():
             last = want[row, -1]
             margin = float(last[chosen[row]] - last[other[row]]) / float(np.abs(last).max())
-            ties, flips = (ties + 1, flips) if margin <= TIE else (ties, flips + 1)
-            if margin > TIE and flips == 1:
+            ties, flips = (ties + 1, flips) if margin <= tie else (ties, flips + 1)
+            if margin > tie and flips == 1:
                 facts = {"got": int(other[row]), "want": int(chosen[row]), "margin": margin, "weights": weights}
                 log.report(rules.TOKENS_DIFFER, provider=provider, step=step, **facts)
     return Verdict(steps * texts, worst, flips, ties, passed=worst <= budget and not flips)
-
-
-def error_of(want: np.ndarray, got: np.ndarray) -> float:
-    """The largest error in parts of the largest value; infinite where either has a value that is not finite."""
-    if not (np.isfinite(want).all() and np.isfinite(got).all()):
-        return float("inf")
-    return float(np.abs(want - got).max()) / max(float(np.abs(want).max()), float(np.finfo(np.float32).tiny))
