@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,15 +10,12 @@ from typing import Self
 import numpy as np
 import onnx
 import openvino  # pyright: ignore[reportMissingImports] - it is optional
-from onnx import numpy_helper
 
-from fxport.ort_runner.cuts import scratch
 from fxport.ort_runner.dtypes import BY_NAME, Element, element_of, pack, unpack
 from fxport.ort_runner.file_ports import opened_of
-from fxport.ort_runner.model_file import read_model_file
 from fxport.ort_runner.runtimes import RUNTIMES, witness_failure
 from fxport.ort_runner.session import Opened
-from fxport.ort_runner.trials import locations
+from fxport.ort_runner.state_inputs import states_as_inputs
 
 NAME, DEVICE = "openvino", "CPU"
 SETTINGS = {"INFERENCE_PRECISION_HINT": "f32", "EXECUTION_MODE_HINT": "ACCURACY"}
@@ -50,32 +46,13 @@ class OpenVinoSession:
         model = onnx.load(self._model, load_external_data=False)
         self._opened = opened_of(model, RUNTIMES[NAME].choice)
         try:
-            with self._file(model) as path:
+            with states_as_inputs(self._model, model, self._opened) as (path, self._state):
                 core = openvino.Core()
                 compiled = core.compile_model(core.read_model(path), DEVICE, SETTINGS)
                 self._request = compiled.create_infer_request()
         except Exception as error:
             raise witness_failure(NAME, error, self._model) from error
         return self._opened
-
-    @contextmanager
-    def _file(self, model: onnx.ModelProto) -> Iterator[Path]:
-        """The model with its states as inputs like all others: OpenVINO takes their first values for constants."""
-        assert self._opened is not None
-        states = {port.name for port in self._opened.state}
-        if not states:
-            yield self._model
-            return
-        origin = read_model_file(self._model)
-        with ExitStack() as stack:
-            folder = stack.enter_context(scratch(self._model, locations(origin)))
-            tensors = [tensor for tensor in model.graph.initializer if tensor.name in states]
-            self._state = {each.name: numpy_helper.to_array(each, str(self._model.parent)) for each in tensors}
-            for tensor in tensors:
-                model.graph.initializer.remove(tensor)
-            path = folder / self._model.name
-            path.write_bytes(model.SerializeToString())
-            yield path
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run the model. Raises Failure."""

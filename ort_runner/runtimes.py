@@ -19,27 +19,37 @@ ONNXRUNTIME = "onnxruntime"
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """One implementation of ONNX. `module` has to be there to be imported, and `package` is what brings it.
+    """One implementation of ONNX. `lacking` gives the reason why it cannot be used here, or None.
 
     `session` opens a model file in this process; ONNX Runtime's is opened on a provider, the others on the CPU.
     `missing_op` finds the operator in an error that says that there is none; group "op".
     """
 
     name: str
-    module: str
-    package: str
+    lacking: Callable[[], str | None]
     session: Callable[[Path], Runner] | None = None
     missing_op: re.Pattern[str] = field(default=re.compile(r"(?!)"))
 
     @property
     def why_not(self) -> str | None:
         """The reason why it cannot be used here, or None."""
-        return None if find_spec(self.module) else f"it needs the package {self.package}: pip install {self.package}"
+        return self.lacking()
 
     @property
     def choice(self) -> Choice:
         """Itself in the place of a provider, by which errors are judged."""
         return Choice(Provider(self.name, ""), self.name)
+
+
+def _package(name: str) -> Callable[[], str | None]:
+    """Lacking is a package of Python that has the name of its module."""
+    return lambda: None if find_spec(name) else f"it needs the package {name}: pip install {name}"
+
+
+def _node() -> str | None:
+    from fxport.ort_runner.web_session import why_not  # loads onnx
+
+    return why_not()
 
 
 def _reference(path: Path) -> Runner:
@@ -54,24 +64,34 @@ def _openvino(path: Path) -> Runner:
     return OpenVinoSession(path)
 
 
+def _web(path: Path) -> Runner:
+    from fxport.ort_runner.web_session import WebSession  # loads onnx
+
+    return WebSession(path)
+
+
 RUNTIMES: Mapping[str, Implementation] = MappingProxyType(
     {
         row.name: row
         for row in (
-            Implementation(ONNXRUNTIME, "onnxruntime", "onnxruntime"),
+            Implementation(ONNXRUNTIME, _package("onnxruntime")),
             Implementation(
                 "reference",
-                "onnx",
-                "onnx",
+                _package("onnx"),
                 _reference,
                 re.compile(r"(?:Node type|for operator) '(?P<op>\w+)'"),
             ),
             Implementation(
                 "openvino",
-                "openvino",
-                "openvino",
+                _package("openvino"),
                 _openvino,
                 re.compile(r"rule found for operations: (?:[\w.]+\.)?(?P<op>\w+)"),
+            ),
+            Implementation(
+                "web",
+                _node,
+                _web,
+                re.compile(r"(?:implementation for |[\w.]:)(?P<op>\w+)\("),
             ),
         )
     }

@@ -1,7 +1,9 @@
-"""Node packages with other tools of SARIF. `.ci/run` installs them; without them the tests that ask are skipped.
+"""Node packages: other tools of SARIF, and ONNX Runtime for browsers, which is found by NODE_PATH as Node does.
+
+`.ci/run` installs them; without them the tests that ask are skipped.
 
 npm i --no-audit --no-fund --ignore-scripts --prefix DIR $(cat tests/node-packages.txt)
-FXPORT_NODE_MODULES=DIR/node_modules pytest tests/diagnostics
+FXPORT_NODE_MODULES=DIR/node_modules NODE_PATH=DIR/node_modules pytest tests/diagnostics tests/ort_runner
 """
 
 from __future__ import annotations

@@ -78,5 +78,6 @@ def test_a_wheel_holds_nothing_but_fxport(tmp_path: Path) -> None:
     assert {
         "fxport/exporter/lowering/kernels/cpu.tsv",
         "fxport/exporter/checks/fxport.schema.json",
+        "fxport/ort_runner/web_session.cjs",
         "fxport/py.typed",
     } <= names

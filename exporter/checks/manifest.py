@@ -23,7 +23,7 @@ from fxport.exporter.sources.usage import UsageError, did_you_mean
 
 Opset = Annotated[int, Field(ge=MIN_OPSET, le=MAX_OPSET)]
 ProviderName = Literal["auto", "cpu", "cuda", "tensorrt"]
-RuntimeName = Literal["onnxruntime", "reference", "openvino"]
+RuntimeName = Literal["onnxruntime", "reference", "openvino", "web"]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 

@@ -68,8 +68,8 @@ Runtimes = Annotated[
     typer.Option(
         "--runtime",
         metavar="NAME",
-        help="Another implementation of ONNX that runs the same samples, besides ONNX Runtime: reference (onnx's own) "
-        "or openvino. Repeatable.",
+        help="Another implementation of ONNX that runs the same samples, besides ONNX Runtime: reference (onnx's "
+        "own), openvino, or web (onnxruntime-web in Node). Repeatable.",
     ),
 ]
 Trust = Annotated[

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from onnx import parser
 
 from fxport.ort_runner import Samples
+from fxport.ort_runner.runtimes import RUNTIMES
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "my" : 1]>'
 
@@ -66,3 +68,9 @@ def softmax(x: np.ndarray) -> np.ndarray:
     """Over the last axis, in the type of x."""
     powers = np.exp(x - x.max(-1, keepdims=True))
     return powers / powers.sum(-1, keepdims=True)
+
+
+def runtimes(*names: str) -> list[object]:
+    """Parameters, of which those that are not installed are skipped with the reason."""
+    rows = [(name, RUNTIMES[name].why_not) for name in names]
+    return [pytest.param(name, marks=pytest.mark.skipif(bool(why), reason=why or "")) for name, why in rows]

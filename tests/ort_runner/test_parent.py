@@ -18,7 +18,7 @@ from fxport.diagnostics import Log, rules
 from fxport.ort_runner import Samples, validate
 from fxport.ort_runner.child import LEAST_TIME_LIMIT, time_limit_of
 from fxport.ort_runner.parent import wait_for
-from tests.ort_runner.models import RELU, floats, save
+from tests.ort_runner.models import RELU, floats, runtimes, save
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc")
 ENDLESS = """g (float[2, 3] x) => (float[2, 3] y) {
@@ -30,8 +30,11 @@ ENDLESS = """g (float[2, 3] x) => (float[2, 3] y) {
 }"""
 RUN = """
 import sys
+from pathlib import Path
+import numpy as np
 from fxport.ort_runner.child import ChildSession
-session = ChildSession(__import__("pathlib").Path(sys.argv[1]), "cpu")
+from fxport.ort_runner.web_session import WebSession
+session = {"child": lambda path: ChildSession(path, "cpu"), "web": WebSession}[sys.argv[2]](Path(sys.argv[1]))
 session.open()
 print(session._process.pid, flush=True)
 session.run({"x": np.zeros((2, 3), np.float32)})
@@ -70,12 +73,14 @@ def ends_within(pid: int, seconds: float) -> bool:
     return True
 
 
-def test_a_busy_child_ends_with_its_killed_parent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["child", *runtimes("web")])
+def test_a_busy_child_ends_with_its_killed_parent(tmp_path: Path, kind: str) -> None:
     model = save(tmp_path, ENDLESS)
-    with subprocess.Popen([sys.executable, "-c", RUN, str(model)], stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen([sys.executable, "-c", RUN, str(model), kind], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         time.sleep(0.5)
+        assert parent.poll() is None
         parent.kill()
     assert ends_within(child, 120)
 
