@@ -13,7 +13,8 @@ from fxport.ort_runner.adapter_file import read_adapter
 from fxport.ort_runner.dtypes import BY_NAME
 from fxport.ort_runner.encoder import Encoder, numbered_name
 from fxport.ort_runner.failures import RUN, Failure, failure_of
-from fxport.ort_runner.package_config import AUDIO, IDS, MASK_OF_TEXT, PackageConfig, PackageError
+from fxport.ort_runner.filling import Filled
+from fxport.ort_runner.package_config import AUDIO, FILLED, IDS, MASK_OF_TEXT, ON_RIGHT, PackageConfig, PackageError
 from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
 from fxport.ort_runner.token_rules import FILE, Seen, TokenRules
 from fxport.ort_runner.vision import Image, Vision, expanded
@@ -61,6 +62,7 @@ class Generator:
         self.config = PackageConfig.read(self.folder)
         self._session, used = session_on(provider, self.config.model, threads=threads)
         self.provider = used.name
+        self._on_right = self._session.get_modelmeta().custom_metadata_map.get(FILLED) == ON_RIGHT
         self._adapter = {} if adapter is None else read_adapter(Path(adapter), self._session)
         self.rules = TokenRules.read(self.folder)
         self._layers = _layers_of(self.config, self._session)
@@ -148,14 +150,17 @@ class Generator:
             self.reserve(self._mask.shape[1] + ids.shape[1])
         new = np.ones_like(ids) if mask is None else np.asarray(mask, np.int64)
         whole = np.concatenate([self._mask, new], axis=1)
-        feeds = self._feeds(ids, whole) | self._adapter
+        moved = Filled.of(ids, whole) if self._on_right else None
+        feeds = self._feeds(ids, whole) if moved is None else self._feeds(moved.ids, moved.mask)
+        feeds |= self._adapter
         feeds |= {layer.past: value for layer, value in zip(self._layers, self._cache, strict=True)}
         try:
             logits = self._run(feeds)
         except Exception as error:
             raise failure_of(error, RUN, self.provider) from error
         self._mask = whole
-        return from_ort(self._outputs[0], logits)
+        found = from_ort(self._outputs[0], logits)
+        return found if moved is None else moved.back(found)
 
     def _feeds(self, ids: np.ndarray, mask: np.ndarray) -> dict[str, onnxruntime.OrtValue]:
         """Inputs of a step without the cache: new tokens, and the mask of all."""

@@ -32,6 +32,9 @@ a prompt's words, of images, and of what is generated."""
 CAPACITY = "capacity"
 """Dimension of a cache that is written in place: the tokens for which it has room."""
 
+FILLED, ON_RIGHT = "fxport.filled", "right"
+"""Key and value in the metadata of a model whose texts are filled up on the right."""
+
 
 def require_folder(folder: Path) -> None:
     """Raise PackageError where there is no folder."""

@@ -63,6 +63,7 @@ class Cache(StrEnum):
 
     GROWING = "dynamic"
     SHARED = "shared"
+    GROUPED = "gqa"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,8 @@ def command(
         Accuracy, typer.Option("--accuracy", help="fast: also round the inputs of products with such weights.")
     ] = Accuracy.EXACT,
     cache: Annotated[
-        Cache, typer.Option("--cache", help="shared: each step writes into the memory of the cache.")
+        Cache,
+        typer.Option("--cache", help="shared: each step writes into its memory; gqa: without an added mask."),
     ] = Cache.GROWING,
     adapter: Annotated[
         Adapter, typer.Option("--adapter", help="input: a LoRA stays a file of its own, which a runtime loads or not.")

@@ -6,27 +6,33 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from fxport.exporter.language_models.causal_masks import UnknownMaskError, window_of
 from fxport.exporter.language_models.generation import BATCH, CACHE, IDS, MASK, PRESENT
 from fxport.exporter.language_models.inserting import constant, insert
 from fxport.exporter.lowering.ir_passes.patterns import describe, put_in_place, remove_unused, sizes_of
 from fxport.exporter.lowering.lower.builder import SIZES
 from fxport.exporter.lowering.lower.producers import made_by
-from fxport.ort_runner.package_config import CAPACITY, PackageError
+from fxport.ort_runner.package_config import CAPACITY, FILLED, ON_RIGHT, PackageError
 
 DOMAIN = "com.microsoft"
 PERMUTED = [0, 2, 1, 3]
 """Axes of [batch, tokens, heads, size] as attention takes them, and back."""
 
-HIDDEN = float(np.finfo(np.float32).min)
-"""Added to the score of what a mask hides: finite, so that a token of padding, which sees nothing, has a value."""
+HIDDEN: Mapping[ir.DataType, float] = {
+    ir.DataType.FLOAT: float(np.finfo(np.float32).min),
+    ir.DataType.FLOAT16: float(np.finfo(np.float16).min) / 2,
+}
+"""Added to the score of what a mask hides: finite with any score, so that a token of padding, which sees nothing, has a
+value."""
 
 
 class NotInPlaceError(PackageError):
     """A model whose cache cannot be written in place. The text says why, and what to do."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"the cache cannot be written in place: {reason}; choose --cache dynamic.")
+    def __init__(self, reason: str, instead: str = "dynamic") -> None:
+        super().__init__(f"the cache cannot be written in place: {reason}; choose --cache {instead}.")
 
 
 class CacheInPlace(ir.passes.InPlacePass):
@@ -39,22 +45,34 @@ class CacheInPlace(ir.passes.InPlacePass):
     The cache has room for more tokens than there are; how many there are follows from the attention mask. The node sees
     no token to the right, which a causal model does not either: the comparison with eager PyTorch shows the difference.
     Raises NotInPlaceError for a model of another structure.
+
+    Args:
+        masked: Add the mask to the scores. Otherwise the node hides by itself what a causal mask and a window hide,
+            which has to be proven of each mask, and texts are filled up on the right.
     """
+
+    def __init__(self, *, masked: bool = True) -> None:
+        super().__init__()
+        self._masked = masked
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         graph = model.graph
         pasts = [value for value in graph.inputs if str(value.name).startswith(f"{CACHE}.")]
         pairs = list(zip(pasts[0::2], pasts[1::2], strict=True))
         found = [_Layer(*pair) for pair in pairs]
+        windows = [None if self._masked else layer.window() for layer in found]
         sizes = _Counts(graph)
-        for layer in found:
-            layer.rewrite(sizes)
+        for layer, window in zip(found, windows, strict=True):
+            layer.rewrite(sizes, masked=self._masked, window=window)
         for value in [*pasts, *(value for value in graph.outputs if str(value.name).startswith(f"{PRESENT}."))]:
             sizes.replace_shapes(value)
             assert value.shape is not None
             heads, size = value.shape[1], value.shape[3]
             value.shape = ir.Shape([BATCH, heads, CAPACITY, size])
         model.opset_imports.setdefault(DOMAIN, 1)
+        if not self._masked:
+            model.metadata_props[FILLED] = ON_RIGHT
+            RemoveUnusedNodesPass()(model)  # the constants of masks that are no longer computed
         return ir.passes.PassResult(model, modified=True)
 
 
@@ -93,7 +111,19 @@ class _Layer:
             raise NotInPlaceError("the sizes of an attention are not known")
         return sizes[3]
 
-    def rewrite(self, counts: _Counts) -> None:
+    def window(self) -> int | None:
+        """The tokens that a sliding window shows, None without one. Raises NotInPlaceError where nothing is proven."""
+        query, _, _, mask = self.attention.inputs[:4]
+        assert mask is not None
+        sizes = [(sizes_of(value) or ())[2:] for value in (mask, query, self.keys.outputs[0])]
+        try:
+            if sizes[0] != (*sizes[1][:1], *sizes[2][:1]):
+                raise UnknownMaskError("its mask has other sizes than the tokens")
+            return window_of(mask)
+        except UnknownMaskError as error:
+            raise NotInPlaceError(f"in the layer of '{self.past_key.name}' {error}", "shared") from error
+
+    def rewrite(self, counts: _Counts, *, masked: bool, window: int | None) -> None:
         """Put one node in the place of those of this layer."""
         node, query = self.attention, self.attention.inputs[0]
         assert query is not None
@@ -103,8 +133,10 @@ class _Layer:
         if scale:
             attributes["scale"] = scale
         inputs = [_flat(node, value) for value in (query, self.keys.inputs[1], self.values.inputs[1])]
-        inputs += [self.past_key, self.past_value, counts.last(), counts.total(), None, None, None]
-        inputs.append(counts.bias(node, node.inputs[3]))
+        inputs += [self.past_key, self.past_value, counts.last() if masked else counts.own_last(), counts.total()]
+        inputs += [None, None, None, counts.bias(node, node.inputs[3])] if masked else []
+        if window is not None:
+            attributes["local_window_size"] = window
         made = insert(node, "GroupQueryAttention", inputs, attributes, domain=DOMAIN, outputs=3)
         for old, new in ((self.keys, made.outputs[1]), (self.values, made.outputs[2])):
             describe(new, old.outputs[0])
@@ -173,6 +205,19 @@ class _Counts:
         short = self._once("short", "Cast", [index], {"to": ir.DataType.INT32.value})
         return self._once("last", "Expand", [short, self._shape("batch", IDS, 0)], {})
 
+    def own_last(self) -> ir.Value:
+        """int32 [batch]: the last token of each text without what fills it up; -1 where that stands at its beginning.
+
+        The CPU provider refuses -1, so that no text is computed with tokens that only fill it up.
+        """
+        one = constant(self._graph, np.array([1], np.int64))
+        tokens = self._once("own_tokens", "ReduceSum", [self._inputs[MASK], one], {"keepdims": 0})
+        scalar = constant(self._graph, np.array(0, np.int64))
+        first = self._once("first", "Gather", [self._inputs[MASK], scalar], {"axis": 1})
+        counted = self._once("counted", "Mul", [tokens, first], {})
+        index = self._once("own_index", "Sub", [counted, one], {})
+        return self._once("own_last", "Cast", [index], {"to": ir.DataType.INT32.value})
+
     def bias(self, before: ir.Node, mask: ir.Value | None) -> ir.Value:
         """The numbers that a mask adds to the scores, [batch or 1, heads or 1, new tokens, all tokens]."""
         assert mask is not None
@@ -182,10 +227,12 @@ class _Counts:
         if mask.dtype != ir.DataType.BOOL:
             return mask
         if mask not in self._biases:
-            zero, low = (constant(self._graph, np.array(x, np.float32)) for x in (0.0, HIDDEN))
+            kind = next(value.dtype for name, value in self._inputs.items() if name.startswith(f"{CACHE}."))
+            assert kind is not None
+            zero, low = (constant(self._graph, np.array(x, kind.numpy())) for x in (0.0, HIDDEN[kind]))
             made = insert(before, "Where", [mask, zero, low], {}).outputs[0]
             describe(made, mask)
-            made.type = ir.TensorType(ir.DataType.FLOAT)  # the mask's own type object is not to change
+            made.type = ir.TensorType(kind)  # the mask's own type object is not to change
             self._biases[mask] = made
         return self._biases[mask]
 

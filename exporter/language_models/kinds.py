@@ -176,7 +176,7 @@ TEXTS = Kind(
     text_verdict,
     {
         ("runtime", "genai"): "onnxruntime-genai runs no embedding or reranking models; choose the runtime 'ort'.",
-        ("cache", "shared"): "an embedding or reranking model has no cache; omit --cache.",
+        ("cache", ...): "an embedding or reranking model has no cache; omit --cache.",
         ("adapter", "input"): NO_INPUT,
         **NO_HALF,
         ("tokenizer", ...): "the tokenizer of an embedding or reranking model is that of its folder; omit --tokenizer.",
@@ -195,7 +195,7 @@ SPOKEN = Kind(
     verdict,
     {
         **NO_HALF,
-        ("cache", "shared"): "a cache in place is for decoders alone; omit --cache.",
+        ("cache", ...): "a cache in place is for decoders alone; omit --cache.",
         ("adapter", "input"): NO_INPUT,
         ("text", ...): "a text is scored by decoders alone, not by encoder-decoders; omit it.",
     },
@@ -208,7 +208,7 @@ VISION = Kind(
     verdict,
     {
         **NO_HALF,
-        ("cache", "shared"): "a cache in place is for decoders of text alone; omit --cache.",
+        ("cache", ...): "a cache in place is for decoders of text alone; omit --cache.",
         ("adapter", "input"): NO_INPUT,
         ("text", ...): "a text is scored by decoders of text alone; omit it.",
     },

@@ -18,7 +18,7 @@ from fxport.ort_runner.package_config import PackageError
 Dtype = Literal["float32", "float16"]
 Weights = Literal["float32", "int8", "int4"]
 Accuracy = Literal["exact", "fast"]
-Cache = Literal["dynamic", "shared"]
+Cache = Literal["dynamic", "shared", "gqa"]
 
 
 WIDE: Dtype = "float32"
@@ -57,8 +57,8 @@ class Choices:
             raise PackageError(
                 "an adapter as an input is that of a folder of peft, and is compared; compare some tokens."
             )
-        if not self.steps and (self.cache == "shared" or self.accuracy == "fast"):
-            what = "a cache in place is" if self.cache == "shared" else "'fast' is"
+        if not self.steps and (self.cache != "dynamic" or self.accuracy == "fast"):
+            what = "a cache in place is" if self.cache != "dynamic" else "'fast' is"
             raise PackageError(f"{what} compared with eager PyTorch before it is believed; compare some tokens.")
         for name, (chosen, told) in FLOAT32_ONLY.items() if self.dtype != WIDE else ():
             if getattr(self, name) == chosen:

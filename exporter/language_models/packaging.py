@@ -48,7 +48,11 @@ STEPS = 32
 DESCRIPTIONS = (GENERATES, TAKES_TEXTS)
 """Files of which a package has one."""
 
-PASSES: Mapping[Cache, CacheInPlace | None] = {"dynamic": None, "shared": CacheInPlace()}
+PASSES: Mapping[Cache, CacheInPlace | None] = {
+    "dynamic": None,
+    "shared": CacheInPlace(),
+    "gqa": CacheInPlace(masked=False),
+}
 """Pass that makes the cache of a kind."""
 
 
@@ -116,7 +120,8 @@ def package(
         accuracy: "exact" computes in float32; "fast" rounds the inputs of products with such weights to 8 bits too, but
             for those that have to be exact so that no token differs and no logit by more than 5% of the largest.
         cache: "dynamic" gives the cache of each step as new tensors, by standard operators; "shared" writes new keys
-            and values into the memory of the cache, by GroupQueryAttention of ONNX Runtime.
+            and values into the memory of the cache, by GroupQueryAttention of ONNX Runtime; "gqa" does so without a
+            mask that is added to the scores, where all masks are proven to be causal, with a window or not.
         provider: The provider of ONNX Runtime for the comparison.
         steps: Tokens of each text to compare; 0 compares nothing.
         adapter: "merged" adds a LoRA to the weights of its model; "input" writes its factors to `adapter.onnx_adapter`,
@@ -154,8 +159,8 @@ def package(
     assert isinstance(model, torch.nn.Module)
     choices.require_for(model, source, packed)
     kind = kind_of(model)
-    half = None if dtype == "float32" else dtype
-    kind.require(runtime=runtime, cache=cache, text=text, tokenizer=tokenizer, adapter=adapter, dtype=half)
+    chosen = {"cache": None if cache == "dynamic" else cache, "dtype": None if dtype == "float32" else dtype}
+    kind.require(runtime=runtime, text=text, tokenizer=tokenizer, adapter=adapter, **chosen)
     windows = [] if text is None else windows_of(Path(text), words, model)
     before = eager_logits(model, windows)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +175,7 @@ def package(
         files += kind.reads(words, draft)
         if factors is not None:
             files.append(factors.write(draft / ADAPTER))
-        files += kind.describe(model, graphs, draft, runtime=runtime, in_place=cache == "shared")
+        files += kind.describe(model, graphs, draft, runtime=runtime, in_place=cache != "dynamic")
         found, exact = None, ()
         if steps:
             stored = {"accuracy": accuracy, "weights": f"{weights or dtype}, {accuracy}"}
