@@ -34,6 +34,7 @@ class Dtype(StrEnum):
 
     FLOAT32 = "float32"
     FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
 
 
 class Stored(StrEnum):

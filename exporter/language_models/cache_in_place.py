@@ -23,6 +23,7 @@ PERMUTED = [0, 2, 1, 3]
 HIDDEN: Mapping[ir.DataType, float] = {
     ir.DataType.FLOAT: float(np.finfo(np.float32).min),
     ir.DataType.FLOAT16: float(np.finfo(np.float16).min) / 2,
+    ir.DataType.BFLOAT16: float(np.finfo(np.float32).min) / 2,
 }
 """Added to the score of what a mask hides: finite with any score, so that a token of padding, which sees nothing, has a
 value."""

@@ -42,7 +42,8 @@ def generation_step(model: torch.nn.Module, *, batch: int = 2, past: int = 4, se
         The example, with the inputs `input_ids` int64 [batch, sequence], `attention_mask` int64 [batch, total], where
         total is past + sequence and texts are padded on the left, and `past_key_values.N.key` and `.value`
         [batch, heads, past, size]; the outputs are `logits` [batch, sequence, vocabulary] and `present.N.key` and
-        `.value` [batch, heads, total, size].
+        `.value` [batch, heads, total, size]. Logits are in the type of the model, and float32 in the place of bfloat16,
+        as onnxruntime-genai takes them.
 
     Raises:
         NotGenerativeError: The model is an encoder-decoder, or keeps other states than keys and values.
@@ -151,7 +152,8 @@ def _stepping(model: torch.nn.Module) -> torch.nn.Module:
         if takes_positions:
             kwargs["position_ids"] = (attention_mask.cumsum(-1) - 1).clamp(min=0)[:, past:]
         result = cls.forward(self, **kwargs, use_cache=True, return_dict=True)
-        return {LOGITS: result.logits, PRESENT: getattr(result, CACHE)}
+        logits = result.logits.float() if result.logits.dtype == torch.bfloat16 else result.logits
+        return {LOGITS: logits, PRESENT: getattr(result, CACHE)}
 
     return with_forward(model, forward)
 

@@ -15,7 +15,7 @@ from fxport.exporter.language_models.from_table import FromTable, Packed
 from fxport.exporter.language_models.kinds import Runtime
 from fxport.ort_runner.package_config import PackageError
 
-Dtype = Literal["float32", "float16"]
+Dtype = Literal["float32", "float16", "bfloat16"]
 Weights = Literal["float32", "int8", "int4"]
 Accuracy = Literal["exact", "fast"]
 Cache = Literal["dynamic", "shared", "gqa"]

@@ -31,6 +31,7 @@ from fxport.exporter.language_models.text_models import plan_of
 from fxport.exporter.language_models.text_score import TextScore, eager_logits, text_score, windows_of
 from fxport.exporter.language_models.text_verdict import TextVerdict
 from fxport.exporter.language_models.verdict import Verdict
+from fxport.exporter.language_models.widened import KERNELS, Twin, twin_of
 from fxport.exporter.pipeline.exporting import export
 from fxport.exporter.pipeline.options import Options
 from fxport.ort_runner.adapter_file import FILE as ADAPTER
@@ -115,7 +116,8 @@ def package(
         weights: How the weights of linear layers are stored: "int8" and "int4" in blocks with a scale each; by default
             in the type of the package.
         dtype: The type of activations, of the cache, and of weights that are not in few bits. What transformers keeps
-            or computes in float32 stays so.
+            or computes in float32 stays so. The provider "cpu" has few kernels for "bfloat16": what is compared there
+            is a copy whose operators compute in float32, with results rounded to bfloat16.
         block: Numbers that share a scale: 16, 32, 64, 128 or 256.
         accuracy: "exact" computes in float32; "fast" rounds the inputs of products with such weights to 8 bits too, but
             for those that have to be exact so that no token differs and no logit by more than 5% of the largest.
@@ -164,10 +166,15 @@ def package(
     windows = [] if text is None else windows_of(Path(text), words, model)
     before = eager_logits(model, windows)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with written_folder(target) as draft, _in_few_bits(model, weights, block, accuracy, packed) as store:
+    with (
+        twin_of(target, dtype, provider) as twin,
+        written_folder(target) as draft,
+        _in_few_bits(model, weights, block, accuracy, packed) as store,
+    ):
         factors = AdapterInputs() if adapter == "input" else None
-        options = Options(ir_passes=tuple(each for each in (store, PASSES[cache], factors) if each is not None))
-        files, graphs = _exported(kind, model, draft, options, log)
+        passes = tuple(each for each in (store, PASSES[cache], factors) if each is not None)
+        options = Options(ir_passes=passes, kernels=KERNELS if dtype == "bfloat16" else ("cpu",))
+        files, graphs = _exported(kind, model, draft, options, log, twin)
         if store is not None and (lost := sorted(packed.keys() - store.replaced)):
             raise PackageError(f"'{lost[0]}' is used by others than products, so its few bits cannot be kept.")
         if words is not None:
@@ -176,32 +183,42 @@ def package(
         if factors is not None:
             files.append(factors.write(draft / ADAPTER))
         files += kind.describe(model, graphs, draft, runtime=runtime, in_place=cache != "dynamic")
-        found, exact = None, ()
+        found, exact, ran = None, (), draft
+        if twin is not None:
+            twin.complete(draft)
+            ran = twin.folder
         if steps:
             stored = {"accuracy": accuracy, "weights": f"{weights or dtype}, {accuracy}"}
-            compare = partial(kind.verdict, draft, model, provider=provider, steps=steps, **stored)
+            compare = partial(kind.verdict, ran, model, provider=provider, steps=steps, **stored)
             judged = (
                 partial(compare, answers=[] if accuracy == "fast" else None)
                 if factors is None
                 else partial(compared_twice, compare, model, draft / ADAPTER)
             )
             found, exact = _judged(judged, draft, model, store if accuracy == "fast" else None, log)
+            if twin is not None and isinstance(found, Verdict):
+                found = replace(found, widened=True)
         if found is not None and steps > 1:  # after the prompt, each token is a step of its own
             log.revise(partial(kind.left, model, found))
-        score = _scored(draft, provider, windows, before, log) if windows else None
+        score = _scored(ran, provider, windows, before, log) if windows else None
     return Package(target, tuple(target / path.relative_to(draft) for path in files), found, log, score, tuple(exact))
 
 
 def _exported(
-    kind: Kind, model: torch.nn.Module, draft: Path, options: Options, log: Log
+    kind: Kind, model: torch.nn.Module, draft: Path, options: Options, log: Log, twin: Twin | None
 ) -> tuple[list[Path], dict[str, ir.Graph]]:
-    """Export each part of a model into the folder `draft`; returns the files, and the graphs by the names of theirs."""
+    """Export each part of a model into the folder `draft`, and into that of a twin that runs in its place.
+
+    Returns the files, and the graphs by the names of theirs.
+    """
     files: list[Path] = []
     graphs: dict[str, ir.Graph] = {}
     for name, example in kind.parts(model).items():
         program = export(*example[:3], dynamic_shapes=example.dynamic_shapes, options=options, log=log)
         graphs[name] = program.model.graph
         files += replace(program, log=Log()).save(draft / name)  # where the weights are is told by the summary
+        if twin is not None:
+            twin.save(program, name)
     return files, graphs
 
 

@@ -51,6 +51,7 @@ class Verdict:
         passed: Whether the package is good.
         filled: Whether a text that fills the context was compared too.
         own: The error of eager PyTorch in half precision itself, beside float64; None in float32.
+        widened: Whether operators of the package computed in float32 in the place of bfloat16.
     """
 
     tokens: int
@@ -60,12 +61,16 @@ class Verdict:
     passed: bool
     filled: bool = False
     own: float | None = None
+    widened: bool = False
 
     def __str__(self) -> str:
         told = f"{self.tokens} tokens compared with eager PyTorch: {self.flips} differ"
         ties = f", {self.ties} ties" if self.ties else ""
         own = f", of eager PyTorch itself {self.own:.2g}" if self.own is not None else ""
-        return f"{told}{ties}; largest error of a logit {self.error:.2g} of the largest{own}"
+        wide = (
+            "; kernels of bfloat16 were not validated on this machine: they computed in float32" if self.widened else ""
+        )
+        return f"{told}{ties}; largest error of a logit {self.error:.2g} of the largest{own}{wide}"
 
 
 class Eager:

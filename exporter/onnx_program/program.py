@@ -124,7 +124,7 @@ class OnnxProgram:
     def optimize(self) -> None:
         """Runs the passes on the ONNX model, in place, as `Options(optimize=True)` does in the export."""
         options = replace(self.export_options or Options(), optimize=True)
-        self.model = run_ir_passes(self.model, passes_of(options), Log())
+        self.model = run_ir_passes(self.model, passes_of(options), Log(), kernels=options.kernels)
         if self.export_options is not None:
             self.export_options = options
 
@@ -243,7 +243,7 @@ def onnx_model(program: Program, options: Options) -> ir.Model:
     """The ONNX model of a program after its passes, as `export` makes it, without findings."""
     log = Log()
     model = lower(program, extend(LOWERINGS, options.lowerings), options, log)
-    return run_ir_passes(model, passes_of(options), log, functions=options.functions)
+    return run_ir_passes(model, passes_of(options), log, functions=options.functions, kernels=options.kernels)
 
 
 def require_binary(file: object, external_data: ExternalData) -> None:

@@ -37,7 +37,8 @@ class Options:
     hold. `self_check`: which captures are compared with the model in PyTorch: those with rewritten statements, all, or
     none. `rank_timeout`: seconds for which one rank of a sharded model waits for another that is expected to answer.
     `optimize`: run the passes that make the ONNX model smaller and faster. `keep_exported_program`: the result has the
-    program as torch.export gives it (`OnnxProgram.exported_program`), which is a copy of the graph more.
+    program as torch.export gives it (`OnnxProgram.exported_program`), which is a copy of the graph more. `kernels`: the
+    providers ("cpu", "cuda") of whose kernels a node may use one; one for whose types none has a kernel is cast.
     """
 
     opset: int | None = None
@@ -57,6 +58,7 @@ class Options:
     rank_timeout: float = 45.0
     optimize: bool = True
     keep_exported_program: bool = False
+    kernels: tuple[str, ...] = ("cpu",)
 
     def __post_init__(self) -> None:
         if not isinstance(self.opset, int | None) or isinstance(self.opset, bool):

@@ -114,7 +114,9 @@ def _exported(
             onnx = lower(program, table, options, log)
             report_unknown_sizes(onnx, program, log)
         with log.stage("finish"):
-            onnx = run_ir_passes(onnx, passes_of(options), log, options.dump, functions=options.functions)
+            onnx = run_ir_passes(
+                onnx, passes_of(options), log, options.dump, functions=options.functions, kernels=options.kernels
+            )
             way.finished(onnx)
             log.parts = parts_of(onnx)
     except (Stop, CaptureError) as stop:

@@ -18,7 +18,7 @@ from fxport.ort_runner.package_config import PackageError
 from tests.cases.language_models import MODELS, made
 from tests.exporter.test_language_packages import PROMPTS, RARE, generated, initializers, operators, small, written
 
-HALF = onnx.TensorProto.FLOAT16
+HALF, BRAIN = onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16
 UNDECIDED = ("DeepSeek-V3", "GLM4-MoE-Lite", "Granite-MoE, windows", "Kolibri", "Mellum")
 """Families whose routers of these random weights choose other experts for the least difference: they are refused."""
 
@@ -83,6 +83,24 @@ def test_a_fault_beyond_the_error_of_half_precision_is_told(folder: Path) -> Non
     assert "FXP5002" in {each.rule.id for each in log.findings}
 
 
+@pytest.mark.parametrize(
+    ("cache", "weights"),
+    [("dynamic", None), pytest.param("gqa", "int4", marks=RARE), pytest.param("shared", "int8", marks=RARE)],
+)
+def test_bfloat16_is_compared_with_operators_in_float32(cache: Any, weights: Any, tmp_path: Path) -> None:
+    """What is written is the graph without those casts, and nothing else stays beside it."""
+    model = small(tie_word_embeddings=True).to(torch.bfloat16)
+    found = package(model, tmp_path / "package", dtype="bfloat16", cache=cache, weights=weights)
+    held = ports(found.folder)
+    assert (held["past_key_values.0.key"], held["present.0.key"]) == (BRAIN, BRAIN)
+    assert held["logits"] == onnx.TensorProto.FLOAT
+    assert operators(found.folder).count("Cast") < 14
+    assert isinstance(found.verdict, Verdict)
+    assert (found.verdict.flips, found.verdict.widened) == (0, True)
+    assert "kernels of bfloat16 were not validated on this machine" in str(found.verdict)
+    assert [path.name for path in tmp_path.iterdir()] == ["package"]
+
+
 class Answers:
     """Gives one array, whatever it is fed."""
 
@@ -120,7 +138,11 @@ def test_where_eager_itself_is_far_off_nothing_is_compared(number: float) -> Non
         (lambda: small().half(), {}, r"has weights of float16.* in float32: call model\.float\(\) first"),
         (lambda: small().half(), {"dtype": "float16", "weights": "float32"}, "omit --weights, or --dtype"),
         (lambda: small().half(), {"dtype": "float16", "weights": "int4", "accuracy": "fast"}, "omit --accuracy"),
-        (lambda: small().half(), {"dtype": "half"}, "dtype 'half' is unknown; choose one of float32, float16"),
+        (
+            lambda: small().half(),
+            {"dtype": "half"},
+            "dtype 'half' is unknown; choose one of float32, float16, bfloat16",
+        ),
     ],
 )
 def test_what_excludes_half_precision_is_refused(model: Any, choices: Any, told: str, tmp_path: Path) -> None:

@@ -63,6 +63,17 @@ def test_a_value_that_shares_the_object_of_its_type_keeps_its_type() -> None:
     assert product.outputs[0].dtype == F32
 
 
+def test_a_kernel_of_one_of_several_providers_is_enough() -> None:
+    """CUDA multiplies in bfloat16; of cosines neither it nor the CPU has a kernel."""
+    x = ir.val("x", BF16, [2, 2])
+    product, cosine = ir.node("MatMul", [x, x], name="product"), ir.node("Cos", [x], name="cosine")
+    product.outputs[0].type, cosine.outputs[0].type = ir.TensorType(BF16), ir.TensorType(BF16)
+    outputs = [product.outputs[0], cosine.outputs[0]]
+    graph = ir.Graph([x], outputs, nodes=[product, cosine], opset_imports={"": 20}, name="g")
+    InsertCasts(Log(), ("cuda", "cpu"))(ir.Model(graph, ir_version=10))
+    assert [node.op_type for node in graph] == ["MatMul", "Cast", "Cos", "Cast"]
+
+
 def test_lost_precision_is_said_once() -> None:
     log = Log()
     x = ir.val("x", BF16, [2])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 import onnx_ir as ir
@@ -47,7 +47,7 @@ CONTAINERS = frozenset({"If", "Loop", "Scan", "Cast", "CastLike", "Constant"})
 
 
 class InsertCasts(ir.passes.InPlacePass):
-    """Casts the operands of nodes that the CPU provider has no kernel for, and their results back.
+    """Casts the operands of nodes that no provider of some has a kernel for, and their results back.
 
     The table of kernels is asked, not the runtime: a model may be exported where there is none. A cast that loses
     precision is reported as PrecisionLowered.
@@ -56,10 +56,10 @@ class InsertCasts(ir.passes.InPlacePass):
     Result:  %y = Cast(MatMul(Cast(%a, FLOAT), Cast(%b, FLOAT)), BFLOAT16)
     """
 
-    def __init__(self, log: Log, provider: str = "cpu") -> None:
+    def __init__(self, log: Log, providers: Sequence[str] = ("cpu",)) -> None:
         super().__init__()
         self.log = log
-        self.provider = provider
+        self.providers = providers
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         opset = model.opset_imports[""]
@@ -77,14 +77,20 @@ class InsertCasts(ir.passes.InPlacePass):
     def _change(self, node: ir.Node, opset: int) -> dict[str, ir.DataType]:
         """For each type variable that has to change, the dtype to compute in; empty where all is well or none helps."""
         binding = binding_of(node, opset)
-        if is_legal(node, opset, binding) and has_kernel(self.provider, node.op_type, opset, binding):
+        if self._runs(node, opset, binding):
             return {}
         for change in _alternatives(binding):
             wanted = {**binding, **change}
-            if is_legal(node, opset, wanted) and has_kernel(self.provider, node.op_type, opset, wanted):
+            if self._runs(node, opset, wanted):
                 self._report(node, binding, change)
                 return change
         return {}
+
+    def _runs(self, node: ir.Node, opset: int, binding: Mapping[str, ir.DataType]) -> bool:
+        """Return True if ONNX allows these dtypes, and a provider has a kernel for them."""
+        return is_legal(node, opset, binding) and any(
+            has_kernel(provider, node.op_type, opset, binding) for provider in self.providers
+        )
 
     def _report(self, node: ir.Node, binding: Mapping[str, ir.DataType], change: Mapping[str, ir.DataType]) -> None:
         for source, target in {(binding[variable], target) for variable, target in change.items()}:

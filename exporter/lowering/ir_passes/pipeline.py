@@ -74,14 +74,17 @@ def run_ir_passes(
     dump: Path | None = None,
     *,
     functions: bool = False,
+    kernels: Sequence[str] = ("cpu",),
 ) -> ir.Model:
     """Runs the passes in order and checks the result. With `functions`, repeated regions become functions.
 
+    Nodes for whose types none of the providers `kernels` has a kernel are cast.
+
     With `dump`, each result is written as text to `<dump>/4-finish/<number>-<pass>.onnx.txt`.
     """
-    kernels = (InsertCasts(log), AvoidFaults())  # last: fewer nodes to look at; the second after new casts
+    casts = (InsertCasts(log, kernels), AvoidFaults())  # last: fewer nodes to look at; the second after new casts
     last = (OutlineRegions(),) if functions else ()  # behind all, also a user's: those see each call's own nodes
-    for number, each in enumerate((*passes, *kernels, *last)):
+    for number, each in enumerate((*passes, *casts, *last)):
         result = each(model)
         model = result.model
         if dump is not None and result.modified:
