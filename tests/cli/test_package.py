@@ -131,6 +131,10 @@ BAD = {
     "no package": (["generate", "{folder}", "--ids", "1"], "is no package"),
     "nothing there": (["generate", "nowhere", "--prompt", "text"], "There is no folder 'nowhere'"),
     "nothing to embed": (["embed", "nowhere", "text"], "There is no folder 'nowhere'"),
+    "no half precision": (
+        ["package", "{source}:model", "-o", "out", "--dtype", "float16"],
+        "has weights of float32, and the package is to compute in float16: load it with dtype=torch.float16.",
+    ),
     "no features": (["generate", "{folder}/words", "--features", "{source}"], "holds no array"),
     "no words": (["generate", "{folder}", "--features", "{source}"], "has no tokenizer.json"),
     "no tokens": (["generate", "{folder}", "--ids", "one"], "are no token ids"),
