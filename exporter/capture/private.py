@@ -193,6 +193,7 @@ PATCHES: Rows = (
     ),
     text("torch.nn.utils.prune", "_tensor_name", "the weight that a hook of pruning makes anew"),
     names("torch:Tensor", "_version", "tells whether a tensor was written to"),
+    text("torch.nn.parameter", "_is_param", "the mark of a parameter of another class: what a trace has for one"),
     names("torch:UntypedStorage", "_cdata", "tells whether two tensors share their memory"),
     fields("torch:SymInt", "node", "the SymNode of a size"),
     names("torch:SymInt", "__int__ __index__", "replaced: a size in a text made by `%` is that of the example"),

@@ -35,6 +35,7 @@ BOTH_WAYS = {
     "jumps out of with and finally",
     "arms told apart",
     "merged names that are written to",
+    "tensors that data choose",
 }
 """Kinds of which one row at least must export, and one must be refused."""
 

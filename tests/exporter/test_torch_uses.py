@@ -28,6 +28,7 @@ from tests.torch_uses import Use, defined_in, is_hidden, is_private, uses
 ROOT = Path(__file__).parents[2]
 
 COMPUTED: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("exporter/capture/control_flow/alternatives.py", "Tensor.<name>"): ("_version",),
     ("exporter/capture/patches/sized_calls.py", "functional.<name>"): CHECKS,
     ("exporter/capture/patches/symbolic_calls.py", "torch.<f'_sym_{name}'>"): tuple(
         f"_sym_{each.__name__}" for each in CURVES
@@ -41,6 +42,7 @@ COMPUTED: Mapping[tuple[str, str], tuple[str, ...]] = {
 
 PUBLIC_COMPUTED = frozenset(
     (
+        ("exporter/capture/control_flow/alternatives.py", "owner.<name>"),
         ("exporter/capture/control_flow/merged.py", "owner.<name>"),
         ("exporter/capture/patches/bounded_values.py", "torch.<name>"),
         ("exporter/capture/patches/bounded_values.py", "Tensor.<name>"),
@@ -67,6 +69,8 @@ OTHERS: Mapping[str, str] = {
     "PythonReferenceAnalysis.<_name>": "the same",
     "torch.utils._sympy.reference.PythonReferenceAnalysis.where": "the same",
     ".__repr__": "every class has it",
+    "torch.Tensor.__setattr__": "the same",
+    "torch.Tensor.__getattr__": "made by us: tensors have none",
     ".__torch_function__": "documented, of every TorchFunctionMode",
     ".__getitem__": "of os.environ",
     ".get_code": "of Python's importlib",

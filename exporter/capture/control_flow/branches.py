@@ -11,6 +11,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from fxport.exporter.capture.control_flow.alternatives import note_alternatives
 from fxport.exporter.capture.control_flow.carried import Carried
 from fxport.exporter.capture.control_flow.effects import Changes, Effects
 from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by, require_end
@@ -96,7 +97,7 @@ def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str], local: Lo
         every = [ends(*each) for each in found]
         form = form_of(*every)
     if is_rehearsal():
-        results = told_apart(form.tensors(every[0]), map(form.leaves_of, every))
+        results = told_apart(form.tensors(every[0]), map(form.leaves_of, every), here)
         return partial(_left, effects, form.value(results))
 
     if not outside.written and not form.leaves_of(every[0]):
@@ -112,6 +113,7 @@ def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str], local: Lo
     def leave() -> Any:
         merged = _returned(after, outside)
         leaves = [form.leaves_of(each) for each in every]
+        note_alternatives(merged, leaves, here)
         watch_merged(merged, leaves, outside, [(decides, True), (decides, False)], branches=here)
         return _left(effects, form.value(merged))
 
@@ -178,6 +180,7 @@ def repeated(test: Branch, body: Branch, *, dead: Sequence[str] = ()) -> None:
     ways = [form.leaves_of(carried.starts), [*leaves], *carried.inherited]
     after = torch.ops.higher_order.while_loop(lambda *given: again(*given)[0], turned, inputs, outside.values)
     results = _returned(after, outside)
+    note_alternatives(results, carried.ways, frozenset())
     watch_merged(results, ways, outside, [None for _ in ways], ways[0])
     effects.leave(form.value(results))
 

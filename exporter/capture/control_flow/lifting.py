@@ -212,6 +212,12 @@ def standing_for(tensor: Tensor) -> Tensor:
     return next((mode.tensors[id(tensor)] for mode in modes if id(tensor) in mode.tensors), tensor)
 
 
+def is_outside(tensor: Tensor) -> bool:
+    """Return whether a tensor comes from outside of a body that is rehearsed now."""
+    bodies = (mode for mode in _get_current_function_mode_stack() if isinstance(mode, _Reads))
+    return any(id(tensor) not in body.own for body in bodies)
+
+
 _OF_THE_TRACE = (_Reads, _Instead, PreDispatchTorchFunctionMode)
 """Each trace has its own of these modes."""
 

@@ -23,6 +23,7 @@ from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode, get
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from fxport.exporter.capture.control_flow.alternatives import alternatives_asked, note_alternatives
 from fxport.exporter.capture.control_flow.lifting import Outside, at_end, is_rehearsal, rehearsed, standing_for
 from fxport.exporter.capture.control_flow.merging import MIXED, LoopError
 from fxport.exporter.capture.control_flow.views import Step, ViewsNoted, again, are_repeatable, origin_of, storage_of
@@ -30,7 +31,6 @@ from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.knowledge import version
 from fxport.exporter.capture.patches.mixed_kinds import MERGED_TRUTH
 
-ASKED = "it asks whether a tensor is another one, of which a branch or a loop has made it one name among others"
 WRITTEN = "it writes to a tensor that a branch or a loop has made another name of"
 
 
@@ -182,14 +182,19 @@ def _is_fraction(value: Any) -> bool:
     return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
 
 
+class _Recording(PreDispatchTorchFunctionMode):
+    """The mode of a trace that leaves out what sets a mode of autograd that is set.
+
+    PyTorch's pass over these fails where there are bodies.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch._C._set_grad_enabled and args == (torch.is_grad_enabled(),):
+            return None
+        return _recorded(self, func, types, args, kwargs)
+
+
 _recorded = PreDispatchTorchFunctionMode.__torch_function__
-
-
-def _record(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """Leave out what sets a mode of autograd that is set: PyTorch's pass over these fails where there are bodies."""
-    if func is torch._C._set_grad_enabled and args == (torch.is_grad_enabled(),):
-        return None
-    return _recorded(self, func, types, args, kwargs)
 
 
 @contextmanager
@@ -199,8 +204,9 @@ def merged_values_watched() -> Iterator[None]:
     token = _pairs.set(pairs)
     try:
         with (
-            mock.patch.object(PreDispatchTorchFunctionMode, "__torch_function__", _record),
+            mock.patch.object(PreDispatchTorchFunctionMode, "__torch_function__", _Recording.__torch_function__),
             ViewsNoted(),
+            alternatives_asked(watch_copy),
             _Watched(pairs),
         ):
             yield
@@ -217,25 +223,21 @@ def may_share(tensor: Tensor) -> Iterator[int]:
             yield from (each for each in sides if each is not None and each != place)
 
 
-def is_same_tensor(one: Tensor, other: Tensor) -> bool:
-    """Return `one is other`. Raises LoopError where only data tells."""
-    places = {storage_of(one), storage_of(other)}
-    for pair in _pairs.get() or () if one is not other else ():
-        if {pair.part.place, pair.whole.place} == places:
-            raise LoopError(ASKED, pair.branches)
-    return one is other
-
-
-def told_apart(tensors: Sequence[Tensor], ways: Iterable[Sequence[Any]]) -> Sequence[Tensor]:
+def told_apart(
+    tensors: Sequence[Tensor], ways: Iterable[Sequence[Any]], branches: frozenset[Line] = frozenset()
+) -> Sequence[Tensor]:
     """Note on the results of a branch or a loop that only rehearses what they would be other names of.
 
     Args:
         tensors: The results, which are copies.
         ways: For each way, what it gives in the place of each of the results.
+        branches: The line of a branch.
 
     Returns:
         The results.
     """
+    ways = [*ways]
+    note_alternatives(tensors, ways, branches)
     for leaves in ways:
         for tensor, leaf in zip(tensors, leaves, strict=True):
             if isinstance(leaf, Tensor):
@@ -271,7 +273,7 @@ def watch_merged(
     starts: Sequence[Any] = (),
     branches: frozenset[Line] = frozenset(),
 ) -> None:
-    """Note what the results of a branch or a loop may be other names of.
+    """Note what the results of a branch or a loop may share memory with.
 
     Args:
         merged: The results.
@@ -303,9 +305,15 @@ def watch_merged(
 
 def watch_copies(copy: Tensor, originals: Iterable[Tensor]) -> None:
     """Note that a tensor would be one of several others, were it no copy: a write to any of them is refused."""
-    told_apart([copy], [[each] for each in originals])
-    for each in originals:
-        _note(copy, *origin_of(each), None, frozenset())
+    listed = [*originals]
+    told_apart([copy], [[each] for each in listed])
+    for each in listed:
+        watch_copy(copy, each, frozenset())
+
+
+def watch_copy(copy: Tensor, original: Tensor, branches: frozenset[Line]) -> None:
+    """Note that a tensor may be a view of another one, as these branches decide: a write to either is refused."""
+    _note(copy, *origin_of(original), None, branches)
 
 
 def _note(new: Tensor, old: Tensor, steps: Sequence[Step], test: Test | None, branches: frozenset[Line]) -> None:

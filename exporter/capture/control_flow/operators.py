@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 import torch
 from torch import SymBool, SymInt, Tensor, nn
 
+from fxport.exporter.capture.control_flow.alternatives import is_same_value
 from fxport.exporter.capture.control_flow.branches import chosen
 from fxport.exporter.capture.control_flow.effects import Effects
 from fxport.exporter.capture.control_flow.lifting import read_by
-from fxport.exporter.capture.control_flow.merged import is_same_tensor
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError
 from fxport.exporter.capture.control_flow.truth import NUMBERS, depends_on_data, predicate
 from fxport.exporter.capture.guards.caught import errors_noted, require_uncaught
@@ -163,9 +163,7 @@ class OneOf:
 
 def is_same(one: Any, other: Any) -> bool:
     """Return `one is other`. Raises LoopError where only data tells, of a module or a tensor that they choose."""
-    if isinstance(one, Tensor) and isinstance(other, Tensor):
-        return is_same_tensor(one, other)
-    return _refuse_choice() if OneOf in (type(one), type(other)) else one is other
+    return _refuse_choice() if OneOf in (type(one), type(other)) else is_same_value(one, other)
 
 
 def _refuse_choice() -> NoReturn:

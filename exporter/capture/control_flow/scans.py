@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from fxport.exporter.capture.control_flow.alternatives import note_alternatives
 from fxport.exporter.capture.control_flow.carried import Carried
 from fxport.exporter.capture.control_flow.effects import Changes, Effects, cells_of, symbolic
 from fxport.exporter.capture.control_flow.generators import Pushed
@@ -130,6 +131,7 @@ def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) ->
     listed = _leave(effects, carried, last, stacked)
     none = [None for _ in listed]
     ways = [[*way, *(given_to_lists if i == 1 else none)] for i, way in enumerate(ways)]
+    note_alternatives(last, carried.ways, frozenset())
     watch_merged([*last, *listed], ways, outside, [None for _ in ways], carried.ways[0])
 
 

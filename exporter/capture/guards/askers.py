@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
@@ -130,6 +130,18 @@ def frame_that_asks() -> tuple[FrameType, int] | None:
         if not path.startswith((_CAPTURE, *_CONVERTING)) and not _is_of_a_mode(frame):
             return (frame, line) if kind_of(path) != HIDDEN else None
     return None
+
+
+def calling_frame(between: Collection[str]) -> FrameType:
+    """Return the frame that calls a function of PyTorch or asks for an attribute, beneath function modes.
+
+    Args:
+        between: Files of code that does so for its caller.
+    """
+    frame: Any = sys._getframe(1)
+    while frame.f_code.co_filename in between or _is_of_a_mode(frame):
+        frame = frame.f_back
+    return frame
 
 
 def begins_with(line: Line, beginnings: tuple[str, ...]) -> bool:

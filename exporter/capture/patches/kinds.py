@@ -18,6 +18,7 @@ import torch
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
+from fxport.exporter.capture.control_flow.alternatives import agreed, identity_of, is_chosen
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.patches.mixed_kinds import KINDS, MERGED_TRUTH, OF_ONE_KIND, SAMPLES, kinds_of
 from fxport.exporter.capture.patches.users_modules import users_modules
@@ -42,8 +43,10 @@ UNKNOWN = "it asks for the type of a number that is {names}, as data has it"
 def is_kind(value: Any, kinds: Any) -> bool:
     """Return what Python's isinstance does, with symbolic numbers as the plain ones that they stand for.
 
-    Raises RefusedError where that depends on data.
+    Raises RefusedError where that depends on data, and LoopError for a tensor that data choose.
     """
+    if is_chosen(value):
+        return agreed("the type", lambda each: is_kind(each, kinds), value)
     if hasattr(value, KINDS):
         answers = {isinstance(SAMPLES[kind], kinds) for kind in kinds_of(value)}
         if len(answers) > 1:
@@ -61,8 +64,10 @@ CHOICE = "_fxport_choice"
 def type_of(value: Any) -> type:
     """Return the type that eager PyTorch has in the place of a value of a capture, else the value's own.
 
-    Raises RefusedError where that depends on data.
+    Raises RefusedError where that depends on data, and LoopError for a tensor that data choose.
     """
+    if is_chosen(value):
+        return agreed("the type", type_of, value)
     kind = builtins.type(value)
     if hasattr(kind, CHOICE):
         return value.__class__
@@ -100,7 +105,7 @@ class Type(builtins.type, metaclass=_TypeOfType):
         return GenericAlias(builtins.type, item)
 
 
-REPLACED: Mapping[str, Any] = {"isinstance": is_kind, "type": Type}
+REPLACED: Mapping[str, Any] = {"isinstance": is_kind, "type": Type, "id": identity_of}
 """Builtins by name, and the globals that come before them."""
 
 

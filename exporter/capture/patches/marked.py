@@ -14,10 +14,12 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics.source import place_of_stack
+from fxport.exporter.capture.control_flow import alternatives
 from fxport.exporter.capture.forward import forward_by
 from fxport.exporter.capture.function_mode import Part
+from fxport.exporter.capture.guards.askers import calling_frame
 from fxport.exporter.capture.patches.outside import Effects
-from fxport.exporter.capture.patches.trainable import MODE, TrainableTold, is_asked_by_model
+from fxport.exporter.capture.patches.trainable import TrainableTold, is_asked_by_model
 
 SETTING: Mapping[Any, str] = {
     Tensor.grad.__set__: "grad",  # type: ignore[attr-defined]  # descriptors
@@ -61,10 +63,7 @@ class MarksNoted(Part):
         name = self.names.get(id(args[0]))
         if func in ASKING:
             if self.is_another_in_eager(func, args[0]):
-                frame: Any = sys._getframe(1)
-                while frame.f_code.co_name == MODE:
-                    frame = frame.f_back
-                self.effects.reads.note(f"Tensor.{ASKING[func]}", frame)
+                self.effects.reads.note(f"Tensor.{ASKING[func]}", calling_frame((__file__, alternatives.__file__)))
         elif name is not None and is_asked_by_model(_FOR_CALLER):
             mark = SETTING[func]
             was = self.was(mark, *args, **(kwargs or {}))

@@ -18,6 +18,9 @@ from fxport.exporter.capture.function_mode import Part
 
 REQUIRES_GRAD = Tensor.requires_grad.__get__  # type: ignore[attr-defined]  # a descriptor
 MODE = "__torch_function__"
+IS_PARAMETER = "_is_param"
+"""The attribute by which PyTorch takes a tensor of another class for a parameter."""
+
 _CAPTURE = str(Path(__file__).parents[1])
 
 
@@ -57,7 +60,11 @@ def trainable_parameters_told(model: torch.nn.Module, part: TrainableTold) -> It
     names = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
 
     def call(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        part.trainable = {id(each): each for name, each in model.named_parameters() if name in names}
+        parameters = dict(model.named_parameters())
+        part.trainable = {id(each): each for name, each in parameters.items() if name in names}
+        for each in parameters.values():
+            if not isinstance(each, torch.nn.Parameter):  # what stands for one in a trace below autograd
+                setattr(each, IS_PARAMETER, True)
         return forward(*args, **kwargs)
 
     with forward_by(model, call):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.cases.soundness import (
+    alternatives,
     apart,
     branches,
     calls,
@@ -35,6 +36,7 @@ FAMILIES = (
     identities,
     leaving,
     apart,
+    alternatives,
 )
 
 CASES = tuple(row for family in FAMILIES for row in family.CASES)
