@@ -47,6 +47,7 @@ from fxport.exporter.capture.patches.rebinding import RebindingFollowed, rebindi
 from fxport.exporter.capture.patches.regions import regions_noted
 from fxport.exporter.capture.patches.reshaped_below import ReshapedNoted, reshaped_unwritten
 from fxport.exporter.capture.patches.scans import associative_scans_kept, unbacked_numbers_in_scans
+from fxport.exporter.capture.patches.shared_arrays import shared_arrays_noted
 from fxport.exporter.capture.patches.shared_reads import shared_reads_allowed
 from fxport.exporter.capture.patches.sized_calls import normalized_sizes_unchecked
 from fxport.exporter.capture.patches.symbolic_calls import CallsKept
@@ -112,6 +113,7 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
     yield rebinding_followed(request.model, rebinding)
     yield assignments_written(request.model, observed.lost)
     yield operators_as_python()
+    yield shared_arrays_noted()
     parts = (
         TruthsPresumed(observed.inquiry.presumed),
         CallsWatched(observed.inquiry.guards),

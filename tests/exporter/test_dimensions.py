@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch.export import Dim
 
 from fxport import ExportError, OnnxProgram, export, ort_runner
 from fxport.diagnostics import Finding, Level, Log
@@ -64,3 +66,15 @@ def test_what_can_be_dynamic_is(case: DimensionCase, tmp_path: Path) -> None:
     assert all(finding.level is Level.NOTE for finding in findings)
     assert {rule for rule, _, _ in case.said} <= {finding.rule.id for finding in findings}
     validated(case, program, model, log, tmp_path)
+
+
+class Average(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean(0)
+
+
+@pytest.mark.parametrize(("dim", "said"), [(Dim.DYNAMIC(min=0), ["at least 1"]), (Dim.DYNAMIC, []), ("n", [])])
+def test_the_size_0_is_not_promised(dim: Any, said: list[str]) -> None:
+    log = Log()
+    export(Average(), (torch.ones(4, 3),), dynamic_shapes=({0: dim},), log=log)
+    assert [finding.facts["range"] for finding in dimension_findings(log)] == said

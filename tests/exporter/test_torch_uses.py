@@ -54,6 +54,7 @@ PUBLIC_COMPUTED = frozenset(
         ("exporter/capture/patches/known_values.py", "Tensor.<f'__{name}__'>"),
         ("exporter/capture/control_flow/kept_calls.py", "torch.<name>"),
         ("exporter/capture/patches/arithmetic.py", "kind.<name>"),
+        ("exporter/language_models/folders.py", "torch.<dtype>"),
         ("exporter/lowering/lower/registry.py", "torch.ops.<namespace>"),
         ("exporter/weights/dcp_folders.py", "torch.<name>"),
         ("fx_passes/passes/writes.py", "torch.ops.<namespace>"),

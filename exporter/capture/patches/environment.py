@@ -126,7 +126,7 @@ def environment_watched(found: Reads) -> Iterator[None]:
     }
     owners = (time, datetime, *OTHERS, *BETWEEN, *users_modules().values())
     with (
-        _replaced(owners, {**clocks, **dates, **others, **seeds}),
+        replaced_everywhere(owners, {**clocks, **dates, **others, **seeds}),
         mock.patch.object(type(os.environ), "__getitem__", looked_up),
         mock.patch.object(random.Random, "seed", seeded),
         mock.patch.object(torch.jit.ScriptFunction, "__call__", _by_script(torch.jit.ScriptFunction.__call__)),
@@ -197,7 +197,7 @@ def _noting_date(kind: Any, names: tuple[str, ...], note: Callable[[str], None])
 
 
 @contextmanager
-def _replaced(owners: Iterable[ModuleType], others: Mapping[Any, Any]) -> Iterator[None]:
+def replaced_everywhere(owners: Iterable[ModuleType], others: Mapping[Any, Any]) -> Iterator[None]:
     """Replace one of these objects by another under whatever name a module has it."""
     known = frozenset(map(id, others))
     changed: list[tuple[dict[str, Any], dict[str, Any]]] = []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import SymFloat, SymInt, Tensor
@@ -22,6 +22,13 @@ class Either:
     result: TensorWeakRef
     version: int | None
     others: Versions | None
+    reason: ClassVar[str] = "it writes to a tensor that `min` or `max` has made another name of"
+    cure: ClassVar[str] = "Take a copy of its own before the write, with `.clone()`."
+
+    @property
+    def is_alive(self) -> bool:
+        """True if the model still has the result."""
+        return self.result() is not None
 
     @property
     def is_written(self) -> bool:
@@ -30,8 +37,25 @@ class Either:
         return result is not None and (version(result) != self.version or not (self.others and self.others.are_current))
 
 
-eithers: ContextVar[list[Either] | None] = ContextVar("eithers", default=None)
-"""The results of `min` and `max` in the trace that runs."""
+class Watched(Protocol):
+    """A tensor that the model may not write to, with the reason and the cure for a message."""
+
+    reason: ClassVar[str]
+    cure: ClassVar[str]
+
+    @property
+    def is_alive(self) -> bool:
+        """True as long as it is to be watched."""
+        ...
+
+    @property
+    def is_written(self) -> bool:
+        """True if it was written to."""
+        ...
+
+
+unwritten: ContextVar[list[Watched] | None] = ContextVar("unwritten", default=None)
+"""The tensors of the trace that runs to which nothing may be written, such as the results of `min` and `max`."""
 
 
 def one_of(values: Sequence[Any], is_better: Callable[[Any, Any], Any]) -> Tensor | None:
@@ -51,7 +75,7 @@ def one_of(values: Sequence[Any], is_better: Callable[[Any, Any], Any]) -> Tenso
 def _either(is_other: Tensor, one: Tensor, other: Tensor) -> Tensor:
     """Return one tensor or the other, by a test, and note it."""
     result = torch.where(is_other, other, one)
-    if (found := eithers.get()) is not None and version(result) is not None:
+    if (found := unwritten.get()) is not None and version(result) is not None:
         found.append(Either(TensorWeakRef(result), version(result), Versions.of(one, other)))
     return result
 

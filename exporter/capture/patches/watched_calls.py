@@ -30,7 +30,7 @@ from fxport.exporter.capture.function_mode import Part
 from fxport.exporter.capture.guards.askers import line_that_asks, place_of_asker
 from fxport.exporter.capture.guards.caught import SIZED, require_uncaught
 from fxport.exporter.capture.guards.guard import Guard
-from fxport.exporter.capture.patches.extremes import Either, eithers
+from fxport.exporter.capture.patches.extremes import Watched, unwritten
 from fxport.fx_passes.sizes import size_of, unfolded
 
 LinAlgError: Any = linalg.LinAlgError  # type: ignore[attr-defined]  # of C++
@@ -64,9 +64,6 @@ ERRORS = (RuntimeError, IndexError, ValueError, TypeError)
 OPEN = (GuardOnDataDependentSymNode, DataDependentOutputException)
 """Errors of the capture, which asks for values that nobody knows."""
 
-EITHER = "it writes to a tensor that `min` or `max` has made another name of"
-CLONE = "Take a copy of its own before the write, with `.clone()`."
-
 
 class CallsWatched(Part):
     """Look at some calls before they are made.
@@ -84,7 +81,7 @@ class CallsWatched(Part):
         self.functions = self.watching.keys()
 
     def wants(self, func: Any, args: Any, kwargs: Any) -> bool:
-        return bool(eithers.get())
+        return bool(unwritten.get())
 
     def failed(self, error: Exception, args: Any, kwargs: Any) -> None:
         may_hang_on_sizes = isinstance(error, ERRORS) and not isinstance(error, OPEN)
@@ -95,7 +92,7 @@ class CallsWatched(Part):
         if (watch := self.watching.get(func)) is not None:
             watch(*args, **(kwargs or {}))
         result = func(*args, **(kwargs or {}))
-        if found := eithers.get():
+        if found := unwritten.get():
             _require_unwritten(found)
         return result
 
@@ -106,11 +103,11 @@ def _is_sized(value: Any) -> bool:
     return any(isinstance(each, SymInt) for each in sizes)
 
 
-def _require_unwritten(found: list[Either]) -> None:
-    """Raise RefusedError if a result of `min` or `max`, or what it may be, was written to."""
-    found[:] = [each for each in found if each.result() is not None]
-    if any(each.is_written for each in found):
-        raise RefusedError(EITHER, cure=CLONE)
+def _require_unwritten(found: list[Watched]) -> None:
+    """Raise RefusedError if a tensor was written to that may not be."""
+    found[:] = [each for each in found if each.is_alive]
+    if (written := next((each for each in found if each.is_written), None)) is not None:
+        raise RefusedError(written.reason, cure=written.cure)
 
 
 def _uncaught(kind: type[Exception], *_: Any, **__: Any) -> None:

@@ -130,6 +130,9 @@ class Comparison:
         )
         beyond = most is not None and most >= tried[-1] and (high is None or most < high)
         words = words_for(passing, tried) if len(lenient) < len(tried) else f"at most {most}" if beyond else None
+        if words is None and request.from_zero:
+            facts = {"dim": request.label, "input": request.input, "range": "at least 1"}
+            self.said.append(Said(rules.DIMENSION_RANGE_NARROWED, [request], None, facts))
         if words is not None:
             conditions = [each.condition for each in self.relied.alone.get(symbol, ())]
             conditions += [] if least <= low else [sympy.Ge(symbol, least)]

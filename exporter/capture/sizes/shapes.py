@@ -58,6 +58,8 @@ class Request:
     """False: it shall be dynamic only if it can be."""
     derived: Derived | None = None
     """From what it was derived, if it was."""
+    from_zero: bool = False
+    """True: the user asked for the size 0 as well; a named Dim does not tell, of which that is the default."""
 
     @property
     def label(self) -> str:
@@ -233,6 +235,7 @@ def _request(leaf: Leaf, axis: int | None, each: Any) -> Request:
         (low, high),
         not hint and each != AUTO,
         _derived(each, leaf, axis, size),
+        isinstance(each, _DimHint) and each.min == 0,
     )
 
 

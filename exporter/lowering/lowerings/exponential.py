@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+import onnx_ir as ir
 import torch
 
 from fxport.exporter.lowering.lower.builder import Op, Scalar, Value
 from fxport.exporter.lowering.lower.dtypes import is_float
 from fxport.exporter.lowering.lower.registry import lowering
+from fxport.exporter.lowering.lowerings.loops import any_of, repeat
 from fxport.exporter.lowering.lowerings.precision import in_double, in_float
 
 aten = torch.ops.aten
@@ -27,9 +29,8 @@ POWERS: Mapping[float, Callable[[Op, Value], Value]] = {
 """Exponents that PyTorch computes so as well. Squares and cubes stay Pow: ONNX Runtime multiplies there, and looks for
 Pow when it fuses normalizations."""
 
-EXPONENT_BITS = 6
-"""Bits of an integer exponent that are looked at. Beyond them only the powers of 0, 1 and -1 fit any integer type, and
-their parity is in the lowest bit."""
+EXPONENT_BITS = 63
+"""Bits of the largest exponent."""
 
 
 @lowering(aten.pow.Tensor_Scalar)
@@ -47,18 +48,22 @@ def pow_tensor(op: Op, x: Value | Scalar, exponent: Value) -> Value:
     """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor
 
     ONNX Runtime computes Pow of integers in floats, which has no room for INT64: there it is squared and multiplied
-    bit by bit of the exponent, and wraps as PyTorch does. A negative exponent gives 0, and of 1 and -1 what they are.
+    bit by bit of the exponent, as long as one has bits left, and wraps as PyTorch does. A negative exponent gives 0,
+    and of 1 and -1 what they are.
     """
     x = op.const(x, dtype=op.out.dtype)
     if is_float(x.dtype):
         return op.Pow(x, exponent)
-    power = x
-    result: Value | None = None
-    for bit in range(EXPONENT_BITS):
-        power = power if bit == 0 else op.Mul(power, power)
-        is_set = op.Not(op.Equal(op.BitwiseAnd(exponent, 2**bit), 0))
-        result = op.Where(is_set, power, 1) if result is None else op.Where(is_set, op.Mul(result, power), result)
-    assert result is not None
+
+    def step(_: Value, states: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
+        power, left, result = states
+        is_set = op.Not(op.Equal(op.BitwiseAnd(left, 1), 0))
+        left = op.Div(left, 2)
+        after = op.Where(is_set, op.Mul(result, power), result)
+        return any_of(op, op.Greater(left, 0)), (op.Mul(power, power), left, after)
+
+    states = (x, op.cast(exponent, ir.DataType.INT64), op.const(1, like=x))
+    *_, result = repeat(op, EXPONENT_BITS, states, step)
     is_unit = op.Equal(op.Abs(x), 1)
     return op.Where(op.Or(op.GreaterOrEqual(exponent, 0), is_unit), result, 0)
 

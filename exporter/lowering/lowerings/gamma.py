@@ -128,7 +128,8 @@ def polygamma(op: Op, n: int, x: Value) -> Value:
     if n == 0:
         return digamma.function(op, x)
     factor = math.factorial(n) * (-1.0) ** (n + 1)
-    return op.Mul(_zeta(op, op.const(n + 1.0, like=x), x), factor)
+    result = op.Mul(_zeta(op, op.const(n + 1.0, like=x), x), factor)
+    return op.Where(op.Equal(x, math.inf), 0, result) if n == 1 else result  # PyTorch's sums of others have no limit
 
 
 @lowering(aten.special_zeta.default, aten.special_zeta.other_scalar, aten.special_zeta.self_scalar, prims.zeta.default)

@@ -23,6 +23,7 @@ CASES = (
     *(OpCase(op, i(5, low=1, high=9)) for op in (aten.lgamma.default, aten.digamma.default)),
     *(OpCase(aten.polygamma.default, n, f(3, 4, low=0.1, high=9), dynamic="n m") for n in range(6)),
     *(OpCase(aten.polygamma.default, n, v((0.3, 1.0, 12.0, 400.0, -0.5, -3.25)), dtypes=DOUBLE) for n in range(5)),
+    OpCase(aten.polygamma.default, 1, v((float("inf"), 2.0)), dtypes=DOUBLE),
     OpCase(aten.special_zeta.default, f(3, 4, low=1, high=9), f(4, low=0, high=20), dtypes=DOUBLE, dynamic="n 4, 4"),
     OpCase(aten.special_zeta.default, v((1.5, 2.0, 3.0, 30.0, 2.5, 1.0, 0.5, 2.0, 3.0)), PLACES, dtypes=DOUBLE),
     OpCase(aten.special_zeta.other_scalar, f(5, low=1, high=9), 0.7),

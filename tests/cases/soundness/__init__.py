@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.cases.soundness import (
     alternatives,
     apart,
+    arrays,
     branches,
     calls,
     choices,
@@ -37,6 +38,7 @@ FAMILIES = (
     leaving,
     apart,
     alternatives,
+    arrays,
 )
 
 CASES = tuple(row for family in FAMILIES for row in family.CASES)
