@@ -168,7 +168,8 @@ def _sizes_kept(env: Any) -> Iterator[None]:
         replace(symbol, size, *why)
 
     def logged(prefix: str, guard: Any, forcing_spec: bool) -> None:
-        if prefix == DECIDED and any(not free_unbacked_symbols(symbol) for symbol in guard.free_symbols):
+        decides = prefix == DECIDED and any(not free_unbacked_symbols(symbol) for symbol in guard.free_symbols)
+        if decides and not _is_known(env, guard):
             is_made = isinstance(guard, sympy.Eq) and isinstance(guard.lhs, sympy.Symbol)
             raise _made(guard.rhs) if is_made else SizeError(f"PyTorch takes it that {guard} in it")
         log(prefix, guard, forcing_spec)
@@ -182,6 +183,15 @@ def _sizes_kept(env: Any) -> Iterator[None]:
         broadcasting_unassumed() if has_data else nullcontext(),
     ):
         yield
+
+
+def _is_known(env: Any, guard: Any) -> bool:
+    """Return whether a condition follows from what has been learned, which PyTorch may have forgotten to look up.
+
+    It remembers by condition that nothing is known, also after a guard has told it.
+    """
+    env._version_counter += 1  # forgets what it remembers
+    return env._maybe_evaluate_static(guard) is sympy.true
 
 
 def _made(size: Any) -> SizeError:

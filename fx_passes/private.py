@@ -257,6 +257,8 @@ FX_PASSES: Rows = (
         "torch.fx.experimental._config", "backed_size_oblivious patch", "asks nothing of a size whose example is 0 or 1"
     ),
     fields(_SHAPE_ENV, "backed_var_to_val replacements var_to_range", "what is known of the sizes already"),
+    fields(_SHAPE_ENV, "_version_counter", "the same: PyTorch looks anew for what follows from it when this changes"),
+    call(_SHAPE_ENV, "_maybe_evaluate_static", "self expr", "whether a condition follows from what is known"),
     call(
         "torch._higher_order_ops.flex_attention",
         "math_attention",

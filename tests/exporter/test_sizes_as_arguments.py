@@ -45,6 +45,13 @@ WINDOWS: Rows = {
 }
 """Functions over windows as long as a size says."""
 
+NAMED: Rows = {
+    "mean by axis": lambda x, n: x.mean(axis=1, keepdims=True),  # type: ignore[call-overload]  # the stubs know no names of NumPy
+    "mean of a named input": lambda x, n: torch.mean(input=x, dim=0),
+    "take_along_dim": lambda x, n: torch.take_along_dim(input=x, indices=x.argmax(1, keepdim=True), dim=1),
+}
+"""Arguments by the names that PyTorch and NumPy give them."""
+
 
 class Calls(nn.Module):
     def __init__(self, rows: Rows) -> None:
@@ -56,7 +63,9 @@ class Calls(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("rows", "sizes"), [(FACTORIES, (7, 10, 2, 1)), (WINDOWS, (7, 10, 4))], ids=("made", "windows")
+    ("rows", "sizes"),
+    [(FACTORIES, (7, 10, 2, 1)), (WINDOWS, (7, 10, 4)), (NAMED, (7, 10, 2, 1))],
+    ids=("made", "windows", "named"),
 )
 def test_a_size_as_an_argument_stays_dynamic(rows: Rows, sizes: tuple[int, ...]) -> None:
     model, log = Calls(rows), Log()

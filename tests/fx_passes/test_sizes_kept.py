@@ -1,6 +1,7 @@
 """Nothing is decided about a dynamic size after the capture, whose program has been checked without it."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -44,3 +45,14 @@ def test_what_holds_for_all_sizes_is_none() -> None:
         assert x.shape[0] >= 0
         assert tuple((x + x).shape) == tuple(x.shape)
         assert (x @ torch.empty(6, 2)).shape[1] == 2
+
+
+def test_what_was_learned_before_is_none_though_it_was_not_known_when_first_looked_up() -> None:
+    x, y = _two_dynamic_tensors()
+    area: Any = x.shape[0] * y.shape[0]  # the stubs know no symbolic sizes
+    condition = (area < 30).node
+    env = condition.shape_env
+    assert env._maybe_evaluate_static(condition.expr, size_oblivious=False) is None
+    env.axioms.update(env.get_implications(condition.expr))  # so does PyTorch as it makes a guard
+    with fake_mode_of(x):
+        assert area < 30

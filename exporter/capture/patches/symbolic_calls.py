@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from inspect import signature
 from typing import Any
 
 import torch
@@ -48,8 +49,21 @@ class CallsKept(Part):
         if kwargs and kwargs.get("generator") is not None:
             raise GeneratorGiven(str(func))
         rewrite = REWRITES.get(func)
-        result = NotImplemented if rewrite is None else rewrite(*args, **(kwargs or {}))
+        result = NotImplemented if rewrite is None else rewrite(*args, **_as_named(rewrite, kwargs or {}))
         return func(*args, **(kwargs or {})) if result is NotImplemented else result
+
+
+NAMES: Mapping[str, str] = {"axis": "dim", "keepdims": "keepdim"}
+"""Names of NumPy that PyTorch takes for its own."""
+
+
+def _as_named(rewrite: Callable[..., Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return keyword arguments with the names of a rewrite, whose first parameter is what PyTorch calls `input`."""
+    if kwargs.keys().isdisjoint(("input", *NAMES)):
+        return kwargs
+    own = signature(rewrite).parameters
+    names = {**NAMES, "input": next(iter(own))}
+    return {name if name in own else names.get(name, name): value for name, value in kwargs.items()}
 
 
 def _linspace(start: Any, end: Any, steps: Any = None, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
