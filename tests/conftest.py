@@ -25,7 +25,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # tests run side by side: none of them 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 process_server.install()
-gc.set_threshold(20_000, 20, 20)  # modules of models are many objects, and stay: few collections find anything
+gc.set_threshold(50_000, 20, 50)  # modules of models are many objects, and stay: few collections find anything
 logging.getLogger("torch.__trace").propagate = True  # else pytest listens to it, and PyTorch describes stacks for it
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much, HealthCheck.large_base_example]

@@ -22,6 +22,9 @@ from fxport.diagnostics import rule_pages, rules
 from fxport.diagnostics.model import Rule
 from fxport.exporter import cli
 from fxport.exporter.capture import patches
+from fxport.exporter.capture.control_flow.found_places import FINDING
+from fxport.exporter.capture.patches import data_calls, sized_calls, sized_factories, sized_windows
+from fxport.exporter.capture.sizes.held import HELD
 from fxport.exporter.lowering import lowerings
 from fxport.exporter.lowering.lower.registry import registered
 from fxport.exporter.lowering.lowerings import LOWERINGS
@@ -253,3 +256,16 @@ def test_a_planted_gap_is_told(gaps: list[str]) -> None:
 )
 def test_what_is_complete_is_not_told(gaps: list[str]) -> None:
     assert gaps == []
+
+
+def test_no_call_is_replaced_by_two_tables() -> None:
+    tables = {
+        "held": HELD,
+        "found_places": FINDING,
+        **{each.__name__: each.REWRITES for each in (data_calls, sized_calls, sized_factories, sized_windows)},
+    }
+    owners: dict[Any, list[str]] = {}
+    for name, table in tables.items():
+        for call in table:
+            owners.setdefault(call, []).append(name)
+    assert {call: names for call, names in owners.items() if len(names) > 1} == {}

@@ -34,7 +34,7 @@ class Site:
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
-        return {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
+        return _parents(self.tree)
 
     @cached_property
     def expression(self) -> ast.expr | None:
@@ -77,7 +77,13 @@ class Site:
 
     def code(self, node: ast.AST) -> str:
         """The source of a node, as it is written."""
-        return ast.get_source_segment(self.text, node) or ast.unparse(node)
+        first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+        if first is None or last is None:
+            return ast.unparse(node)
+        rest = "\n".join(self.lines[first - 1 : last])  # get_source_segment reads the whole file
+        moved = ast.copy_location(ast.Pass(), node)
+        moved.lineno, moved.end_lineno = 1, last - first + 1
+        return ast.get_source_segment(rest, moved) or ast.unparse(node)
 
     def operand(self, node: ast.expr) -> str:
         """The source of an expression, in brackets unless it binds as tightly as a name."""
@@ -141,6 +147,11 @@ def _parsed(text: str) -> ast.Module | None:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+@lru_cache(maxsize=16)
+def _parents(tree: ast.Module) -> dict[ast.AST, ast.AST]:
+    return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
 
 
 def _holds(node: ast.stmt, line: int) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, linalg, nn, optim
 from fxport import export, ort_runner
 from fxport.diagnostics import Log
 from fxport.exporter.validation import reference
+from tests.sampling import marks_of, sampled
 from tests.training import assert_teacher_forced
 
 SIZE = 5
@@ -48,6 +50,14 @@ ROWS = (
 """Losses, each with how its matrices lie in memory: those of which a gradient reads factors with both."""
 
 
+def sample(rows: Sequence[tuple[str, Callable[[Tensor], Tensor]]], suite: str) -> Iterator[Any]:
+    """Each loss and each layout in the usual run; `--slow` has all rows."""
+    named = [(name, layout.__name__) for name, layout in rows]
+    taken = sampled(named, lambda row: f"{suite}-{row[0]}-{row[1]}", lambda row: row, one_in=8)
+    for (name, layout), is_taken in zip(rows, taken, strict=True):
+        yield pytest.param(name, layout, id=f"{name}-{layout.__name__}", marks=marks_of(is_taken))
+
+
 class Matrices(nn.Module):
     def __init__(self, layout: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -57,7 +67,7 @@ class Matrices(nn.Module):
         return self.layout(self.first(x).tanh())
 
 
-@pytest.mark.parametrize(("name", "layout"), ROWS)
+@pytest.mark.parametrize(("name", "layout"), list(sample(ROWS, "step")))
 def test_a_step(name: str, layout: Callable[[Tensor], Tensor], tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = Matrices(layout)
@@ -84,7 +94,7 @@ SETTLED = [(name, layout) for name, layout in ROWS if name != "det"]
 which validation tells as a difference."""
 
 
-@pytest.mark.parametrize(("name", "layout"), SETTLED)
+@pytest.mark.parametrize(("name", "layout"), list(sample(SETTLED, "forward")))
 def test_within_forward(name: str, layout: Callable[[Tensor], Tensor], tmp_path: Path) -> None:
     torch.manual_seed(0)
     model, args, log = Slope(LOSSES[name], layout), (torch.randn(3, SIZE, SIZE),), Log()

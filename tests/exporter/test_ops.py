@@ -29,10 +29,10 @@ from tests.called import Called
 from tests.cases import ops
 from tests.cases.ops import Draw, OpCase
 from tests.running import assert_same, run_session, session_of
+from tests.sampling import marks_of, sampled
 
-SAMPLED = 3
-"""CI runs every third row, chosen by what it says and not by where it stands, so that a new row changes no other's
-lot; `--slow` runs all."""
+ONE_IN, ONE_IN_OF_DYNAMIC_SIZES = 25, 6
+"""Of the rows in the usual run, which has one of each lowering at least, and of each family at dynamic sizes."""
 
 
 def rows() -> Iterator[tuple[str, OpCase]]:
@@ -87,13 +87,20 @@ def call_of(case: OpCase, kwargs: dict[str, Any], dtype: torch.dtype) -> Call:
 
 def parameters(known: Iterable[tuple[str, OpCase]], **wanted: bool) -> Iterator[Any]:
     """The rows as parameters of a test; with `dynamic=True` those that have dynamic sizes."""
-    for number, (family, case) in enumerate(known):
-        if wanted.get("dynamic") and case.dynamic is None:
-            continue
-        marks = [pytest.mark.xfail(reason=case.known_gap, strict=True)] if case.known_gap else []
-        if zlib.crc32(_content(case).encode()) % SAMPLED:
-            marks.append(pytest.mark.slow)
-        yield pytest.param(case, id=f"{family}-{number}-{_called(case.target)}", marks=marks)
+    named = [(f"{family}-{i}-{_called(case.target)}", family, case) for i, (family, case) in enumerate(known)]
+    one_in, kinds = ONE_IN, lambda row: (row[1], _writer(row[2]))
+    if wanted.get("dynamic"):
+        named = [each for each in named if each[2].dynamic is not None]
+        one_in, kinds = ONE_IN_OF_DYNAMIC_SIZES, lambda row: row[1:2]
+    taken = sampled(named, lambda row: _content(row[2]), kinds, one_in=one_in)
+    for (name, _, case), is_taken in zip(named, taken, strict=True):
+        yield pytest.param(case, id=name, marks=marks_of(is_taken, case.known_gap))
+
+
+def _writer(case: OpCase) -> str:
+    """The function that writes the operator; the operator itself where passes take it apart."""
+    known = LOWERINGS.get(case.target)
+    return _called(case.target) if known is None else f"{known.function.__module__}.{known.function.__qualname__}"
 
 
 def _called(target: Any) -> str:
@@ -178,15 +185,12 @@ def _seed(case: OpCase) -> int:
     return zlib.crc32(_called(case.target).encode())
 
 
-def test_a_new_row_changes_no_others_lot() -> None:
-    def lots(known: list[tuple[str, OpCase]]) -> list[bool]:
-        return [not each.marks for each in parameters(known)]
-
-    known = list(itertools.islice(rows(), 40))
-    new, after = lots(known[:1]), lots(known)
-    assert lots(known[:1] + known) == new + after
-    assert any(after)
-    assert not all(after)
+def test_the_usual_run_has_a_row_of_each_lowering_and_family() -> None:
+    known, given = [*rows()], [*parameters(rows())]
+    taken = [row for row, each in zip(known, given, strict=True) if not any(mark.name == "slow" for mark in each.marks)]
+    assert {_writer(case) for _, case in taken} == {_writer(case) for _, case in known}
+    assert {family for family, _ in taken} == {family for family, _ in known}
+    assert len(taken) < len(known) / 3
 
 
 def _axes(dynamic: str | None, draws: Sequence[Draw]) -> list[dict[int, str]]:

@@ -97,23 +97,34 @@ OTHERS: Mapping[str, str] = {
 
 def covered(use: Use, path: str) -> bool:
     """Return whether a use is in a table of its file, or is none."""
-    rows = [row for folder, table in TABLES.items() if path.startswith(folder) for row in table]
-    if use.name in OTHERS or (path, use.name) in {*COMPUTED, *PUBLIC_COMPUTED}:
+    if use.name in OTHERS or (path, use.name) in COMPUTED or (path, use.name) in PUBLIC_COMPUTED:
         return True
     if use.overrides and not hasattr(found_by(_with_colon(use.name.rpartition(".")[0])), use.name.rpartition(".")[2]):
         return True
+    parameters, names, full, parts = _of_file(path)
     if use.name.endswith("="):
-        return any(use.name[:-1] in row.parameters for row in rows)
+        return use.name[:-1] in parameters
     if use.name.startswith("."):
-        return any(use.name[1:] == name.rpartition(".")[2] for row in rows for name in row.names)
-    full = {name for row in rows for name in row.full_names}
-    parts = {*full, *(row.owner.replace(":", ".") for row in rows)}
+        return use.name[1:] in names
     if any(each == use.name or each.startswith(f"{use.name}.") for each in parts):
         return True
     if any(use.name.startswith(f"{each}.__") for each in full):  # `__code__` of a function in the table
         return True
     within, _, last = use.name.rpartition(".")  # a method of a value that is in the table, `OPDEFS.get`
     return within in full and not is_hidden(last) and not isinstance(found_by(_with_colon(within)), (type, ModuleType))
+
+
+@cache
+def _of_file(path: str) -> tuple[frozenset[str], ...]:
+    """Return what the rows of a file tell: parameters, last names, full names, and these with their owners."""
+    rows = [row for folder, table in TABLES.items() if path.startswith(folder) for row in table]
+    full = {name for row in rows for name in row.full_names}
+    return (
+        frozenset(name for row in rows for name in row.parameters),
+        frozenset(name.rpartition(".")[2] for row in rows for name in row.names),
+        frozenset(full),
+        frozenset({*full, *(row.owner.replace(":", ".") for row in rows)}),
+    )
 
 
 def _with_colon(name: str) -> str:

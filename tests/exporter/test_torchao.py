@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from fxport import export
 from fxport.exporter.validation.validated import export_and_validate
+from tests.sampling import marks_of, sampled
 
 ao = pytest.importorskip("torchao.quantization", reason="torchao is not installed")
 
@@ -39,8 +41,15 @@ WAYS: dict[str, tuple[Any, D]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("x", [X[0], X], ids=["matrix", "batch"])
+def ways() -> Iterator[Any]:
+    """Each way and each number of axes in the usual run; `--slow` has all pairs."""
+    pairs = [(way, axes) for axes in ("matrix", "batch") for way in WAYS]
+    taken = sampled(pairs, "-".join, lambda pair: pair, one_in=8)
+    for (way, axes), is_taken in zip(pairs, taken, strict=True):
+        yield pytest.param(way, {"matrix": X[0], "batch": X}[axes], id=f"{axes}-{way}", marks=marks_of(is_taken))
+
+
+@pytest.mark.parametrize(("way", "x"), list(ways()))
 def test_a_quantized_model(way: str, x: Tensor, tmp_path: Path) -> None:
     config, stored = WAYS[way]
     quantized, path = model(), tmp_path / "model.onnx"

@@ -362,6 +362,9 @@ def _append(holder: Holder, item: Any, on: Any, branches: frozenset[Line]) -> No
 def _plain_attributes() -> Iterator[None]:
     """Let attributes of modules be set without PyTorch's hooks, which look for each tensor in the graph around."""
     around = nn.Module.__setattr__
+    if getattr(around, "__module__", None) == __name__:  # by a part around; Python tells each class of layers of it
+        yield
+        return
 
     def assign(module: nn.Module, name: str, value: Any) -> None:
         made = "_buffers" not in vars(module)  # by the part itself, as a slice of a ModuleList is

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import SymInt, Tensor
 from torch.nn import functional as F
 
 from fxport.fx_passes.decompositions.synonyms import narrow
@@ -55,12 +55,18 @@ def _gaussian_nll_loss(
     return REDUCED[reduction](loss)
 
 
-def _one_hot(x: Tensor, num_classes: int = -1) -> Any:
-    """Return one-hot rows; without a number of classes, as wide as the largest index asks for."""
-    if num_classes != -1 or not x.numel():
+def _one_hot(x: Tensor, num_classes: Any = -1) -> Any:
+    """Compare with each class; without a number of classes, with as many as the largest index asks for.
+
+    PyTorch's check that no class is beyond the last is one of data.
+    """
+    if isinstance(num_classes, SymInt):
+        count: Any = num_classes  # the stubs know no symbolic sizes
+    elif num_classes != -1 or not x.numel():
         return NotImplemented
-    classes = torch.arange(x.max().item() + 1, device=x.device)
-    return (x.unsqueeze(-1) == classes).to(torch.int64)
+    else:
+        count = x.max().item() + 1
+    return (x.unsqueeze(-1) == torch.arange(count, device=x.device)).to(torch.int64)
 
 
 def _lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:

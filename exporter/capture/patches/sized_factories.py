@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import SymInt, Tensor
-from torch.nn import functional
 
 from fxport.fx_passes.decompositions import windows
 
@@ -58,14 +57,6 @@ def _vander(x: Tensor, N: Any = None, increasing: bool = False) -> Any:
     return found if increasing else found.flip(1)
 
 
-def _one_hot(tensor: Tensor, num_classes: Any = -1) -> Any:
-    """Compare with each class; PyTorch's check that no class is beyond the last is one of data."""
-    if not isinstance(num_classes, SymInt):
-        return NotImplemented
-    count: Any = num_classes
-    return (tensor.unsqueeze(-1) == torch.arange(count, device=tensor.device)).long()
-
-
 def _combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Any:
     """Select the places at which the indices rise."""
     if r < 2 or input.dim() != 1 or not isinstance(input.shape[0], SymInt):
@@ -86,7 +77,6 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     torch.fft.fftfreq: _frequencies(windows.fftfreq),
     torch.fft.rfftfreq: _frequencies(windows.rfftfreq),
     torch.vander: _vander,
-    functional.one_hot: _one_hot,
     torch.combinations: _combinations,
 }
 """Each answers NotImplemented where PyTorch's own function serves."""
