@@ -170,12 +170,17 @@ def _user_names(fed: Sequence[str], paths: Mapping[str, str], wanted: Sequence[s
             f"input_names has {plural(len(wanted), 'name')}; "
             f"the model has {plural(len(fed), 'input')}: {', '.join(fed)}"
         )
-    _require_different("input_names", wanted)
+    _require_usable("input_names", wanted)
     return dict(zip(fed, [*wanted, *different((paths[n] for n in fed[len(wanted) :]), wanted)], strict=True))
 
 
-def _require_different(what: str, names: Sequence[str]) -> None:
-    """Raises NamesError for a name that the user gives twice."""
+def _require_usable(what: str, names: Sequence[str]) -> None:
+    """Raises NamesError for a name that the user gives twice, and for one that cannot be written in UTF-8."""
+    for name in names:
+        try:
+            name.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise NamesError(f"{what} has {name!a}, which has no form in UTF-8, as a file holds names") from error
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise NamesError(f"{what} has '{twice[0]}' twice; the names in a model are different from each other")
@@ -249,7 +254,7 @@ def _renamed(outputs: Sequence[Output], wanted: Sequence[str] | None, fed: Seque
     targets = user if len(wanted) == len(user) else tensors
     if len(wanted) > len(targets):
         raise NamesError(f"output_names has {len(wanted)} names; the model returns {plural(len(tensors), 'tensor')}")
-    _require_different("output_names", wanted)
+    _require_usable("output_names", wanted)
     if both := [name for name in wanted if name in fed]:
         raise NamesError(f"output_names has '{both[0]}', which is the name of an input; give the output another")
     asked = dict(zip(targets, wanted, strict=False))

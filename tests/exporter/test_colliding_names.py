@@ -90,3 +90,18 @@ def test_the_command_line_tells_it(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     assert main(["export", f"{__file__}:Pair", "--input", "x=2x3", "--output-names", "y,y"]) == 2
     assert "output_names has 'y' twice" in capsys.readouterr().err
+
+
+def test_a_key_that_utf_8_cannot_hold_is_written_by_its_number() -> None:
+    class Keyed(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"a\udc80b": x + 1}
+
+    program = export(Keyed(), (torch.randn(3),))
+    assert [value.name for value in program.model.graph.outputs] == ["a\\udc80b"]
+
+
+@pytest.mark.parametrize("names", ["input_names", "output_names"])
+def test_a_name_that_utf_8_cannot_hold_is_refused(names: str) -> None:
+    with pytest.raises(NamesError, match=rf"{names} has 'a\\udc80b', which has no form in UTF-8"):
+        export(torch.nn.ReLU(), (torch.randn(3),), **{names: ["a\udc80b"]})

@@ -113,8 +113,11 @@ def key_name(key: Any) -> str:
 
 
 def path_name(path: tuple[Any, ...]) -> str:
-    """Return `(MappingKey("past"), SequenceKey(0), GetAttrKey("key"))` as "past.0.key"."""
-    return ".".join(map(key_name, path))
+    """Return `(MappingKey("past"), SequenceKey(0), GetAttrKey("key"))` as "past.0.key".
+
+    A lone surrogate, which no file holds in UTF-8, is written as "\\ud800".
+    """
+    return ".".join(map(key_name, path)).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _access(key: Any) -> str:
