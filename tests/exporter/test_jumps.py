@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fxport import export
+from fxport.exporter.capture.control_flow.views import ViewsNoted
 from tests.running import assert_same, run_exported
 
 
@@ -165,6 +170,26 @@ class Unrolled(nn.Module):
         return torch.stack(out, 1)
 
 
+class PowerIteration(nn.Module):
+    """A number of turns that is known, which data leave early."""
+
+    def __init__(self, turns: int) -> None:
+        super().__init__()
+        self.turns = turns
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        a, largest = x.T @ x + torch.eye(4), x.new_zeros(())
+        v = torch.full((4,), 0.5)
+        for _ in range(self.turns):
+            w = a @ v
+            new = w.norm()
+            v = w / new
+            if (new - largest).abs() < 1e-3 * new:
+                break
+            largest = new
+        return v, largest
+
+
 X = torch.arange(12.0).reshape(3, 4).sin()
 ROWS = [(X,), (X.repeat(2, 1)[:5] - 2,), (X[:2] + 2,), (X * 0.001,)]
 STEPS = torch.arange(40.0).reshape(2, 5, 4).cos()
@@ -173,6 +198,7 @@ MODELS = (Experts, Converging, Leaving, Filtering, Deep, Chosen, Lagging, Listed
 
 CASES = {
     **{make.__name__: (make, ROWS, {"x": {0: "n"}}) for make in MODELS},
+    "PowerIteration": (partial(PowerIteration, 12), ROWS, {"x": {0: "n"}}),
     "Numbered": (Numbered, [(X, torch.tensor(n)) for n in (3, 5, 0, -1, 1)], None),
     "Unrolled": (
         Unrolled,
@@ -191,3 +217,21 @@ def test_each_way(name: str) -> None:
         with torch.no_grad():
             expected = model(*call)
         assert_same(result, expected if isinstance(expected, tuple) else (expected,))
+
+
+def test_calls_of_a_capture_grow_with_the_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = 0
+    noted = ViewsNoted.__torch_function__
+
+    def counted(*args: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        return noted(*args)
+
+    monkeypatch.setattr(ViewsNoted, "__torch_function__", counted)
+    calls = []
+    for turns in (4, 12):
+        seen = 0
+        export(PowerIteration(turns), (X,))
+        calls.append(seen)
+    assert calls[1] < 4 * calls[0]

@@ -178,6 +178,17 @@ def counted(x: Tensor) -> Tensor:
     return total
 
 
+def digits(x: Tensor) -> Tensor:
+    n = x.shape[0]
+    return x[:1] + math.floor(math.log10(n)) + 100 * math.ceil(math.log2(n)) + 10000 * int(np.log10(n))
+
+
+def test_logarithms_are_whole_at_powers_of_their_base() -> None:
+    calls = [(torch.zeros(size),) for size in (5, 8, 9, 10, 999, 1000, 1001, 2**17, 10**5, 10**6)]
+    for call, result in zip(calls, run_exported(Call(digits), calls, dynamic_shapes={"x": {0: "n"}}), strict=True):
+        assert_same(result, (digits(*call),))
+
+
 def test_elements_are_gone_through_one_by_one() -> None:
     calls = [(torch.ones(3, 4),), (torch.ones(5, 4),)]
     for call, result in zip(calls, run_exported(Call(counted), calls, dynamic_shapes={"x": {0: "b"}}), strict=True):

@@ -294,7 +294,7 @@ def _typed(kind: Any, dtype: torch.dtype) -> Callable[..., Any]:
 
 
 OF_DOUBLES = (
-    *("isnan", "isinf", "isfinite", "log10", "log1p", "expm1", "erf", "erfc"),
+    *("isnan", "isinf", "isfinite", "log2", "log10", "log1p", "expm1", "erf", "erfc"),
     *("copysign", "hypot", "fmod", "atan2"),
 )
 """Functions that `math` and PyTorch have under one name."""
@@ -323,7 +323,6 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     torch.split: _split,
     math.sqrt: _function(math.sqrt, _sqrt),
     math.log: _log,
-    math.log2: _function(math.log2, lambda value: _log(value, 2)),
     math.exp: _function(math.exp, _exp),
     real_of(math.pow): lambda base, exponent: torch.sym_float(base) ** torch.sym_float(exponent),
     math.isqrt: _function(math.isqrt, lambda value: math.floor(_sqrt(value))),
@@ -333,7 +332,8 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     math.fabs: _by_tensors(math.fabs, torch.abs),
     np.log: _function(np.log, _log),
     np.sqrt: _function(np.sqrt, _sqrt),
-    np.log2: _function(np.log2, lambda value: _log(value, 2)),
+    np.log2: _function(np.log2, _by_tensors(math.log2, torch.log2)),
+    np.log10: _function(np.log10, _by_tensors(math.log10, torch.log10)),
     np.floor: _function(np.floor, _floor),
     np.ceil: _function(np.ceil, _ceil),
     np.prod: functools.partial(_product, np.prod),

@@ -77,7 +77,7 @@ class Pair:
 
     @property
     def is_alive(self) -> bool:
-        return self.part.place is not None and self.whole.place is not None
+        return self.part.tensor() is not None and self.whole.tensor() is not None
 
     def is_within(self, other: Pair) -> bool:
         """Return whether another pair says the same of the same tensors, or refuses what this one follows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import onnx_ir as ir
 import torch
 
@@ -134,16 +135,31 @@ def log1p_parts(op: Op, x: Value) -> tuple[Value, Value]:
 def log2(op: Op, x: Value) -> Value:
     """log2(Tensor self) -> Tensor
 
-    In double: models take the floor of it, and the rounded quotient of two float32 logarithms misses one power of two
-    in five.
+    In double, and exact at powers of two: models take the floor of it, and the rounded quotient of two float32
+    logarithms misses one power of two in five.
     """
-    return op.Div(op.Log(x), LN2)
+    return _exact_at_powers(op, x, 2.0, op.Div(op.Log(x), LN2))
 
 
 @lowering(aten.log10.default, prims.log10.default)
+@in_double
 def log10(op: Op, x: Value) -> Value:
-    """log10(Tensor self) -> Tensor"""
-    return op.Div(op.Log(x), LN10)
+    """log10(Tensor self) -> Tensor
+
+    In double, and exact at powers of ten, as `log2` is at those of two.
+    """
+    return _exact_at_powers(op, x, 10.0, op.Div(op.Log(x), LN10))
+
+
+def _exact_at_powers(op: Op, x: Value, base: float, logarithm: Value) -> Value:
+    """The logarithm of a double, which is whole where `x` is a power of the base.
+
+    Of a value that comes from a narrower type, the rounding at the end takes the error away.
+    """
+    if op.out.dtype != ir.DataType.DOUBLE:
+        return logarithm
+    whole = op.Round(logarithm)
+    return op.Where(op.Equal(op.Pow(op.const(np.asarray(base)), whole), x), whole, logarithm)
 
 
 @lowering(aten.logaddexp.default)

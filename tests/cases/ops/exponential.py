@@ -14,6 +14,8 @@ EDGES = v((0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-30, 1e-6, -1e
 BASES = v((0.0, -0.0, 1.0, -1.0, 2.0, -2.0, math.inf, -math.inf, math.nan, 0.5))
 EXPONENTS = (0, 1, 2, 3, 5, -1, -2, 0.5, -0.5, 2.5)
 POWERS = tuple(2.0**k for k in range(-20, 40))
+POWERS_OF_TEN = tuple(10.0**k for k in range(11))
+EXACT = {torch.float32: (0.0, 0.0), torch.float64: (0.0, 0.0)}
 
 CASES = (
     *(OpCase(aten.pow.Tensor_Scalar, f(2, 3, low=0.1, high=2), e, dtypes=SMALL, dynamic="n 3") for e in EXPONENTS),
@@ -52,10 +54,11 @@ CASES = (
     OpCase(aten.log1p.default, f(2, 3, low=-1, high=9), dtypes=SMALL, dynamic="n 3"),
     OpCase(prims.log1p.default, f(2, 3, low=-1, high=9)),
     OpCase(aten.log2.default, EDGES),
-    OpCase(aten.log2.default, v(POWERS), tol={torch.float32: (0.0, 0.0)}, why="powers of two are exact"),
+    OpCase(aten.log2.default, v(POWERS), dtypes=FLOATS[:2], tol=EXACT, why="powers of two are exact"),
     OpCase(aten.log2.default, f(2, 3, low=0, high=9), dtypes=SMALL, dynamic="n 3"),
     OpCase(prims.log2.default, f(2, 3, low=0, high=9)),
     OpCase(aten.log10.default, EDGES),
+    OpCase(aten.log10.default, v(POWERS_OF_TEN), dtypes=FLOATS[:2], tol=EXACT, why="powers of ten are exact"),
     OpCase(aten.log10.default, f(2, 3, low=0, high=9), dtypes=SMALL, dynamic="n 3"),
     OpCase(prims.log10.default, f(2, 3, low=0, high=9)),
     OpCase(aten.logaddexp.default, f(2, 3), f(3), dtypes=SMALL, dynamic="n 3"),
