@@ -97,12 +97,8 @@ def is_like(one: Tensor, other: Tensor) -> bool:
 
 
 def storage_of(tensor: Tensor) -> int:
-    """Return a number that is the same for all tensors that share memory.
-
-    No function mode hears of it: each call of the model's asks it for many tensors.
-    """
-    with torch._C.DisableTorchFunction():
-        return tensor.untyped_storage()._cdata
+    """Return a number that is the same for all tensors that share memory."""
+    return tensor.untyped_storage()._cdata
 
 
 def again(origin: Tensor, steps: Sequence[Step]) -> Tensor:
