@@ -19,7 +19,7 @@ from fxport.exporter.lowering.ir_passes.keep_apart import (
     powers_are_no_squares,
     ranges_are_no_slices,
 )
-from fxport.exporter.lowering.ir_passes.patterns import before, constant_of
+from fxport.exporter.lowering.ir_passes.patterns import before, constant_before, constant_of
 from fxport.exporter.lowering.lower.producers import made_by
 
 
@@ -74,7 +74,7 @@ def _name_axes(pad: ir.Node) -> bool:
     named = len(pad.inputs) > AXES and pad.inputs[AXES] is not None
     if mode != "constant" or named or shape is None or not any(_is_broken_pooling(user) for user in users):
         return False
-    axes = _constant(pad, np.arange(len(shape), dtype=np.int64))
+    axes = constant_before(pad, np.arange(len(shape), dtype=np.int64))
     pad.resize_inputs(AXES + 1)
     pad.replace_input_with(AXES, axes)
     return True
@@ -114,7 +114,7 @@ def _negate(product: ir.Node) -> bool:
             continue
         one, divisor = quotient.inputs
         assert one is not None
-        minus = _constant(quotient, -np.ones(one.shape.numpy() if one.shape else (), one.dtype.numpy()))  # type: ignore[union-attr]  # a constant has a type
+        minus = constant_before(quotient, -np.ones(one.shape.numpy() if one.shape else (), one.dtype.numpy()))  # type: ignore[union-attr]  # a constant has a type
         negated = before(product, "Div", [minus, divisor], like=quotient.outputs[0])
         opposite = before(product, "Neg", [factor], like=factor)
         product.replace_input_with(index, negated)
@@ -126,15 +126,6 @@ def _negate(product: ir.Node) -> bool:
 def _is_one(value: ir.Value | None) -> bool:
     array = constant_of(value)
     return array is not None and array.size > 0 and bool((array == 1).all())
-
-
-def _constant(user: ir.Node, array: np.ndarray) -> ir.Value:
-    """A new constant of the graph of a node."""
-    node = ir.node("Constant", [], attributes={"value": ir.tensor(array)}, metadata_props=dict(user.metadata_props))
-    node.name = node.outputs[0].name = f"{user.outputs[0].name}/{array.size}"
-    assert user.graph is not None
-    user.graph.insert_before(user, node)
-    return node.outputs[0]
 
 
 FAULTS = (

@@ -95,3 +95,12 @@ def before(user: ir.Node, op_type: str, inputs: list[ir.Value | None], like: ir.
     assert user.graph is not None
     user.graph.insert_before(user, node)
     return node.outputs[0]
+
+
+def constant_before(user: ir.Node, array: np.ndarray) -> ir.Value:
+    """Put a new constant in front of a node."""
+    node = ir.node("Constant", [], attributes={"value": ir.tensor(array)}, metadata_props=dict(user.metadata_props))
+    node.name = node.outputs[0].name = f"{user.outputs[0].name}/{array.size}"
+    assert user.graph is not None
+    user.graph.insert_before(user, node)
+    return node.outputs[0]

@@ -28,6 +28,7 @@ from fxport.exporter.lowering.ir_passes.move_scalars import MoveScalars
 from fxport.exporter.lowering.ir_passes.older_opset import OlderOpset
 from fxport.exporter.lowering.ir_passes.outline_regions import OutlineRegions
 from fxport.exporter.lowering.ir_passes.share_equal_nodes import ShareEqualNodes
+from fxport.exporter.lowering.ir_passes.small_sigmoids import SmallSigmoids
 from fxport.exporter.lowering.ir_passes.store_four_bits import StoreFourBits
 from fxport.exporter.lowering.ir_passes.transposed_products import TransposedProducts
 from fxport.exporter.lowering.ir_passes.unflatten_products import UnflattenProducts
@@ -82,9 +83,10 @@ def run_ir_passes(
 
     With `dump`, each result is written as text to `<dump>/4-finish/<number>-<pass>.onnx.txt`.
     """
-    casts = (InsertCasts(log, kernels), AvoidFaults())  # last: fewer nodes to look at; the second after new casts
+    # Behind all others: fewer nodes to look at, and the last of them after new casts.
+    of_kernels = (SmallSigmoids(), InsertCasts(log, kernels), AvoidFaults())
     last = (OutlineRegions(),) if functions else ()  # behind all, also a user's: those see each call's own nodes
-    for number, each in enumerate((*passes, *casts, *last)):
+    for number, each in enumerate((*passes, *of_kernels, *last)):
         result = each(model)
         model = result.model
         if dump is not None and result.modified:
