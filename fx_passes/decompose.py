@@ -124,7 +124,8 @@ def _expand(node: Node, rule: Callable[..., Any], keep: frozenset[Any], traces: 
     graph = node.graph
     origin = node.meta.get(ORIGIN, called_op(node))
     region = _region_of(node)
-    fakes = fake_mode_of([source.meta["val"] for source in sources]) if of_another else nullcontext()
+    known = [each.meta["val"] for each in (*sources, node)]  # the node's own, where its sources are sizes alone
+    fakes = fake_mode_of(known) if of_another else nullcontext()
     with graph.inserting_before(node), fakes, torch.no_grad():
         for each in inner.graph.nodes:
             if each.op == "get_attr":

@@ -132,7 +132,9 @@ class OnnxProgram:
         """Gives weights of the model other values, as if the module had had them in the export.
 
         Weights that are stored in another form, such as a convolution's with a batch normalization in it, are computed
-        anew. Names that the model does not use are told by a UserWarning, and skipped.
+        anew. Weights that are one tensor in the module, such as a tied embedding and head, get the value that is given
+        under any of their names, the last one counting as in `load_state_dict`. Names that the model does not use are
+        told by a UserWarning, and skipped.
 
         Args:
             state_dict: Tensors by the module's names of them, each with the shape and the type that the model has.
@@ -142,15 +144,16 @@ class OnnxProgram:
                 depends on the values.
         """
         unused = [name for name in state_dict if name not in self.program.tensors]
-        given = {name: tensor.detach() for name, tensor in state_dict.items() if name in self.program.tensors}
-        for name, tensor in given.items():
-            held = self.program.tensors[name]
+        held_tensors, given = self.program.tensors, {}
+        for name in (each for each in held_tensors if each in state_dict):
+            held, tensor = held_tensors[name], state_dict[name].detach()
             if (held.shape, held.dtype) != (tensor.shape, tensor.dtype):
                 raise ValueError(
                     f"'{name}' is {tensor.dtype} {list(tensor.shape)}; the model has {held.dtype} {list(held.shape)}"
                 )
+            given |= {other: tensor for other, each in held_tensors.items() if each is held}
         options = self._unchanged_options()
-        tensors = {**self.program.tensors, **given}
+        tensors = {**held_tensors, **given}
         sources = {name: source for name, source in self.program.sources.items() if name not in given}
         program = replace(self.program, tensors=tensors, sources=sources)
         fresh = onnx_model(program, options)

@@ -140,6 +140,26 @@ def test_other_weights_reach_what_was_folded(program: ONNXProgram) -> None:
     torch.testing.assert_close(got, (MODEL.linear.bias - OTHER.linear.bias).expand(2, -1), rtol=1e-3, atol=1e-4)
 
 
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(6, 4), nn.Linear(4, 6, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.embedding(ids))
+
+
+@pytest.mark.parametrize("names", [("embedding",), ("head",), ("embedding", "head"), ("head", "embedding")])
+def test_a_tied_weight_is_given_under_any_of_its_names(names: tuple[str, ...]) -> None:
+    model, ids = Tied(), torch.tensor([[1, 2], [3, 4]])
+    program = export(model, (ids,))
+    weights = {f"{name}.weight": torch.randn(6, 4) for name in names}
+    program.apply_weights(weights)
+    model.load_state_dict(weights, strict=False)
+    torch.testing.assert_close(program(ids)[0], model(ids).detach())
+
+
 def test_weights_that_do_not_fit(program: ONNXProgram) -> None:
     with pytest.warns(UserWarning, match="no weight 'other'"):
         program.apply_weights({"other": X})

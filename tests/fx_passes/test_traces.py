@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 from torch.export import Dim, export
 
+import fxport
 from fxport.fx_passes import decompose as decomposing
 from fxport.fx_passes.decompose import decompose
 from fxport.fx_passes.traces import Traces
 from tests.fx_passes.test_passes import Forward
+from tests.running import assert_same, run_session, session_of
 
 aten = torch.ops.aten
 
@@ -37,6 +39,16 @@ def test_equal_nodes_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert node.meta["val"].shape == node.args[1].meta["val"].shape
     values = [node.meta["val"] for node in gm.graph.nodes if isinstance(node.meta.get("val"), Tensor)]
     assert len({*map(id, values)}) == len(values), "two nodes have one fake value"
+
+
+def test_what_has_sizes_alone_is_run_again_on_sizes() -> None:
+    def grids(x: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.linspace(0, x.shape[0] - 1, 7) + x[0, 0], torch.linspace(0, x.shape[0] - 1, 7) * 2
+
+    program = fxport.export(Forward(grids), (torch.randn(5, 3),), dynamic_shapes=({0: "n"},))
+    assert [str(size) for size in program.model.graph.inputs[0].shape or ()] == ["n", "3"]
+    x = torch.randn(9, 3)
+    assert_same(run_session(session_of(program), program, (x,)), grids(x))
 
 
 X = torch.randn(4, 4)
