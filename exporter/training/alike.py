@@ -23,13 +23,13 @@ T = TypeVar("T")
 ELEMENTWISE: frozenset[type[optim.Optimizer]] = frozenset(
     {
         *(optim.SGD, optim.Adam, optim.AdamW, optim.NAdam, optim.RAdam, optim.Adamax, optim.Adagrad, optim.Adadelta),
-        *(optim.RMSprop, optim.Rprop, optim.ASGD),
+        *(optim.RMSprop, optim.ASGD),
     }
 )
 """Optimizers that compute each element of a parameter by itself: the shape makes no difference to their graph."""
 
-BY_SHAPE: frozenset[type[optim.Optimizer]] = frozenset({optim.Adafactor, optim.Muon})
-"""Optimizers whose graph depends on the shape of a parameter."""
+BY_SHAPE: frozenset[type[optim.Optimizer]] = frozenset({optim.Adafactor, optim.Muon, optim.Rprop})
+"""Optimizers whose graph depends on the shape of a parameter, as that of a write to selected elements does."""
 
 _LIBRARY = torch.library.Library("fxport", "FRAGMENT")
 for _name in ("update_begins", "update_ends"):
