@@ -65,7 +65,7 @@ def _magnified(node: ir.Node) -> Iterator[ir.Value]:
 
 
 def _is_swish(product: ir.Node) -> bool:
-    """Whether it is `x * sigmoid(x)`, which models normalize: there the quotient is of sums."""
+    """Return True for `x * sigmoid(x)`, which models normalize: there the quotient is of sums."""
     sides = product.inputs
     return product.op_type == "Mul" and any(
         gate is not None and gate.inputs[0] is other
