@@ -121,6 +121,17 @@ def numbers_pooled(x: Tensor) -> Tensor:
     return torch.arange(pooled[0] + 2 * len(pooled), -places[-1], -2) + pooled[1] + x.sum()
 
 
+def lengths(x: Tensor) -> Tensor:
+    return x.sum() + torch.tensor([len(each) for each in (x * 2, x[1:], x.t())])
+
+
+def lengths_one_by_one(x: Tensor) -> Tensor:
+    found = []
+    for each in (x * 2, x[1:]):
+        found.append(len(each))  # noqa: E701  # as users write
+    return torch.tensor(found, dtype=torch.float32)
+
+
 def numbers_stepped(x: Tensor) -> Tensor:
     before = [9, 8, 7]
     return torch.as_tensor((before + list(range(x.shape[1])))[1::3]) + x.sum()
@@ -138,7 +149,7 @@ FUNCTIONS = (
     counted_by_sum,
     whole, fraction, length, rounded, root, logarithm, numpy_rounding, quotients, product, listed, unbound,
     comprehension, generator, typed, tables, averaged, averaged_both_ways, sizes_by_factor, numbers, numbers_joined,
-    numbers_pooled, numbers_stepped, gathered,
+    numbers_pooled, numbers_stepped, gathered, lengths, lengths_one_by_one,
 )  # fmt: skip
 SHAPES = {"x": {0: "b", 1: "n"}}
 
@@ -187,6 +198,16 @@ def test_logarithms_are_whole_at_powers_of_their_base() -> None:
     calls = [(torch.zeros(size),) for size in (5, 8, 9, 10, 999, 1000, 1001, 2**17, 10**5, 10**6)]
     for call, result in zip(calls, run_exported(Call(digits), calls, dynamic_shapes={"x": {0: "n"}}), strict=True):
         assert_same(result, (digits(*call),))
+
+
+def test_a_list_of_sizes_is_a_result() -> None:
+    def sizes(x: Tensor) -> tuple[list[int], Tensor]:
+        return [len(each) for each in (x * 2, x[1:])], x
+
+    calls = [(torch.ones(3, 4),), (torch.ones(5, 4),)]
+    for call, result in zip(calls, run_exported(Call(sizes), calls, dynamic_shapes={"x": {0: "n"}}), strict=True):  # type: ignore[arg-type]
+        (one, other), x = sizes(*call)
+        assert_same(result, (one, other, x))
 
 
 def test_elements_are_gone_through_one_by_one() -> None:

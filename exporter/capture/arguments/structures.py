@@ -62,12 +62,20 @@ def _declare_by_fields(kind: type, name: str) -> None:
     )
 
 
+def _with_lists(result: Any) -> Any:
+    return pytree.tree_map(lambda leaf: [*map(_with_lists, leaf)] if isinstance(leaf, list) else leaf, result)
+
+
 def declared_results(module: torch.nn.Module) -> AbstractContextManager[None]:
-    """Declare the dataclasses that the model returns, as soon as it returns them while it is captured."""
+    """Declare the dataclasses that the model returns, as soon as it returns them while it is captured.
+
+    Lists of a class of their own are returned as Python's: PyTorch's pytrees know no others.
+    """
 
     def call(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         result = forward(*args, **kwargs)
         register_dataclasses(result)
-        return result
+        listed = any(isinstance(leaf, list) for leaf in pytree.tree_leaves(result))
+        return _with_lists(result) if listed else result
 
     return forward_by(module, call)

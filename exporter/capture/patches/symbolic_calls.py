@@ -152,6 +152,8 @@ def _tensor(data: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> An
     """Make a tensor of the numbers of a range, or of tensors without axes, whose content PyTorch would ask for."""
     if isinstance(data, Progression):
         return data.tensor(dtype, device)
+    if isinstance(data, list) and type(data) is not list and _holds_sizes([*data]):  # PyTorch sees through no other
+        return torch._refs.tensor([*data], dtype=dtype, device=device)
     kinds: list[Any] = [_kind_of(each) for each in data] if isinstance(data, (list, tuple)) else []
     if not kinds or None in kinds or not any(isinstance(each, Tensor) for each in data):
         return NotImplemented
