@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import Tensor, nn
 
 from fxport import Options, export
 from tests.exporter.test_ir_passes import operators
+from tests.fx_passes.test_passes import Forward
 from tests.running import assert_same, run_session, session_of
 
 X = torch.tensor([[-85.0, -60.0, -30.0, -18.0, -12.0, -9.0], [-1.0, 0.0, 1.0, 12.0, 18.0, 60.0]])
-
-
-class Of(nn.Module):
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(x)
 
 
 def focal_loss(x: Tensor) -> Tensor:
@@ -45,7 +35,7 @@ SHOWN = {
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", SHOWN)
 def test_what_shows_small_numbers_gets_them(name: str, dtype: torch.dtype) -> None:
-    x, model = X.to(dtype), Of(SHOWN[name])
+    x, model = X.to(dtype), Forward(SHOWN[name])
     for options in (Options(), Options(optimize=False)):
         program = export(model, (x,), options=options)
         assert_same(run_session(session_of(program), program, (x,)), [model(x)], tol=(1e-5, 0.0))
@@ -61,4 +51,4 @@ KEPT = {
 
 @pytest.mark.parametrize("name", KEPT)
 def test_others_stay_the_faster_operator(name: str) -> None:
-    assert operators(export(Of(KEPT[name]), (X,)))["Exp"] == 0
+    assert operators(export(Forward(KEPT[name]), (X,)))["Exp"] == 0
