@@ -63,7 +63,13 @@ def _declare_by_fields(kind: type, name: str) -> None:
 
 
 def _with_lists(result: Any) -> Any:
-    return pytree.tree_map(lambda leaf: [*map(_with_lists, leaf)] if isinstance(leaf, list) else leaf, result)
+    """Make lists of a class of their own Python's, but for those whose length only data tells."""
+
+    def listed(leaf: Any) -> Any:
+        is_list = isinstance(leaf, list) and not getattr(leaf, "is_dynamic", False)
+        return [*map(_with_lists, leaf)] if is_list else leaf
+
+    return pytree.tree_map(listed, result)
 
 
 def declared_results(module: torch.nn.Module) -> AbstractContextManager[None]:
