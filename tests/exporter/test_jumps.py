@@ -219,7 +219,11 @@ def test_each_way(name: str) -> None:
         assert_same(result, expected if isinstance(expected, tuple) else (expected,))
 
 
-def test_calls_of_a_capture_grow_with_the_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+MOST_CALLS = 8000
+"""Calls of PyTorch, questions about tensors included, for one turn that data may end; 4,500 when this was written."""
+
+
+def test_a_turn_costs_a_capture_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = 0
     noted = ViewsNoted.__torch_function__
 
@@ -229,9 +233,5 @@ def test_calls_of_a_capture_grow_with_the_turns(monkeypatch: pytest.MonkeyPatch)
         return noted(*args)
 
     monkeypatch.setattr(ViewsNoted, "__torch_function__", counted)
-    calls = []
-    for turns in (6, 12):
-        seen = 0
-        export(PowerIteration(turns), (X,))
-        calls.append(seen)
-    assert calls[1] < 3 * calls[0]
+    export(PowerIteration(12), (X,))
+    assert seen < 12 * MOST_CALLS

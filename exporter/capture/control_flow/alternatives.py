@@ -32,6 +32,7 @@ from fxport.diagnostics.source import HIDDEN, kind_of
 from fxport.exporter.capture.control_flow.lifting import is_outside, rehearsed, standing_for
 from fxport.exporter.capture.control_flow.merging import UNSET, LoopError
 from fxport.exporter.capture.control_flow.views import again, origin_of, storage_of
+from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.guards.askers import Line, calling_frame
 from fxport.exporter.capture.holders import MISSING
 from fxport.exporter.capture.snapshot import same
@@ -159,8 +160,11 @@ def _options(value: Any, choice: _Choice | None) -> list[Any]:
     return [value] if choice is None else [each.get() for each in choice.values]
 
 
-def _refusal(name: str, choices: Sequence[_Choice | None]) -> LoopError:
-    return LoopError(ASKED.format(question=name), frozenset().union(*(each.branches for each in choices if each)))
+def _refusal(name: str, choices: Sequence[_Choice | None]) -> Exception:
+    """Return the error of a question that only data answers; final where no branch could be told apart."""
+    branches = frozenset[Line]().union(*(each.branches for each in choices if each))
+    reason = ASKED.format(question=name)
+    return LoopError(reason, branches) if branches else RefusedError(reason)
 
 
 def _is_alike(one: Any, other: Any) -> bool:

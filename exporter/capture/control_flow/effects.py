@@ -29,6 +29,7 @@ from fxport.exporter.capture.control_flow.truth import predicate
 from fxport.exporter.capture.control_flow.undecided import can_be_undecided, is_undecided, note_undecided
 from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.holders import MISSING, Holder
+from fxport.exporter.capture.reachable import reachable
 from fxport.exporter.capture.snapshot import MERGED_STATE, Snapshot
 
 NUMBERS = (SymInt, SymFloat, SymBool)
@@ -151,9 +152,19 @@ class Effects:
             try:
                 result = part(*inputs)
                 with blaming(self.branches):
+                    self._require_ended(result)
                     return result, self._changes()
             finally:
                 self.snapshot.restore()
+
+    def _require_ended(self, result: Any) -> None:
+        """Raise LoopError for a changed object that is to end with the function, and that the function gives back."""
+        changed = {id(change.holder.owner): change for change in self.snapshot.changes()}
+        changed = {key: change for key, change in changed.items() if key in self.dead}
+        reached = reachable({"result": result}) if changed else ()
+        for holder, _ in reached:
+            if (change := changed.get(id(holder.owner))) is not None:
+                raise LoopError(f"it changes '{change.name}' of what it returns")
 
     def _changes(self) -> Changes:
         values: dict[Place, Any] = {}

@@ -35,6 +35,9 @@ IS_OP, MATCH_CLASS = dis.opmap["IS_OP"], dis.opmap["MATCH_CLASS"]
 WITHIN = "a pattern asks for a truth value, which only data tells, within another value"
 BY_IF = "Ask for it by `if`, or match it alone: `match flag: case True: ...`."
 
+CHOOSING = frozenset({"max", "min"})
+"""Functions of Python's that give back one of the tensors that they are given."""
+
 CLASSES: Mapping[str, str] = {"int": "Int", "float": "Float", "bool": "Bool"}
 """Classes of patterns that symbolic numbers are not of, and what stands for them."""
 
@@ -43,6 +46,8 @@ def may_ask_identity(code: CodeType) -> bool:
     """Return True if code, or that of a function in it, may ask what an object is, as far as its instructions tell."""
     operations = code.co_code[::2]
     if "__class__" in code.co_names or MATCH_CLASS in operations:
+        return True
+    if not CHOOSING.isdisjoint(code.co_names) and may_compare_identity(code):
         return True
     names_truth = any(each is True or each is False for each in code.co_consts)
     return (names_truth and IS_OP in operations) or any(map(may_ask_identity, _inner(code)))

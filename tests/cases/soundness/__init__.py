@@ -17,6 +17,7 @@ from tests.cases.soundness import (
     names,
     numbers,
     replaced,
+    returned,
     tensors,
     writes,
 )
@@ -39,6 +40,7 @@ FAMILIES = (
     apart,
     alternatives,
     arrays,
+    returned,
 )
 
 CASES = tuple(row for family in FAMILIES for row in family.CASES)

@@ -85,6 +85,22 @@ class AttributeSetInABranch(nn.Module):
         return a * getattr(x, "tag", 1)
 
 
+class OneOfTwoLargest(nn.Module):
+    """`max` gives back one of its arguments."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = x.sum(), x.abs().max()
+        largest = max(a, b)
+        return x * 2 if largest is a else x  # asks which
+
+
+class LargestByNumber(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = x.sum(), x.abs().max()
+        largest = max(a, b)
+        return x * 2 if id(largest) == id(a) else x  # asks which
+
+
 class NumberOfTheObject(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         a, b = x * 1, x * 2
@@ -170,6 +186,8 @@ CASES = of(
     Row("attributes of their own", OwnAttributes, FLAT),
     Row("an attribute that is set", AttributeSet, FLAT, None, "# sets it on one"),
     Row("an attribute that a branch sets", AttributeSetInABranch, FLAT, None, "# sets it in a branch"),
+    Row("the largest of two", OneOfTwoLargest, FLAT, None, "# asks which"),
+    Row("the largest by its number", LargestByNumber, FLAT, None, "# asks which"),
     Row("the number of the object", NumberOfTheObject, FLAT),
     Row("a tensor that is always new", AlwaysNew, FLAT),
     Row("strides", Strides, FIXED),
