@@ -88,7 +88,7 @@ def test_a_fault_beyond_the_error_of_half_precision_is_told(folder: Path) -> Non
     [("dynamic", None), pytest.param("gqa", "int4", marks=RARE), pytest.param("shared", "int8", marks=RARE)],
 )
 def test_bfloat16_is_compared_with_operators_in_float32(cache: Any, weights: Any, tmp_path: Path) -> None:
-    """What is written is the graph without those casts, and nothing else stays beside it."""
+    """Write the graph without those casts, and leave no other file beside it."""
     model = small(tie_word_embeddings=True).to(torch.bfloat16)
     found = package(model, tmp_path / "package", dtype="bfloat16", cache=cache, weights=weights)
     held = ports(found.folder)

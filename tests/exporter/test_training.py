@@ -24,8 +24,8 @@ from tests.training import OPTIMIZERS, assert_teacher_forced, batches, classify,
 optim = torch.optim
 
 QUICK = ("dampening", "adamw", "radam", "adafactor", "rprop")
-"""Those that CI runs: state that begins specially, numbers in float64, branches on the count of steps, comparisons,
-writes to selected elements."""
+"""The optimizers of the usual run: state that begins specially, numbers in float64, branches on the count of steps,
+comparisons, writes to selected elements."""
 
 
 @pytest.mark.parametrize(

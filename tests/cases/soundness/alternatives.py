@@ -1,4 +1,4 @@
-"""What Python asks of a tensor that data choose: its kind, attributes, strides, identity, and whether it is a leaf."""
+"""Ask a tensor that data choose for its kind, its attributes, its strides and its identity."""
 
 from __future__ import annotations
 

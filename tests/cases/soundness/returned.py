@@ -35,7 +35,7 @@ class ReturnedList(nn.Module):
 
 
 class ReadBeforeTheReturn(nn.Module):
-    """What they hold is returned, not they."""
+    """Return what an object and a list hold, and neither of them."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         made, found = SimpleNamespace(value=x * 2), [x * 2]
