@@ -181,6 +181,19 @@ NUMBER_TOO_LARGE = Rule(
     "A whole number here may need more than the 64 bits that the ONNX model has for it. Python has no such limit. "
     "If the data give numbers up to a million, these are {bits} bits.",
 )
+INPUTS_ARE_ONE = Rule(
+    "FXP1038",
+    "InputsAreOne",
+    ERROR,
+    "One tensor of the example is several inputs of the ONNX model, which then gives something else. "
+    "For {inputs}, {result} is {got} instead of {want}.",
+)
+POWER_MAY_BE_COMPLEX = Rule(
+    "FXP1039",
+    "PowerMayBeComplex",
+    WARNING,
+    "If this number is below zero, its power is complex in Python, and NaN in the ONNX model.",
+)
 
 # 2: shapes
 

@@ -15,7 +15,7 @@ from fxport.diagnostics import Finding, Fix, Level, Log, Place, rules
 from fxport.diagnostics.exhaustion import raise_if_exhausted
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.capture import program
-from fxport.exporter.capture.arguments.inputs import Leaf, arguments_of, distinct, form_of, leaves_of
+from fxport.exporter.capture.arguments.inputs import Leaf, arguments_of, distinct, form_of, has_one_twice, leaves_of
 from fxport.exporter.capture.arguments.padded import as_padded
 from fxport.exporter.capture.attempts import (
     ATTEMPTS,
@@ -61,6 +61,7 @@ from fxport.exporter.capture.sizes.ranks import keep_axes_of_data
 from fxport.exporter.capture.sizes.rehearsal import same_results
 from fxport.exporter.capture.sizes.resizing import away, promised, takes
 from fxport.exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
+from fxport.exporter.capture.sizes.signs import report_complex_powers
 from fxport.exporter.capture.sizes.zero_one_specialization import to_blame
 from fxport.exporter.capture.wrappers import unwrapped
 from fxport.exporter.pipeline.options import Options
@@ -92,12 +93,11 @@ def capture(
         raise CaptureError(error) from error
     _require_dense(leaves_of(arguments), module, log)
     named = {name: kwargs[name] for name in arguments if name in kwargs}  # PyTorch flattens them as they are written
-    args, named = as_padded((args, named))
+    args, named = call = as_padded((args, named))
     axes = axes_of(module, args, named, dynamic_shapes, options.input_names)
     sizes = requests_of(arguments, axes)
     shapes, may_ask = relaxed(arguments, sizes), options.allow_specialization
-    request = CaptureRequest(module, *distinct((args, named), module), sizes, shapes, values_of_inputs=may_ask)
-    request = replace(request, rewrite=options.rewrite)
+    request = CaptureRequest(module, *distinct(call, module), sizes, shapes, may_ask, rewrite=options.rewrite)
     paths = [leaf.path for leaf in leaves_of(arguments)]
     once = partial(_capture_once, paths=paths, options=options, log=log)
     first_success = partial(_first_success, options=options, log=log)
@@ -108,8 +108,7 @@ def capture(
     fixed = result.request.fixed
     if result.compared.lost and options.strategy is None and not options.allow_specialization:
         result = _with_more_sizes(result, replace(request, fixed=fixed), once, log)
-    may = options.allow_specialization
-    if single := {size: at for size, at in result.compared.single.items() if may or not size.required}:
+    if single := {size: at for size, at in result.compared.single.items() if may_ask or not size.required}:
         result = once(request.fixing({**fixed, **single}), capture=first_success)
     found = result.log.findings
     if options.self_check != "never":
@@ -118,13 +117,13 @@ def capture(
     result.compared.report(options, log)
     _report_training(module, log)
     captured = replace(result.program, conditions=tuple(result.compared.conditions))
-    if options.self_check == "never" or (options.self_check == "rewritten" and not result.rewritten):
+    may_differ = result.rewritten or has_one_twice(call)
+    if options.self_check == "never" or (options.self_check == "rewritten" and not may_differ):
         return captured
     data = (each for each in log.findings if each.rule is rules.DATA_DEPENDENT_CONTROL_FLOW)
     presumed = any(each.level is Level.WARNING for each in data)
     told = told_in([*result.log.findings, *log.findings])
-    call, dims = (request.args, dict(request.kwargs)), result.compared.owner
-    further = check(Subject(captured, module, call, result.rewritten, told, presumed, dims), log)
+    further = check(Subject(captured, module, call, result.rewritten, told, presumed, result.compared.owner), log)
     return replace(captured, conditions=(*captured.conditions, *further))
 
 
@@ -201,6 +200,7 @@ def _capture_once(
         facts: Mapping[str, Any] = {"detail": RANK, "error": RANK}
         told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **facts)
     report_numbers_beyond(captured, told)
+    report_complex_powers(captured, told)
     compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed)
     rewritten = (each.place for each in observed.rewritten)
     changed = [*rewritten, *inquiry.presumed.answers, *inquiry.always, *ranks, *observed.texts]

@@ -75,8 +75,18 @@ def patience(gm: GraphModule, seconds: float) -> AbstractContextManager[object]:
 
 
 def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Return the same call with tensors of its own, since a model may write to its inputs."""
-    return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), call)
+    """Return the same call with tensors of its own, since a model may write to its inputs.
+
+    A tensor that is passed twice is so in the copy: the model can ask whether two of its inputs are one.
+    """
+    copies: dict[int, torch.Tensor] = {}  # by the tensor's id, which the call keeps alive
+
+    def copy_of(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in copies:
+            copies[id(tensor)] = tensor.detach().clone()
+        return copies[id(tensor)]
+
+    return pytree.tree_map_only(torch.Tensor, copy_of, call)
 
 
 @contextmanager

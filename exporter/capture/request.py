@@ -28,9 +28,9 @@ class CaptureRequest:
         kwargs: Keyword arguments of the call, in the order in which they were written.
         sizes: The axes that shall stay dynamic.
         dynamic_shapes: `sizes` without those of `fixed`, as torch.export takes them.
-        fixed: Sizes that are constants of the graph, each with the line that is to blame, if one is known.
         values_of_inputs: Whether values of inputs may become constants where Python asks for them.
         rewrite: Whether statements that depend on data or on dynamic sizes may become operators.
+        fixed: Sizes that are constants of the graph, each with the line that is to blame, if one is known.
     """
 
     model: torch.nn.Module
@@ -38,9 +38,9 @@ class CaptureRequest:
     kwargs: Mapping[str, Any]
     sizes: Sequence[Request]
     dynamic_shapes: Any
-    fixed: Mapping[Request, Place | None] = field(default_factory=dict)
     values_of_inputs: bool = False
     rewrite: bool = True
+    fixed: Mapping[Request, Place | None] = field(default_factory=dict)
 
     def fixing(self, sizes: Mapping[Request, Place | None]) -> CaptureRequest:
         """Return the request with these sizes as constants too."""

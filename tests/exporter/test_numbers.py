@@ -134,6 +134,13 @@ def test_whole_numbers(name: str, tmp_path: Path) -> None:
     assert_right(INTEGERS, SOURCES[name], tmp_path)
 
 
+ZEROS = Source("y[0].item()", of_data([1.5], [-7.0], [-0.0], [0.0], [6.0], [-0.04]))
+
+
+def test_a_remainder_of_zero_has_the_sign_of_the_divisor(tmp_path: Path) -> None:
+    assert_right(("n % 1", "n % -3", "-n % 2.5", "divmod(n, -1)[1]"), ZEROS, tmp_path, "{}1 / torch.full((1,), {}),")
+
+
 LARGE = Source("y.sum().item()", of_data([2**53, 1], [-(2**53), -1], [2**40, 7], [5, 0]))
 
 
@@ -272,3 +279,31 @@ def test_numbers_that_may_need_more_than_64_bits_are_told(name: str, tmp_path: P
     told = [each.place for each in log.findings if each.rule.id == "FXP1037"]
     lines = Path(module.__file__).read_text().splitlines()
     assert [line in lines[place.line - 1] for place in told if place and line] == [True] * (line is not None)
+
+
+POWERS: Mapping[str, bool] = {
+    "y[0].item() ** 0.5": True,
+    "(1 - y.square().sum().item()) ** 0.25": True,
+    "y[0].item() ** (y[1].item() / 3)": True,
+    "y[0].item() ** 2": False,
+    "y[0].item() ** -1.0": False,
+    "y[0].item() ** int(y[1])": False,
+    "2.0 ** y[0].item()": False,
+    "y.square().sum().item() ** 0.5": False,
+    "(y * y).mean().item() ** 0.5": False,
+    "(y**2).mean().item() ** 0.5": False,
+    "(y.norm().item() + 1) ** 1.5": False,
+    "abs(y[0].item()) ** 0.5": False,
+    "max(y[0].item(), 0.0) ** 0.5": False,
+    "y.clamp(min=0).sum().item() ** 0.5": False,
+    "(y.abs().max() / 2).item() ** 0.5 if y.sum() > 3 else 1.0": False,
+}
+"""Powers of numbers of the data, and whether they may be complex in Python."""
+
+
+@pytest.mark.parametrize("text", POWERS)
+def test_powers_that_may_be_complex_are_told(text: str, tmp_path: Path) -> None:
+    model, log = model_of(text, ["x * n"], tmp_path), Log()
+    export(model, (torch.ones(2), torch.tensor([0.5, 0.25])), log=log)
+    places = [each.place for each in log.findings if each.rule.id == "FXP1039"]
+    assert [place.snippet is not None and text in place.snippet for place in places if place] == [True] * POWERS[text]

@@ -131,6 +131,12 @@ def _access(key: Any) -> str:
     return f"[{key}]"
 
 
+def has_one_twice(call: tuple[Any, Any]) -> bool:
+    """Return whether a call passes one tensor at two places, of which the model may ask."""
+    tensors = [id(each) for each in pytree.tree_leaves(call) if isinstance(each, torch.Tensor)]
+    return len(set(tensors)) < len(tensors)
+
+
 def distinct(call: tuple[Any, Any], module: torch.nn.Module) -> tuple[Any, Any]:
     """Return the call with a copy for every tensor that is passed twice, or is one of the module's own.
 

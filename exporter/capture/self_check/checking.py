@@ -89,8 +89,9 @@ def told_in(found: Sequence[Finding]) -> frozenset[str]:
 def check(subject: Subject, log: Log) -> Sequence[Condition]:
     """Run a captured program beside the model, and report where they differ. Both are left as they are.
 
-    Reports FXP1033 for a difference, FXP1034 for what no call reached, FXP1035 where nothing can be compared, and
-    FXP2002 for a dimension at whose size 1 they differ: PyTorch traces a dynamic size as if it were larger.
+    Reports FXP1033 for a difference, FXP1038 for one at a call that passes a tensor twice, FXP1034 for what no call
+    reached, FXP1035 where nothing can be compared, and FXP2002 for a dimension at whose size 1 they differ: PyTorch
+    traces a dynamic size as if it were larger.
 
     Returns:
         Conditions on sizes that come on top of the program's: those of FXP2002.
@@ -218,9 +219,21 @@ class _Check:
         if small := self.small_dims(call):
             self.narrow(small, self.to_blame(name, reached))
             return True
-        facts: Mapping[str, Any] = {"result": name, "got": given, "want": wanted, "call": words}
-        self.log.report(rules.CAPTURE_DIFFERS, at=self.to_blame(name, reached), **facts)
+        values: Mapping[str, Any] = {"result": name, "got": given, "want": wanted}
+        if same := self.passed_twice(call):
+            inputs = "; ".join(" and ".join(f"'{path}'" for path in paths) for paths in same)
+            self.log.report(rules.INPUTS_ARE_ONE, at=place_of_module(self.module), inputs=inputs, **values)
+        else:
+            self.log.report(rules.CAPTURE_DIFFERS, at=self.to_blame(name, reached), call=words, **values)
         return False
+
+    def passed_twice(self, call: Call) -> list[list[str]]:
+        """Return the paths of inputs that are one tensor in a call; they are several in the captured program."""
+        paths: dict[int, list[str]] = {}
+        for path, value in self.arguments(call).items():
+            if isinstance(value, Tensor):
+                paths.setdefault(id(value), []).append(path)
+        return [each for each in paths.values() if len(each) > 1]
 
     def allows(self, call: Call) -> bool:
         """Return whether the program is one for the sizes of a call."""

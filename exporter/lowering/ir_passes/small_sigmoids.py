@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import onnx_ir as ir
 
-from fxport.exporter.lowering.ir_passes.patterns import before, constant_before, constant_of, nodes_of, put_in_place
+from fxport.exporter.lowering.ir_passes.patterns import (
+    before,
+    constant_before,
+    constant_of,
+    nodes_of,
+    put_in_place,
+    remove_unused,
+)
 from fxport.exporter.lowering.lower.producers import made_by
 
 DTYPES = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE})
@@ -80,4 +87,6 @@ def _by_exponential(sigmoid: ir.Node) -> bool:
     one = constant_before(sigmoid, np.ones((1,) * len(old.shape or ()), old.dtype.numpy()))
     power = before(sigmoid, "Exp", [before(sigmoid, "Neg", [x], like=old)], like=old)
     new = before(sigmoid, "Reciprocal", [before(sigmoid, "Add", [power, one], like=old)], like=old)
-    return put_in_place(old, new)
+    done = put_in_place(old, new)
+    remove_unused(sigmoid)
+    return done

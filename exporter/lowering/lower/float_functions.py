@@ -44,11 +44,12 @@ def _divide(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
 
 
 def _modulo(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
-    """C's fmod, which is exact, with the sign of the divisor."""
+    """C's fmod, which is exact, with the sign of the divisor, also where nothing is left."""
     op = symbols.op
     a, b = symbols.doubles(*expr.args)
     rest = op.Mod(a, b, fmod=1)
-    return op.Where(_is_of_other_sign(op, rest, b), op.Add(rest, b), rest)
+    rest = op.Where(_is_of_other_sign(op, rest, b), op.Add(rest, b), rest)
+    return op.Mul(op.Abs(rest), op.Sign(b))
 
 
 def _is_of_other_sign(op: Op, rest: ir.Value, divisor: ir.Value) -> ir.Value:

@@ -156,8 +156,32 @@ def applied(layer: nn.Module, last: nn.Module, x: Tensor) -> Tensor:
     return layer(x)
 
 
-PAIRS = tuple((x, y) for (x,), (y,) in zip(FLAT, reversed(FLAT), strict=True))
+class AreTheyOne(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:  # may be one
+        return x * 2 if x is y else x + y * 3
+
+
+class EachOnce(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:  # may be one
+        return sum({id(each): each for each in (x, y)}.values(), torch.zeros(()))
+
+
+class WritesToOne(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:  # may be one
+        x += 1
+        return y * 2
+
+
+class OneOrTwo(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x + x if x is y else x + y  # the same
+
+
+PAIRS = tuple((x, y.clone()) for (x,), (y,) in zip(FLAT, reversed(FLAT), strict=True))
 """Three pairs of [4]; the first ones are of a positive sum, of a negative one, and between."""
+
+TWICE = ((FLAT[0][0],) * 2, *PAIRS)
+"""One tensor as both inputs of the example, and then others."""
 
 CASES = (
     *of(
@@ -176,6 +200,10 @@ CASES = (
         Row("one of two weights, in a function", OneOfTwoWeights, PAIRS),
         Row("the largest of two tensors", LargestOfTwo, PAIRS, None, "# only data tells"),
         Row("a layer that data choose, in a function", LayerAskedForElsewhere, PAIRS, None, "# tells which layer"),
+        Row("are two inputs one", AreTheyOne, TWICE, None, "# may be one"),
+        Row("inputs by their id", EachOnce, TWICE, None, "# may be one"),
+        Row("a write to one of two inputs that are one", WritesToOne, TWICE, None, "# may be one"),
+        Row("inputs that are one where it makes no difference", OneOrTwo, TWICE),
         Row("functools.singledispatch", DispatchedByType, SIZES, ROWS),
     ),
 )
