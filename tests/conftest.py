@@ -20,6 +20,7 @@ import torch  # noqa: F401  # sets up the logger below
 from hypothesis import HealthCheck, settings
 
 from tests import process_server
+from tests.sampling import left_out
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # tests run side by side: none of them needs all cores
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -53,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _share_examples([item for item in items if isinstance(item, pytest.Function) and item.path.stem in FAMILIES])
     for item in items:
-        if item.get_closest_marker("slow") and not config.getoption("--slow"):
+        if (item.get_closest_marker("slow") or item.nodeid in left_out()) and not config.getoption("--slow"):
             item.add_marker(pytest.mark.skip(reason="part of a long run: --slow"))
         if item.get_closest_marker("gpu") and not _cuda_works():
             item.add_marker(pytest.mark.skip(reason="ONNX Runtime's CUDA provider does not come up on this machine"))

@@ -1,18 +1,32 @@
-"""The rows of a long suite that the usual run takes; `--slow` takes them all.
+"""The rows of long suites that the usual run takes; `--slow` takes them all.
 
-A row is taken by what it is called, not by where it stands, so a new row changes no lot but those of its own kinds. Of
-each kind at least one row is taken: a kind is a family, a lowering, a rule, whatever the suite must not lose.
+A suite of many rows of one kind draws them by `sampled`: a row is taken by what it is called, not by where it stands,
+so a new row changes no lot but those of its own kinds. Of each kind at least one row is taken: a kind is a family, a
+lowering, a rule, whatever the suite must not lose.
+
+Of suites whose rows differ more, the usual run leaves out the rows that `left_out.txt` names: each block of the code
+that these rows run is run by others too, with the same end: a model, or a refusal. A row that is not named there is
+taken, so a new one is run from the start.
+`python -m tests.reach` writes the table anew.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from heapq import heapify, heappop, heappush
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 T = TypeVar("T")
+
+LEFT_OUT = Path(__file__).with_name("left_out.txt")
+"""A line for a test function, and below it, indented, one for each of its rows that the usual run leaves out."""
 
 
 def sampled(
@@ -40,3 +54,70 @@ def marks_of(is_taken: bool, known_gap: str | None = None) -> list[Any]:
     """Return the marks of a row: `slow` if the usual run does not take it, a strict xfail if it has a known gap."""
     gap = [pytest.mark.xfail(reason=known_gap, strict=True)] if known_gap else []
     return [*gap, *([] if is_taken else [pytest.mark.slow])]
+
+
+@cache
+def left_out() -> frozenset[str]:
+    """Return the ids of the rows that the table leaves out."""
+    found, function = set(), ""
+    for line in LEFT_OUT.read_text(encoding="utf-8").splitlines():
+        if line.startswith(" "):
+            found.add(f"{function}[{line.strip()}]")
+        else:
+            function = line
+    return frozenset(found)
+
+
+def write_left_out(ids: Iterable[str]) -> None:
+    """Write the table of the rows that are left out."""
+    lines, last = [], ""
+    for each in sorted(ids):
+        function, row = each.removesuffix("]").split("[", 1)
+        if function != last:
+            lines.append(function)
+        lines.append(f"  {row}")
+        last = function
+    LEFT_OUT.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The seconds of CPU that a row takes, and what it reaches."""
+
+    seconds: float
+    blocks: frozenset[str]
+
+
+def chosen(rows: Mapping[str, Reach], *, times: int) -> Collection[str]:
+    """Return few rows, and quick ones, that reach all that the rows reach.
+
+    What several rows reach is reached by `times` of those that are chosen, or by all of them if they are fewer. The row
+    that reaches the most for its seconds of what is still wanted comes first.
+    """
+    counts = Counter(block for row in rows.values() for block in row.blocks)
+    wanted = {block: min(count, times) for block, count in counts.items()}
+    reached: Counter[str] = Counter()
+
+    def gain(name: str) -> float:
+        return sum(reached[block] < wanted[block] for block in rows[name].blocks) / (rows[name].seconds + OWN)
+
+    taken: list[str] = []
+    waiting = [(-gain(name), name) for name in rows]
+    heapify(waiting)
+    while waiting:
+        name = heappop(waiting)[1]
+        now = gain(name)  # it only ever falls: one that is still the first has the largest
+        if now and waiting and (-now, name) > waiting[0]:
+            heappush(waiting, (-now, name))
+        elif now:
+            taken.append(name)
+            reached.update(rows[name].blocks)
+    for name in sorted(taken, key=lambda name: -rows[name].seconds):
+        if all(reached[block] > wanted[block] for block in rows[name].blocks):  # those that came later reach all of it
+            taken.remove(name)
+            reached.subtract(rows[name].blocks)
+    return taken
+
+
+OWN = 0.05
+"""Seconds that any test takes beside what it measures."""

@@ -1,6 +1,6 @@
 """The corpus of hostile inputs: nothing outside is read, nothing in it is run, and each is refused with a sentence.
 
-Each within 60 s and 2 GB. Usually every twelfth of them is run, `--slow` runs all.
+Each within 60 s and 2 GB. Usually every twenty-fourth of them is run, `--slow` runs all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.hostile.run import all_cases
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runs are forks, and memory is read from /proc")
 ROOT = Path(__file__).parents[2]
-STEP = 12
+STEP = 24
 SLOW = (
     *("model, endless loop", "model, endless loop, bench", "model, 2^27 calls"),
     *("package, model that never ends", "embedding, model that never ends"),

@@ -13,7 +13,7 @@ from tests.conformance.samples import SAMPLES, Key
 from tests.conformance.suites import SUITES
 from tests.conformance.trial import LEFT_OUT, Outcome, attempt
 
-EVERY = 20
+EVERY = 40
 OF_PYTORCH = ("modules", "higher-order", "custom-operators", "autograd-functions", "export-cases")
 HERE = Path(__file__).parent
 

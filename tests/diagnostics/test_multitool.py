@@ -59,8 +59,7 @@ def gate(file: Path) -> list[str]:
     "name", ["an enum typo", "suppressions.state", "line 0", "an extra property", "another rule's index", "NaN"]
 )
 def test_a_planted_fault_is_red(name: str, log: Log, tmp_path: Path) -> None:
-    file = write_sarif(log, tmp_path / "log.sarif")
-    assert gate(file) == []
+    file = write_sarif(log, tmp_path / "log.sarif")  # of which the validator has nothing to say: above
     document = json.loads(file.read_text(encoding="utf-8"))
     if name == "NaN":
         document["runs"][0]["results"][0]["properties"] = {"ratio": float("nan")}

@@ -172,7 +172,7 @@ def test_another_model_is_told(tmp_path: Path) -> None:
 
 def test_what_fails_leaves_the_earlier_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "package"
-    package(small(), target)
+    package(small(), target, steps=0)
     before = {path.name: path.read_bytes() for path in target.iterdir()}
     model = small(seed=1)
     with monkeypatch.context() as patch:
@@ -181,7 +181,7 @@ def test_what_fails_leaves_the_earlier_package(tmp_path: Path, monkeypatch: pyte
             package(model, target)
     assert {path.name: path.read_bytes() for path in target.iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["package"]
-    package(model, target)
+    package(model, target, steps=0)
     assert (target / "model.onnx").read_bytes() != before["model.onnx"]
 
 

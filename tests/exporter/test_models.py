@@ -24,10 +24,10 @@ from tests.sampling import marks_of, sampled
 
 
 def rows() -> Iterator[Any]:
-    """All but models of transformers, of which the usual run has one in four: other suites have more of these."""
+    """All but models of transformers, of which the usual run has one in eight: other suites have more of these."""
     groups = [info.name for info in pkgutil.iter_modules(models.__path__)]
     known = [(f"{each}-{case.name}", each, case) for each in groups for case in _group(each).CASES]
-    taken = sampled(known, itemgetter(0), lambda row: row[1:2] if row[1] == "transformers" else row[:1], one_in=4)
+    taken = sampled(known, itemgetter(0), lambda row: row[1:2] if row[1] == "transformers" else row[:1], one_in=8)
     for (name, _, case), is_taken in zip(known, taken, strict=True):
         yield pytest.param(name, case, id=name, marks=marks_of(is_taken, case.known_gap))
 
@@ -37,10 +37,10 @@ def _group(name: str) -> ModuleType:
 
 
 def pictures_and_sounds() -> Iterator[Any]:
-    """One in twenty of them, one of each file, and the quick ones in the usual run, all of them with --slow."""
+    """One in forty of them, one of each file, and the quick ones in the usual run, all of them with --slow."""
     groups = (pictures_and_sounds_, texts_with_more, pictures_in_texts, newer_models)
     known = [(group.__name__, row) for group in groups for row in group.CASES]
-    taken = sampled(known, lambda each: each[1].name, _kinds, one_in=20)
+    taken = sampled(known, lambda each: each[1].name, _kinds, one_in=40)
     for (_, row), is_taken in zip(known, taken, strict=True):
         yield pytest.param(row, id=row.name, marks=marks_of(is_taken, row.known_gap))
 

@@ -13,7 +13,7 @@ from tests.fuzz.programs.__main__ import judged
 from tests.fuzz.programs.grammar import program_of
 from tests.fuzz.programs.tally import Tally
 
-USUAL, FROM = 30, 1_000
+USUAL, FROM = 10, 1_000
 """Seeds of the usual run, taken from so many so that they have as many pieces of Python as they can."""
 
 TOGETHER = 10

@@ -10,7 +10,7 @@ from tests.fuzz.chains.judging import Fault, faults
 TOGETHER = 20
 """Chains of one export."""
 
-USUAL = 40
+USUAL = 20
 """Seeds of the usual run."""
 
 MANY = 2_000

@@ -20,7 +20,7 @@ from tests.conftest import LONG, QUIET
 from tests.running import assert_same, run_session, session_of
 
 Tree = tuple[Any, ...]
-DEPTH, PROGRAMS = 3, 15
+DEPTH, PROGRAMS = 3, 8
 PARTS, OF_A_PART = 10, 100
 """Of a long run: 1,000 programs, in parts that each keep within the time limit of a test."""
 

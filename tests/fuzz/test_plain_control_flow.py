@@ -21,7 +21,7 @@ from tests.modules import module_with
 from tests.running import assert_same, run_session, session_of
 
 Tree = tuple[Any, ...]
-DEPTH, PROGRAMS, MANY = 2, 6, 500
+DEPTH, PROGRAMS, MANY = 2, 3, 500
 
 HEAD = """\
 import torch

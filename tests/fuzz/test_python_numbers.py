@@ -19,7 +19,7 @@ from tests.conftest import LONG, QUIET
 from tests.modules import module_with
 from tests.running import run_session, session_of
 
-EXPRESSIONS, MODELS, MANY = 8, 10, 400
+EXPRESSIONS, MODELS, MANY = 8, 5, 400
 """How many expressions are in a model, and how many models are made."""
 
 SIZES = ((2, 3), (9, 4), (3, 2), *((n, 41 - n) for n in range(4, 40)))

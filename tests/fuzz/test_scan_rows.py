@@ -16,7 +16,7 @@ from tests.cases.scans import branch, loop, numbers_of
 from tests.conftest import QUIET
 from tests.running import assert_same, run_session, session_of
 
-PROGRAMS = 12
+PROGRAMS = 6
 PARTS, OF_A_PART = 10, 100
 """Of a long run: 1,000 programs, in parts that each keep within the time limit of a test."""
 

@@ -25,7 +25,8 @@ def _pairs(p: float) -> list[float]:
 
 PICTURE, GRID = f(2, 3, 5, 7), f(2, 4, 3, 2, low=-1.3, high=1.3)
 VOLUME, PLACES = f(2, 2, 4, 3, 5), f(2, 2, 3, 2, 3, low=-1.3, high=1.3)
-SAMPLING = {"padding_mode": (0, 1, 2), "align_corners": (False, True), "output_mask": ([True, True],)}
+SAMPLING = {"padding_mode": (0, 1, 2), "output_mask": ([True, True],)}
+CORNERS = [{**SAMPLING, "align_corners": (is_aligned,)} for is_aligned in (False, True)]
 
 # Eight indices in bags that begin at 0, 4, 4 and 7: the second is empty.
 INDICES, OFFSETS = v([1, 2, 4, 5, 4, 3, 2, 9], torch.int64), v([0, 4, 4, 7], torch.int64)
@@ -100,12 +101,14 @@ CASES = (
         vary={"padding_idx": (-1, 4)},
     ),
     *(
-        OpCase(aten.grid_sampler_2d_backward.default, f(2, 3, 4, 3), PICTURE, GRID, mode, vary=SAMPLING)
+        OpCase(aten.grid_sampler_2d_backward.default, f(2, 3, 4, 3), PICTURE, GRID, mode, vary=vary)
         for mode in (0, 1, 2)
+        for vary in CORNERS
     ),
     *(
-        OpCase(aten.grid_sampler_3d_backward.default, f(2, 2, 2, 3, 2), VOLUME, PLACES, m, vary=SAMPLING)
+        OpCase(aten.grid_sampler_3d_backward.default, f(2, 2, 2, 3, 2), VOLUME, PLACES, m, vary=vary)
         for m in (0, 1)
+        for vary in CORNERS
     ),
     OpCase(aten.grid_sampler_2d_backward.default, f(2, 3, 4, 3), PICTURE, GRID, 0, 0, False, [False, True], results=2),
 )
