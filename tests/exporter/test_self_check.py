@@ -226,3 +226,20 @@ def test_a_buffer_of_two_names_is_compared_as_one() -> None:
     program = export(model, (X,))
     results = run_session(session_of(program), program, (X,))
     assert_same([results[0], torch.stack(results[1:])], [model(X), torch.tensor([2.0, 1.0])])
+
+
+class AreTheyOne(nn.Module):
+    """Gives something else where both inputs are one tensor."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x * 2 if x is y else x + y * 3
+
+
+def test_one_tensor_as_two_inputs_is_told_where_it_matters() -> None:
+    log = Log()
+    with pytest.raises(ExportError, match="FXP1038"):
+        export(AreTheyOne(), (X, X), log=log)
+    (found,) = (each for each in log.findings if each.rule is rules.INPUTS_ARE_ONE)
+    assert found.facts["inputs"] == "'x' and 'y'"
+    program = export(AreTheyOne(), (X, X + 1))
+    assert_same(run_session(session_of(program), program, (X, X + 1)), [AreTheyOne()(X, X + 1)])
