@@ -42,13 +42,12 @@ def observed(
     new_scale, new_zero = _grid(low, high, quant_min, quant_max, symmetric=symmetric_quant)
     scale = torch.where(rounding != 0, new_scale.to(scale.dtype), scale)
     zero_point = torch.where(rounding != 0, new_zero.to(zero_point.dtype), zero_point)
-    if per_row_fake_quant:
-        y, mask = aten.fake_quantize_per_channel_affine_cachemask(x, scale, zero_point, ch_axis, quant_min, quant_max)
-        y, mask = torch.where(rounding != 0, y, x), mask | (rounding == 0)
-    else:
-        y, mask = aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
-            x, scale, zero_point, rounding, quant_min, quant_max
-        )
+    shape = [-1 if per_row_fake_quant and axis == ch_axis % x.dim() else 1 for axis in range(x.dim())]
+    steps, zero = scale.reshape(shape), zero_point.reshape(shape)
+    place = zero + torch.round(x * (1 / steps))
+    nearest = place.clamp(quant_min, quant_max)
+    y = torch.where(rounding != 0, (nearest - zero) * steps, x)
+    mask = (place == nearest) | (rounding == 0)
     return y, mask, low.reshape(running_min.shape), high.reshape(running_max.shape), scale, zero_point
 
 

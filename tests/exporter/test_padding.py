@@ -80,3 +80,13 @@ def test_what_is_wrapped_around_may_be_nothing() -> None:
     for n in (2, 3, 8):
         x = torch.randn(1, 2, n)
         assert_same(run_session(session, program, (x,)), [Wrapped()(x)])
+
+
+@pytest.mark.parametrize("opset", [18, 19])
+def test_two_axes_are_wrapped_around(opset: int) -> None:
+    model = nn.Conv2d(3, 2, 3, padding=(1, 2), padding_mode="circular")
+    program = export(model, (torch.randn(2, 3, 6, 5),), dynamic_shapes=({2: "h", 3: "w"},), opset_version=opset)
+    session = session_of(program)
+    for height, width in ((6, 5), (2, 9), (7, 3)):
+        x = torch.randn(2, 3, height, width)
+        assert_same(run_session(session, program, (x,)), [model(x)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from fxport import ExportError, export
 from fxport.diagnostics import rules
 from fxport.exporter.training import TrainingError, export_training_step
+from tests.running import run_session, session_of
 from tests.training import assert_teacher_forced
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "training.md"
@@ -148,3 +150,22 @@ def test_quantization_aware_training(tmp_path: Path) -> None:
     assert "Call the prepared model once on an example" in told.fixes[0].description
     model(data[0][0])
     assert_teacher_forced(model, optim.SGD(model.parameters(), lr=0.05), squared, data, tmp_path, steps=4)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.ao.quantization is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Please use quant_min and quant_max:UserWarning")
+@pytest.mark.parametrize("backend", ["fbgemm", "qnnpack"])  # a grid for each row of the weight, and one for all of it
+def test_a_model_prepared_for_quantization_at_other_batches(backend: str) -> None:
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU()).train()
+    model.qconfig = quantization.get_default_qat_qconfig(backend)
+    model = quantization.prepare_qat(Placed(model))
+    model(torch.randn(4, 6))
+    program = export(model.eval(), (torch.randn(4, 6),), dynamic_shapes=({0: "batch"},))
+    session = session_of(program)
+    for size in (1, 4, 7):
+        x, there = torch.randn(size, 6) * 2, copy.deepcopy(model)
+        names = [str(value.name) for value in program.model.graph.outputs]
+        given = dict(zip(names, run_session(session, program, (x,)), strict=True))
+        want = {"output": there(x), **{f"{name}.updated": value for name, value in there.named_buffers()}}
+        for name in names:
+            torch.testing.assert_close(given[name], want[name], rtol=0, atol=0)

@@ -104,9 +104,12 @@ def _wrapped(op: Op, x: Value, by_axis: Mapping[int, Sequence[Size]]) -> Value:
     """Pad's mode "wrap", or what it stands for in opsets that lack it: the end, the whole, the beginning."""
     if op.opset >= WRAP_SINCE and 0 not in op.sizes(x):  # ONNX Runtime has no "wrap" of what is empty
         return _pad(op, x, by_axis, "wrap")
+    sizes = [*op.sizes(x)]
     for axis, (before, behind) in by_axis.items():
-        parts = [x] if before == 0 else [sliced(op, x, axis, op.sizes(x)[axis] - before), x]
-        x = op.Concat(*parts, *([] if behind == 0 else [sliced(op, x, axis, 0, behind)]), axis=axis)
+        parts = [x] if before == 0 else [sliced(op, x, axis, sizes[axis] - before), x]
+        joined = op.Concat(*parts, *([] if behind == 0 else [sliced(op, x, axis, 0, behind)]), axis=axis)
+        sizes[axis] += before + behind
+        x = op.typed(joined, sizes)
     return x
 
 
