@@ -111,7 +111,7 @@ def source_file(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(data=st.data())
 def test_sarif_of_any_log_is_valid_and_reads_back(data: st.DataObject, source_file: str) -> None:
     log = data.draw(logs(source_file))
@@ -128,7 +128,7 @@ def test_sarif_of_any_log_is_valid_and_reads_back(data: st.DataObject, source_fi
     ]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(data=st.data())
 def test_no_face_raises_or_lets_anything_unseen_through(data: st.DataObject, source_file: str) -> None:
     log = data.draw(logs(source_file))
@@ -139,7 +139,7 @@ def test_no_face_raises_or_lets_anything_unseen_through(data: st.DataObject, sou
     ElementTree.fromstring(junit.render(log))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(data=st.data())
 def test_each_finding_is_one_command_to_github(data: st.DataObject, source_file: str) -> None:
     log = data.draw(logs(source_file))

@@ -31,7 +31,7 @@ from tests.cases.ops import Draw, OpCase
 from tests.running import assert_same, run_session, session_of
 from tests.sampling import marks_of, sampled
 
-ONE_IN, ONE_IN_OF_DYNAMIC_SIZES = 25, 6
+ONE_IN, ONE_IN_OF_DYNAMIC_SIZES = 25, 12
 """Of the rows in the usual run, which has one of each lowering at least, and of each family at dynamic sizes."""
 
 

@@ -69,7 +69,7 @@ def drawn(rows: int, columns: int, offset: float, seed: int, dtype: np.dtype) ->
     return x.astype(dtype).astype(np.float64)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from(sorted(TYPES)),
     st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=8),
