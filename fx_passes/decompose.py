@@ -28,7 +28,7 @@ from fxport.diagnostics import Log
 from fxport.diagnostics.messages import error_line
 from fxport.fx_passes.base import write_dump
 from fxport.fx_passes.decompositions import RULES
-from fxport.fx_passes.graph import ORIGIN, PROVENANCE, bodies, fake, fake_mode_of
+from fxport.fx_passes.graph import ORIGIN, PROVENANCE, asked_at, bodies, fake, fake_mode_of
 from fxport.fx_passes.passes.custom_writes import called_op
 from fxport.fx_passes.passes.functionalize import functionalize, unsupported
 from fxport.fx_passes.python_ops import python_of, python_ops
@@ -126,7 +126,7 @@ def _expand(node: Node, rule: Callable[..., Any], keep: frozenset[Any], traces: 
     region = _region_of(node)
     known = [each.meta["val"] for each in (*sources, node)]  # the node's own, where its sources are sizes alone
     fakes = fake_mode_of(known) if of_another else nullcontext()
-    with graph.inserting_before(node), fakes, torch.no_grad():
+    with asked_at(node), graph.inserting_before(node), fakes, torch.no_grad():
         for each in inner.graph.nodes:
             if each.op == "get_attr":
                 values[each] = _adopt(graph.owning_module, inner, each, graph)

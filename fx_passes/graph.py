@@ -119,7 +119,8 @@ def call(
     """
     node = (graph or like.graph).call_function(target, args, kwargs or {})
     node.meta.update({key: like.meta[key] for key in (*PROVENANCE, ORIGIN) if key in like.meta})
-    node.meta["val"] = run_fake(target, args, kwargs or {}) if val is None else val
+    with asked_at(like):
+        node.meta["val"] = run_fake(target, args, kwargs or {}) if val is None else val
     return node
 
 
@@ -131,7 +132,23 @@ def run_fake(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 class SizeError(Exception):
-    """Something would be decided about a dynamic size, or no node of the graph has it."""
+    """Something would be decided about a dynamic size, or no node of the graph has it.
+
+    Attributes:
+        node: The node that was rewritten, if it is known. Its line is where an export is refused.
+    """
+
+    node: Node | None = None
+
+
+@contextmanager
+def asked_at(node: Node | None) -> Iterator[None]:
+    """Give the SizeErrors that are raised inside `node`, if they have none yet."""
+    try:
+        yield
+    except SizeError as error:
+        error.node = error.node or node
+        raise
 
 
 @contextmanager

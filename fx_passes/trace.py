@@ -20,7 +20,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from fxport.fx_passes.graph import SizeError, call, fake_mode_of
+from fxport.fx_passes.graph import SizeError, asked_at, call, fake_mode_of
 from fxport.fx_passes.sizes import size_of
 
 aten = torch.ops.aten
@@ -50,7 +50,13 @@ class Trace(TorchDispatchMode):
     def at(self, node: Node) -> Iterator[None]:
         """Inside, ATen ops are written before `node`."""
         self.like = node
-        with self.graph.inserting_before(node), torch.no_grad(), torch._C._AutoDispatchBelowAutograd(), self:
+        with (
+            asked_at(node),
+            self.graph.inserting_before(node),
+            torch.no_grad(),
+            torch._C._AutoDispatchBelowAutograd(),
+            self,
+        ):
             yield
 
     def __torch_dispatch__(

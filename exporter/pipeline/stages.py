@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from fxport.diagnostics import Log, Stop, rules
+from fxport.diagnostics import Fix, Log, Stop, rules
 from fxport.exporter.capture import capture
 from fxport.exporter.capture.arguments.caches import register_caches
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
@@ -40,6 +40,7 @@ from fxport.exporter.provenance.ways import Way
 from fxport.exporter.weights import open_checkpoint
 from fxport.exporter.weights.assign import owner_of, with_weights
 from fxport.fx_passes import normalize
+from fxport.fx_passes.graph import SizeError, operator_name, place_of
 from fxport.fx_passes.private import verify
 from fxport.fx_passes.program import WeightSource
 
@@ -119,10 +120,25 @@ def _exported(
             )
             way.finished(onnx)
             log.parts = parts_of(onnx)
-    except (Stop, CaptureError) as stop:
+    except (Stop, CaptureError, SizeError) as stop:
+        if isinstance(stop, SizeError):
+            _report_size(stop, log)
         report_failure_in_eager(unwrapped(model), args, kwargs, log)
         raise ExportError(log, str(stop)) from None  # PyTorch's own words, page after page, are in its context
     return OnnxProgram(onnx, program, log, export_options=options)
+
+
+SAME_BY_CONSTRUCTION = (
+    "Compute the sizes at the marked line from one another, so that they fit for every size; or do not ask for the "
+    "dimensions that they come from to be dynamic."
+)
+
+
+def _report_size(error: SizeError, log: Log) -> None:
+    """Report the operator that a pass can rewrite for some of its sizes only."""
+    node = error.node
+    at, op = (None, "?") if node is None else (place_of(node), operator_name(node))
+    log.report(rules.NO_MATCHING_OVERLOAD, at=at, fixes=(Fix(SAME_BY_CONSTRUCTION),), op=op, detail=str(error))
 
 
 def require_attention_alone(model: Any, log: Log) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fxport.fx_passes.graph import call, run_fake, size_nodes
+from fxport.fx_passes.graph import asked_at, call, run_fake, size_nodes
 from fxport.fx_passes.passes import norm_writes
 from fxport.fx_passes.passes.custom_writes import custom_write, is_custom_write
 from fxport.fx_passes.sizes import same_sizes
@@ -103,7 +103,8 @@ def _gives_out(node: Node) -> bool:
     if (target := _without_out(node.target)) is None:
         return False
     kwargs, out = _split_out(node)
-    value, there = run_fake(target, node.args, kwargs), out.meta["val"]
+    with asked_at(node):
+        value, there = run_fake(target, node.args, kwargs), out.meta["val"]
     return value.dtype == there.dtype and same_sizes(value, there)
 
 

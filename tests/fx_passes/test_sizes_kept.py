@@ -1,12 +1,17 @@
 """Nothing is decided about a dynamic size after the capture, whose program has been checked without it."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from fxport import ExportError, Options, export
+from fxport.diagnostics import rules
+from fxport.fx_passes import graph
 from fxport.fx_passes.graph import SizeError, fake_mode_of
 
 
@@ -56,3 +61,24 @@ def test_what_was_learned_before_is_none_though_it_was_not_known_when_first_look
     env.axioms.update(env.get_implications(condition.expr))  # so does PyTorch as it makes a guard
     with fake_mode_of(x):
         assert area < 30
+
+
+class Written(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.clone()
+        y.add_(1)
+        return y
+
+
+@pytest.mark.parametrize("self_check", ["always", "never"])  # the self-check runs passes of its own
+def test_a_decision_in_a_pass_is_a_refusal_at_the_line_that_the_pass_rewrites(self_check: Any) -> None:
+    asked = mock.patch.object(graph, "run_fake", side_effect=SizeError("PyTorch takes it that Eq(s0, 24) in it"))
+    with asked, pytest.raises(ExportError, match=r"y\.add_\(1\)") as caught:
+        export(Written(), (torch.ones(3),), options=Options(self_check=self_check))
+    (finding,) = caught.value.log.findings
+    lines, first = inspect.getsourcelines(Written)
+    assert (finding.rule, finding.facts["op"]) == (rules.NO_MATCHING_OVERLOAD, "add_")
+    assert finding.place is not None
+    assert finding.place.line == first + next(n for n, line in enumerate(lines) if "add_" in line)
+    assert "Eq(s0, 24)" in finding.message
+    assert finding.fixes
