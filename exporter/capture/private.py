@@ -203,6 +203,7 @@ PATCHES: Rows = (
     names(
         "torch", "_sym_sin _sym_cos _sym_tan _sym_asin _sym_acos _sym_atan _sym_sinh _sym_cosh _sym_tanh", "of `math`"
     ),
+    names("torch", "_sym_log2", "the bits of a size"),
     call(
         "torch._export.non_strict_utils",
         "_tensor_min_max",

@@ -272,6 +272,27 @@ def _by_tensors(function: Callable[..., Any], of_tensors: Callable[..., Tensor])
     return made
 
 
+def _log2(value: Any) -> Any:
+    """Compute the logarithm by a tensor; that of a size is not negative, so that powers of it are whole."""
+    found = _by_tensors(math.log2, torch.log2)(value)
+    is_size = isinstance(value, SymInt) and statically_known_true(value >= 0)
+    return torch.sym_max(found, 0.0) if is_size else found
+
+
+def _divisor(*values: Any) -> Any:
+    """Return the greatest common divisor, as `math.gcd` does."""
+    if not any(isinstance(value, SYMBOLIC) for value in values):
+        return math.gcd(*values)
+    return functools.reduce(torch.gcd, (torch.scalar_tensor(value, dtype=torch.int64) for value in (0, *values))).item()
+
+
+def _multiple(*values: Any) -> Any:
+    """Return the least common multiple, as `math.lcm` does: 0 if one of the numbers is."""
+    if not any(isinstance(value, SYMBOLIC) for value in values):
+        return math.lcm(*values)
+    return functools.reduce(lambda a, b: abs(a * b) // torch.sym_max(_divisor(a, b), 1), values, 1)
+
+
 def _exp(value: Any) -> Any:
     return math.e ** torch.sym_float(value)
 
@@ -294,7 +315,7 @@ def _typed(kind: Any, dtype: torch.dtype) -> Callable[..., Any]:
 
 
 OF_DOUBLES = (
-    *("isnan", "isinf", "isfinite", "log2", "log10", "log1p", "expm1", "erf", "erfc"),
+    *("isnan", "isinf", "isfinite", "log10", "log1p", "expm1", "erf", "erfc"),
     *("copysign", "hypot", "fmod", "atan2"),
 )
 """Functions that `math` and PyTorch have under one name."""
@@ -325,6 +346,8 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     math.log: _log,
     math.exp: _function(math.exp, _exp),
     real_of(math.pow): lambda base, exponent: torch.sym_float(base) ** torch.sym_float(exponent),
+    math.gcd: _divisor,
+    math.lcm: _multiple,
     math.isqrt: _function(math.isqrt, lambda value: math.floor(_sqrt(value))),
     math.prod: functools.partial(_product, math.prod),
     **{plain: _function(plain, symbolic) for plain, symbolic in CURVES.items()},
@@ -332,7 +355,8 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     math.fabs: _by_tensors(math.fabs, torch.abs),
     np.log: _function(np.log, _log),
     np.sqrt: _function(np.sqrt, _sqrt),
-    np.log2: _function(np.log2, _by_tensors(math.log2, torch.log2)),
+    math.log2: _log2,
+    np.log2: _function(np.log2, _log2),
     np.log10: _function(np.log10, _by_tensors(math.log10, torch.log10)),
     np.floor: _function(np.floor, _floor),
     np.ceil: _function(np.ceil, _ceil),

@@ -23,6 +23,9 @@ def write_at(x: Tensor, key: Any, value: Any) -> Any:
     """
     if _is_truth(key):
         return _write_if(x, key, value)
+    if (tensors := _lists_as_tensors(x, key)) is not None:
+        x[tensors] = value
+        return None
     parts = key if isinstance(key, tuple) else (key,)
     if any(isinstance(part, SymInt) for part in parts) and all(map(_is_single, parts)):
         view, rest = _selected(x, parts)
@@ -56,6 +59,8 @@ def read_at(x: Tensor, key: Any) -> Any:
     """
     if _is_truth(key):
         return x.unsqueeze(0)[key.unsqueeze(0)]
+    if (tensors := _lists_as_tensors(x, key)) is not None:
+        return x[tensors]
     parts = key if isinstance(key, tuple) else (key,)
     if all(any(isinstance(part, kind) for part in parts) for kind in (SymInt, Tensor)) and all(map(_is_single, parts)):
         view, rest = _selected(x, parts)
@@ -74,6 +79,24 @@ def read_at(x: Tensor, key: Any) -> Any:
             view = view.index_select(axis, place.reshape(1)).squeeze(axis)
             del left[position]
     return view
+
+
+def _lists_as_tensors(x: Tensor, key: Any) -> Any:
+    """Return a key whose lists of numbers, some of which are symbolic, are tensors; None if it has no such list."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if not any(map(_is_list_of_sizes, parts)):
+        return None
+    return tuple(
+        torch.stack([torch.scalar_tensor(each, dtype=torch.int64, device=x.device) for each in part])
+        if _is_list_of_sizes(part)
+        else part
+        for part in parts
+    )
+
+
+def _is_list_of_sizes(part: Any) -> bool:
+    whole = isinstance(part, list) and all(type(each) is int or isinstance(each, SymInt) for each in part)
+    return whole and any(isinstance(each, SymInt) for each in part)
 
 
 def _selected(x: Tensor, parts: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
-from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.guards.caught import require_uncaught
@@ -117,6 +117,17 @@ def _round(value: Any, digits: int | None = None) -> Any:
     times, rest = value // unit, value % unit
     up = (rest * 2 > unit) | ((rest * 2 == unit) & (times % 2 == 1))
     return (times + number(up)) * unit
+
+
+def _bit_length(value: Any) -> Any:
+    """Count the bits of a size; a number of data may be larger than those whose logarithm in float64 is exact enough.
+
+    Raises RefusedError.
+    """
+    if free_unbacked_symbols(value):
+        raise RefusedError("it asks for the bits of a number that only data tell")
+    log2: Callable[[Any], Any] = torch._sym_log2  # type: ignore[attr-defined]  # the stubs lack it
+    return math.ceil(log2(abs(value) + 1))
 
 
 def _compared(compare: Callable[[Any, Any], Any], rounded: Callable[[float], int] | None) -> Callable[[Any, Any], Any]:
@@ -294,6 +305,7 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     for name in ("__trunc__", "__floor__", "__ceil__"):
         yield SymInt, name, lambda self: self
     yield SymInt, "__round__", _round
+    yield SymInt, "bit_length", _bit_length
     yield SymInt, "__invert__", lambda self: -self - 1
     yield SymFloat, "__bool__", lambda self: bool(self != 0)
     yield SymFloat, "is_integer", lambda self: self % 1.0 == 0.0

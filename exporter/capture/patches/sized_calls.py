@@ -110,6 +110,15 @@ def _fill_diagonal(x: Tensor, fill_value: Any, wrap: bool = False) -> Any:
     return x
 
 
+def _diagonal(x: Tensor, offset: Any = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """View the main diagonal of what lies right of the first columns, or below the first rows."""
+    if not isinstance(offset, SymInt):
+        return NotImplemented
+    sized: Any = offset  # the stubs know no symbolic sizes
+    axis, start = (dim2, sized) if sized >= 0 else (dim1, -sized)
+    return x[(slice(None),) * (axis % x.dim()) + (slice(start, None),)].diagonal(0, dim1, dim2)
+
+
 def _kron(x: Tensor, y: Tensor) -> Any:
     if not _is_sized(x, y):
         return NotImplemented
@@ -201,6 +210,8 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     torch.tril_indices: _corner(torch.tril),
     Tensor.fill_diagonal_: _fill_diagonal,
     torch.ops.aten.fill_diagonal_.default: _fill_diagonal,
+    torch.diagonal: _diagonal,
+    Tensor.diagonal: _diagonal,
     torch.kron: _kron,
     Tensor.kron: _kron,
     torch.linalg.multi_dot: _multi_dot,

@@ -17,8 +17,10 @@ from fxport.exporter.capture.control_flow.found_places import FINDING
 from fxport.exporter.capture.function_mode import Part
 from fxport.exporter.capture.patches import data_calls, sized_calls, sized_factories, sized_windows
 from fxport.exporter.capture.patches.indexed_writes import read_at, write_at
+from fxport.exporter.capture.patches.numbers import number
 from fxport.exporter.capture.sizes.held import HELD
 from fxport.exporter.capture.sizes.progressions import Progression
+from fxport.fx_passes.decompose import decomposition_of
 
 CURVES: Mapping[Any, Callable[[Any], Any]] = {
     getattr(math, name): getattr(torch, f"_sym_{name}")
@@ -136,16 +138,40 @@ def _interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Any:
-    """Make sizes of the factors where PyTorch makes them itself: for averages, and on request."""
+    """Make sizes of the factors where PyTorch makes them itself: for averages, for corners, and on request.
+
+    Factors that follow from sizes are no plain numbers, which operators take: what is computed by them is written out.
+    """
     sizes = x.shape[2:]
-    if scale_factor is None or not (mode == "area" or recompute_scale_factor) or not _holds_sizes(list(sizes)):
-        return NotImplemented
     given = scale_factor if isinstance(scale_factor, (list, tuple)) else [scale_factor] * len(sizes)
+    by_sizes = mode == "area" or bool(recompute_scale_factor)
+    if scale_factor is None or not _holds_sizes([*given, *(sizes if by_sizes else ())]):
+        return NotImplemented
     factors: list[Any] = [torch.sym_float(factor) for factor in given]
     made = [math.floor(each * factor) for each, factor in zip(sizes, factors, strict=True)]
+    if not by_sizes and not align_corners:
+        return NotImplemented if mode not in SCALED or antialias else _scaled(x, made, factors, mode)
     if mode == "area" and len(sizes) == 1:  # an average along one axis takes plain numbers only
         return F.interpolate(x[..., None], [*made, 1], mode=mode)[..., 0]
     return F.interpolate(x, made, mode=mode, align_corners=align_corners, antialias=antialias)
+
+
+SCALED: Mapping[str, Any] = {
+    "linear": torch.ops.aten.upsample_linear1d.default,
+    "bilinear": torch.ops.aten.upsample_bilinear2d.default,
+    "trilinear": torch.ops.aten.upsample_trilinear3d.default,
+    "bicubic": torch.ops.aten.upsample_bicubic2d.default,
+}
+"""By the mode of an interpolation, the operator whose result changes little with its factors."""
+
+
+def _scaled(x: Tensor, sizes: Sequence[Any], factors: Sequence[Any], mode: str) -> Tensor:
+    """Interpolate by factors; linear ones leave an axis as it is whose size stays."""
+    if mode != "bicubic":
+        stays = [number(size == before) for size, before in zip(sizes, x.shape[2:], strict=True)]
+        factors = [factor + same * (1 - factor) for factor, same in zip(factors, stays, strict=True)]
+    decomposition: Any = decomposition_of(SCALED[mode])
+    return decomposition(x, sizes, False, *factors)
 
 
 def _tensor(data: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Any:

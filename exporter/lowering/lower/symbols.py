@@ -200,10 +200,15 @@ def _add(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
 
 
 def _power(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
-    """By products: ONNX Runtime computes powers of whole numbers in floats."""
     base, exponent = expr.args
     if not exponent.is_integer or not exponent.is_nonnegative:
         return symbols.op.Pow(*symbols.doubles(base, exponent))
+    return _natural_power(symbols, expr)
+
+
+def _natural_power(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
+    """By products: ONNX Runtime computes powers of whole numbers in floats."""
+    base, exponent = expr.args
     op, value = symbols.op, symbols.vector(base)  # type: ignore[arg-type]
     if exponent.is_Integer:
         return _constant_power(op, value, int(exponent))  # type: ignore[call-overload]
@@ -318,7 +323,7 @@ FUNCTIONS: Mapping[str, Row] = {
     "Add": _add,
     "Mul": _fold("Mul"),
     "Pow": _power,
-    "PowByNatural": _power,
+    "PowByNatural": _natural_power,
     "FloorDiv": _floor_division,
     "CleanDiv": _floor_division,
     "Mod": _modulo,

@@ -18,6 +18,7 @@ from tests.cases.soundness import (
     numbers,
     replaced,
     returned,
+    sizes,
     tensors,
     writes,
 )
@@ -41,6 +42,7 @@ FAMILIES = (
     alternatives,
     arrays,
     returned,
+    sizes,
 )
 
 CASES = tuple(row for family in FAMILIES for row in family.CASES)

@@ -1,0 +1,91 @@
+"""Numbers that Python computes of sizes: divisors, bits, factors, places in lists."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tests.cases.soundness.case import Row, of
+
+COLUMNS = {"x": {1: torch.export.Dim.DYNAMIC}}
+BOTH = {"x": {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}}
+PICTURE = {"x": {2: torch.export.Dim.DYNAMIC, 3: torch.export.Dim.DYNAMIC}}
+WIDTHS = tuple((torch.randn(2, size),) for size in (11, 1, 2, 7, 8, 9, 64, 65, 1000))
+MATRICES = tuple((torch.randn(*sizes),) for sizes in ((6, 9), (1, 5), (4, 7), (12, 8), (5, 5)))
+PICTURES = tuple((torch.randn(1, 2, *sizes),) for sizes in ((43, 51), (8, 9), (16, 24), (99, 17), (5, 7)))
+
+
+class PaddedToAPower(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        size = x.shape[1]
+        return F.pad(x, (0, 2 ** math.ceil(math.log2(size)) - size))
+
+
+class PaddedByBits(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        size = x.shape[1]
+        return F.pad(x, (0, (1 << (size - 1).bit_length()) - size)) * size.bit_length()
+
+
+class Divided(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        whole = math.gcd(x.shape[1], 6)
+        return x.reshape(x.shape[0], -1, whole).sum(2) * math.gcd(*x.shape, 12)
+
+
+class PaddedToAMultiple(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.pad(x, (0, math.lcm(x.shape[1], 4) - x.shape[1])) + math.lcm(*x.shape)
+
+
+class PlacesInAList(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.clone()
+        y[:, [x.shape[1] // 2, -1]] = 7.0
+        return y.cumsum(1) + x[[x.shape[0] // 2, 0]].sum()
+
+
+class DiagonalOfASize(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.clone()
+        y.diagonal(offset=x.shape[1] - 1).add_(3)
+        torch.diagonal(y, -(x.shape[0] // 2)).mul_(2)
+        return y
+
+
+class ByFactors(nn.Module):
+    def __init__(self, mode: str, align_corners: bool | None = False) -> None:
+        super().__init__()
+        self.mode, self.align_corners = mode, align_corners
+        self.table = nn.Parameter(torch.arange(105.0).sin().reshape(1, 3, 5, 7))
+
+    def forward(self, x: Tensor) -> Tensor:
+        factors = ((x.shape[2] + 0.1) / 5, (x.shape[3] + 0.1) / 7)
+        return F.interpolate(self.table, None, factors, self.mode, self.align_corners)  # takes factors
+
+
+class OwnFactor(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        height = x.shape[2]
+        return F.interpolate(x, scale_factor=(height + 1.3) / (height + 1), mode="bilinear")
+
+
+CASES = of(
+    "numbers of sizes",
+    Row("padded to a power of two", PaddedToAPower, WIDTHS, COLUMNS),
+    Row("padded by bits", PaddedByBits, WIDTHS, COLUMNS),
+    Row("a common divisor", Divided, MATRICES, BOTH),
+    Row("a common multiple", PaddedToAMultiple, MATRICES, BOTH),
+    Row("places in a list", PlacesInAList, MATRICES, BOTH),
+    Row("a diagonal", DiagonalOfASize, MATRICES, BOTH),
+    *(
+        Row(f"factors, {mode}, corners {corners}", lambda m=mode, c=corners: ByFactors(m, c), PICTURES, PICTURE)
+        for mode in ("bilinear", "bicubic")
+        for corners in (False, True)
+    ),
+    Row("factors, nearest", lambda: ByFactors("nearest", None), PICTURES, PICTURE, "# takes factors"),
+    Row("a factor that keeps the size", OwnFactor, PICTURES, PICTURE),
+)
