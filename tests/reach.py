@@ -32,6 +32,20 @@ NOTE = "__note_block__"
 TIMES = 1
 """Rows that have to reach a block before further ones may be left out."""
 
+KEPT = frozenset(
+    {
+        "tests/exporter/test_failures.py::test_failure[a forward bound later]",
+        "tests/exporter/test_failures.py::test_failure[in a decorator]",
+        "tests/exporter/test_failures.py::test_failure[in a lambda]",
+        "tests/exporter/test_soundness.py::test_right_or_refused[functions and errors: functions that forward makes]",
+        "tests/exporter/test_soundness.py::test_right_or_refused[functions without a source of their own: decorated]",
+        "tests/exporter/test_soundness.py::test_right_or_refused[jumps and bindings: continue in turns of data]",
+        "tests/exporter/test_soundness.py::test_right_or_refused[jumps out of with and finally: continue and break]",
+        "tests/exporter/test_soundness.py::test_right_or_refused[loop variable after the loop: continue on data]",
+    }
+)
+"""Rows that reach two planted faults of exporter/capture, which the rows chosen by blocks had not found."""
+
 blocks: list[str] = []
 """Where each block starts, as path:line, by its number."""
 reached: set[int] = set()
@@ -126,7 +140,7 @@ def main() -> None:
     measured = map(json.loads, OUT.read_text(encoding="utf-8").splitlines())
     found = {each["test"]: (each["seconds"], each["blocks"]) for each in measured if "[" in each["test"]}
     rows = {name: Reach(cpu, frozenset({*_told_apart(names), *_kinds(name)})) for name, (cpu, names) in found.items()}
-    taken = {*chosen(rows, times=TIMES)}
+    taken = {*chosen(rows, times=TIMES)} | (KEPT & rows.keys())
     write_left_out(rows.keys() - taken)
     seconds = [sum(rows[name].seconds for name in names) for names in (rows, taken)]
     print(f"{len(taken)} of {len(rows)} rows, {seconds[1]:.0f} of {seconds[0]:.0f} s")
