@@ -29,6 +29,7 @@ from fxport.exporter.capture.patches.arithmetic import operators_as_python
 from fxport.exporter.capture.patches.asking_layers import layers_unasking
 from fxport.exporter.capture.patches.assigned_buffers import assignments_written
 from fxport.exporter.capture.patches.autocast_in_bodies import autocast_followed
+from fxport.exporter.capture.patches.body_gradients import body_gradients
 from fxport.exporter.capture.patches.bookkeeping import bookkeeping_unseen
 from fxport.exporter.capture.patches.bounded_values import BoundsKnown
 from fxport.exporter.capture.patches.conversions import needless_conversions_skipped
@@ -146,6 +147,7 @@ def _pre_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Itera
 def _post_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractContextManager[object]]:
     """The contexts of a trace below autograd."""
     yield forward_mode_by_reverse()
+    yield body_gradients()
     yield refusals_kept(observed.inquiry)
     yield checks_without_effect()
     reshaped = ReshapedNoted()

@@ -261,6 +261,13 @@ PATCHES: Rows = (
         "func",
         "replaced: keeps regions apart",
     ),
+    names(
+        "torch._higher_order_ops.cond:CondAutogradOp", "forward backward", "replaced: strides, and no second derivative"
+    ),
+    names("torch._higher_order_ops.map:MapAutogradOp", "forward backward", "replaced: no second derivative"),
+    names("torch._higher_order_ops.scan:ScanAutogradOp", "forward backward", "the same"),
+    names("torch._higher_order_ops.while_loop:WhileLoopAutogradOp", "forward backward", "the same"),
+    call("torch._higher_order_ops.utils", "materialize_as_graph", "fn args", "a branch as it is where it is called"),
     names("torch._functorch", "eager_transforms", "forward-mode derivatives"),
     call(
         "torch._functorch.eager_transforms",
@@ -269,8 +276,6 @@ PATCHES: Rows = (
         "replaced: forward mode by reverse mode",
     ),
     names("torch._functorch.eager_transforms", "_slice_argnums _replace_args", "the same"),
-    names("torch._decomp", "decompositions", "decompositions that are functions of a module"),
-    names("torch._decomp.decompositions", "_rnn_helper", "replaced: dropout between recurrent layers"),
     names("torch._C._autograd", "_saved_tensors_hooks_set_tracing", "hooks on saved tensors run while tracing"),
     names("torch.utils.checkpoint", "CheckpointFunction", "replaced: activation checkpoints run once"),
     names("torch.utils.checkpoint", "_checkpoint_without_reentrant_generator", "the same"),

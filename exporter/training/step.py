@@ -21,9 +21,9 @@ from fxport.diagnostics.errors import FxportError
 from fxport.exporter.capture.knowledge import version
 from fxport.exporter.capture.patches.autograd import (
     checkpoints_kept_whole,
-    dropout_between_layers_kept,
     saved_tensor_hooks_kept,
 )
+from fxport.exporter.capture.patches.recurrent_layers import recurrent_layers_as_scans
 from fxport.exporter.capture.places import Around
 from fxport.exporter.training.alike import expand, stepped_alike
 from fxport.exporter.training.averages import cumulative_averages
@@ -281,7 +281,7 @@ class _Differentiated(torch.nn.Module):
         wanted = {name: leaf for name, leaf in self.leaves.items() if leaf.requires_grad}
         with (
             saved_tensor_hooks_kept(),
-            dropout_between_layers_kept(),
+            recurrent_layers_as_scans(),
             checkpoints_kept_whole(self.model) as run_again,
             self.context(),
             _dense_gradients(self.model),

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._higher_order_ops.utils import materialize_as_graph
 from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
@@ -108,7 +109,8 @@ def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str], local: Lo
 
     note_rewritten("if")
     operands = (*outside.starts(), *outside.values)
-    after = torch.ops.higher_order.cond(decides, *map(lifted_way, ways), operands)
+    bodies = [_as_graph(lifted_way(way), operands) for way in ways]
+    after = torch.ops.higher_order.cond(decides, *bodies, operands)
 
     def leave() -> Any:
         merged = _returned(after, outside)
@@ -118,6 +120,14 @@ def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str], local: Lo
         return _left(effects, form.value(merged))
 
     return leave
+
+
+def _as_graph(body: Branch, operands: Sequence[Any]) -> Branch:
+    """Return the body; a graph of it where it is differentiated: PyTorch runs it again in the backward pass, when the
+    variables that it reads hold other values.
+    """
+    is_recorded = torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in operands)
+    return materialize_as_graph(body, tuple(operands)) if is_recorded else body
 
 
 def _here() -> frozenset[Line]:

@@ -1,8 +1,8 @@
-"""Parts of a training step that tracing would change: hooks, checkpoints, dropout between recurrent layers."""
+"""Parts of a training step that tracing would change: hooks and activation checkpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -10,7 +10,6 @@ from unittest import mock
 
 import torch
 from torch._C import _autograd  # type: ignore[attr-defined]  # made at run time
-from torch._decomp import decompositions
 from torch.utils import checkpoint
 
 
@@ -69,38 +68,3 @@ def checkpoints_kept_whole(model: torch.nn.Module) -> Iterator[Callable[[], None
 
 _SETTINGS = 5
 """Arguments of PyTorch's generator between the function and the function's own."""
-
-
-@contextmanager
-def dropout_between_layers_kept() -> Iterator[None]:
-    """Let traced recurrent layers drop out between one another, as eager ones do.
-
-    PyTorch's decomposition has `num_layers < i - 1` where it means `i < num_layers - 1`, and so never drops out.
-    """
-    original = decompositions._rnn_helper
-
-    def layers(
-        input: torch.Tensor,
-        hidden: Sequence[Any],
-        params: Sequence[Any],
-        has_biases: bool,
-        num_layers: int,
-        dropout: float,
-        train: bool,
-        bidirectional: bool,
-        batch_first: bool,
-        layer_fn: Callable[..., Any],
-    ) -> tuple[torch.Tensor, list[Any]]:
-        each, last = len(params) // num_layers, []
-        states = len(hidden) // num_layers
-        x = input.transpose(0, 1) if batch_first else input
-        for layer in range(num_layers):
-            if layer and train and dropout:
-                x = torch.dropout(x, dropout, train=True)
-            own, begun = params[layer * each : (layer + 1) * each], hidden[layer * states : (layer + 1) * states]
-            x, ended = original(x, begun, own, has_biases, 1, 0.0, train, bidirectional, False, layer_fn)
-            last.extend(ended)
-        return x.transpose(0, 1) if batch_first else x, last
-
-    with mock.patch.object(decompositions, "_rnn_helper", layers):
-        yield

@@ -37,20 +37,28 @@ def whole_ops() -> Iterator[None]:
     graph holds the op in either case, and so it does for `cov`, `corrcoef` and `ctc_loss`, which look at the data, for
     random numbers without a shape rule of PyTorch's, and for what asks whether there is an element at all.
     """
-    before = {op: {key: op.py_kernels.get(key) for key in KEYS} for op in SHAPES}
-    before |= {op: {DispatchKey.Meta: op.py_kernels.get(DispatchKey.Meta)} for op in METAS}
+    kernels = {op: {DispatchKey.Meta: rule} for op, rule in METAS.items()}
     for op, rule in SHAPES.items():
-        kernels = {key: kernel or INSTEAD[op] for key, kernel in before[op].items()}
-        _register(op, {key: _unless_traced(kernel, rule) for key, kernel in kernels.items()})
-    for op, rule in METAS.items():
-        _register(op, {DispatchKey.Meta: rule})
+        kernels[op] = {key: _unless_traced(op.py_kernels.get(key) or INSTEAD[op], rule) for key in KEYS}
+    with registered(kernels), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", FLAT_WEIGHTS, UserWarning)
+        yield
+
+
+Kernels = Mapping[OpOverload, Mapping[DispatchKey, Callable[..., Any] | None]]
+
+
+@contextmanager
+def registered(kernels: Kernels) -> Iterator[None]:
+    """During the block, PyTorch's dispatcher runs these Python kernels, of which each is for an operator and a key."""
+    before = {op: {key: op.py_kernels.get(key) for key in each} for op, each in kernels.items()}
+    for op, each in kernels.items():
+        _register(op, each)
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", FLAT_WEIGHTS, UserWarning)
-            yield
+        yield
     finally:
-        for op, kernels in before.items():
-            _register(op, kernels)
+        for op, each in before.items():
+            _register(op, each)
 
 
 def _register(op: OpOverload, kernels: Mapping[DispatchKey, Callable[..., Any] | None]) -> None:
