@@ -144,6 +144,11 @@ def test_whole_numbers(name: str, tmp_path: Path) -> None:
     assert_right(INTEGERS, SOURCES[name], tmp_path)
 
 
+def test_truth_values_of_data(tmp_path: Path) -> None:
+    texts = ("not n", "not n - 4", "not not n", "0.5 * ((n > 1) ^ (n < 9))", "2 * (not n)", "math.degrees(n)")
+    assert_right(texts, SOURCES["int"], tmp_path)
+
+
 ZEROS = Source("y[0].item()", of_data([1.5], [-7.0], [-0.0], [0.0], [6.0], [-0.04]))
 
 

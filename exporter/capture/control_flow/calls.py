@@ -15,7 +15,7 @@ NAMES = frozenset(
         *("tuple", "unbind", "split", "enumerate", "zip", "reversed", "tolist", "prod", "sqrt", "log", "log2"),
         *("exp", "pow", "isqrt", "floor", "ceil", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
         *("isnan", "isinf", "isfinite", "log10", "log1p", "expm1", "erf", "erfc", "fabs", "copysign", "hypot", "fmod"),
-        *("atan2", "gcd", "lcm", "LongTensor", "IntTensor", "FloatTensor", "Tensor"),
+        *("atan2", "degrees", "gcd", "lcm", "LongTensor", "IntTensor", "FloatTensor", "Tensor"),
     )
 )
 """The names under which the functions of `kept_calls` are called, mostly; a test compares them."""

@@ -345,6 +345,7 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     math.sqrt: _function(math.sqrt, _sqrt),
     math.log: _log,
     math.exp: _function(math.exp, _exp),
+    math.degrees: _function(math.degrees, lambda value: value * (180 / math.pi)),
     real_of(math.pow): lambda base, exponent: torch.sym_float(base) ** torch.sym_float(exponent),
     math.gcd: _divisor,
     math.lcm: _multiple,

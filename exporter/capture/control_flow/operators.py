@@ -43,6 +43,8 @@ def not_(test: Any) -> Any:
         return test.logical_not()
     if not depends_on_data(test):
         return not test
+    if isinstance(test, SymInt):
+        return test == 0
     return predicate(test).logical_not() if may_be_nan(test) else torch.sym_not(test)
 
 

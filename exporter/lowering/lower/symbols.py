@@ -303,6 +303,12 @@ def _piecewise(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
     return result
 
 
+def _if_then_else(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
+    """Compute a choice of two truth values; ONNX Runtime's Where takes none."""
+    op, (condition, a, b) = symbols.op, [symbols.vector(each) for each in expr.args]  # type: ignore[arg-type]
+    return op.Or(op.And(condition, a), op.And(op.Not(condition), b))
+
+
 def _where(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
     condition, a, b = expr.args
     return symbols.op.Where(symbols.vector(condition), *symbols.numbers(a, b))  # type: ignore[arg-type]
@@ -342,6 +348,7 @@ FUNCTIONS: Mapping[str, Row] = {
     "BitwiseFn_bitwise_or": _bitwise("BitwiseOr"),
     "BitwiseFn_bitwise_xor": _bitwise("BitwiseXor"),
     "Piecewise": _piecewise,
+    "ITE": _if_then_else,
     "Where": _where,
     "StrictGreaterThan": _compare("Greater"),
     "GreaterThan": _compare("GreaterOrEqual"),
