@@ -7,13 +7,15 @@ Private PyTorch API is used here for the tables of decompositions and to ask whi
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
+from unittest import mock
 
 import torch
+from torch import SymInt, Tensor, _meta_registrations
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._higher_order_ops.auto_functionalize import auto_functionalized_v2_dense
 from torch._higher_order_ops.out_dtype import out_dtype_fallback
@@ -28,7 +30,7 @@ from fxport.diagnostics import Log
 from fxport.diagnostics.messages import error_line
 from fxport.fx_passes.base import write_dump
 from fxport.fx_passes.decompositions import RULES
-from fxport.fx_passes.graph import ORIGIN, PROVENANCE, asked_at, bodies, fake, fake_mode_of
+from fxport.fx_passes.graph import ORIGIN, PROVENANCE, SizeError, asked_at, bodies, fake, fake_mode_of
 from fxport.fx_passes.passes.custom_writes import called_op
 from fxport.fx_passes.passes.functionalize import functionalize, unsupported
 from fxport.fx_passes.python_ops import python_of, python_ops
@@ -39,6 +41,9 @@ hop = torch.ops.higher_order
 
 REFUSED = "fxport_refused"
 """Key of `node.meta`: why PyTorch's decomposition of the node failed."""
+
+SIZE_DECIDED = "fxport_size_decided"
+"""Key of `node.meta`: what that decomposition would decide about a dynamic size, if this is why."""
 
 
 def decompose(
@@ -82,6 +87,23 @@ def _holds_tensors(node: Node) -> bool:
     return any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(node.meta.get("val")))
 
 
+@contextmanager
+def _transforms_laid_out() -> Iterator[None]:
+    """During the block, what PyTorch asks about sizes for the fake of a Fourier transform decides nothing.
+
+    It asks for the strides of the result, which no operator of a functional graph depends on. The sizes are given.
+    """
+    lay_out = _meta_registrations._exec_fft
+
+    def laid_out(result: Tensor, x: Tensor, sizes: Sequence[Any], *args: Any, **kwargs: Any) -> Tensor:
+        env = next((each.node.shape_env for each in (*x.shape, *sizes) if isinstance(each, SymInt)), None)
+        with nullcontext() if env is None else env.suppress_guards():
+            return lay_out(result, x, sizes, *args, **kwargs)
+
+    with mock.patch.object(_meta_registrations, "_exec_fft", laid_out):
+        yield
+
+
 @cache
 def _tables() -> Mapping[Any, Callable[..., Any]]:
     """Core ATen ops end a decomposition: beyond them there are only prims, which say less about the same thing."""
@@ -115,6 +137,8 @@ def _expand(node: Node, rule: Callable[..., Any], keep: frozenset[Any], traces: 
         inner, of_another = traces.of(node, lambda: _trace(node, rule, keep))
     except Exception as error:  # noqa: BLE001  # PyTorch's rule may raise anything; lowering reports the node with it
         node.meta[REFUSED] = error_line(error)
+        if isinstance(error, SizeError):
+            node.meta[SIZE_DECIDED] = str(error)
         return False
     if inner is None:
         return False
@@ -225,7 +249,7 @@ def _trace(node: Node, rule: Callable[..., Any], keep: frozenset[Any]) -> GraphM
         return target(*args, **kwargs) if declined else _as_plain(result)  # FX would record a named tuple as a call
 
     table = {**{op: rule for op, rule in _tables().items() if op not in keep}, **python_ops(keep)}
-    with fake_mode_of((inputs, node.meta["val"])), torch.no_grad():
+    with fake_mode_of((inputs, node.meta["val"])), torch.no_grad(), _transforms_laid_out():
         inner = make_fx(run, decomposition_table=table, tracing_mode="real", _allow_non_fake_inputs=True)(*inputs)
     if declined or unsupported(inner):
         return None

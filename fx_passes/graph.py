@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypeGuard
+from typing import Any, ClassVar, TypeGuard
 from unittest import mock
 
 import sympy
@@ -136,9 +136,14 @@ class SizeError(Exception):
 
     Attributes:
         node: The node that was rewritten, if it is known. Its line is where an export is refused.
+        cure: What a user can do about it.
     """
 
     node: Node | None = None
+    cure: ClassVar[str] = (
+        "Compute the sizes at the marked line from one another, so that they fit for every size; or do not ask for the "
+        "dimensions that they come from to be dynamic."
+    )
 
 
 @contextmanager
@@ -188,7 +193,7 @@ def _sizes_kept(env: Any) -> Iterator[None]:
         decides = prefix == DECIDED and any(not free_unbacked_symbols(symbol) for symbol in guard.free_symbols)
         if decides and not _is_known(env, guard):
             is_made = isinstance(guard, sympy.Eq) and isinstance(guard.lhs, sympy.Symbol)
-            raise _made(guard.rhs) if is_made else SizeError(f"PyTorch takes it that {guard} in it")
+            raise _made(guard.rhs) if is_made else SizeError(f"PyTorch computes it in this way only where {guard}")
         log(prefix, guard, forcing_spec)
 
     oblivious = shape_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]  # made at run time

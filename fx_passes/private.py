@@ -258,6 +258,7 @@ FX_PASSES: Rows = (
     ),
     fields(_SHAPE_ENV, "backed_var_to_val replacements var_to_range", "what is known of the sizes already"),
     fields(_SHAPE_ENV, "_version_counter", "the same: PyTorch looks anew for what follows from it when this changes"),
+    names(_SHAPE_ENV, "suppress_guards", "answers by the example where nothing is to be relied on"),
     call(_SHAPE_ENV, "_maybe_evaluate_static", "self expr", "whether a condition follows from what is known"),
     call(
         "torch._higher_order_ops.flex_attention",
@@ -280,6 +281,8 @@ FX_PASSES: Rows = (
         "f decomposition_table tracing_mode _allow_non_fake_inputs",
         "traces one decomposition",
     ),
+    names("torch", "_meta_registrations", "the module in which a function is replaced"),
+    call("torch._meta_registrations", "_exec_fft", "out self out_sizes dim", "replaced: strides decide no size"),
     names("torch.utils._python_dispatch", "_disable_current_modes", "makes fake tensors out of the sight of a trace"),
     fields(
         "torch.fx.experimental.symbolic_shapes:ShapeEnv",

@@ -128,17 +128,11 @@ def _exported(
     return OnnxProgram(onnx, program, log, export_options=options)
 
 
-SAME_BY_CONSTRUCTION = (
-    "Compute the sizes at the marked line from one another, so that they fit for every size; or do not ask for the "
-    "dimensions that they come from to be dynamic."
-)
-
-
 def _report_size(error: SizeError, log: Log) -> None:
     """Report the operator that a pass can rewrite for some of its sizes only."""
     node = error.node
     at, op = (None, "?") if node is None else (place_of(node), operator_name(node))
-    log.report(rules.NO_MATCHING_OVERLOAD, at=at, fixes=(Fix(SAME_BY_CONSTRUCTION),), op=op, detail=str(error))
+    log.report(rules.NO_MATCHING_OVERLOAD, at=at, fixes=(Fix(SizeError.cure),), op=op, detail=str(error))
 
 
 def require_attention_alone(model: Any, log: Log) -> None:

@@ -114,12 +114,16 @@ def pad_sequence(
 ) -> Tensor:
     """Sequences [length, …], whose lengths may be data, as one tensor: padding stands behind or before each."""
     longest: Any = reduce(torch.sym_max, (each.shape[0] for each in sequences))
+    is_known, is_behind = isinstance(longest, int), padding_side == "right"
     padded = []
     for each in sequences:
-        missing = longest - each.shape[0]
-        torch._check(missing >= 0)
+        missing = longest - each.shape[0] if is_known else longest  # more than enough, so that no sizes are compared
         rows = [each, each.new_full((missing, *each.shape[1:]), padding_value)]
-        padded.append(torch.cat(rows if padding_side == "right" else rows[::-1]))
+        whole = torch.cat(rows if is_behind else rows[::-1])
+        if not is_known:
+            places = torch.arange(longest, device=each.device)
+            whole = whole.index_select(0, places if is_behind else places + each.shape[0])
+        padded.append(whole)
     return torch.stack(padded, 0 if batch_first else 1)
 
 

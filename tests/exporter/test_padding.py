@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from fxport import export
 from tests.running import assert_same, run_session, session_of
@@ -90,3 +91,16 @@ def test_two_axes_are_wrapped_around(opset: int) -> None:
     for height, width in ((6, 5), (2, 9), (7, 3)):
         x = torch.randn(2, 3, height, width)
         assert_same(run_session(session, program, (x,)), [model(x)])
+
+
+@pytest.mark.parametrize("padding_side", ["right", "left"])
+def test_sequences_of_dynamic_lengths_are_padded(padding_side: str) -> None:
+    class Padded(nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            return pad_sequence([x, y, y[y[:, 0] > 0]], padding_value=-1.5, padding_side=padding_side)
+
+    program = export(Padded(), (torch.randn(5, 4), torch.randn(7, 4)), dynamic_shapes=({0: "n"}, {0: "m"}))
+    session = session_of(program)
+    for n, m in ((5, 7), (8, 3), (4, 4), (1, 2), (2, 1)):
+        case = torch.randn(n, 4), torch.randn(m, 4)
+        assert_same(run_session(session, program, case), [Padded()(*case)])

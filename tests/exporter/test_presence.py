@@ -62,14 +62,24 @@ class Skipped(nn.Module):
         return torch.stack(found)
 
 
-@pytest.mark.parametrize(("model", "why"), [(Ranks(), "with 2 and with 3 axes"), (Skipped(), "Could not guard")])
-def test_else_the_way_for_some_is_taken(model: nn.Module, why: str) -> None:
-    log = Log()
+def test_a_turn_is_left_where_nothing_is_there() -> None:
+    log, model = Log(), Skipped()
+    program = export(model, (SOME,), dynamic_shapes=SHAPES, log=log)
+    assert not [finding for finding in log.findings if finding.level is Level.WARNING]
+    session = session_of(program)
+    for column in (0, 1):
+        x = SOME.clone()
+        x[:, column] = -1
+        assert_same(run_session(session, program, (x,)), (model(x),))
+
+
+def test_else_the_way_for_some_is_taken() -> None:
+    log, model = Log(), Ranks()
     program = export(model, (SOME,), dynamic_shapes=SHAPES, log=log)
     (told,) = (finding for finding in log.findings if finding.level is Level.WARNING)
     assert told.rule is rules.DATA_DEPENDENT_CONTROL_FLOW
     assert PRESUMED in told.message
-    assert why in str(told.facts["error"])  # what kept both ways from the graph
+    assert "with 2 and with 3 axes" in str(told.facts["error"])  # what kept both ways from the graph
     assert told.place is not None
     assert told.place.line == line_of(type(model).forward, "# asks")
     session = session_of(program)

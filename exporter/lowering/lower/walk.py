@@ -13,7 +13,7 @@ import sympy
 import torch
 from torch.fx import GraphModule, Node
 
-from fxport.diagnostics import Log, rules
+from fxport.diagnostics import Fix, Log, rules
 from fxport.diagnostics.exhaustion import raise_if_exhausted
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.lowering.lower.builder import SIZES, Op, RegionCall, Scope, TensorType
@@ -34,8 +34,8 @@ from fxport.exporter.lowering.lower.own_domain import in_own_domain
 from fxport.exporter.lowering.lower.places import TABLE, Places, mark
 from fxport.exporter.lowering.lower.registry import IGNORED, Lowering, Unsupported
 from fxport.exporter.pipeline.options import Options
-from fxport.fx_passes.decompose import REFUSED
-from fxport.fx_passes.graph import ORIGIN, place_of
+from fxport.fx_passes.decompose import REFUSED, SIZE_DECIDED
+from fxport.fx_passes.graph import ORIGIN, SizeError, place_of
 from fxport.fx_passes.passes.complex_to_real import NO_REAL_FORM
 from fxport.fx_passes.passes.custom_writes import called_op
 from fxport.fx_passes.program import Program
@@ -189,11 +189,14 @@ class _Walk:
         if found is None and self.custom_ops:
             found = in_own_domain(called_op(node))
         if found is None:
+            at, called = place_of(node), target_name(origin or called_op(node))  # what the user wrote, and can lower
+            if decided := node.meta.get(SIZE_DECIDED):
+                fixes = (Fix(SizeError.cure),)
+                self.log.report(rules.NO_MATCHING_OVERLOAD, at=at, fixes=fixes, op=called, detail=decided)
+                return None
             rule = rules.HIGHER_ORDER_OP_UNSUPPORTED if _is_higher_order(called_op(node)) else rules.NO_ONNX_LOWERING
-            called = target_name(origin or called_op(node))  # what the user wrote, and can lower whole
             reason = {"decomposition": node.meta[REFUSED]} if REFUSED in node.meta else {}
-            signature = _signature(origin or called_op(node))
-            self.log.report(rule, at=place_of(node), op=called, missing=name, **signature, **reason)
+            self.log.report(rule, at=at, op=called, missing=name, **_signature(origin or called_op(node)), **reason)
             return None
         if self.op.opset < found.since:
             self.log.report(rules.OPSET_TOO_LOW, at=place_of(node), op=name, needed=found.since, opset=self.op.opset)
