@@ -19,6 +19,7 @@ from torch.fx.experimental.sym_node import SymNode, wrap_node
 from torch.utils._sympy.functions import FloorDiv, Identity, IntTrueDiv, PythonMod, TruncToInt
 
 from fxport.fx_passes.float_functions import MINUS_ONE, FloatAdd, FloatFloorDiv, FloatMod, FloatMul
+from fxport.fx_passes.quotients import quotient
 
 Expr = Any
 """An expression of sympy, which has no types."""
@@ -46,7 +47,7 @@ def _floor_quotient(a: Expr, b: Expr) -> Expr:
     """PyTorch makes one division of two, which needs a positive divisor."""
     if b.is_negative:
         a, b = -a, -b
-    return FloorDiv(a if b.is_positive or not isinstance(a, FloorDiv) else Identity(a), b)
+    return quotient(a if b.is_positive or not isinstance(a, FloorDiv) else Identity(a), b)
 
 
 def _remainder(a: Expr, b: Expr) -> Expr:

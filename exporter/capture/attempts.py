@@ -26,6 +26,7 @@ from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.guards.presence import Scope, TruthsPresumed, some_presumed
 from fxport.exporter.capture.knowledge import WritesCounted
 from fxport.exporter.capture.patches.arithmetic import operators_as_python
+from fxport.exporter.capture.patches.asked_sizes import sizes_as_asked
 from fxport.exporter.capture.patches.asking_layers import layers_unasking
 from fxport.exporter.capture.patches.assigned_buffers import assignments_written
 from fxport.exporter.capture.patches.autocast_in_bodies import autocast_followed
@@ -108,6 +109,7 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
     yield sizes_shortened()
     yield arithmetic_remembered()
     yield views_remembered()
+    yield sizes_as_asked()
     yield equalities_tried()
     yield broadcasting_unassumed()
     yield library_functions_rewritten()

@@ -63,6 +63,13 @@ SIZES: Rows = (
         "self state entry key args",
         "replaced: a view that it remembers is made in one step",
     ),
+    call(
+        "torch._refs",
+        "_reshape_view_helper_core_alg",
+        "a shape allow_copy",
+        "replaced: a view has the sizes that were asked for",
+    ),
+    names("torch", "_refs", "the module in which it is replaced"),
     names("torch._subclasses.fake_tensor", "in_kernel_invocation_manager", "makes a fake as PyTorch's own memory does"),
     names(_SHAPE_ENV, "suppress_guards", "answers by the example where nothing is to be relied on"),
     names(_SHAPE_ENV, "ignore_fresh_unbacked_symbols", "lets a body read numbers from data that are no results of it"),

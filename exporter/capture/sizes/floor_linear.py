@@ -29,6 +29,8 @@ from torch.utils._sympy.functions import (
     TruncToInt,
 )
 
+from fxport.fx_passes.quotients import quotient
+
 LONGEST = 1 << 14
 """Longer periods are left alone."""
 
@@ -197,9 +199,18 @@ def _resolved(atom: Any) -> Any:
     """Return one term; a remainder is what the quotient leaves, and cancels with what it is added to."""
     if isinstance(atom, MODULI):
         base, divisor = _plain(atom.args[0]), atom.args[1]
-        return sympy.expand(base - divisor * _plain(FloorDiv(sympy.expand(base), divisor)))
+        return sympy.expand(base - divisor * _plain(_expanded_quotient(base, divisor)))
     short = _formula(atom) if isinstance(atom, ROUNDED) else None
     return atom if short is None else short
+
+
+def _expanded_quotient(base: Any, divisor: Any) -> Any:
+    """Return a quotient of a sum: what is a factor of both is plain before the product is multiplied out."""
+    common = quotient(base, divisor)
+    if not isinstance(common, FloorDiv):
+        return common
+    base, divisor = common.args
+    return quotient(sympy.expand(base), divisor)
 
 
 def _extreme(expr: Any) -> Any:
