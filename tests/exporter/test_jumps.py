@@ -51,6 +51,31 @@ class Converging(nn.Module):
         return x, y
 
 
+class LongRanges(nn.Module):
+    """Ranges of more turns than are to be branches one in the other, left by `break`, by `return`, or not at all."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, int, Tensor]:
+        root = x.abs() + 1
+        for k in range(3, 400, 2):
+            new = 0.5 * (root + x.abs() / root)
+            if k % 3 == 1:
+                continue
+            if (new - root).abs().max() < 1e-4:
+                break
+            root = new
+        else:
+            root = root * 0
+        return root, k, halved(x)
+
+
+def halved(x: Tensor) -> Tensor:
+    for turn in range(100):
+        if x.abs().max() < 1e-3:
+            return x + turn
+        x = x * 0.5
+    return x - 1
+
+
 class Leaving(nn.Module):
     """Early exits: from a loop over layers, from one without an end of its own, and from the function."""
 
@@ -199,6 +224,7 @@ MODELS = (Experts, Converging, Leaving, Filtering, Deep, Chosen, Lagging, Listed
 CASES = {
     **{make.__name__: (make, ROWS, {"x": {0: "n"}}) for make in MODELS},
     "PowerIteration": (partial(PowerIteration, 12), ROWS, {"x": {0: "n"}}),
+    "LongRanges": (LongRanges, [*((x,) for x in (X, X * 1e3, X * 1e-6, X * 1e30)), (X[:1],)], {"x": {0: "n"}}),
     "Numbered": (Numbered, [(X, torch.tensor(n)) for n in (3, 5, 0, -1, 1)], None),
     "Unrolled": (
         Unrolled,
