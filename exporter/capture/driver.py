@@ -15,7 +15,7 @@ from fxport.diagnostics import Finding, Fix, Level, Log, Place, rules
 from fxport.diagnostics.exhaustion import raise_if_exhausted
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.capture import program
-from fxport.exporter.capture.arguments.inputs import Leaf, arguments_of, distinct, form_of, has_one_twice, leaves_of
+from fxport.exporter.capture.arguments.inputs import Leaf, arguments_of, distinct, form_of, leaves_of
 from fxport.exporter.capture.arguments.padded import as_padded
 from fxport.exporter.capture.attempts import (
     ATTEMPTS,
@@ -49,7 +49,7 @@ from fxport.exporter.capture.patches.outside import nothing_lost, place_of_effec
 from fxport.exporter.capture.patches.quiet import quiet_pytorch
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.request import CaptureRequest, Observed
-from fxport.exporter.capture.self_check.checking import Subject, check, told_in
+from fxport.exporter.capture.self_check.checking import Subject, check, check_inputs, has_presumption, told_in
 from fxport.exporter.capture.self_check.state import with_weight_of_state
 from fxport.exporter.capture.sizes.bits import report_numbers_beyond
 from fxport.exporter.capture.sizes.conditions import ROUNDINGS
@@ -98,8 +98,7 @@ def capture(
     sizes = requests_of(arguments, axes)
     shapes, may_ask = relaxed(arguments, sizes), options.allow_specialization
     request = CaptureRequest(module, *distinct(call, module), sizes, shapes, may_ask, rewrite=options.rewrite)
-    paths = [leaf.path for leaf in leaves_of(arguments)]
-    once = partial(_capture_once, paths=paths, options=options, log=log)
+    once = partial(_capture_once, paths=[leaf.path for leaf in leaves_of(arguments)], options=options, log=log)
     first_success = partial(_first_success, options=options, log=log)
     result = once(request, capture=first_success)
     if result.compared.contrary:
@@ -110,21 +109,22 @@ def capture(
         result = _with_more_sizes(result, replace(request, fixed=fixed), once, log)
     if single := {size: at for size, at in result.compared.single.items() if may_ask or not size.required}:
         result = once(request.fixing({**fixed, **single}), capture=first_success)
-    found = result.log.findings
+    found, own = result.log.findings, (request.args, dict(request.kwargs))
     if options.self_check != "never":
-        found = with_weight_of_state(found, module, (request.args, dict(request.kwargs)), result.program)
+        found = with_weight_of_state(found, module, own, result.program)
     repeat(found, log)
     result.compared.report(options, log)
     _report_training(module, log)
     captured = replace(result.program, conditions=tuple(result.compared.conditions))
-    may_differ = result.rewritten or has_one_twice(call)
-    if options.self_check == "never" or (options.self_check == "rewritten" and not may_differ):
+    if options.self_check == "never":
         return captured
-    data = (each for each in log.findings if each.rule is rules.DATA_DEPENDENT_CONTROL_FLOW)
-    presumed = any(each.level is Level.WARNING for each in data)
-    told = told_in([*result.log.findings, *log.findings])
-    further = check(Subject(captured, module, call, result.rewritten, told, presumed, result.compared.owner), log)
-    return replace(captured, conditions=(*captured.conditions, *further))
+    subject = Subject(captured, module, call, result.rewritten, dims=result.compared.owner)
+    check_inputs(subject, own, log)
+    if options.self_check == "rewritten" and not result.rewritten:
+        return captured
+    told, presumed = told_in([*result.log.findings, *log.findings]), has_presumption(log.findings)
+    subject = replace(subject, call=own, told=told, is_presumed=presumed)
+    return replace(captured, conditions=(*captured.conditions, *check(subject, log)))
 
 
 def repeat(told: Iterable[Finding], log: Log) -> None:

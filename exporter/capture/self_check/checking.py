@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,16 +16,16 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Finding, Level, Log, Place, rules
-from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
+from fxport.exporter.capture.arguments.inputs import arguments_of, has_one_twice, leaves_of
 from fxport.exporter.capture.eager import TookTooLongError, called, copied, patience, restored
 from fxport.exporter.capture.fake import drawn_weights, has_no_values
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.patches.outside import effect_of
 from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.places import place_of_module
+from fxport.exporter.capture.self_check.differences import Results, difference
 from fxport.exporter.capture.self_check.inputs import LEAST, Call, at_sizes, drawn
 from fxport.exporter.capture.self_check.running import Body, Recorder, bodies_of
-from fxport.exporter.capture.sizes.rehearsal import alike
 from fxport.exporter.capture.sizes.resizing import known_sizes, promised, takes
 from fxport.exporter.capture.sizes.shapes import Request
 from fxport.exporter.capture.snapshot import Snapshot
@@ -39,15 +39,6 @@ SECONDS = 5.0
 
 MOST_VALUES = 1 << 26
 """Weights without values that are drawn for a check, at most: 256 MB of float32."""
-
-PART = 1e-4
-"""Of the largest value of a result that it may be off: both run nearly the same kernels."""
-
-SHOWN = 6
-"""Elements of a result that a message shows."""
-
-Results = dict[str, Any]
-"""Results of a call by name: outputs, and the values of state and of the call's tensors afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +77,17 @@ def told_in(found: Sequence[Finding]) -> frozenset[str]:
     return frozenset(str(each.facts["name"]) for each in found if each.rule in STATE)
 
 
+def has_presumption(found: Sequence[Finding]) -> bool:
+    """Return whether a finding says that something about the data is presumed."""
+    data = (each for each in found if each.rule is rules.DATA_DEPENDENT_CONTROL_FLOW)
+    return any(each.level is Level.WARNING for each in data)
+
+
 def check(subject: Subject, log: Log) -> Sequence[Condition]:
     """Run a captured program beside the model, and report where they differ. Both are left as they are.
 
-    Reports FXP1033 for a difference, FXP1038 for one at a call that passes a tensor twice, FXP1034 for what no call
-    reached, FXP1035 where nothing can be compared, and FXP2002 for a dimension at whose size 1 they differ: PyTorch
-    traces a dynamic size as if it were larger.
+    Reports FXP1033 for a difference, FXP1034 for what no call reached, FXP1035 where nothing can be compared, and
+    FXP2002 for a dimension at whose size 1 they differ: PyTorch traces a dynamic size as if it were larger.
 
     Returns:
         Conditions on sizes that come on top of the program's: those of FXP2002.
@@ -103,6 +99,17 @@ def check(subject: Subject, log: Log) -> Sequence[Condition]:
         place = next((each for each in subject.at if each is not None), None) or place_of_module(subject.module)
         log.report(rules.CAPTURE_UNCHECKED, at=place, reason=str(reason))
         return ()
+
+
+def check_inputs(subject: Subject, own: Call, log: Log) -> None:
+    """Report FXP1038 if a model can tell that the example passes one tensor twice; `own` is the call without that.
+
+    Nothing is reported of a model that cannot be run here.
+    """
+    if not has_one_twice(subject.call):
+        return
+    with suppress(CannotCompareError), restore_process(), torch.random.fork_rng(devices=_gpus()), _runnable(subject):
+        _Check(subject, log).compare_inputs(own)
 
 
 @contextmanager
@@ -168,7 +175,7 @@ class _Check:
                 raise
             raise CannotCompareError("it does not run in PyTorch on the example") from None
         self.seconds = (time.monotonic() - begun) / len(results)
-        if _difference(*results) is not None:
+        if difference(*results) is not None:
             raise CannotCompareError("it gives other results each time that it runs")
 
     def calls(self) -> Iterator[tuple[str, Call]]:
@@ -210,7 +217,7 @@ class _Check:
         except Exception as error:  # noqa: BLE001  # any is one that the model does not raise
             different = ("the captured program", f"{type(error).__name__}: {error}".splitlines()[0], "results")
         else:
-            different = _difference(got, want)
+            different = difference(got, want)
         self.reached |= reached
         if different is None:
             self.proven |= reached
@@ -219,13 +226,23 @@ class _Check:
         if small := self.small_dims(call):
             self.narrow(small, self.to_blame(name, reached))
             return True
-        values: Mapping[str, Any] = {"result": name, "got": given, "want": wanted}
-        if same := self.passed_twice(call):
-            inputs = "; ".join(" and ".join(f"'{path}'" for path in paths) for paths in same)
-            self.log.report(rules.INPUTS_ARE_ONE, at=place_of_module(self.module), inputs=inputs, **values)
-        else:
-            self.log.report(rules.CAPTURE_DIFFERS, at=self.to_blame(name, reached), call=words, **values)
+        facts: Mapping[str, Any] = {"result": name, "got": given, "want": wanted, "call": words}
+        self.log.report(rules.CAPTURE_DIFFERS, at=self.to_blame(name, reached), **facts)
         return False
+
+    def compare_inputs(self, own: Call) -> None:
+        """Report where the model gives something else for the example than for a call with inputs of their own."""
+        call = self.subject.call
+        try:
+            different = difference(self.in_eager(own), self.in_eager(call))
+        except Exception as error:  # the model's own, as in `require_repeatable`
+            if is_our_fault(error):
+                raise
+            raise CannotCompareError("it does not run in PyTorch on the example") from None
+        if different is not None:
+            facts: Mapping[str, Any] = dict(zip(("result", "got", "want"), different, strict=True))
+            inputs = "; ".join(" and ".join(f"'{path}'" for path in paths) for paths in self.passed_twice(call))
+            self.log.report(rules.INPUTS_ARE_ONE, at=place_of_module(self.module), inputs=inputs, **facts)
 
     def passed_twice(self, call: Call) -> list[list[str]]:
         """Return the paths of inputs that are one tensor in a call; they are several in the captured program."""
@@ -368,26 +385,3 @@ def _before(end: Node) -> set[Node]:
 
 def _afterwards(name: str) -> str:
     return f"'{name}' afterwards"
-
-
-def _difference(got: Results, want: Results) -> tuple[str, str, str] | None:
-    """Return the first result that differs: its name, and both values in words."""
-    for name in {**want, **got}:
-        if name not in got or name not in want or not alike(got[name], want[name], PART):
-            return str(name), *_shown(got.get(name, "nothing"), want.get(name, "nothing"))
-    return None
-
-
-def _shown(got: Any, want: Any) -> tuple[str, str]:
-    """Return two values in words: shape and dtype where these differ, else the elements from the first other one on."""
-    if not isinstance(got, Tensor) or not isinstance(want, Tensor):
-        return str(got), str(want)
-    if got.shape != want.shape or got.dtype != want.dtype:
-        return f"{got.dtype} {[*got.shape]}", f"{want.dtype} {[*want.shape]}"
-    first = int((got.flatten() != want.flatten()).int().argmax()) if got.numel() else 0
-    return _elements(got, first), _elements(want, first)
-
-
-def _elements(tensor: Tensor, first: int) -> str:
-    values = tensor.flatten()[first : first + SHOWN].tolist()
-    return " ".join(f"{each:.6g}" if isinstance(each, float) else str(each) for each in values)

@@ -59,7 +59,7 @@ def _is_whole(exponent: Any) -> bool:
 
 
 def _is_known(value: Any, known: Collection[Node]) -> bool:
-    return value in known if isinstance(value, Node) else value >= 0
+    return value in known if isinstance(value, Node) else isinstance(value, int | float) and value >= 0
 
 
 def _is_never_negative(node: Node, known: Collection[Node]) -> bool:
