@@ -47,11 +47,11 @@ class OwnTensors(TorchFunctionMode):
     def instead_of(self, *replaced: tuple[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]]) -> Iterator[None]:
         """Turn it on for a block, with pairs of the model's own tensors and those of the step, both by name."""
         self.values = {id(own[name]): value for own, values in replaced for name, value in values.items()}
-        apply = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]  # a class method
+        apply = vars(torch.autograd.Function)["apply"]  # a class method, of Python or of C
         engine = torch.autograd._engine_run_backward  # pyright: ignore[reportPrivateImportUsage]
 
         def applied(function: Any, *args: Any, **kwargs: Any) -> Any:
-            return apply(function, *self.swapped(args), **kwargs)
+            return apply.__get__(None, function)(*self.swapped(args), **kwargs)
 
         def run(*args: Any, **kwargs: Any) -> Any:
             with self:  # it is off within torch.autograd.grad, which calls hooks

@@ -7,6 +7,8 @@ gradient that PyTorch gives of a scan is wrong where it is differentiated again;
 from __future__ import annotations
 
 import importlib
+import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -16,11 +18,17 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from fxport.diagnostics.source import place_of_stack
+from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.patches.body_gradients import BY_OPERATIONS, TWICE
 from fxport.exporter.capture.patches.whole_ops import KEYS, registered
 
 scan_module: Any = importlib.import_module("torch._higher_order_ops.scan")  # a function of the same name hides it
 linear = torch.nn.functional.linear
 aten = torch.ops.aten
+
+DIFFERENTIATES_TWICE = torch.__version__ >= "2.13"
+"""True if a scan within a gradient is differentiated as it is written; PyTorch 2.11 leaves terms out."""
 
 Tensors = Sequence[Tensor]
 
@@ -139,7 +147,12 @@ class _Layer(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
-        """Run the steps from the last to the first; the weights' gradients are products over all of them."""
+        """Run the steps from the last to the first; the weights' gradients are products over all of them.
+
+        Raises RefusedError where it is differentiated again and PyTorch is too old for that.
+        """
+        if torch.is_grad_enabled() and not DIFFERENTIATES_TWICE:
+            raise RefusedError(TWICE, place=place_of_stack(traceback.walk_stack(sys._getframe())), cure=BY_OPERATIONS)
         cell, count = ctx.cell, ctx.count
         weight, bias, projection, *rest = ctx.saved_tensors
         start, after, kept = rest[:count], rest[count : 2 * count], rest[2 * count :]
