@@ -1,4 +1,4 @@
-"""How the rows of the usual run are drawn and chosen."""
+"""Test that the usual run takes the rows that its rule names."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fxport import export
+from fxport import ExportError, export
+from fxport.diagnostics import Log, rules
 from fxport.exporter.capture.control_flow.views import ViewsNoted
 from tests.running import assert_same, run_exported
 
@@ -243,6 +244,27 @@ def test_each_way(name: str) -> None:
         with torch.no_grad():
             expected = model(*call)
         assert_same(result, expected if isinstance(expected, tuple) else (expected,))
+
+
+class OwnRange(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        range = from_one
+        for k in range(100):
+            x = x + k
+            if x.sum() > 1e6:
+                break
+        return x
+
+
+def from_one(count: int) -> range:
+    return range(1, count + 1)
+
+
+def test_another_range_is_not_taken_for_that_of_python() -> None:
+    log = Log()
+    with pytest.raises(ExportError):
+        export(OwnRange(), (X,), log=log)
+    assert not [each for each in log.findings if each.rule is rules.CAPTURE_DIFFERS]
 
 
 MOST_CALLS = 8000

@@ -83,7 +83,9 @@ def _without(node: ast.stmt) -> list[ast.stmt]:
         each.body, node.orelse = node.orelse, []  # type: ignore[attr-defined]  # an if was parsed
     turns = _many_turns(node) if ends else None
     if isinstance(node, ast.For) and turns is not None:
-        before += [f"{names.turn} = {ast.unparse(node.iter)}.start"]  # fails if that is no range
+        given, numbers = ast.unparse(node.iter), (turns.start, turns.stop, turns.step)
+        asked = f"{given}.start, {given}.stop, {given}.step"
+        before += [f"{names.turn} = {{{numbers}: {turns.start}}}[{asked}]"]  # fails if `range` is not Python's own
         bound, taken, counted = _parsed(f"_ = {turns.start}\n_ = {names.turn}\n{names.turn} += {turns.step}", node)
         for each in (bound, taken):
             each.targets = [copy.deepcopy(node.target)]  # type: ignore[attr-defined]  # an assignment was parsed
