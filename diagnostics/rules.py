@@ -169,10 +169,7 @@ CAPTURE_UNCHECKED = Rule(
     "FXP1035", "CaptureUnchecked", WARNING, "The rewritten model was not compared with PyTorch. Reason: {reason}."
 )
 UNSEEDED_RANDOM = Rule(
-    "FXP1036",
-    "UnseededRandom",
-    ERROR,
-    "'{op}' draws random numbers that do not follow the seed of the training step.",
+    "FXP1036", "UnseededRandom", ERROR, "'{op}' draws random numbers that do not follow the seed of the training step."
 )
 NUMBER_TOO_LARGE = Rule(
     "FXP1037",
@@ -193,6 +190,9 @@ POWER_MAY_BE_COMPLEX = Rule(
     "PowerMayBeComplex",
     WARNING,
     "If this number is below zero, its power is complex in Python, and NaN in the ONNX model.",
+)
+SORT_KEYS_MAY_BE_NAN = Rule(
+    "FXP1040", "SortKeysMayBeNan", WARNING, "If a sort key is NaN, the ONNX model has another order: NaN last."
 )
 
 # 2: shapes

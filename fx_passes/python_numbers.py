@@ -30,7 +30,7 @@ def _negative(a: Expr) -> Expr:
 
 
 def _difference(a: Expr, b: Expr) -> Expr:
-    return FloatAdd(a, _negative(b))
+    return a if b.is_zero else FloatAdd(a, _negative(b))
 
 
 FLOAT_OPERATIONS: Mapping[str, tuple[Callable[..., Any], Callable[..., Expr]]] = {

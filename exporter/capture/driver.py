@@ -51,17 +51,16 @@ from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.self_check.checking import Subject, check, check_inputs, has_presumption, told_in
 from fxport.exporter.capture.self_check.state import with_weight_of_state
-from fxport.exporter.capture.sizes.bits import report_numbers_beyond
 from fxport.exporter.capture.sizes.conditions import ROUNDINGS
 from fxport.exporter.capture.sizes.copies import copies_unwritten
 from fxport.exporter.capture.sizes.dimensions import Comparison
 from fxport.exporter.capture.sizes.idle_bodies import always_run
 from fxport.exporter.capture.sizes.memory_conditions import memory_guards
+from fxport.exporter.capture.sizes.numbers_told import report_numbers
 from fxport.exporter.capture.sizes.ranks import keep_axes_of_data
 from fxport.exporter.capture.sizes.rehearsal import same_results
 from fxport.exporter.capture.sizes.resizing import away, promised, takes
 from fxport.exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
-from fxport.exporter.capture.sizes.signs import report_complex_powers
 from fxport.exporter.capture.sizes.zero_one_specialization import to_blame
 from fxport.exporter.capture.wrappers import unwrapped
 from fxport.exporter.pipeline.options import Options
@@ -199,8 +198,7 @@ def _capture_once(
     for place in ranks:
         facts: Mapping[str, Any] = {"detail": RANK, "error": RANK}
         told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **facts)
-    report_numbers_beyond(captured, told)
-    report_complex_powers(captured, told)
+    report_numbers(captured, told)
     compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed)
     rewritten = (each.place for each in observed.rewritten)
     changed = [*rewritten, *inquiry.presumed.answers, *inquiry.always, *ranks, *observed.texts]

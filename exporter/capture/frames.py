@@ -20,7 +20,11 @@ from torch.fx.proxy import TracerBase
 from torch.fx.traceback import get_current_meta
 
 from fxport.diagnostics.source import HIDDEN, kind_of
+from fxport.exporter.capture.sorting import SORTED
 from fxport.fx_passes.graph import PART
+
+ANNOTATED = (PART, SORTED)
+"""Keys of a node's meta that say what it was made for: a part of a training step, the order of a list."""
 
 
 @contextmanager
@@ -28,7 +32,7 @@ def helpers_kept() -> Iterator[None]:
     """Give a node that is made in a function which forward calls the line in that function.
 
     One that autograd makes has the line of the operation that it differentiates: autograd numbers operations, and its
-    nodes have the number of theirs. Where `torch.fx.traceback.annotate` names a part, it is on the node.
+    nodes have the number of theirs. What `torch.fx.traceback.annotate` notes under a key of ANNOTATED is on it.
     """
     kept, created = TracerBase._filter_traceback_frames, TracerBase.create_node
     captured = proxy.CapturedTraceback  # pyright: ignore[reportPrivateImportUsage]
@@ -46,17 +50,16 @@ def helpers_kept() -> Iterator[None]:
             return operations.get(differentiated._sequence_nr(), own)
         return own
 
-    def parted(self: TracerBase, *args: Any, **kwargs: Any) -> Node:
+    def annotated(self: TracerBase, *args: Any, **kwargs: Any) -> Node:
         node = created(self, *args, **kwargs)
-        part = get_current_meta().get("custom", {}).get(PART)
-        if part is not None:
-            node.meta[PART] = part
+        noted = get_current_meta().get("custom", {})
+        node.meta.update((key, noted[key]) for key in ANNOTATED if key in noted)
         return node
 
     with (
         mock.patch.object(proxy, "CapturedTraceback", _Running),
         mock.patch.object(TracerBase, "_filter_traceback_frames", filtered),
-        mock.patch.object(TracerBase, "create_node", parted),
+        mock.patch.object(TracerBase, "create_node", annotated),
     ):
         yield
 

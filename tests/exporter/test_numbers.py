@@ -156,6 +156,18 @@ def test_a_remainder_of_zero_has_the_sign_of_the_divisor(tmp_path: Path) -> None
     assert_right(("n % 1", "n % -3", "-n % 2.5", "divmod(n, -1)[1]"), ZEROS, tmp_path, "{}1 / torch.full((1,), {}),")
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("n // 1", "n // -2", "round(n, 1)", "round(n, -1)", "n + 0", "n - 0", "sum([n])", "n // -math.inf"),
+        ("math.atan2(n, 1)", "math.atan2(n, -1)", "math.erf(n)", "math.sinh(n)", "math.asin(n / 9)", "math.atan(n)"),
+        ("math.log1p(n / 9)",),
+    ],
+)
+def test_the_sign_of_zero(texts: Sequence[str], tmp_path: Path) -> None:
+    assert_right(texts, ZEROS, tmp_path, "{}torch.full((1,), math.copysign(1, {})),")
+
+
 LARGE = Source("y.sum().item()", of_data([2**53, 1], [-(2**53), -1], [2**40, 7], [5, 0]))
 
 
@@ -322,3 +334,21 @@ def test_powers_that_may_be_complex_are_told(text: str, tmp_path: Path) -> None:
     export(model, (torch.ones(2), torch.tensor([0.5, 0.25])), log=log)
     places = [each.place for each in log.findings if each.rule.id == "FXP1039"]
     assert [place.snippet is not None and text in place.snippet for place in places if place] == [True] * POWERS[text]
+
+
+SORTINGS = {
+    "sorted([x[0], x[1], x[2]], key=lambda t: float(t))": 1,
+    "sorted([x[0], x[1], x[2]])": 1,
+    "sorted([x[0], x[1]], key=lambda t: float(t), reverse=True)": 1,
+    "sorted([x[0], x[1], x[2]], key=lambda t: int(t))": 0,
+    "[x[x.argsort(stable=True)]]": 0,
+}
+"""Lists that are sorted, and how many findings of FXP1040 they get."""
+
+
+@pytest.mark.parametrize("text", SORTINGS)
+def test_lists_that_are_sorted_by_floats_are_told(text: str, tmp_path: Path) -> None:
+    model, log = model_of(text, ["torch.stack(n)"], tmp_path), Log()
+    export(model, (torch.tensor([2.0, 3.0, 1.0]), torch.ones(2)), log=log)
+    places = [each.place for each in log.findings if each.rule.id == "FXP1040"]
+    assert [place.snippet is not None and text in place.snippet for place in places if place] == [True] * SORTINGS[text]

@@ -11,6 +11,7 @@ import gc
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import CellType
 from typing import Any
@@ -34,6 +35,7 @@ from fxport.exporter.capture.patches.arithmetic import real_of
 from fxport.exporter.capture.patches.symbolic_calls import CURVES
 from fxport.exporter.capture.sizes.progressions import Progression, progression
 from fxport.exporter.capture.snapshot import Snapshot
+from fxport.exporter.capture.sorting import marked_as_sorted
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
 
@@ -166,13 +168,15 @@ def require_unchanged(state: Effectless, own: str = " ") -> None:
 
 
 def _sorted(values: Any, *, key: Callable[[Any], Any] | None = None, reverse: Any = False) -> Any:
-    """Sort a list of tensors, also by values of the data; equal ones keep their order."""
+    """Sort a list of tensors, also by values of the data; equal ones keep their order, and NaN comes last."""
     listed = [*values]
     keys = listed if key is None else [key(each) for each in listed]
     plain = type(reverse) is not bool or not all(map(depends_on_data, keys))
     if plain or not all(isinstance(each, Tensor) for each in listed):
         return sorted(listed, key=key, reverse=reverse)
-    order = torch.stack([as_tensor(each).reshape(()) for each in keys]).argsort(stable=True, descending=reverse)
+    stacked = torch.stack([as_tensor(each).reshape(()) for each in keys])
+    with marked_as_sorted() if stacked.is_floating_point() else nullcontext():
+        order = stacked.argsort(stable=True, descending=reverse)
     found = [*torch.stack(listed)[order].unbind(0)]
     for each in found:
         watch_copies(each, listed)

@@ -11,6 +11,7 @@ import onnx_ir as ir
 import sympy
 
 from fxport.exporter.lowering.lower.registry import Unsupported
+from fxport.exporter.lowering.lower.signs import with_sign
 from fxport.fx_passes.float_functions import MINUS_ONE, ONE, FloatAdd, FloatMul, difference
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ WHOLE = float(2**53)
 
 def _add(symbols: Symbols, expr: FloatAdd) -> ir.Value:
     a, b = difference(expr)
+    if expr.args[0].is_zero:  # ONNX Runtime drops the addition, which makes 0 of -0
+        (x,) = symbols.doubles(expr.args[1])
+        zero = _number(symbols.op, 0.0)
+        return symbols.op.Where(symbols.op.Equal(x, zero), zero, x)
     return symbols.op.Add(*symbols.doubles(*expr.args)) if b is None else symbols.op.Sub(*symbols.doubles(a, b))
 
 
@@ -59,7 +64,10 @@ def _is_of_other_sign(op: Op, rest: ir.Value, divisor: ir.Value) -> ir.Value:
 
 
 def _floor_divide(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
-    """Compute a floor division: divide `a` minus the exact remainder; the quotient is nearly an integer."""
+    """Compute a floor division: divide `a` minus the exact remainder; the quotient is nearly an integer.
+
+    0 has the sign of `a / b`, as all other quotients have.
+    """
     op = symbols.op
     a, b = symbols.doubles(*expr.args)
     one = _number(op, 1.0)
@@ -67,13 +75,15 @@ def _floor_divide(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
     near = op.Div(op.Sub(a, rest), b)
     near = op.Where(_is_of_other_sign(op, rest, b), op.Sub(near, one), near)
     below = op.Floor(near)
-    return op.Where(op.Greater(op.Sub(near, below), _number(op, 0.5)), op.Add(below, one), below)
+    whole = op.Where(op.Greater(op.Sub(near, below), _number(op, 0.5)), op.Add(below, one), below)
+    return with_sign(op, whole, op.Div(a, b))
 
 
 def _round_decimal(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
     """Python's `round(x, digits)`: to the decimal that is nearest to the very double, from the middle to even.
 
     The product with a power of ten is rounded itself, so that it may seem to be in the middle; then its error decides.
+    0 has the sign of the number.
     """
     op, digits = symbols.op, int(expr.args[1])  # type: ignore[call-overload]  # sympy's numbers
     if abs(digits) > MOST_DIGITS:
@@ -94,7 +104,7 @@ def _round_decimal(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
     one = op.Where(op.Greater(gap, _number(op, 0.0)), _number(op, 1.0), _number(op, -1.0))
     whole = op.Where(op.And(middle, away), op.Add(even, one), even)
     rounded = op.Div(whole, factor) if digits >= 0 else op.Mul(whole, factor)
-    return op.Where(op.Less(op.Abs(scaled), _number(op, WHOLE)), rounded, x)
+    return with_sign(op, op.Where(op.Less(op.Abs(scaled), _number(op, WHOLE)), rounded, x), x)
 
 
 def _error_of_product(op: Op, x: ir.Value, factor: float, product: ir.Value) -> ir.Value:

@@ -13,12 +13,13 @@ import mpmath
 import onnx_ir as ir
 
 from fxport.exporter.lowering.lower.builder import Op, Scalar, Value
+from fxport.exporter.lowering.lower.signs import with_sign
 from fxport.exporter.lowering.lowerings.exponential import expm1, log1p
 from fxport.exporter.lowering.lowerings.piecewise import Table, evaluate
 
 DOUBLE = ir.DataType.DOUBLE
 
-ARC_TANGENT = Table(mpmath.atan, 0.0, 1.0, pieces=16)
+ARC_TANGENT = Table(lambda x: mpmath.atan(x) / x, 0.0, 1.0, pieces=16)
 ERROR_FUNCTION = Table(lambda x: mpmath.erf(x) / x, 0.0, 6.0)
 """From the end of the table on, erf is 1 to the last bit."""
 
@@ -40,8 +41,9 @@ def _atan(op: Op, x: Value) -> Value:
     """A table up to 1; beyond, a quarter turn less the arc tangent of the reciprocal."""
     length = op.Abs(x)
     steep = op.Greater(length, 1)
-    angle = evaluate(op, ARC_TANGENT, op.Where(steep, op.Reciprocal(length), length))
-    return op.Mul(op.Sign(x), op.Where(steep, op.Sub(math.pi / 2, angle), angle))
+    slope = op.Where(steep, op.Reciprocal(length), length)
+    angle = op.Mul(slope, evaluate(op, ARC_TANGENT, slope))
+    return with_sign(op, op.Where(steep, op.Sub(math.pi / 2, angle), angle), x)
 
 
 def _asin(op: Op, x: Value) -> Value:
@@ -59,7 +61,7 @@ def _asinh(op: Op, x: Value) -> Value:
     beyond = op.Div(square, op.Add(op.Sqrt(op.Add(square, 1)), 1))
     near = log1p(op, op.Add(length, beyond))
     far = op.Add(op.Log(length), math.log(2))
-    return op.Mul(op.Sign(x), op.Where(op.Greater(length, 1e9), far, near))
+    return with_sign(op, op.Where(op.Greater(length, 1e9), far, near), x)
 
 
 def _acosh(op: Op, x: Value) -> Value:
@@ -75,7 +77,7 @@ def _atanh(op: Op, x: Value) -> Value:
 
 def _erf(op: Op, x: Value) -> Value:
     length = op.Min(op.Abs(x), op.const(ERROR_FUNCTION.high, like=x))
-    return op.Mul(op.Sign(x), op.Mul(length, evaluate(op, ERROR_FUNCTION, length)))
+    return with_sign(op, op.Mul(length, evaluate(op, ERROR_FUNCTION, length)), x)
 
 
 def _softplus(op: Op, x: Value) -> Value:

@@ -7,6 +7,7 @@ Where the operators lack the type, the zero point is a float, or scales are by t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -271,7 +272,10 @@ def _smallest(op: Op, low: int, high: int) -> D:
 
 
 def _there_and_back(op: Op, x: Value, grid: Grid) -> Value:
-    return dequantize(op, quantize(op, x, grid, round_last=True), grid, op.out.dtype)
+    """Round to the grid. NaN becomes its lowest number, as ONNX Runtime's QuantizeLinear has it too."""
+    numbers = x if grid.fits(op, SINCE) else op.Where(op.IsNaN(x), op.const(-math.inf, like=x), x)
+    q = quantize(op, op.typed(numbers, op.sizes(x)), grid, round_last=True)
+    return dequantize(op, op.typed(q, op.sizes(x)), grid, op.out.dtype)
 
 
 def _within(op: Op, x: Value, grid: Grid) -> Value:

@@ -8,6 +8,7 @@ import torch
 from fxport.exporter.lowering.lower.builder import Op, Scalar, Value
 from fxport.exporter.lowering.lower.dtypes import is_float
 from fxport.exporter.lowering.lower.registry import lowering
+from fxport.exporter.lowering.lower.signs import is_negative
 from fxport.exporter.lowering.lowerings.precision import in_float
 
 aten = torch.ops.aten
@@ -65,9 +66,9 @@ def trunc(op: Op, x: Value) -> Value:
 def frac(op: Op, x: Value) -> Value:
     """frac(Tensor self) -> Tensor
 
-    Mod with the dividend's sign: NaN for infinities, as in PyTorch.
+    NaN for infinities, and 0 for whole numbers of either sign.
     """
-    return op.Mod(x, 1, fmod=1)
+    return op.Sub(x, trunc(op, x))
 
 
 @lowering(aten.sign.default, aten.sgn.default, prims.sign.default)
@@ -88,19 +89,11 @@ def sign(op: Op, x: Value) -> Value:
 def signbit(op: Op, x: Value) -> Value:
     """signbit(Tensor self) -> Tensor
 
-    The reciprocal tells -0 from 0, and only there is it asked: that of -inf is -0. NaN counts as positive.
+    NaN counts as positive.
     """
     if x.dtype == BOOL:
         return op.And(x, False)
-    if not is_float(x.dtype) or is_sum(x):
-        return op.Less(x, 0)
-    return op.Or(op.Less(x, 0), op.Less(op.Reciprocal(x), 0))
-
-
-def is_sum(x: Value) -> bool:
-    """Return whether a value is a sum: PyTorch adds to 0, where ONNX Runtime gives -0 if all terms are -0."""
-    node = x.producer()
-    return node is not None and node.op_type in ("ReduceSum", "ReduceMean")
+    return is_negative(op, x) if is_float(x.dtype) else op.Less(x, 0)
 
 
 @lowering(aten.copysign.Tensor, aten.copysign.Scalar)

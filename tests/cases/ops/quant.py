@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.ao.quantization.fx._decomposed  # registers the ops
 
@@ -16,6 +18,8 @@ I8, U8, I16, U16, I32 = torch.int8, torch.uint8, torch.int16, torch.uint16, torc
 
 SCALES = v([0.25, 0.5, 0.125], torch.float32)
 ZEROS = v([0, 3, -5], torch.int64)
+EDGES = v((math.nan, math.inf, -math.inf, 3e9, -3e9, 0.0, 1.3))
+EDGES_BY_CHANNEL = v([[math.nan, 1.3], [-math.inf, -0.2], [math.nan, 3e9]])
 NOUGHTS = v([0, 0, 0], torch.int64)
 
 
@@ -92,6 +96,16 @@ CASES = (
     OpCase(aten.fake_quantize_per_tensor_affine.default, f(3, 4), 0.25, 0, -8, 7),
     OpCase(aten.fake_quantize_per_tensor_affine.default, f(3, 4), 0.25, 2, 0, 15),
     OpCase(aten.fake_quantize_per_tensor_affine.default, f(3, 4), 0.25, 2, 0, 7),
+    *(
+        OpCase(aten.fake_quantize_per_tensor_affine.default, EDGES, 0.25, 2, low, high)
+        for low, high in ((-8, 7), (-128, 127), (0, 255), (-127, 127), (-32768, 32767), (-(2**20), 2**20))
+    ),
+    *(
+        OpCase(
+            aten.fake_quantize_per_channel_affine.default, EDGES_BY_CHANNEL, SCALES, v([0, 2, -4], I32), 0, low, high
+        )
+        for low, high in ((-8, 7), (-128, 127), (-32768, 32767))
+    ),
     OpCase(aten.fake_quantize_per_tensor_affine.default, f(3, 4), 2**-12, 2, -32768, 32767),
     OpCase(aten.fake_quantize_per_tensor_affine.default, f(3, 4), 2**-16, 0, -(2**20), 2**20),
     OpCase(

@@ -19,6 +19,10 @@ def _inverse(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return 1 / aten.copysign.Tensor(x, other)
 
 
+def _inverse_of_rest(x: torch.Tensor) -> torch.Tensor:
+    return 1 / aten.frac.default(x)
+
+
 CASES = (
     *(OpCase(op.default, EDGES, dtypes=(torch.float32, torch.float64)) for op in ROUNDINGS),
     *(OpCase(op.default, f(2, 3, low=-9, high=9), dtypes=(*SMALL, *INTS), dynamic="n 3") for op in ROUNDINGS),
@@ -30,6 +34,7 @@ CASES = (
         aten.round.decimals, f(2, 3, low=-99, high=99), vary={"decimals": (0, 1, 3, -1)}, dtypes=SMALL, dynamic="n 3"
     ),
     OpCase(aten.frac.default, EDGES, dtypes=(torch.float32, torch.float64)),
+    OpCase(_inverse_of_rest, EDGES),
     OpCase(aten.frac.default, f(2, 3, low=-9, high=9), dtypes=SMALL, dynamic="n 3"),
     OpCase(aten.sign.default, EDGES),
     OpCase(aten.sign.default, v([2**31, 2**32 - 1, 2**32, -(2**31), -(2**31) - 1, 2**63 - 1, -(2**63)], torch.int64)),
