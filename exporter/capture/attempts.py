@@ -187,13 +187,13 @@ def _keeping_branches(
     functions = [each for each in observed.effects.state.functions() if id(each.__globals__) in namespaces]
     try:
         with some_presumed(presumed, Scope.KEPT):
-            return keeping_loops(attempt, functions, observed.overcome, observed.rewritten)
+            return keeping_loops(attempt, functions, observed.overcome, observed.rewritten, observed.unkept)
     except Exception as error:
         if not presumed.open or is_our_fault(error):
             raise
         presumed.refusal = error
     with some_presumed(presumed, Scope.EVERYWHERE):
-        return keeping_loops(attempt, functions, observed.overcome, observed.rewritten)
+        return keeping_loops(attempt, functions, observed.overcome, observed.rewritten, observed.unkept)
 
 
 def _exported(

@@ -199,7 +199,7 @@ def _capture_once(
         facts: Mapping[str, Any] = {"detail": RANK, "error": RANK}
         told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **facts)
     report_numbers(captured, told)
-    compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed)
+    compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed, observed.unkept)
     rewritten = (each.place for each in observed.rewritten)
     changed = [*rewritten, *inquiry.presumed.answers, *inquiry.always, *ranks, *observed.texts]
     return CaptureResult(captured, request, compared, told, changed)

@@ -37,7 +37,7 @@ def captured_before(
         axes = axes_of(module, args, kwargs, dynamic_shapes, options.input_names)
         sizes = requests_of(arguments_of(module, args, kwargs), axes)
     captured = from_exported(functional(model), None, sizes, model, options, log)
-    compared = Comparison(captured, sizes, [], {})
+    compared = Comparison(captured, sizes, [], {}, {})
     for said in compared.said:
         constant, required = said.rule is rules.DIMENSION_SPECIALIZED, any(each.required for each in said.about)
         level = Level.NOTE if not required else Level.WARNING if constant and options.allow_specialization else None

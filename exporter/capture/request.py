@@ -11,6 +11,7 @@ import torch
 from fxport.diagnostics import Place
 from fxport.exporter.capture.arguments.inputs import arguments_of
 from fxport.exporter.capture.guards.answers import Inquiry
+from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.patches.known_values import Asked
 from fxport.exporter.capture.patches.outside import Effects
 from fxport.exporter.capture.rewritten import Rewritten
@@ -61,6 +62,7 @@ class Observed:
         overcome: The errors that would have ended a capture, had branches and loops not become part of the graph.
         rewritten: The statements that became operators of the graph.
         asked: The lines that asked for values of the example, where these are known.
+        unkept: The lines of statements that could not become operators, though sizes are constants so, with the reason.
         lost: Paths of buffers registered as None that `forward` assigns tensors to.
     """
 
@@ -70,4 +72,5 @@ class Observed:
     overcome: list[Exception] = field(default_factory=list)
     rewritten: list[Rewritten] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    unkept: dict[Line, str] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)

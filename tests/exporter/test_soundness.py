@@ -20,6 +20,8 @@ NO_REASON = frozenset({"FXP1023", "FXP9001", "FXP9003"})
 BOTH_WAYS = {
     "rows taken before the loop",
     "loop variable after the loop",
+    "first turns of their own",
+    "lists read while they are filled",
     "negative and empty ranges",
     "effects in what a branch calls",
     "short circuit",

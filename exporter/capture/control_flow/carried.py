@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.control_flow.effects import Changes, Effects, Place
 from fxport.exporter.capture.control_flow.lifting import Outside, read_by
+from fxport.exporter.capture.control_flow.lists import ListRead
 from fxport.exporter.capture.control_flow.merged import require_unwritten, shared_by
 from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, form_of, opaque
 from fxport.exporter.capture.control_flow.views import storage_of
@@ -60,12 +62,16 @@ class Carried:
             found = ([*effects.before], [*effects.grown.items()], self.form.kinds)
             if found == known:
                 ends = self.form.leaves_of(effects.ends(changes))
+                _require_same_sizes(self.form.leaves_of(self.starts), ends)
                 self.inherited = self._inherited(ends, given)
                 self.ways = (self.form.leaves_of(self.starts), ends, *self.inherited)
                 self.always = {
                     holder: [on is True for _, on in items]
                     for holder, items in zip(effects.grown, effects.appended(changes), strict=True)
                 }
+                for holder in effects.counted:
+                    if not all(self.always[holder]):
+                        raise ListRead(holder.owner, "length")
                 return
             known = found
             given = [opaque(each.clone()) for each in self.tensors()]
@@ -146,3 +152,12 @@ class Carried:
             )
             if leaves[i] is not tensors[i] or isinstance(starts[i], Tensor) or shared:
                 raise LoopError("a turn writes in place to a tensor that it got from the turn before")
+
+
+def _require_same_sizes(starts: Sequence[Any], ends: Sequence[Any]) -> None:
+    """Raise LoopError where a tensor has other sizes behind a turn than before it."""
+    for one, other in zip(starts, ends, strict=True):
+        if isinstance(one, Tensor) and isinstance(other, Tensor):
+            pairs = zip(one.shape, other.shape, strict=False)
+            if one.dim() != other.dim() or any(statically_known_true(size != end) for size, end in pairs):
+                raise LoopError("a turn gives a tensor of other sizes than it gets")

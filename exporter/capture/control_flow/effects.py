@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves
 
 from fxport.exporter.capture import holders
 from fxport.exporter.capture.arguments.structures import register_dataclasses
-from fxport.exporter.capture.control_flow.lists import MaybeItem, ScanList, StackedItems
+from fxport.exporter.capture.control_flow.lists import ListRead, MaybeItem, ScanList, StackedItems, Unread
 from fxport.exporter.capture.control_flow.local_objects import Local
 from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, blaming, containers_in, form_of
 from fxport.exporter.capture.control_flow.replaced import watch_replaced
@@ -82,6 +82,10 @@ class Effects:
     """True if a part may find in a list the items that other runs of it have appended."""
     branches: frozenset[Line] = frozenset()
     """The line of the statement, if it is a branch."""
+    number: Any = None
+    """Of the turn that runs now, from 0 on, in a loop whose turns are counted."""
+    counted: set[Holder] = field(default_factory=set)
+    """Lists of which a turn asks how many elements the turns before have appended."""
     kept: set[Place] = field(default_factory=set)
     """Places that one of the parts changes and another leaves as they are."""
 
@@ -103,7 +107,10 @@ class Effects:
             local: What ends with the function, where that ends with the parts.
             branches: The line of the statement, if it is a branch.
         """
-        snapshot = Snapshot.of({str(i): part for i, part in enumerate(parts)})
+        held = Snapshot.of({str(i): part for i, part in enumerate(parts)}).held
+        lists = (holder for holder, _ in held if isinstance(holder.owner, ScanList) and vars(holder.owner))
+        followed = [Holder(each.owner, holders.ATTRIBUTES, each.path) for each in lists]
+        snapshot = Snapshot([*held, *((each, each.kind.read(each.owner)) for each in followed)])
         cells = {id(cell) for part in parts for cell in cells_of(part, dead)}
         dead_ids = cells | (local.objects(parts) if local is not None else set())
         return Effects(snapshot, dead_ids, is_loop=is_loop, branches=branches)
@@ -145,7 +152,7 @@ class Effects:
 
     def _run(self, part: Callable[..., Any], *inputs: Any) -> tuple[Any, Changes]:
         for holder in self.grown if self.is_loop else ():
-            list.append(holder.owner, Unread())
+            list.append(holder.owner, Unread(partial(self._appended_before, holder)))
         for place in self.undecided if self.is_loop else ():  # of which another turn may have set it
             _take_away(place, self.branches)
         with _plain_attributes():
@@ -195,6 +202,13 @@ class Effects:
                 unbound |= {(holder, key)} if change.after is MISSING else set()
                 before.append(change.before)
         return Changes(values, grown, before, frozenset(unbound))
+
+    def _appended_before(self, holder: Holder) -> Any:
+        """Return how many elements the turns before have appended to a list, if each appends as many."""
+        if self.number is None:
+            raise ListRead(holder.owner, "length")
+        self.counted.add(holder)
+        return self.number * self.grown[holder]
 
     @property
     def numbers(self) -> list[Any]:
@@ -299,19 +313,6 @@ def symbolic(values: Iterable[Any]) -> list[Any]:
     """Return those of the values that are symbolic numbers, each once."""
     found = {each.node.expr: each for each in values if type(each) in NUMBERS}
     return [each for expr, each in found.items() if expr.free_symbols]
-
-
-class Unread(StackedItems):
-    """Stands in a list for what other turns append to it, which no turn may read."""
-
-    def __init__(self) -> None:
-        pass
-
-    @property
-    def stacked(self) -> Any:  # type: ignore[override]  # nobody may have it
-        raise LoopError("a turn reads a list to which the turns append")
-
-    count = stacked  # type: ignore[assignment]
 
 
 class UnseenChangeError(LoopError):

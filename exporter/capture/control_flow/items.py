@@ -26,6 +26,10 @@ class Items:
     parts: Ragged | None = None
     """Items of different sizes as parts, which have no numbers."""
 
+    def behind_first(self) -> Items:
+        """Return the items without the first one, which is there."""
+        return Items(self.count - 1, lambda i: self.at(i + 1), (*self.numbers, self.count))
+
     def __iter__(self) -> Any:
         raise LoopError("it goes through as many items as a dynamic size has")
 

@@ -7,13 +7,15 @@ what Python makes of a tensor: `list(x)`, `x.unbind(0)`. `Ragged` are parts of d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch import SymInt, Tensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
+from fxport.exporter.capture.control_flow.lifting import is_rehearsal
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError
 from fxport.exporter.capture.control_flow.truth import as_tensor
 from fxport.exporter.capture.guards.askers import Line
@@ -29,8 +31,11 @@ class StackedItems:
     branches: frozenset[Line] = frozenset()
     """The lines of the branch that appended it."""
 
-    def __init__(self, stacked: Any) -> None:
-        self.stacked = stacked
+    def __init__(self, stacked: Any, last: Any = None) -> None:
+        self.stacked, self.last = stacked, last
+
+    last: Any = None
+    """The last of the elements where the loop has carried that, or what the list had last where no turn has run."""
 
     @property
     def count(self) -> Any:
@@ -63,11 +68,37 @@ class MaybeItem(StackedItems):
         self._rows = value
 
 
+class Unread(StackedItems):
+    """Stands in a list for what other turns append to it, which no turn may read; it may ask how many there are."""
+
+    def __init__(self, count: Callable[[], Any]) -> None:
+        self._count = count
+
+    @property
+    def count(self) -> Any:
+        return self._count()
+
+    @property
+    def stacked(self) -> Any:  # type: ignore[override]  # nobody may have it
+        raise LoopError("a turn reads a list to which the turns append")
+
+
+class ListRead(LoopError):
+    """A turn reads of a list to which the turns append what the loop may carry: its last element, or its length."""
+
+    def __init__(self, owner: ScanList, name: str) -> None:
+        super().__init__("a turn reads a list to which the turns append")
+        self.owner, self.name = owner, name
+
+
 class ScanList(list[Any]):
     """A list of a rewritten function. With stacked items in it, it does what can be done with all of its elements.
 
     Python's own list would take stacked items for one element.
     """
+
+    last: Any
+    length: Any
 
     @property
     def is_dynamic(self) -> bool:
@@ -82,9 +113,47 @@ class ScanList(list[Any]):
         """Yield what is in the list, stacked items as they are."""
         return list.__iter__(self)
 
+    @contextmanager
+    def following(self, name: str) -> Iterator[None]:
+        """Keep `last`, the last element, or `length` as an attribute meanwhile, which a loop carries.
+
+        Raises:
+            LoopError: It is not known from what stands in the list before what turns append.
+        """
+        before = ScanList(each for each in self.entries() if not isinstance(each, Unread))
+        setattr(self, name, FOLLOWED[name](before))
+        try:
+            yield
+        finally:
+            delattr(self, name)
+
+    def append(self, value: Any) -> None:
+        list.append(self, value)
+        followed = vars(self)
+        if "last" in followed:
+            followed["last"] = value
+        if "length" in followed:
+            followed["length"] += 1
+
+    def extend(self, values: Iterable[Any]) -> None:
+        for each in [*values]:
+            self.append(each)
+
+    def __iadd__(self, values: Iterable[Any]) -> ScanList:  # type: ignore[override, misc]  # as a list does
+        self.extend(values)
+        return self
+
+    def __bool__(self) -> bool:
+        """Return whether there is an element; of stacked items there may be none."""
+        if not self.is_dynamic or any(not isinstance(each, StackedItems) for each in self.entries()):
+            return list.__len__(self) > 0
+        raise _refusal(self.entries())
+
     @property
     def size(self) -> Any:
         """Number of elements, symbolic where it is."""
+        if "length" in vars(self):
+            return self.length
         return sum(each.count if isinstance(each, StackedItems) else 1 for each in self.entries())
 
     def joined(self) -> Tensor:
@@ -112,10 +181,14 @@ class ScanList(list[Any]):
         list.__setitem__(self, slice(None), [*self.turned().entries()])
 
     def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, SymInt) and free_unbacked_symbols(key):
+            key = -1 if is_rehearsal() or statically_known_true(key == self.size - 1) else key  # there any one will do
         if not self.is_dynamic:
             return list.__getitem__(self, key)
         if isinstance(key, slice) and (key.start, key.stop, key.step) == (None, None, -1):
             return self.turned()
+        if type(key) is int and key == -1 and "last" in vars(self):
+            return self.last
         if type(key) is int and self.is_bounded:
             from fxport.exporter.capture.control_flow.entries import entry_at
 
@@ -124,9 +197,23 @@ class ScanList(list[Any]):
             found = list.__getitem__(self, key)
             if not isinstance(found, StackedItems):
                 return found
+            if key == -1 and isinstance(found, Unread):
+                raise ListRead(self, "last")
+            if key == -1 and found.last is not None:
+                return found.last
             if statically_known_true(_rows(found).shape[0] > 0):  # else Python takes the element beside it, or raises
                 return _rows(found)[key]
         raise _refusal(self.entries())
+
+
+def _last_of(before: ScanList) -> Any:
+    if not list.__len__(before):
+        raise LoopError("a turn reads the last element of a list that may have none")
+    return before[-1]
+
+
+FOLLOWED: Mapping[str, Callable[[ScanList], Any]] = {"last": _last_of, "length": lambda before: before.size}
+"""Parts of a list that a loop may carry, from what stands in the list before it."""
 
 
 def _rows(items: StackedItems) -> Tensor:
@@ -152,7 +239,7 @@ def _guarded(name: str) -> Any:
 
 
 for _name in ("__iter__", "__len__", "__reversed__", "__contains__", "__eq__", "__add__", "__mul__", "__setitem__",
-              "__delitem__", "insert", "pop", "remove", "index", "count", "copy", "sort"):  # fmt: skip
+              "__delitem__", "insert", "pop", "remove", "index", "count", "copy", "sort", "clear"):  # fmt: skip
     setattr(ScanList, _name, _guarded(_name))
 
 

@@ -60,7 +60,11 @@ class Site:
 
 
 def keeping_loops(
-    attempt: Attempt[T], reached: Collection[FunctionType], overcome: list[Exception], rewritten: list[Rewritten]
+    attempt: Attempt[T],
+    reached: Collection[FunctionType],
+    overcome: list[Exception],
+    rewritten: list[Rewritten],
+    unkept: Reasons,
 ) -> T:
     """Return what the attempt gives with loops and branches rewritten, as far as they allow.
 
@@ -71,6 +75,7 @@ def keeping_loops(
         reached: The functions that the model may run.
         overcome: Gets the errors of attempts that came before the one that went through.
         rewritten: Gets what became operators in that one.
+        unkept: Gets the lines of statements that could not become operators, each with the reason.
     """
     functions: dict[CodeType, list[FunctionType]] = {}
     for function in reached:
@@ -79,6 +84,8 @@ def keeping_loops(
     splits: set[Line] = set()
     calls = True
     reasons: Reasons = {}
+    told: Reasons = {}
+    stands: set[Line] = set()
     known = _Known()
     new = known.rewritten(lines, splits, calls, reasons)
     with _swapped(new, functions), rewritten_noted(rewritten):
@@ -109,12 +116,16 @@ def keeping_loops(
         found, last = set(known.sites(sites, new)), better.errors
         if better.error is None:
             shown = [Place(path, line) for path, line in sorted(tried) if kind_of(path) != HIDDEN]
+            stands = tried
+            told = {}
             result, rewritten[:] = better, noted or [Rewritten("call", place) for place in shown]
             continue
+        told = _reasons(better.errors, tried - stands)
         if result.error is not None and not splits:  # what branches told apart end in is no cause of the first error
             errors += better.errors
     if result.error is not None:
         raise _explained(_barring(errors), errors, reasons)
+    unkept.update(reasons | told)
     overcome += [error for error in errors if any(_asking(error, GuardOnDataDependentSymNode))]
     return result.value  # type: ignore[return-value]  # without an error there is a value
 
@@ -151,6 +162,17 @@ def _explained(error: Exception, errors: Sequence[Exception], reasons: Reasons) 
         return error
     last, elsewhere = str(found[-1]), _innermost_line(found[-1])
     return NotRewritten(last, found[-1], asks=False) if elsewhere else NotRewritten(last, error)
+
+
+def _reasons(errors: Sequence[Exception], tried: Collection[Line]) -> Reasons:
+    """Return why lines that were tried to be kept could not be, where that is known."""
+    found: Reasons = {}
+    causes = [cause for each in errors for cause in _causes(each) if isinstance(cause, (LoopError, RefusedError))]
+    for error in reversed(causes):
+        lines = [*map(_line, _frames_of(error))]
+        away = f"at line {lines[-1][1]}, {error}" if lines else str(error)
+        found |= dict.fromkeys(tried, away) | dict.fromkeys(lines, str(error))
+    return found
 
 
 def _innermost_line(error: BaseException) -> int | None:

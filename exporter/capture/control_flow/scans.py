@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 from unittest import mock
 
 import torch
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
 from fxport.exporter.capture.control_flow.alternatives import note_alternatives
+from fxport.exporter.capture.control_flow.branches import UNKNOWN
 from fxport.exporter.capture.control_flow.carried import Carried
 from fxport.exporter.capture.control_flow.effects import Changes, Effects, cells_of, symbolic
 from fxport.exporter.capture.control_flow.generators import Pushed
 from fxport.exporter.capture.control_flow.items import Items, items_of
 from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by
-from fxport.exporter.capture.control_flow.lists import Ragged, ScanList, StackedItems
+from fxport.exporter.capture.control_flow.lists import ListRead, Ragged, ScanList, StackedItems
 from fxport.exporter.capture.control_flow.merged import require_unwritten, told_apart, watch_merged
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError, opaque
 from fxport.exporter.capture.control_flow.own_sizes import (
@@ -31,6 +32,9 @@ from fxport.exporter.capture.control_flow.own_sizes import (
     some,
 )
 from fxport.exporter.capture.control_flow.truth import as_tensor, predicate
+from fxport.exporter.capture.control_flow.undecided import asked_for
+from fxport.exporter.capture.faults import RefusedError, is_our_fault
+from fxport.exporter.capture.guards.answers import refusals
 from fxport.exporter.capture.rewritten import note_rewritten
 
 scan_module: Any = importlib.import_module("torch._higher_order_ops.scan")  # a function of the same name hides it
@@ -76,17 +80,71 @@ def for_each(
 
 
 def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) -> None:
-    effects = Effects.of((turn,), dead, is_loop=True)
     if items.parts is not None:
-        _each_part(items.parts, turn, effects)
+        _each_part(items.parts, turn, Effects.of((turn,), dead, is_loop=True))
         return
+    with ExitStack() as followed:
+        record = _rehearsed(items, turn, dead, late, followed)
+        if isinstance(record, Exception):
+            _first_taken(items, turn, record)
+            record = _rehearsed(items.behind_first(), turn, dead, late, followed)
+        if isinstance(record, Exception):
+            raise record
+        record()
+
+
+def _first_taken(items: Items, turn: Turn, why: Exception) -> None:
+    """Run the first turn by itself: what it leaves is of another kind than what it gets, as `h` if that was None.
+
+    Raises:
+        LoopError: There may be no turn.
+    """
+    has_one = items.count >= 1
+    if not statically_known_true(has_one) and free_unbacked_symbols(items.count):
+        raise LoopError(f"{why}, and data tell whether it turns at all") if isinstance(why, LoopError) else why
+    if not has_one:  # which limits sizes to those for which there is one
+        raise why
+    turn(items.at(0))
+
+
+def _rehearsed(
+    items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str], followed: ExitStack
+) -> Callable[[], Any] | Exception:
+    """Return what records the loop, or why its turns cannot be one.
+
+    What the turns read of a list to which they append is `followed` from here on.
+    """
+    refused = refusals()
+    known = len(refused)
+    while True:
+        try:
+            return _prepared(items, turn, dead, late)
+        except ListRead as error:
+            del refused[known:]
+            try:
+                followed.enter_context(error.owner.following(error.name))
+            except LoopError as unknown:
+                return unknown
+        except (*UNKNOWN, RefusedError):  # of a line in the turns, which is to be rewritten, or for good
+            raise
+        except Exception as error:
+            if is_our_fault(error):
+                raise
+            del refused[known:]
+            return asked_for(error)
+
+
+def _prepared(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) -> Callable[[], Any]:
+    """Rehearse the turns; return what records them as a scan, and leaves what they leave."""
+    effects = Effects.of((turn,), dead, is_loop=True)
     turns = torch.arange(items.count)
     known = known_sizes(turns)
     numbers = symbolic((*effects.numbers, items.count, *items.numbers))
     is_run = statically_known_true(items.count > 0)
 
     def one(number: Tensor) -> None:
-        turn(items.at(_bounded(number.item(), items.count)))
+        effects.number = _bounded(number.item(), items.count)
+        turn(items.at(effects.number))
 
     sample = _slice(turns)
     carried = Carried(effects, one, numbers, (sample,), frozenset(id(cell) for cell in cells_of(turn, late)), is_run)
@@ -109,30 +167,35 @@ def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) ->
         if some(axes):
             raise LoopError("it gives parts of different sizes in a loop within another")
         stacked = [each.expand(items.count, *each.shape) for each in given[count:]]
-        _leave(effects, carried, told_apart(start, carried.ways), stacked)
-        return
-    note_rewritten("for")
+        results = told_apart(start, carried.ways)
+        return lambda: _leave(effects, carried, results, stacked)
     given_to_lists = [*appended]
     require_unwritten(given_to_lists, outside, APPENDED)
-    before = [None for _ in start] if is_run else carried.form.leaves_of(carried.starts)
-    ways = [before, [*leaves], *carried.inherited]
-    counts: Sequence[Tensor] = ()
-    if some(axes):
-        counting = _run(_counting(run, axes), init, sample, turns, numbers)[0]
-        counts = counting[len(counting) - len(axes) :]
-        run = _filling(run, axes, [longest_of(each) for each in counts])
-    results, outside = _run(run, init, sample, turns, numbers)
-    kept = len(outside.written)
-    outside.write(results[:kept])
-    last, stacked = [*results[kept : kept + len(start)]], [*results[kept + count :]]
-    for i, axis in enumerate(axes):
-        if axis is not None:
-            stacked[i] = Ragged(joined(stacked[i], axis, counts[i]), axis, items.count, stacked[i])  # type: ignore[call-overload]
-    listed = _leave(effects, carried, last, stacked)
-    none = [None for _ in listed]
-    ways = [[*way, *(given_to_lists if i == 1 else none)] for i, way in enumerate(ways)]
-    note_alternatives(last, carried.ways, frozenset())
-    watch_merged([*last, *listed], ways, outside, [None for _ in ways], carried.ways[0])
+
+    def record() -> None:
+        note_rewritten("for")
+        before = [None for _ in start] if is_run else carried.form.leaves_of(carried.starts)
+        counts: Sequence[Tensor] = ()
+        turn_of_all = run
+        if some(axes):
+            counting = _run(_counting(run, axes), init, sample, turns, numbers)[0]
+            counts = counting[len(counting) - len(axes) :]
+            turn_of_all = _filling(run, axes, [longest_of(each) for each in counts])
+        ways = [before, [*leaves], *carried.inherited]
+        results, outside = _run(turn_of_all, init, sample, turns, numbers)
+        kept = len(outside.written)
+        outside.write(results[:kept])
+        last, stacked = [*results[kept : kept + len(start)]], [*results[kept + count :]]
+        for i, axis in enumerate(axes):
+            if axis is not None:
+                stacked[i] = Ragged(joined(stacked[i], axis, counts[i]), axis, items.count, stacked[i])  # type: ignore[call-overload]
+        listed = _leave(effects, carried, last, stacked)
+        none = [None for _ in listed]
+        ways = [[*way, *(given_to_lists if i == 1 else none)] for i, way in enumerate(ways)]
+        note_alternatives(last, carried.ways, frozenset())
+        watch_merged([*last, *listed], ways, outside, [None for _ in ways], carried.ways[0])
+
+    return record
 
 
 def _bounded(number: Any, count: Any) -> Any:
@@ -166,7 +229,7 @@ def _leave(effects: Effects, carried: Carried, last: Sequence[Tensor], stacked: 
             raise LoopError(f"it appends to '{holder.name}', a list that was made elsewhere")
         rows = [(next(rest), None if always else next(rest)) for always in wheres]
         whole = _interleaved(rows)
-        list.append(holder.owner, StackedItems(whole))
+        list.append(holder.owner, StackedItems(whole, vars(holder.owner).get("last")))
         listed += [whole.whole if isinstance(whole, Ragged) else whole] * sum(1 if each else 2 for each in wheres)
     return listed
 

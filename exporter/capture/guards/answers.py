@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -269,6 +270,14 @@ def going_on(inquiry: Inquiry, halts: Collection[Line] | None) -> Iterator[None]
         raise WentOn([refusals[0] for refusals in inquiry.passed.values()]) from ended
 
 
+_refused: ContextVar[list[Refusal]] = ContextVar("refused")
+
+
+def refusals() -> list[Refusal]:
+    """Return the questions without an answer up to now; who tries something else instead takes out its own."""
+    return _refused.get([])
+
+
 @contextmanager
 def refusals_kept(inquiry: Inquiry) -> Iterator[None]:
     """Raise RefusalHidden at the end if a `try` of the user's has hidden that a value is not known.
@@ -276,6 +285,10 @@ def refusals_kept(inquiry: Inquiry) -> Iterator[None]:
     The graph would have only what the `except` clause goes on with.
     """
     inquiry.refused.clear()
-    yield
+    token = _refused.set(inquiry.refused)
+    try:
+        yield
+    finally:
+        _refused.reset(token)
     if inquiry.refused:
         raise RefusalHidden(str(inquiry.refused[0])) from inquiry.refused[0]

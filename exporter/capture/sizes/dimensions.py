@@ -11,6 +11,7 @@ import sympy
 import torch
 
 from fxport.diagnostics import Level, Log, Place, Rule, rules
+from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.guards.guard import Guard
 from fxport.exporter.capture.sizes.conditions import grid, sizes_to_try, test_of, text_of, words_for
 from fxport.exporter.capture.sizes.relied import SMALLEST, Relied, Symbol, sorted_conditions
@@ -37,7 +38,8 @@ class Comparison:
 
     `said` holds what is to be told about them; `conditions`, what the graph asks of the sizes that stayed dynamic.
     `contrary` are the sizes of one in the example for which it does not hold; `single`, those for which it holds at the
-    example alone: each with the line that is to blame. `fixed` are those that the capture took for constants.
+    example alone: each with the line that is to blame. `fixed` are those that the capture took for constants, `unkept`
+    the lines of statements that could not become operators, each with the reason.
     """
 
     def __init__(
@@ -46,8 +48,9 @@ class Comparison:
         requests: Sequence[Request],
         guards: Sequence[Guard],
         fixed: Mapping[Request, Place | None],
+        unkept: Mapping[Line, str],
     ) -> None:
-        self.program, self.guards, self.fixed = program, _of(program, guards), fixed
+        self.program, self.guards, self.fixed, self.unkept = program, _of(program, guards), fixed, unkept
         self.said: list[Said] = []
         self.contrary: dict[Request, Place | None] = {}
         self.single: dict[Request, Place | None] = {}
@@ -93,8 +96,10 @@ class Comparison:
     # One dimension -------------------------------------------------------------------------------------------------
 
     def _became(self, request: Request, value: int | str, guard: Guard | None) -> None:
-        facts = {"dim": request.label, "input": request.input, "value": value}
         place = guard.place if guard is not None else self.fixed.get(request)
+        reason = None if place is None else self.unkept.get((place.path, place.line))
+        value = value if reason is None else f"{value}. Reason: {reason}"
+        facts = {"dim": request.label, "input": request.input, "value": value}
         self.said.append(Said(rules.DIMENSION_SPECIALIZED, [request], place, facts, guard))
 
     def _bounded(self, symbol: Symbol, request: Request) -> None:

@@ -10,6 +10,7 @@ from tests.cases.soundness import (
     calls,
     choices,
     containers,
+    first_turns,
     functions,
     identities,
     leaving,
@@ -26,6 +27,7 @@ from tests.cases.soundness.case import Row as Row
 
 FAMILIES = (
     loops,
+    first_turns,
     branches,
     writes,
     names,

@@ -175,7 +175,7 @@ class AttributeOfTheClass(nn.Module):
 class RowBefore(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         last, total = None, torch.zeros(4)
-        for row in x:  # asks for the row before
+        for row in x:
             if last is not None:
                 total = total + last
             last = row
@@ -375,7 +375,7 @@ CASES = (
         Row("an item", ItemAsked, FLAT),
         Row("an attribute that is not there", AttributeAsked, FLAT),
         Row("an attribute of the class", AttributeOfTheClass, FLAT, None, "# hides what the class has"),
-        Row("the row before", RowBefore, SIZES, ROWS, "# asks for the row before"),
+        Row("the row before", RowBefore, SIZES, ROWS),
     ),
     *of(
         "jumps and bindings",
