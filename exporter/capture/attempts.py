@@ -75,9 +75,10 @@ Strategy = Callable[[CaptureRequest, Observed], ExportedProgram]
 def frozen(module: torch.nn.Module) -> Iterator[None]:
     """Record no gradients and let no parameter ask for any; afterwards both are as they were.
 
-    Several models can be exported only so: the gradient rules of control flow would be captured otherwise.
+    Several models can be exported only so: the gradient rules of control flow would be captured otherwise. Parameters
+    that are no leaves, as those of a copy of a TorchScript module, stay as they are: PyTorch lets nobody change them.
     """
-    trainable = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    trainable = [parameter for parameter in module.parameters() if parameter.requires_grad and parameter.is_leaf]
     for parameter in trainable:
         parameter.requires_grad_(False)
     try:

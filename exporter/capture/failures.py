@@ -78,9 +78,14 @@ def _user_error(*types: UserErrorType) -> Matches:
 
 
 def _calls_scripted(error: BaseException, model: torch.nn.Module) -> bool:
-    """Return whether tracing has handed a ScriptModule its own `self` as one argument too many."""
+    """Return whether the error is one of a ScriptModule.
+
+    Tracing has handed it its own `self` as one argument too many, or the module is a copy, whose parameters are no
+    instances of Parameter.
+    """
     scripted = any(isinstance(module, torch.jit.ScriptModule) for module in model.modules())
-    return scripted and re.search(r"Script(Module|Method)|positional arguments? but", str(error)) is not None
+    said = r"Script(Module|Method)|positional arguments? but|is not an instance of torch\.nn\.Parameter"
+    return scripted and re.search(said, str(error)) is not None
 
 
 def _quantized(error: BaseException, model: torch.nn.Module) -> bool:

@@ -20,11 +20,7 @@ from torch.fx.proxy import TracerBase
 from torch.fx.traceback import get_current_meta
 
 from fxport.diagnostics.source import HIDDEN, kind_of
-from fxport.exporter.capture.sorting import SORTED
-from fxport.fx_passes.graph import PART
-
-ANNOTATED = (PART, SORTED)
-"""Keys of a node's meta that say what it was made for: a part of a training step, the order of a list."""
+from fxport.exporter.capture.annotations import ANNOTATED
 
 
 @contextmanager

@@ -143,6 +143,24 @@ def test_a_branch_that_never_ran_is_told() -> None:
     assert found.place.line == Rare.forward.__code__.co_firstlineno + 1
 
 
+class Indexed(nn.Module):
+    """One of three layers; no draw chooses the first, whose own condition never holds either."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList((Rare(), nn.ReLU(), nn.Sigmoid()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers[int((x.sum() * 0).long() + 1)](x)
+
+
+def test_what_an_index_never_chose_is_told_by_its_index() -> None:
+    log = Log()
+    export(Indexed(), (X,), log=log)
+    told = [each.facts["branch"] for each in log.findings if each.rule.id == "FXP1034"]
+    assert told == ["What is at index 0"]
+
+
 def test_without_rewriting_a_branch_on_data_is_refused() -> None:
     log = Log()
     with pytest.raises(ExportError):

@@ -21,6 +21,7 @@ import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from fxport.exporter.capture.annotations import SORTED, noted
 from fxport.exporter.capture.control_flow.branches import chosen
 from fxport.exporter.capture.control_flow.entries import total_of
 from fxport.exporter.capture.control_flow.items import enumerated, turned, zipped
@@ -35,7 +36,6 @@ from fxport.exporter.capture.patches.arithmetic import real_of
 from fxport.exporter.capture.patches.symbolic_calls import CURVES
 from fxport.exporter.capture.sizes.progressions import Progression, progression
 from fxport.exporter.capture.snapshot import Snapshot
-from fxport.exporter.capture.sorting import marked_as_sorted
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
 
@@ -175,7 +175,7 @@ def _sorted(values: Any, *, key: Callable[[Any], Any] | None = None, reverse: An
     if plain or not all(isinstance(each, Tensor) for each in listed):
         return sorted(listed, key=key, reverse=reverse)
     stacked = torch.stack([as_tensor(each).reshape(()) for each in keys])
-    with marked_as_sorted() if stacked.is_floating_point() else nullcontext():
+    with noted(SORTED, True) if stacked.is_floating_point() else nullcontext():
         order = stacked.argsort(stable=True, descending=reverse)
     found = [*torch.stack(listed)[order].unbind(0)]
     for each in found:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import torch
 from torch import SymBool, SymInt, Tensor, nn
 
+from fxport.exporter.capture.annotations import CHOSEN, noted
 from fxport.exporter.capture.control_flow.alternatives import is_same_value
 from fxport.exporter.capture.control_flow.branches import chosen
 from fxport.exporter.capture.control_flow.effects import Effects
@@ -187,7 +188,18 @@ def _chosen_of(values: Sequence[Callable[[], Any]], index: Any, position: int) -
     if position == len(values) - 1:
         return values[position]()
     here = or_(index == position, lambda: index == position - len(values))
-    return chosen(here, values[position], lambda: _chosen_of(values, index, position + 1))
+    with noted(CHOSEN, position):
+        return chosen(here, _unnoted(values[position]), _unnoted(lambda: _chosen_of(values, index, position + 1)))
+
+
+def _unnoted(branch: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a branch whose own conditions are none of the index."""
+
+    def run() -> Any:
+        with noted(CHOSEN, None):
+            return branch()
+
+    return run
 
 
 def _are_truths(first: Any, second: Callable[[], Any]) -> bool:

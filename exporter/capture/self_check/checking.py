@@ -16,6 +16,7 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Finding, Level, Log, Place, rules
+from fxport.exporter.capture.annotations import CHOSEN
 from fxport.exporter.capture.arguments.inputs import arguments_of, has_one_twice, leaves_of
 from fxport.exporter.capture.eager import TookTooLongError, called, copied, patience, restored
 from fxport.exporter.capture.fake import drawn_weights, has_no_values
@@ -369,6 +370,8 @@ def _words(body: Body) -> str:
     names = [getattr(each, "target", None) for each in body.node.args[1:3]]
     owner = body.node.graph.owning_module
     is_true = owner is not None and isinstance(names[0], str) and owner.get_submodule(names[0]) is body.gm
+    if (index := body.node.meta.get(CHOSEN)) is not None:
+        return f"What is at {'index' if is_true else 'an index above'} {index}"
     return f"The branch in which this condition is {'true' if is_true else 'false'}"
 
 

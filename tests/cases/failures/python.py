@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -109,6 +110,26 @@ class UsesScripted(nn.Module):
         return self.inner(y)
 
 
+class ScriptedLayer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x)
+
+
+class CopiedScripted(nn.Module):
+    """The parameters of a copied TorchScript module are no leaves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = copy.deepcopy(torch.jit.script(ScriptedLayer()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # of a copied script
+        return self.inner(x + 1)
+
+
 class Compiled(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -195,6 +216,14 @@ CASES = (
         "a thread", "thread", "FXP1003", "«def forward(self, x: torch.Tensor) -> Any:  # in a thread»", Threaded, (X,)
     ),
     FailureCase("a scripted part", "script", "FXP1003", "return «self.inner(y)»", UsesScripted, (X,)),
+    FailureCase(
+        "a copied scripted part",
+        "script",
+        "FXP1003",
+        "«def forward(self, x: torch.Tensor) -> torch.Tensor:  # of a copied script»",
+        CopiedScripted,
+        (X,),
+    ),
     FailureCase(
         "a scripted model", "script", "FXP1003", "«if bool(x.sum() > 0):»", lambda: torch.jit.script(Scripted()), (X,)
     ),
