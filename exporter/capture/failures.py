@@ -180,6 +180,8 @@ def _unregistered(where: str) -> Callable[[BaseException], Facts]:
     return facts
 
 
+HASHED = r"unhashable type: .*Sym"
+"""Text of the error where Python looks for a symbolic number in a set, or takes it for the key of a dict."""
 LOADED = "it loads tensors while it runs"
 LOAD_BEFORE = "Load them in __init__, or before the export."
 ASKED = "Python asks here for a value that is known only when the model runs"
@@ -219,7 +221,7 @@ TABLE: tuple[Failure, ...] = (
     Failure(_says(Exception, r"merging two branches' output"), rules.BRANCHES_DISAGREE, _branches),
     Failure(_is(NotRewritten), rules.DATA_DEPENDENT_CONTROL_FLOW, _not_rewritten),
     Failure(_is(GuardOnDataDependentSymNode), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(ASKED)),
-    Failure(_says(TypeError, r"unhashable type: .*Sym"), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(ASKED)),
+    Failure(_says(TypeError, HASHED), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(ASKED)),
     Failure(_says(Exception, r"UntypedStorage"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(LOADED), remedy=LOAD_BEFORE),
     Failure(
         _says(ValueError, r"uninitialized parameter"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(LAZY), remedy=CALL_ONCE

@@ -165,7 +165,7 @@ VALUES = {
     torch.IntTensor: [3], torch.FloatTensor: [3.0], torch.Tensor: [3.0], torch.split: torch.arange(3.0),
     enumerate: [3], zip: [3], reversed: [3],
     sum: [2, 3], any: [0, 3], all: [2, 0], sorted: [3, 2], math.prod: [2, 3], math.asin: 0.5, math.acos: 0.5,
-    max: [2, 3], min: [3, 2],
+    max: [2, 3], min: [3, 2], torch.nn.utils.rnn.pad_sequence: [torch.arange(2.0), torch.arange(3.0)],
 }  # fmt: skip
 FURTHER = dict.fromkeys((torch.split, math.pow, math.copysign, math.fmod, math.atan2), (2,))
 """Further arguments of functions that need some."""

@@ -22,6 +22,8 @@ BOTH_WAYS = {
     "loop variable after the loop",
     "first turns of their own",
     "lists read while they are filled",
+    "parts of different sizes",
+    "numbers looked for",
     "negative and empty ranges",
     "effects in what a branch calls",
     "short circuit",

@@ -12,7 +12,20 @@ from fxport.exporter.capture.control_flow.syntax import call, deferred, is_at, l
 NAMES = frozenset(
     (
         *("int", "float", "len", "range", "round", "sum", "max", "min", "bool", "any", "all", "sorted", "list"),
-        *("tuple", "unbind", "split", "enumerate", "zip", "reversed", "tolist", "prod", "sqrt", "log", "log2"),
+        *(
+            "tuple",
+            "unbind",
+            "split",
+            "pad_sequence",
+            "enumerate",
+            "zip",
+            "reversed",
+            "tolist",
+            "prod",
+            "sqrt",
+            "log",
+            "log2",
+        ),
         *("exp", "pow", "isqrt", "floor", "ceil", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
         *("isnan", "isinf", "isfinite", "log10", "log1p", "expm1", "erf", "erfc", "fabs", "copysign", "hypot", "fmod"),
         *("atan2", "degrees", "gcd", "lcm", "LongTensor", "IntTensor", "FloatTensor", "Tensor"),

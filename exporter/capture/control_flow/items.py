@@ -24,7 +24,7 @@ class Items:
     numbers: tuple[Any, ...] = ()
     """Symbolic numbers other than the count that `at` computes with."""
     parts: Ragged | None = None
-    """Items of different sizes as parts, which have no numbers."""
+    """Items of different sizes as parts, where a turn may do the same to all at once."""
 
     def behind_first(self) -> Items:
         """Return the items without the first one, which is there."""
@@ -55,15 +55,11 @@ def items_of(source: Any) -> Items | None:
         return _of_progression(source)
     value = unwrap(source)
     if isinstance(value, Ragged):
-        return Items(value.count, _refused, parts=value)
+        return Items(value.count, value.at, parts=value)
     dynamic = isinstance(source, (ScanList, SymbolicList, Tensor))
     if not dynamic or not isinstance(value, Tensor) or not value.dim() or not isinstance(value.shape[0], SymInt):
         return None
     return Items(value.shape[0], lambda i: value[i])
-
-
-def _refused(_: Any) -> Any:
-    raise LoopError("it uses the number of a part of a tensor that is in parts of different sizes")
 
 
 def _of_progression(source: Progression) -> Items | None:

@@ -231,9 +231,26 @@ def _listed(x: Tensor) -> Any:
 
 def _split(x: Tensor, split_size: Any, dim: int = 0) -> Any:
     """Split a tensor, also into a dynamic number of parts."""
-    if not isinstance(split_size, SymbolicList):
-        return x.split(split_size, dim)
-    return SymbolicList([StackedItems(Ragged(x, dim, unwrap(split_size).shape[0]))])
+    if isinstance(split_size, SymbolicList):
+        return SymbolicList([StackedItems(Ragged(x, dim, unwrap(split_size)))])
+    plain, size = functools.partial(x.split, split_size, dim), x.shape[dim]
+    if not isinstance(size, SymInt) or type(split_size) is not int:
+        return plain()
+    count = (size + split_size - 1) // split_size
+    sizes = (size - split_size * torch.arange(count)).clamp(max=split_size)
+    return SymbolicList([StackedItems(Ragged(x, dim, sizes))], plain)
+
+
+def _padded(sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Any:
+    """Pad tensors to the longest, also the parts of one, of which data tell how many there are."""
+    given: Any = sequences
+    if not (isinstance(given, SymbolicList) or (isinstance(given, ScanList) and given.is_dynamic)):
+        return torch.nn.utils.rnn.pad_sequence(given, batch_first, padding_value, padding_side)
+    parts = unwrap(sequences)
+    if not isinstance(parts, Ragged) or parts.axis or padding_side != "right":
+        raise LoopError("it pads as many tensors as a dynamic size has, which are not the parts of one")
+    whole = parts.padded(padding_value)
+    return whole if batch_first else whole.transpose(0, 1)
 
 
 def _function(function: Callable[..., Any], symbolic: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -346,6 +363,7 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     tuple: _elements(tuple),
     torch.unbind: _unbound,
     torch.split: _split,
+    torch.nn.utils.rnn.pad_sequence: _padded,
     math.sqrt: _function(math.sqrt, _sqrt),
     math.log: _log,
     math.exp: _function(math.exp, _exp),

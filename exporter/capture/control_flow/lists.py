@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partialmethod
 from typing import Any
 
 import torch
@@ -254,13 +255,27 @@ ScanList.__radd__ = _added_to  # type: ignore[attr-defined]  # which a list has 
 
 
 class SymbolicList(list[StackedItems]):
-    """The elements of a tensor: Python may not count them or go through them one by one."""
+    """The elements of a tensor: Python may not count them or go through them one by one.
 
-    def _refused(self, *_: Any) -> Any:
-        raise _refusal()
+    Args:
+        items: The elements, stacked.
+        plain: Gives them one by one, of which the number is one of the graph's sizes then.
+    """
 
-    __iter__ = __len__ = __getitem__ = __contains__ = __eq__ = __add__ = _refused  # type: ignore[assignment]
+    def __init__(self, items: Iterable[StackedItems], plain: Callable[[], Any] | None = None) -> None:
+        super().__init__(items)
+        self._plain = plain
+
+    def _plainly(self, name: str, *given: Any) -> Any:
+        if self._plain is None:
+            raise _refusal()
+        return getattr(self._plain(), name)(*given)
+
     __hash__ = None  # type: ignore[assignment]  # as that of a list
+
+
+for _name in ("__iter__", "__len__", "__getitem__", "__contains__", "__eq__", "__add__"):
+    setattr(SymbolicList, _name, partialmethod(SymbolicList._plainly, _name))
 
 
 def unwrap(value: Any) -> Any:
@@ -276,10 +291,42 @@ def unwrap(value: Any) -> Any:
 
 
 class Ragged:
-    """The parts of a tensor along an axis, of sizes that only data tells; it can do what is the same for each part."""
+    """The parts of a tensor along an axis, of sizes that only data tells; it can do what is the same for each part.
 
-    def __init__(self, whole: Tensor, axis: int, count: Any, stacked: Tensor | None = None) -> None:
-        self.whole, self.axis, self.count, self.stacked = whole, axis % whole.dim(), count, stacked
+    Args:
+        whole: All parts, joined.
+        axis: The axis.
+        sizes: The sizes of the parts, [parts].
+        stacked: The parts in one tensor, [parts, ...], each filled up to the longest, if there is such a tensor.
+    """
+
+    def __init__(self, whole: Tensor, axis: int, sizes: Tensor, stacked: Tensor | None = None) -> None:
+        self.whole, self.axis, self.sizes, self.stacked = whole, axis % whole.dim(), sizes, stacked
+
+    @property
+    def count(self) -> Any:
+        return self.sizes.shape[0]
+
+    @property
+    def starts(self) -> Tensor:
+        """Places of the first elements of the parts."""
+        return self.sizes.cumsum(0) - self.sizes
+
+    def at(self, number: Any) -> Tensor:
+        """Return the part with this number."""
+        start, size = self.starts[number].item(), self.sizes[number].item()
+        for holds in (start >= 0, size >= 0, start + size <= self.whole.shape[self.axis]):
+            torch._check(holds)
+        return self.whole.narrow(self.axis, start, size)  # type: ignore[arg-type]  # symbolic numbers
+
+    def padded(self, filling: Any) -> Tensor:
+        """Return the parts in one tensor, [parts, longest, ...], filled up behind them."""
+        rows, longest = self.whole.movedim(self.axis, 0), self.sizes.max().item()
+        torch._check(longest >= 0)
+        steps: Any = torch.arange(longest, device=rows.device)
+        places = (self.starts[:, None] + steps).clamp(max=rows.shape[0] - 1)
+        inside = (steps < self.sizes[:, None]).reshape(*places.shape, *(1 for _ in rows.shape[1:]))
+        return torch.where(inside, rows[places], torch.full((), filling, dtype=rows.dtype, device=rows.device))
 
     @property
     def shape(self) -> list[Any]:
@@ -292,7 +339,8 @@ class Ragged:
             raise LoopError("parts of different sizes in another form")
         if not statically_known_true(math.prod(self.whole.shape[1:]) % math.prod(rest) == 0):
             raise LoopError("parts of different sizes in rows of which there may be fractions")
-        return Ragged(self.whole.reshape(-1, *rest), 0, self.count)
+        several = math.prod(self.whole.shape[1:]) // math.prod(rest)
+        return Ragged(self.whole.reshape(-1, *rest), 0, self.sizes * several)
 
     view = reshape
 

@@ -95,15 +95,28 @@ def among(value: Any, many: Any) -> Any:
     """Return `value in many`, of which both may be tensors, and the value a number that data tells."""
     if isinstance(many, Tensor) and isinstance(value, (Tensor, *DTYPES)):
         return (many == value).any()
+    if type(many) is range and isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    if type(many) is range and isinstance(value, NUMBERS) and depends_on_data(value):
+        return _is_in_range(number(value), many)
     searched = SEARCHED.get(getattr(type(many), "__contains__", None), ()) if depends_on_data(value) else ()
     if not isinstance(value, searched):
         return value in many
     return reduce(lambda one, each: or_(one, lambda: value == each), many, False)
 
 
+def _is_in_range(value: Any, numbers: range) -> Any:
+    """Return whether a number is one of a range, whole or not."""
+    if not numbers:
+        return False
+    low, high, step = min(numbers[0], numbers[-1]), max(numbers[0], numbers[-1]), abs(numbers.step)
+    within = and_(value >= low, lambda: value <= high)
+    return within if step == 1 and isinstance(value, SymInt) else and_(within, lambda: (value - low) % step == 0)
+
+
 SEARCHED: Mapping[Any, tuple[type, ...]] = {
     **dict.fromkeys((list.__contains__, tuple.__contains__), (Tensor, *NUMBERS)),
-    **dict.fromkeys((set.__contains__, frozenset.__contains__), NUMBERS),
+    **dict.fromkeys((set.__contains__, frozenset.__contains__, dict.__contains__), NUMBERS),
 }
 """By how a container looks for a value: the types that it compares. A set finds tensors by their identity."""
 

@@ -7,6 +7,7 @@ that a scan can express, its function is rewritten for as long as the next attem
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from fxport.exporter.capture.control_flow.merged import merged_values_watched
 from fxport.exporter.capture.control_flow.merging import LoopError
 from fxport.exporter.capture.control_flow.scans import slices_unasked
 from fxport.exporter.capture.control_flow.undecided import asked_for, undecided_refused
-from fxport.exporter.capture.failures import NotRewritten
+from fxport.exporter.capture.failures import HASHED, NotRewritten
 from fxport.exporter.capture.faults import RefusedError, is_our_fault
 from fxport.exporter.capture.guards.answers import WentOn
 from fxport.exporter.capture.guards.askers import WHILE, Line, begins_with
@@ -116,8 +117,8 @@ def keeping_loops(
         found, last = set(known.sites(sites, new)), better.errors
         if better.error is None:
             shown = [Place(path, line) for path, line in sorted(tried) if kind_of(path) != HIDDEN]
-            stands = tried
-            told = {}
+            if calls:  # else a loop at which a size is used may be none any more
+                stands, told = tried, {}
             result, rewritten[:] = better, noted or [Rewritten("call", place) for place in shown]
             continue
         told = _reasons(better.errors, tried - stands)
@@ -305,10 +306,15 @@ def _noted(attempt: Attempt[object], halts: Collection[Line] | None) -> tuple[_O
 
 def _asking(error: BaseException | None, *kinds: type[Exception]) -> Iterator[Site]:
     """Yield the lines of the model that ended in such an error: `if x.any()` asks for what only data can tell."""
-    while error is not None and not isinstance(error, kinds):
+    while error is not None and not (isinstance(error, kinds) or _is_about_hashes(error)):
         error = error.__cause__ or error.__context__
     if error is not None:
         yield from (Site(frame.f_code, line) for frame, line in _frames_of(error))
+
+
+def _is_about_hashes(error: BaseException) -> bool:
+    """Return whether a set, or a dict, was asked for a number that only data tells."""
+    return isinstance(error, TypeError) and re.search(HASHED, str(error)) is not None
 
 
 def _frames_of(error: BaseException) -> Iterator[tuple[FrameType, int]]:

@@ -15,7 +15,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statica
 from fxport.exporter.capture.control_flow.alternatives import note_alternatives
 from fxport.exporter.capture.control_flow.branches import UNKNOWN
 from fxport.exporter.capture.control_flow.carried import Carried
-from fxport.exporter.capture.control_flow.effects import Changes, Effects, cells_of, symbolic
+from fxport.exporter.capture.control_flow.effects import Changes, Effects, Item, cells_of, symbolic
 from fxport.exporter.capture.control_flow.generators import Pushed
 from fxport.exporter.capture.control_flow.items import Items, items_of
 from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by
@@ -35,6 +35,7 @@ from fxport.exporter.capture.control_flow.truth import as_tensor, predicate
 from fxport.exporter.capture.control_flow.undecided import asked_for
 from fxport.exporter.capture.faults import RefusedError, is_our_fault
 from fxport.exporter.capture.guards.answers import refusals
+from fxport.exporter.capture.holders import Holder
 from fxport.exporter.capture.rewritten import note_rewritten
 
 scan_module: Any = importlib.import_module("torch._higher_order_ops.scan")  # a function of the same name hides it
@@ -80,8 +81,7 @@ def for_each(
 
 
 def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) -> None:
-    if items.parts is not None:
-        _each_part(items.parts, turn, Effects.of((turn,), dead, is_loop=True))
+    if items.parts is not None and _each_part(items.parts, turn, Effects.of((turn,), dead, is_loop=True)):
         return
     with ExitStack() as followed:
         record = _rehearsed(items, turn, dead, late, followed)
@@ -188,7 +188,7 @@ def _prepared(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]
         last, stacked = [*results[kept : kept + len(start)]], [*results[kept + count :]]
         for i, axis in enumerate(axes):
             if axis is not None:
-                stacked[i] = Ragged(joined(stacked[i], axis, counts[i]), axis, items.count, stacked[i])  # type: ignore[call-overload]
+                stacked[i] = Ragged(joined(stacked[i], axis, counts[i]), axis, counts[i], stacked[i])  # type: ignore[call-overload]
         listed = _leave(effects, carried, last, stacked)
         none = [None for _ in listed]
         ways = [[*way, *(given_to_lists if i == 1 else none)] for i, way in enumerate(ways)]
@@ -306,15 +306,27 @@ def slices_unasked() -> AbstractContextManager[object]:
     return mock.patch.object(scan_module, "first_slice_copy", _slice)
 
 
-def _each_part(parts: Ragged, turn: Turn, effects: Effects) -> None:
-    """Run one turn for all parts of a tensor, which have different sizes: it does the same to each, and only that."""
-    ((_, changes),), _ = read_by([lambda: effects.observe(turn, parts)], ())
+def _each_part(parts: Ragged, turn: Turn, effects: Effects) -> bool:
+    """Run one turn for all parts of a tensor, which have different sizes; return whether it does the same to each."""
+    refused = refusals()
+    known = len(refused)
+    try:
+        ((_, changes),), _ = read_by([lambda: effects.observe(turn, parts)], ())
+    except Exception as error:
+        if is_our_fault(error) or isinstance(error, RefusedError):
+            raise
+        del refused[known:]
+        return False  # it asks more of a part than what all have in common
+    if changes.values or not all(_is_part_of_parts(*each) for each in changes.grown.items()):
+        return False
     _, changes = effects.run(turn, {}, parts)
-    plain = all(len(appended) == 1 and appended[0][1] is True for appended in changes.grown.values())
-    if changes.values or not plain:
-        raise LoopError("it goes through parts of different sizes and does more than to change each of them")
     for holder, ((item, _),) in changes.grown.items():
-        if not isinstance(item, Ragged) or not isinstance(holder.owner, ScanList):
-            raise LoopError("it makes something other than parts of parts of different sizes")
         list.append(holder.owner, StackedItems(item))
     effects.leave(())
+    return True
+
+
+def _is_part_of_parts(holder: Holder, items: Sequence[Item]) -> bool:
+    """Return whether what a turn appends to a list is one part of parts of different sizes."""
+    whole = len(items) == 1 and items[0][1] is True and isinstance(items[0][0], Ragged)
+    return whole and isinstance(holder.owner, ScanList)

@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import SymInt, Tensor
+from torch import SymFloat, SymInt, Tensor
 from torch._subclasses import FakeTensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+NUMBERS = (bool, int, float, complex, SymInt, SymFloat)
 MASKS = (torch.bool, torch.uint8)
 INDICES = (torch.int64, torch.int32, torch.int16, torch.int8)
 
@@ -32,6 +34,10 @@ def write_at(x: Tensor, key: Any, value: Any) -> Any:
         if write_at(view, rest, value) is NotImplemented:
             view[rest] = value
         return None
+    if all(map(_is_basic, parts)) and _asks_in_slices(parts, value):
+        part = x[tuple(map(_without_tensors, parts))]
+        part.copy_(_without_first_ones(_as_tensor(x, value), part.dim()))
+        return None
     if not any(_is_place(part) for part in parts) or not all(_is_place(part) or _is_basic(part) for part in parts):
         return NotImplemented
     view = x[tuple(slice(None) if _is_place(part) else part for part in parts)]
@@ -44,12 +50,29 @@ def write_at(x: Tensor, key: Any, value: Any) -> Any:
             places.append(part)
         elif not isinstance(part, int):
             places.append(None)
-    given = _as_tensor(x, value)
     rank = view.dim() - sum(place is not None for place in places)
-    while given.dim() > rank and given.shape[0] == 1:  # as PyTorch takes it
-        given = given.squeeze(0)
+    given = _without_first_ones(_as_tensor(x, value), rank)
     torch.ops.aten.index_put_(view, places, given.to(x.dtype))
     return None
+
+
+def _asks_in_slices(parts: tuple[Any, ...], value: Any) -> bool:
+    """Return whether PyTorch asks for a number in a slice: for that of a tensor, and for any where it writes a number,
+    or what has sizes that data tell.
+    """
+    slices = [part for part in parts if isinstance(part, slice)]
+    bounds = [bound for part in slices for bound in (part.start, part.stop)]
+    if any(map(_is_place, bounds)):
+        return True
+    asked = type(value) in NUMBERS or (isinstance(value, Tensor) and any(map(free_unbacked_symbols, value.shape)))
+    return asked and any(isinstance(each, SymInt) for each in bounds)
+
+
+def _without_first_ones(given: Tensor, rank: int) -> Tensor:
+    """Return what is written without axes of one element that there are too many of, as PyTorch takes it."""
+    while given.dim() > rank and given.shape[0] == 1:
+        given = given.squeeze(0)
+    return given
 
 
 def read_at(x: Tensor, key: Any) -> Any:
@@ -155,7 +178,7 @@ def _is_hidden(part: Any) -> bool:
 
 def _without_tensors(part: Any) -> Any:
     if isinstance(part, slice):
-        start, stop = (each.item() if _is_hidden(each) else each for each in (part.start, part.stop))
+        start, stop = (each.item() if _is_place(each) else each for each in (part.start, part.stop))
         return slice(start, stop, part.step)
     return slice(None) if _is_hidden(part) else part
 
