@@ -144,13 +144,14 @@ def _left(effects: Effects, given: tuple[Any, tuple[Any, ...], Any]) -> Any:
     return result
 
 
-def repeated(test: Branch, body: Branch, *, dead: Sequence[str] = ()) -> None:
+def repeated(test: Branch, body: Branch, *, dead: Sequence[str] = (), calls: Sequence[Callable[..., Any]] = ()) -> None:
     """Run the body while the test holds. Known turns are taken one by one; the others are a while_loop.
 
     Args:
         test: Gives the test's value.
         body: Runs one turn; it binds variables that it shares with the function around it and with the test.
         dead: The variables that a turn binds and that neither another turn nor anything later reads.
+        calls: What the body calls, where that binds the variables.
 
     Raises:
         LoopError: The test depends on data, and no operator can give what the turns change.
@@ -160,11 +161,15 @@ def repeated(test: Branch, body: Branch, *, dead: Sequence[str] = ()) -> None:
             return
         body()
     predicate(going)  # what is around reads it
-    effects = Effects.of((test, body), dead, is_loop=True)
+    effects = Effects.of((test, body, *calls), dead, is_loop=True)
     numbers = effects.numbers
-    carried = Carried(effects, body, numbers)
-    if effects.grown:
-        raise LoopError("it appends to a list in a loop of which only the data tells how often it turns")
+    try:
+        carried = Carried(effects, body, numbers)
+        if effects.grown:
+            raise LoopError("it appends to a list in a loop of which only the data tells how often it turns")
+    except LoopError as error:
+        error.is_unrecorded = True
+        raise
     form, start = carried.form, carried.tensors()
     if is_rehearsal():
         effects.leave(form.value(told_apart(start, carried.ways)))

@@ -29,9 +29,6 @@ AROUND = (ast.With, ast.Try)
 MOST = 4000
 """Nodes of a body: what follows a jump is written once for each way to it."""
 
-MOST_TURNS = 64
-"""Turns of a loop that may be branches one in the other: these take seconds each. A longer one is a loop by data."""
-
 
 def jumps_removed(function: ast.FunctionDef, lines: set[int]) -> None:
     """Write jumps as conditions in each loop that has one behind a branch at these lines, and in loops within it.
@@ -81,18 +78,6 @@ def _without(node: ast.stmt) -> list[ast.stmt]:
     rest = _parsed(f"if not {names.stop}:\n    pass" if node.orelse else "", node)
     for each in rest:
         each.body, node.orelse = node.orelse, []  # type: ignore[attr-defined]  # an if was parsed
-    turns = _many_turns(node) if ends else None
-    if isinstance(node, ast.For) and turns is not None:
-        given, numbers = ast.unparse(node.iter), (turns.start, turns.stop, turns.step)
-        asked = f"{given}.start, {given}.stop, {given}.step"
-        before += [f"{names.turn} = {{{numbers}: {turns.start}}}[{asked}]"]  # fails if `range` is not Python's own
-        bound, taken, counted = _parsed(f"_ = {turns.start}\n_ = {names.turn}\n{names.turn} += {turns.step}", node)
-        for each in (bound, taken):
-            each.targets = [copy.deepcopy(node.target)]  # type: ignore[attr-defined]  # an assignment was parsed
-        (loop,) = _parsed(f"while not {names.stop} and {names.turn} < {turns.stop}:\n    pass", node)
-        loop.body = [taken, counted, *body]  # type: ignore[attr-defined]  # a while was parsed
-        before_it, behind = _parsed("\n".join(before), node), _parsed("\n".join(after), node)
-        return [*before_it, bound, _wanted(loop), *map(_wanted, [*rest, *behind])]
     if isinstance(node, ast.While):
         if ends:
             goes_on = ast.UnaryOp(ast.Not(), ast.Name(names.stop, ast.Load()))
@@ -106,25 +91,20 @@ def _without(node: ast.stmt) -> list[ast.stmt]:
         (taken,) = _parsed(f"_ = {names.item}", node)
         taken.targets = [node.target]  # type: ignore[attr-defined]  # an assignment was parsed
         guarded.body = [taken, *body]  # type: ignore[attr-defined]  # an if was parsed
-        node.iter = left_early(node.iter)
+        many, node.iter = _may_be_many(node.iter), left_early(node.iter)
         node.target = placed(ast.Name(names.item, ast.Store()), node.target)
         node.body = [leave, _wanted(guarded)]
         node.stop = names.stop  # type: ignore[attr-defined]  # read by the template
+        node.wanted = many  # type: ignore[attr-defined]  # the same
     else:
         node.body = body
     return [*_parsed("\n".join(before), node), node, *map(_wanted, [*rest, *_parsed("\n".join(after), node)])]
 
 
-def _many_turns(node: ast.stmt) -> range | None:
-    """Return the range of a loop over one with more turns than are to be branches one in the other."""
-    if not isinstance(node, ast.For) or not isinstance(node.target, ast.Name) or not isinstance(node.iter, ast.Call):
-        return None
-    numbers = [each.value for each in node.iter.args if isinstance(each, ast.Constant) and type(each.value) is int]
-    is_range = isinstance(node.iter.func, ast.Name) and node.iter.func.id == "range" and not node.iter.keywords
-    if not is_range or len(numbers) != len(node.iter.args) or 0 in numbers[2:]:
-        return None
-    found = range(*numbers)
-    return found if found.step > 0 and len(found) > MOST_TURNS else None
+def _may_be_many(source: ast.expr) -> bool:
+    """Return whether the source of a loop may be a range of many turns, which is seen where it runs."""
+    called = source.func if isinstance(source, ast.Call) else None
+    return "range" in (getattr(called, "id", None), getattr(called, "attr", None))
 
 
 def _jumping_behind(node: ast.With | ast.Try) -> list[ast.stmt]:
@@ -211,9 +191,9 @@ class _NotAConditionError(Exception):
 
 class _Names:
     def __init__(self, place: str) -> None:
-        kinds = ("stop", "returned", "value", "item", "skipped", "turn")
+        kinds = ("stop", "returned", "value", "item", "skipped")
         named = (f"_{kind}_{place}" for kind in kinds)
-        self.stop, self.returned, self.value, self.item, self.skipped, self.turn = named
+        self.stop, self.returned, self.value, self.item, self.skipped = named
 
 
 def _lowered(block: Sequence[ast.stmt], names: _Names, keeps_continue: bool = False) -> list[ast.stmt]:

@@ -30,6 +30,8 @@ class LoopError(Exception):
     def __init__(self, reason: str, branches: frozenset[Line] = frozenset()) -> None:
         super().__init__(reason)
         self.branches = branches
+        self.is_unrecorded = False
+        """True where all is as it was before the statement, so that its turns may be taken one by one."""
 
 
 @contextmanager

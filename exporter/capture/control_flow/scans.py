@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
 from fxport.exporter.capture.control_flow.alternatives import note_alternatives
-from fxport.exporter.capture.control_flow.branches import UNKNOWN
+from fxport.exporter.capture.control_flow.branches import UNKNOWN, repeated
 from fxport.exporter.capture.control_flow.carried import Carried
 from fxport.exporter.capture.control_flow.effects import Changes, Effects, Item, cells_of, symbolic
 from fxport.exporter.capture.control_flow.generators import Pushed
@@ -22,6 +22,7 @@ from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, 
 from fxport.exporter.capture.control_flow.lists import ListRead, Ragged, ScanList, StackedItems
 from fxport.exporter.capture.control_flow.merged import require_unwritten, told_apart, watch_merged
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError, opaque
+from fxport.exporter.capture.control_flow.operators import and_, not_
 from fxport.exporter.capture.control_flow.own_sizes import (
     count_of,
     filled,
@@ -41,6 +42,12 @@ from fxport.exporter.capture.rewritten import note_rewritten
 scan_module: Any = importlib.import_module("torch._higher_order_ops.scan")  # a function of the same name hides it
 
 Turn = Callable[[Any], None]
+
+MOST_TURNS = 64
+"""Turns of a loop that may be branches one in the other: these take seconds each. A longer one is a loop by data."""
+
+MOST_UNROLLED = 256
+"""The same, where it can be no loop by data."""
 
 APPENDED = "it appends a tensor to a list, or a part of one, to which its turns write"
 
@@ -74,10 +81,41 @@ def for_each(
             raise LoopError("it leaves a loop over a generator, which has not come to its end")
         source.run(turn)
         return
+    if stopped is not None and type(source) is range and len(source) > MOST_TURNS:
+        source = _without_turns_of_data(source, turn, dead, stopped)
     for item in source:
         turn(item)
         if stopped is not None and stopped() is True:
             break
+
+
+def _without_turns_of_data(source: range, turn: Turn, dead: Sequence[str], stopped: Callable[[], Any]) -> Sequence[int]:
+    """Run the turns of a long range that data may end as a loop of which data tell how often it turns.
+
+    Returns:
+        The numbers that are left, where the turns can be no such loop and are few enough to be one branch in the other.
+    """
+    stop = next(iter(stopped.__closure__ or ()))
+    number, is_running = source.start, False
+
+    def test() -> Any:
+        return and_(not_(stopped()), lambda: number < source.stop if source.step > 0 else number > source.stop)
+
+    def body() -> None:
+        nonlocal number, is_running
+        item, number, is_running = number, number + source.step, True
+        stop.cell_contents = False  # as the test has seen
+        turn(item)
+        is_running = False
+
+    try:
+        repeated(test, body, dead=dead, calls=(turn,))
+    except LoopError as error:
+        left = range(number, source.stop, source.step)
+        if is_running or not error.is_unrecorded or len(left) > MOST_UNROLLED:
+            raise
+        return left
+    return ()
 
 
 def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) -> None:

@@ -49,7 +49,8 @@ def wanted_statements(function: ast.FunctionDef, lines: set[int]) -> set[Kept]:
     nodes = list(own_nodes(function))
     tests = [node for node in nodes if isinstance(node, (ast.If, ast.While))]
     texts = {ast.unparse(node.test) for node in tests if getattr(node, "wanted", False) or is_at(node.test, lines)}
-    wanted: set[Kept] = {node for node in nodes if isinstance(node, ast.For) and _is_head_at(node, lines)}
+    loops = (node for node in nodes if isinstance(node, ast.For))
+    wanted: set[Kept] = {node for node in loops if getattr(node, "wanted", False) or _is_head_at(node, lines)}
     for block in blocks_of(function):
         for position, node in enumerate(block):
             if isinstance(node, (ast.If, ast.While)) and (node in wanted or ast.unparse(node.test) in texts):
