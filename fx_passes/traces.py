@@ -66,16 +66,24 @@ def _part(leaf: Any, places: dict[Any, int]) -> Hashable | None:
         if isinstance(leaf, float):
             return (float, repr(leaf))
         return (type(leaf), leaf) if type(leaf) in TOLD else None
-    number, value = places.setdefault(leaf, len(places)), leaf.meta.get("val")
+    told = described(leaf.meta.get("val"), places)
+    return None if told is None else (places.setdefault(leaf, len(places)), told)
+
+
+def described(value: Any, places: dict[Any, int]) -> Hashable | None:
+    """Return all that code can see of a fake tensor or of a symbolic number; None where it may see more.
+
+    `places` numbers the memory of tensors: of two that share it the numbers are the same.
+    """
     if isinstance(value, SYMBOLIC):
-        return None if free_unbacked_symbols(value) else (number, type(value), value.node.expr)
+        return None if free_unbacked_symbols(value) else (type(value), value.node.expr)
     if type(value) is not FakeTensor or value.layout is not torch.strided or value.constant is not None:
         return None
     if free_unbacked_symbols(value):
         return None
     storage = value.untyped_storage()
     return (
-        *(number, places.setdefault(storage._cdata, len(places)), value.fake_mode, value.dtype, value.device),
+        *(places.setdefault(storage._cdata, len(places)), value.fake_mode, value.dtype, value.device),
         *(value.is_conj(), value.is_neg(), value.requires_grad, type(value.storage_offset())),
         *map(_size, (value.storage_offset(), *value.shape, *value.stride())),
     )

@@ -65,7 +65,7 @@ CAPTURE_ORDER = (
     ("sizes", "rewritten"),
     ("patches", "program", "overcome"),
     ("failures",),
-    ("control_flow", "eager", "request"),
+    ("control_flow", "eager", "repeated", "request"),
     ("attempts", "exported", "further"),
     ("self_check",),
     ("driver",),

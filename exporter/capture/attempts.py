@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -59,6 +59,7 @@ from fxport.exporter.capture.patches.trainable import TrainableTold, trainable_p
 from fxport.exporter.capture.patches.views_of_fakes import views_remembered
 from fxport.exporter.capture.patches.watched_calls import CallsWatched
 from fxport.exporter.capture.patches.whole_ops import whole_ops
+from fxport.exporter.capture.repeated.blocks import Repeats
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.sizes.equalities import equalities_tried
 from fxport.exporter.capture.sizes.remembered import arithmetic_remembered
@@ -173,15 +174,17 @@ def within(managers: Iterable[AbstractContextManager[object]]) -> Iterator[None]
 
 def non_strict(request: CaptureRequest, observed: Observed) -> ExportedProgram:
     """Capture by torch.export without Dynamo: Python runs as it is, tensors are traced, PyTorch decides about sizes."""
+    observed.copied.clear()
+    repeats = Repeats(request.model if request.reuse else None, observed.noted)
     with within(_pre_dispatch_contexts(request, observed)):
-        return _keeping_branches(request, observed, partial(_by_torch_export, request, strict=False))
+        return _keeping_branches(request, observed, partial(_by_torch_export, request, strict=False), repeats)
 
 
 def _keeping_branches(
-    request: CaptureRequest, observed: Observed, trace: Callable[[], ExportedProgram]
+    request: CaptureRequest, observed: Observed, trace: Callable[[], ExportedProgram], repeats: Repeats
 ) -> ExportedProgram:
     """Capture with every branch on data as a cond; if that fails, with some data presumed where Python asks for any."""
-    attempt, presumed = partial(_exported, trace, observed), observed.inquiry.presumed
+    attempt, presumed = partial(_copying, repeats, trace, observed), observed.inquiry.presumed
     if not request.rewrite:
         return attempt(None)
     namespaces = {id(each) for each in namespaces_of(request.model)}
@@ -195,6 +198,24 @@ def _keeping_branches(
         presumed.refusal = error
     with some_presumed(presumed, Scope.EVERYWHERE):
         return keeping_loops(attempt, functions, observed.overcome, observed.rewritten, observed.unkept)
+
+
+def _copying(
+    repeats: Repeats, trace: Callable[[], ExportedProgram], observed: Observed, halts: Collection[Line] | None
+) -> ExportedProgram:
+    """Capture with the blocks that the model repeats copied; where the copies are not proven, without."""
+    if halts is None and repeats.groups:
+        try:
+            with repeats.copied():
+                exported = _exported(trace, observed, halts)
+            if repeats.are_proven:
+                observed.copied[:] = repeats.copied_of_user
+                return exported
+        except Exception as error:
+            if is_our_fault(error) or not (repeats.copies or repeats.has_misled):
+                raise
+        repeats.groups.clear()
+    return _exported(trace, observed, halts)
 
 
 def _exported(
@@ -223,7 +244,7 @@ def values_asked(request: CaptureRequest, observed: Observed) -> ExportedProgram
     """Capture as `non_strict` does, with values of weights where Python asks, and of inputs if that is wanted."""
     asked: list[Asked] = []
     with values_known(request.model, request.args, request.kwargs, asked, inputs=request.values_of_inputs):
-        exported = non_strict(request, observed)
+        exported = non_strict(replace(request, reuse=False), observed)  # the values of each block are others
     observed.asked.extend(asked)
     return exported
 
@@ -246,7 +267,7 @@ def post_dispatch(request: CaptureRequest, observed: Observed) -> ExportedProgra
         pre_dispatch=False,
     )
     with within(_post_dispatch_contexts(request, observed)):
-        return _keeping_branches(request, observed, trace)
+        return _keeping_branches(request, observed, trace, Repeats(None, observed.noted))
 
 
 def recording(request: CaptureRequest, observed: Observed) -> ExportedProgram:

@@ -96,7 +96,7 @@ def capture(
     axes = axes_of(module, args, named, dynamic_shapes, options.input_names)
     sizes = requests_of(arguments, axes)
     shapes, may_ask = relaxed(arguments, sizes), options.allow_specialization
-    request = CaptureRequest(module, *distinct(call, module), sizes, shapes, may_ask, rewrite=options.rewrite)
+    request = CaptureRequest(module, *distinct(call, module), sizes, shapes, may_ask, options.reuse, options.rewrite)
     once = partial(_capture_once, paths=[leaf.path for leaf in leaves_of(arguments)], options=options, log=log)
     first_success = partial(_first_success, options=options, log=log)
     result = once(request, capture=first_success)
@@ -194,6 +194,8 @@ def _capture_once(
             told.report(rules.UNSUPPORTED_PYTHON_CONSTRUCT, at=place, fixes=(Fix(DRAW_BEFORE),), detail=SEEDED)
     before = copied(exported) if options.keep_exported_program else None
     captured = replace(program.from_exported(exported, paths, request.sizes, model, options, told), exported=before)
+    if observed.copied and not same_results(request.model, (request.args, dict(request.kwargs)), captured):
+        return _capture_once(replace(request, reuse=False), capture=capture, paths=paths, options=options, log=log)
     ranks = [*dict.fromkeys(keep_axes_of_data(captured))]
     for place in ranks:
         facts: Mapping[str, Any] = {"detail": RANK, "error": RANK}

@@ -70,6 +70,12 @@ def known(tensor: Any, name: str) -> Any:
     return fact.value
 
 
+def facts_of(tensor: Tensor) -> dict[str, Any]:
+    """Return what is known of a tensor, by the names of the facts."""
+    found = {name: known(tensor, name) for name in getattr(tensor, FACTS, {})}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 STATISTICS: Mapping[Any, tuple[int, int]] = {
     F.batch_norm: (1, 2),
     F.instance_norm: (1, 2),

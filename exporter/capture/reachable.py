@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 from torch.nn.modules import module as modules
+from torch.utils.weak import WeakIdKeyDictionary
 
 from fxport.diagnostics.source import USER, kind_of
 from fxport.exporter.capture.holders import (
@@ -70,7 +71,7 @@ FOREIGN = frozenset(
 
 PLAIN = (
     *(SimpleNamespace, local, UserDict, UserList, ChainMap, weakref.WeakKeyDictionary, weakref.WeakValueDictionary),
-    *(queue.Queue, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler),
+    *(WeakIdKeyDictionary, queue.Queue, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler),
 )
 """Classes of Python's library and of PyTorch whose objects hold what users put in."""
 

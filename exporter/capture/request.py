@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from fxport.diagnostics import Place
 from fxport.exporter.capture.arguments.inputs import arguments_of
 from fxport.exporter.capture.guards.answers import Inquiry
 from fxport.exporter.capture.guards.askers import Line
+from fxport.exporter.capture.patches.generators import SHARED
 from fxport.exporter.capture.patches.known_values import Asked
 from fxport.exporter.capture.patches.outside import Effects
 from fxport.exporter.capture.rewritten import Rewritten
@@ -30,6 +31,7 @@ class CaptureRequest:
         sizes: The axes that shall stay dynamic.
         dynamic_shapes: `sizes` without those of `fixed`, as torch.export takes them.
         values_of_inputs: Whether values of inputs may become constants where Python asks for them.
+        reuse: Whether blocks that the model repeats may be captured once.
         rewrite: Whether statements that depend on data or on dynamic sizes may become operators.
         fixed: Sizes that are constants of the graph, each with the line that is to blame, if one is known.
     """
@@ -40,6 +42,7 @@ class CaptureRequest:
     sizes: Sequence[Request]
     dynamic_shapes: Any
     values_of_inputs: bool = False
+    reuse: bool = False
     rewrite: bool = True
     fixed: Mapping[Request, Place | None] = field(default_factory=dict)
 
@@ -63,6 +66,7 @@ class Observed:
         rewritten: The statements that became operators of the graph.
         asked: The lines that asked for values of the example, where these are known.
         unkept: The lines of statements that could not become operators, though sizes are constants so, with the reason.
+        copied: Paths of blocks of the user's own code that are copies of others in the graph.
         lost: Paths of buffers registered as None that `forward` assigns tensors to.
     """
 
@@ -73,4 +77,13 @@ class Observed:
     rewritten: list[Rewritten] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     unkept: dict[Line, str] = field(default_factory=dict)
+    copied: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
+
+    def noted(self) -> Hashable:
+        """Return what tells whether more has been observed since, beside questions about sizes and changes of state."""
+        effects, inquiry = self.effects, self.inquiry
+        noted = (self.texts, self.overcome, self.rewritten, self.asked, self.lost, self.unkept)
+        read = (effects.marked, effects.seen, effects.reads.names)
+        asked = (inquiry.presumed.answers, inquiry.refused, inquiry.always, inquiry.passed)
+        return (*map(len, (*noted, *read, *asked)), *(each.state for each in SHARED.values()))

@@ -115,13 +115,13 @@ class Snapshot:
         """Yield the memos, each with the tensors that it holds now."""
         for holder, _ in self.held:
             if holder.kind.is_memo:
-                yield holder, [each for each in _within(holder.owner) if isinstance(each, torch.Tensor)]
+                yield holder, [each for each in within(holder.owner) if isinstance(each, torch.Tensor)]
 
     def left_over(self) -> Iterator[Holder]:
         """Yield the holders that could not be put back, and hold what means nothing outside of a capture."""
         for holder, before in self.held:
             changed = holder.kind.write is None and _differ(before, holder.kind.read(holder.owner))
-            if changed and any(isinstance(each, CAPTURED) for each in _within(holder.owner)):
+            if changed and any(isinstance(each, CAPTURED) for each in within(holder.owner)):
                 yield holder
 
 
@@ -161,7 +161,7 @@ def _differences(before: Contents, now: Contents) -> Iterator[tuple[Any, Any, An
             yield key, was, has
 
 
-def _within(value: Any) -> Iterator[Any]:
+def within(value: Any) -> Iterator[Any]:
     """Yield what an object holds, as the garbage collector sees it, a few steps deep, without modules and code."""
     level, seen = [value], {id(value)}
     for _ in range(DEEPEST):

@@ -63,6 +63,9 @@ def command(
     custom_ops: Annotated[
         bool, typer.Option("--custom-ops", help="Operators of your own without a lowering: nodes of their own domain.")
     ] = False,
+    no_reuse: Annotated[
+        bool, typer.Option("--no-reuse", help="Capture each block of the model, also those that are alike.")
+    ] = False,
     no_rewrite: Annotated[
         bool, typer.Option("--no-rewrite", help="Refuse branches and loops that depend on data; rewrite none.")
     ] = False,
@@ -119,6 +122,7 @@ def command(
         weights_in_place=weights_in_place,
         functions=not no_functions,
         custom_ops=custom_ops,
+        reuse=not no_reuse,
         rewrite=not no_rewrite,
         self_check=self_check,
         rank_timeout=rank_timeout,

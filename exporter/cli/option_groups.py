@@ -38,7 +38,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("--select", "--ignore", "--severity", "--quiet", "--verbose"),
     ),
     "Advanced": (
-        *("--fix", "--plugin", "--custom-ops", "--no-rewrite", "--self-check", "--dump", "--profile"),
+        *("--fix", "--plugin", "--custom-ops", "--no-reuse", "--no-rewrite", "--self-check", "--dump"),
+        "--profile",
         "--rank-timeout",
     ),
 }

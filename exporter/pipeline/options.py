@@ -33,6 +33,7 @@ class Options:
     `weights_in_place`: those that lie in its files as ONNX would have them stay there, and the model refers to them.
     `functions`: repeated calls of a region of `torch.compiler.nested_compile_region` become calls of one function.
     `custom_ops`: an operator of a library for which there is no lowering becomes a node of its own domain.
+    `reuse`: blocks that the model repeats, such as its layers, are captured once where they are proven to be alike.
     `rewrite`: statements that depend on data or on dynamic sizes become operators; without it, PyTorch's own rules
     hold. `self_check`: which captures are compared with the model in PyTorch: those with rewritten statements, all, or
     none. `rank_timeout`: seconds for which one rank of a sharded model waits for another that is expected to answer.
@@ -53,6 +54,7 @@ class Options:
     weights_in_place: bool = False
     functions: bool = True
     custom_ops: bool = False
+    reuse: bool = True
     rewrite: bool = True
     self_check: SelfCheck = "rewritten"
     rank_timeout: float = 45.0

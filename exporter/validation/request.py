@@ -73,6 +73,7 @@ class Request:
     weights_in_place: bool = False
     functions: bool = True
     custom_ops: bool = False
+    reuse: bool = True
     rewrite: bool = True
     self_check: SelfCheck = SelfCheck.REWRITTEN
     rank_timeout: float = 45.0
@@ -210,6 +211,7 @@ def options_of(request: Request) -> Options:
             weights_in_place=request.weights_in_place,
             functions=request.functions,
             custom_ops=request.custom_ops,
+            reuse=request.reuse,
             rewrite=request.rewrite,
             self_check=request.self_check.value,
             rank_timeout=request.rank_timeout,

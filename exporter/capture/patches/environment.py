@@ -73,10 +73,12 @@ class Reads:
     Attributes:
         places: The places of what was read, by its name and the file and the line that read it.
         seeded: The places at which PyTorch's generator was given a seed or a state.
+        names: What was read or seeded, each time.
     """
 
     places: dict[tuple[str, str, int], Place | None] = field(default_factory=dict)
     seeded: dict[tuple[str, str, int], Place | None] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
 
     def note(self, name: str, frame: Any, *, is_seed: bool = False) -> None:
         """Note a read or a seed by the user's own line, perhaps through Python's library."""
@@ -84,6 +86,7 @@ class Reads:
             frame = frame.f_back
         if frame is None or kind_of(frame.f_code.co_filename) != USER:
             return
+        self.names.append(name)
         at = (name, frame.f_code.co_filename, frame.f_lineno)
         places = self.seeded if is_seed else self.places
         places.setdefault(at, place_of_stack(list(traceback.walk_stack(frame))))
