@@ -179,7 +179,7 @@ class Repeats:
         group.is_unfit = group.in_vain >= MOST_IN_VAIN or leads_elsewhere(state, block, self.modules)
         if group.is_unfit or len(alike) + 1 < FEWEST:
             return run()
-        before = next(reversed(tracer.graph.nodes), None)
+        before = next(iter(reversed(tracer.graph.nodes)), None)
         try:
             with _reads_noted(block, set().union(*alike.values()), read, state):
                 results = run()
@@ -204,7 +204,7 @@ class Repeats:
     def _compare(
         self, group: Group, template: Template, call: Call, tracer: PythonKeyTracer, run: Callable[[], Any]
     ) -> Any:
-        noted, before = self.watched(), next(reversed(tracer.graph.nodes), None)
+        noted, before = self.watched(), next(iter(reversed(tracer.graph.nodes)), None)
         results = run()
         try:
             other = Recorded.of(tracer.path_of_module(template.last), call, _since(tracer, before), results, tracer)

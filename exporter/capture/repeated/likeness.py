@@ -60,8 +60,10 @@ FUNCTIONS: Mapping[ModuleType, Sequence[str]] = {
 PLAIN = (int, bool, str, bytes, float, complex, type(None), torch.dtype, torch.device, torch.layout, torch.Size)
 """Types of arguments that hold nothing which a call can change."""
 
-OWN = frozenset({"fake_mode", "_fake_device", "pytype", "dispatch_keys", "_is_param", "_is_buffer", "persistent"})
-"""Attributes of each fake tensor. Where it has others of PyTorch's, a value was read from it."""
+OWN = frozenset(
+    {"fake_mode", "fake_device", "_fake_device", "pytype", "dispatch_keys", "_is_param", "_is_buffer", "persistent"}
+)
+"""Attributes of each fake tensor, in all versions of PyTorch. Where it has others, a value was read from it."""
 
 Attribute = tuple[str, str]
 """The path of a module within a block, and the name of an attribute of it."""
