@@ -37,7 +37,7 @@ def helpers_kept() -> Iterator[None]:
     def filtered(self: TracerBase, running: Any) -> StackSummary:
         if not self._record_forward_stack_traces_only:
             return kept(self, StackSummary.from_list(captured.extract().summary()[:-1]))
-        own = _own_frames(running.frame)
+        own = own_frames(running.frame)
         differentiated = torch._C._current_autograd_node()
         if differentiated is None:
             last = torch.autograd._get_sequence_nr() - 1  # pyright: ignore[reportPrivateImportUsage]
@@ -77,7 +77,7 @@ class _Running:
         return self
 
 
-def _own_frames(frame: FrameType | None) -> StackSummary:
+def own_frames(frame: FrameType | None) -> StackSummary:
     """Return the frames from the outermost `forward` on that are the user's or a library's, the outermost first."""
     found: list[FrameSummary] = []
     own: list[FrameSummary] = []

@@ -45,6 +45,26 @@ def test_nodes_and_places_are_those_of_a_full_capture() -> None:
     assert made[0].metadata_props == made[1].metadata_props
 
 
+class ByLines(Stack):
+    """Calls each block at a line of its own."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.blocks[0](x)
+        x = self.blocks[1](x)
+        x = self.blocks[2](x)
+        return self.blocks[3](x)
+
+
+def test_calls_at_other_lines_keep_their_stacks() -> None:
+    stacks = []
+    for reuse in (True, False):
+        with copies_counted() as copied:
+            program = export(ByLines().eval(), (torch.randn(3, WIDTH),), options=Options(reuse=reuse))
+        assert copied == []
+        stacks.append([node.meta.get("stack_trace") for node in program.program.graph_module.graph.nodes])
+    assert stacks[0] == stacks[1]
+
+
 # What tells a block apart ---------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from fxport.diagnostics.source import USER, kind_of
+from fxport.exporter.capture.frames import own_frames
 from fxport.exporter.capture.holders import REGISTERED
 from fxport.exporter.capture.knowledge import FACTS, facts_of, version
 from fxport.exporter.capture.patches.bookkeeping import modes_away
@@ -212,7 +214,8 @@ class Call:
     """A call of a block: what it is given, and what holds around it.
 
     Attributes:
-        key: All that Python can tell of the tensors and arguments but values; equal where two calls are alike.
+        key: All that Python can tell of the tensors and arguments but values, and the lines around the call; equal where
+            two calls are alike.
         tensors: The parameters and buffers of the block and the tensors among the arguments, in an order that the key
             decides.
         nodes: The node that stands for each of these.
@@ -225,7 +228,8 @@ class Call:
     @staticmethod
     def of(block: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], tracer: PythonKeyTracer) -> Call:
         """Describe a call. Raises UnlikeError where it has arguments that can be told apart by more than that."""
-        around = surroundings()
+        lines = tuple((each.filename, each.lineno) for each in own_frames(sys._getframe(1)))
+        around = (lines, surroundings())
         with modes_away():
             own = (*block.named_parameters(remove_duplicate=False), *block.named_buffers(remove_duplicate=False))
             leaves: list[Any] = [tensor for _, tensor in own]

@@ -81,7 +81,8 @@ class Recorded:
         leaves, structure = pytree.tree_flatten(results)
         found = [_result(leaf, given, own, outside, tracer) for leaf in leaves]
         tensors = {each.node: leaf for each, leaf in zip(found, leaves, strict=True) if each.node is not None}
-        if len({*map(_memory, tensors.values())}) < len(tensors):
+        objects = {id(leaf) for each, leaf in zip(found, leaves, strict=True) if each.node is not None}
+        if len({*map(_memory, tensors.values())}) < len(tensors) or len(objects) > len(tensors):
             raise NotCopiedError("two results share their memory")
         return Recorded(path, call, [node for node in nodes if not _is_size(node)], found, structure, tensors)
 
