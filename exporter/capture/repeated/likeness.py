@@ -214,7 +214,7 @@ class Call:
     """A call of a block: what it is given, and what holds around it.
 
     Attributes:
-        key: All that Python can tell of the tensors and arguments but values, and the lines around the call; equal where
+        key: All that Python can tell of the tensors and arguments but values, and the lines around the call: equal if
             two calls are alike.
         tensors: The parameters and buffers of the block and the tensors among the arguments, in an order that the key
             decides.
