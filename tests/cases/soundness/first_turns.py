@@ -32,8 +32,7 @@ class PairFromNone(nn.Module):
         state = None
         for row in x:
             state = self.cell(row[None], state)
-        assert state is not None
-        return state
+        return state  # type: ignore[return-value]  # there is a row
 
 
 class ChosenWhereNone(nn.Module):
@@ -41,8 +40,7 @@ class ChosenWhereNone(nn.Module):
         h = None
         for row in x:
             h = row if h is None else h * 0.5 + row
-        assert h is not None
-        return h
+        return h  # type: ignore[return-value]  # there is a row
 
 
 class DifferencesToTheLast(nn.Module):
@@ -81,8 +79,7 @@ class LeftByData(nn.Module):
             h = row if h is None else h * 0.5 + row
             if h.sum() > 2:
                 break
-        assert h is not None
-        return h
+        return h  # type: ignore[return-value]  # there is a row
 
 
 class SumThatIsBroadcast(nn.Module):
