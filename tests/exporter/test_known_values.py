@@ -19,7 +19,7 @@ ALLOWED = Options(allow_specialization=True)
 
 
 class Chunks(nn.Module):
-    """Attention within each part, whose sizes are counted by what PyTorch knows only with the values."""
+    """Attention within each part, whose sizes are counted by what data tell."""
 
     def forward(self, x: Tensor, grids: Tensor) -> Tensor:
         lengths = torch.repeat_interleave(grids[:, 1] * grids[:, 2], grids[:, 0])
@@ -82,7 +82,6 @@ class Switched(nn.Module):
 
 GRIDS = torch.tensor([[1, 2, 4], [2, 4, 2]])
 CASES = {
-    "chunks": (Chunks(), (torch.randn(3, 24), GRIDS), "torch.repeat_interleave"),
     "compared": (Compared(), (torch.randn(3, 24), torch.tensor([3, 4])), "max(first"),
     "sized": (Sized(), (torch.randn(3, 24), torch.tensor([[2, 3], [6, 3]])), "x.split("),
     "written": (Written(), (torch.randn(3, 24), torch.tensor([3, 4])), "max(first"),
@@ -112,6 +111,20 @@ def test_they_are_an_error_by_default(name: str) -> None:
         export(model, args, dynamic_shapes=({0: "rows"}, None))
     (found,) = caught.value.log.findings
     assert found.rule in {rules.DATA_DEPENDENT_CONTROL_FLOW, rules.CAPTURE_FAILED}
+
+
+def test_sizes_of_parts_that_data_tell_need_no_values() -> None:
+    model, log = Chunks(), Log()
+    program = export(model, (torch.randn(3, 24), GRIDS), dynamic_shapes=({0: "rows"}, None), log=log)
+    assert not [each for each in log.findings if each.rule is rules.VALUES_SPECIALIZED]
+    session = session_of(program)
+    for rows, grids in (
+        (3, GRIDS),
+        (5, torch.tensor([[2, 4, 1], [4, 2, 2]])),
+        (1, torch.tensor([[1, 1, 20], [1, 2, 2]])),
+    ):
+        fed = (torch.randn(rows, 24), grids)
+        assert_same(run_session(session, program, fed), [model(*fed)])
 
 
 def test_a_branch_on_a_buffer() -> None:
