@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 from unittest import mock
 
@@ -280,6 +280,14 @@ def test_code_of_the_users_own_is_run_once_beside_the_copies() -> None:
     model = Setting()
     model.blocks = stack_of(Unseen).blocks
     assert_right(model.eval(), torch.randn(3, WIDTH))
+
+
+def test_code_of_the_users_own_without_values_is_captured_once() -> None:
+    with torch.device("meta"):
+        model = Stack().eval()
+    with copies_counted() as copied, suppress(ExportError):  # which says that the weights have no values
+        export(model, (torch.randn(3, WIDTH),))
+    assert copied == []
 
 
 def test_copies_that_are_not_proven_are_taken_back() -> None:

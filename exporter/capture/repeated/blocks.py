@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 from torch._dynamo.exc import TorchDynamoException
+from torch._subclasses import FakeTensor
 from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import PythonKeyTracer, get_proxy_mode
 from torch.nn import Module
@@ -72,15 +73,15 @@ class Template:
     copies: list[str] = field(default_factory=list)
     is_proven: bool = False
 
-    @property
-    def is_users(self) -> bool:
-        """Tell whether the block runs code of the user's own files."""
-        return any(kind_of(each.__code__.co_filename) == USER for each in self.state.functions())
-
     def serves(self, call: Call, different: set[Attribute] | None) -> bool:
         """Return whether the call of a block with such differences would run in the same way as the recorded one."""
         is_alike = self.recorded.call.key == call.key and different is not None and not different & self.read
         return is_alike and not any(self.state.changes())
+
+
+def is_users(state: Snapshot) -> bool:
+    """Return whether code of the user's own files can be reached."""
+    return any(kind_of(each.__code__.co_filename) == USER for each in state.functions())
 
 
 class Repeats:
@@ -98,6 +99,8 @@ class Repeats:
         self.gradients = {
             block: [(each.requires_grad, each.grad is None) for each in block.parameters()] for block in self.group_of
         }
+        weights = () if model is None else (*model.parameters(), *model.buffers())
+        self.has_values = not any(each.is_meta or isinstance(each, FakeTensor) for each in weights)
         self.modules = set() if model is None else {id(each) for each in model.modules()}
         self.is_busy = False
         self.has_misled = False
@@ -111,7 +114,7 @@ class Repeats:
     @property
     def copied_of_user(self) -> list[str]:
         """The paths of those of them whose code is the user's own."""
-        recorded = (template for group in self.groups for template in group.recorded if template.is_users)
+        recorded = (template for group in self.groups for template in group.recorded if is_users(template.state))
         return [path for template in recorded for path in template.copies]
 
     @property
@@ -176,7 +179,8 @@ class Repeats:
         later = {each: self.differences(block, each) for each in group.blocks[group.blocks.index(block) + 1 :]}
         alike = {each: found for each, found in later.items() if found is not None}
         state, noted, read = Snapshot.of({"": block}), self.watched(), set[Attribute]()
-        group.is_unfit = group.in_vain >= MOST_IN_VAIN or leads_elsewhere(state, block, self.modules)
+        unproven = not self.has_values and is_users(state)  # which cannot be run beside the model
+        group.is_unfit = unproven or group.in_vain >= MOST_IN_VAIN or leads_elsewhere(state, block, self.modules)
         if group.is_unfit or len(alike) + 1 < FEWEST:
             return run()
         before = next(iter(reversed(tracer.graph.nodes)), None)
