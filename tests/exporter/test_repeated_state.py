@@ -215,6 +215,24 @@ def factor_of_caller(x: Tensor) -> float:
     return frame.f_locals["factor"]
 
 
+class Replacing(nn.Module):
+    """Replaces a method of PyTorch's layers for one of PyTorch's blocks, which no code of the user's is part of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        made = (nn.TransformerDecoderLayer(WIDTH, 2, WIDTH, batch_first=True) for _ in range(5))
+        self.blocks = nn.ModuleList(made)
+
+    def forward(self, x: Tensor) -> Tensor:
+        plain = nn.Linear.forward
+        for index, block in enumerate(self.blocks):
+            other = (lambda layer, y: plain(layer, y) * 2) if index == 2 else plain
+            with mock.patch.object(nn.Linear, "forward", other):
+                x = block(x, x * 0.5)
+        return x
+
+
 STATES: dict[str, Callable[[], nn.Module]] = {
     "all attributes at once": lambda: stack_of(ByVariables),
     "attributes asked for otherwise": lambda: stack_of(Asking, attribute("scale", 0.5)),
@@ -231,6 +249,7 @@ STATES: dict[str, Callable[[], nn.Module]] = {
     "an object that changes between": lambda: Moving().eval(),
     "writes to a result": lambda: Reading(lambda x: 1.0 + x._version).eval(),
     "views": lambda: Reading(lambda x: 2.0 if x._is_view() else 1.0).eval(),
+    "a method that is replaced": lambda: Replacing().eval(),
     "a variable of the caller": lambda: Given(factor_of_caller).eval(),
 }
 
@@ -242,7 +261,7 @@ def test_state_beside_the_blocks(make: Callable[[], nn.Module]) -> None:
 
 @pytest.mark.parametrize("kind", [Turning, Keeping, Drawing])
 def test_a_block_that_changes_state_is_not_copied(kind: type[Block]) -> None:
-    """What is told of it, and whether it is exported at all, is as without copies."""
+    """Compare what is told of it, and whether it is exported at all, with a capture without copies."""
     told = []
     for reuse in (True, False):
         random.seed(0)

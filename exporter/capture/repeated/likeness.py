@@ -229,7 +229,7 @@ class Call:
     def of(block: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], tracer: PythonKeyTracer) -> Call:
         """Describe a call. Raises UnlikeError where it has arguments that can be told apart by more than that."""
         lines = tuple((each.filename, each.lineno) for each in own_frames(sys._getframe(1)))
-        around = (lines, surroundings())
+        around = (lines, surroundings(), _methods(block))
         with modes_away():
             own = (*block.named_parameters(remove_duplicate=False), *block.named_buffers(remove_duplicate=False))
             leaves: list[Any] = [tensor for _, tensor in own]
@@ -286,6 +286,12 @@ def _node_of(tensor: Tensor, tracer: PythonKeyTracer) -> Node:
     if slot is None:
         raise UnlikeError("a tensor is not one of the graph")
     return slot.proxy.node
+
+
+def _methods(block: Module) -> Hashable:
+    """Return the identities of what the classes of a block hold: a model may replace a method for a while."""
+    classes = dict.fromkeys(kind for module in block.modules() for kind in type(module).__mro__)
+    return tuple((id(kind), *map(id, vars(kind).values())) for kind in classes)
 
 
 def surroundings() -> Hashable:
