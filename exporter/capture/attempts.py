@@ -59,8 +59,10 @@ from fxport.exporter.capture.patches.trainable import TrainableTold, trainable_p
 from fxport.exporter.capture.patches.views_of_fakes import views_remembered
 from fxport.exporter.capture.patches.watched_calls import CallsWatched
 from fxport.exporter.capture.patches.whole_ops import whole_ops
+from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.repeated.blocks import Repeats
 from fxport.exporter.capture.request import CaptureRequest, Observed
+from fxport.exporter.capture.rewritten import Rewritten
 from fxport.exporter.capture.sizes.equalities import equalities_tried
 from fxport.exporter.capture.sizes.remembered import arithmetic_remembered
 from fxport.exporter.capture.sizes.shapes import Request
@@ -277,7 +279,10 @@ def recording(request: CaptureRequest, observed: Observed) -> ExportedProgram:
 
 
 def strict(request: CaptureRequest, observed: Observed) -> ExportedProgram:
-    """Capture by torch.export with Dynamo, which understands some Python that plain tracing does not."""
+    """Capture by torch.export with Dynamo, which understands some Python that plain tracing does not.
+
+    It reads the model's code by rules of its own, some of them other than Python's: `3 in x.tolist()` is false.
+    """
     managers = (
         whole_ops(),
         associative_scans_kept(),
@@ -287,7 +292,9 @@ def strict(request: CaptureRequest, observed: Observed) -> ExportedProgram:
         broadcasting_unassumed(),
     )
     with frozen(request.model), within(managers):
-        return _by_torch_export(request, strict=True)
+        exported = _by_torch_export(request, strict=True)
+    observed.rewritten[:] = [Rewritten("call", place_of_module(request.model))]
+    return exported
 
 
 # When it is tried -----------------------------------------------------------------------------------------------------

@@ -180,8 +180,8 @@ def _unregistered(where: str) -> Callable[[BaseException], Facts]:
     return facts
 
 
-HASHED = r"unhashable type: .*Sym"
-"""Text of the error where Python looks for a symbolic number in a set, or takes it for the key of a dict."""
+HASHED = r"unhashable type: .*Sym|Expected an int as second argument to ldexp"
+"""Errors where Python wants a plain number for a set or the key of a dict, or as an exponent."""
 LOADED = "it loads tensors while it runs"
 LOAD_BEFORE = "Load them in __init__, or before the export."
 ASKED = "Python asks here for a value that is known only when the model runs"

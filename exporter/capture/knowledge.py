@@ -6,6 +6,7 @@ PyTorch counts the writes to a tensor; tensors that share memory share the count
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,25 @@ from fxport.exporter.capture.function_mode import Part
 
 FACTS = "_fxport_facts"
 """The attribute of a tensor that holds what is known of it, by the name of the fact."""
+
+
+_bodies = 0
+
+
+@contextmanager
+def body_entered() -> Iterator[None]:
+    """Run code meanwhile as the body of an operator, which has numbers of data from outside in other forms."""
+    global _bodies
+    _bodies += 1
+    try:
+        yield
+    finally:
+        _bodies -= 1
+
+
+def is_body() -> bool:
+    """Return whether code runs as such a body."""
+    return _bodies > 0
 
 
 def version(tensor: Tensor) -> int | None:

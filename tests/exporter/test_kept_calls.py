@@ -165,9 +165,11 @@ VALUES = {
     torch.IntTensor: [3], torch.FloatTensor: [3.0], torch.Tensor: [3.0], torch.split: torch.arange(3.0),
     enumerate: [3], zip: [3], reversed: [3],
     sum: [2, 3], any: [0, 3], all: [2, 0], sorted: [3, 2], math.prod: [2, 3], math.asin: 0.5, math.acos: 0.5,
+    math.atanh: 0.5, math.dist: [1.0, 2.0], math.fsum: [1.0, 2.0],
     max: [2, 3], min: [3, 2], torch.nn.utils.rnn.pad_sequence: [torch.arange(2.0), torch.arange(3.0)],
 }  # fmt: skip
-FURTHER = dict.fromkeys((torch.split, math.pow, math.copysign, math.fmod, math.atan2), (2,))
+OF_TWO = (math.pow, math.copysign, math.fmod, math.atan2, math.comb, math.isclose, math.ldexp, math.nextafter)
+FURTHER = {**dict.fromkeys((torch.split, *OF_TWO, math.remainder), (2,)), math.dist: ([0.0, 3.0],)}
 """Further arguments of functions that need some."""
 
 

@@ -24,6 +24,8 @@ BOTH_WAYS = {
     "lists read while they are filled",
     "parts of different sizes",
     "numbers looked for",
+    "lists of numbers from data",
+    "functions of math",
     "negative and empty ranges",
     "effects in what a branch calls",
     "short circuit",

@@ -9,26 +9,37 @@ from collections.abc import Mapping
 from fxport.exporter.capture.analysis.names import SCOPES, own_nodes
 from fxport.exporter.capture.control_flow.syntax import call, deferred, is_at, left_early, placed
 
-NAMES = frozenset(
+OF_MATH = frozenset(
     (
-        *("int", "float", "len", "range", "round", "sum", "max", "min", "bool", "any", "all", "sorted", "list"),
         *(
-            "tuple",
-            "unbind",
-            "split",
-            "pad_sequence",
-            "enumerate",
-            "zip",
-            "reversed",
-            "tolist",
-            "prod",
+            "exp",
+            "exp2",
+            "pow",
+            "isqrt",
+            "floor",
+            "ceil",
+            "trunc",
             "sqrt",
+            "cbrt",
             "log",
             "log2",
+            "log10",
+            "log1p",
+            "expm1",
         ),
-        *("exp", "pow", "isqrt", "floor", "ceil", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
-        *("isnan", "isinf", "isfinite", "log10", "log1p", "expm1", "erf", "erfc", "fabs", "copysign", "hypot", "fmod"),
-        *("atan2", "degrees", "gcd", "lcm", "LongTensor", "IntTensor", "FloatTensor", "Tensor"),
+        *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "atan2"),
+        *("isnan", "isinf", "isfinite", "isclose", "erf", "erfc", "gamma", "lgamma", "fabs", "copysign", "hypot"),
+        *("dist", "fmod", "remainder", "degrees", "radians", "gcd", "lcm", "comb", "perm", "factorial", "modf"),
+        *("frexp", "ldexp", "fsum", "sumprod", "fma", "nextafter", "ulp", "prod", "trunc"),
+    )
+)
+"""Names of functions of numbers alone: where one is asked for a number from data, so may all of a function be."""
+
+NAMES = OF_MATH | frozenset(
+    (
+        *("int", "float", "len", "range", "round", "sum", "max", "min", "bool", "any", "all", "sorted", "list"),
+        *("tuple", "unbind", "split", "pad_sequence", "enumerate", "zip", "reversed", "tolist", "count", "index"),
+        *("LongTensor", "IntTensor", "FloatTensor", "Tensor"),
     )
 )
 """The names under which the functions of `kept_calls` are called, mostly; a test compares them."""
@@ -66,7 +77,7 @@ class _Calls(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         name = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
-        if name not in NAMES or not (self.lines is None or is_at(node, self.lines)):
+        if name not in NAMES or not (self.lines is None or name in OF_MATH or is_at(node, self.lines)):
             return node
         self.found = True
         return placed(ast.Call(call("kept", node.func), node.args, node.keywords), node)

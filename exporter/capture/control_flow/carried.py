@@ -13,7 +13,7 @@ from fxport.exporter.capture.control_flow.effects import Changes, Effects, Place
 from fxport.exporter.capture.control_flow.lifting import Outside, read_by
 from fxport.exporter.capture.control_flow.lists import ListRead
 from fxport.exporter.capture.control_flow.merged import require_unwritten, shared_by
-from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, form_of, opaque
+from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, are_of_one_kind, form_of, opaque
 from fxport.exporter.capture.control_flow.views import storage_of
 
 SHARED = "a turn gets from the turn before a tensor to which the turns write by another name"
@@ -38,6 +38,7 @@ class Carried:
         inherited: What a place may be because another one was it before the first turn: `a, b = b, x`.
         ends: What the places are behind the turn that ran last.
         always: For each list, whether each of the elements that a turn appends is always appended.
+        of_numbers: For each list, whether all that a turn appends are numbers of one kind.
     """
 
     def __init__(
@@ -65,9 +66,10 @@ class Carried:
                 _require_same_sizes(self.form.leaves_of(self.starts), ends)
                 self.inherited = self._inherited(ends, given)
                 self.ways = (self.form.leaves_of(self.starts), ends, *self.inherited)
-                self.always = {
-                    holder: [on is True for _, on in items]
-                    for holder, items in zip(effects.grown, effects.appended(changes), strict=True)
+                grown = dict(zip(effects.grown, effects.appended(changes), strict=True))
+                self.always = {holder: [on is True for _, on in items] for holder, items in grown.items()}
+                self.of_numbers = {
+                    holder: are_of_one_kind([each for each, _ in items]) for holder, items in grown.items()
                 }
                 for holder in effects.counted:
                     if not all(self.always[holder]):

@@ -12,6 +12,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statica
 
 from fxport.exporter.capture.control_flow.lists import Ragged, ScanList, SymbolicList, unwrap
 from fxport.exporter.capture.control_flow.merging import LoopError
+from fxport.exporter.capture.control_flow.number_lists import rows_of
 from fxport.exporter.capture.sizes.progressions import Progression
 
 
@@ -53,6 +54,8 @@ def items_of(source: Any) -> Items | None:
         return source
     if isinstance(source, Progression):
         return _of_progression(source)
+    if (numbers := rows_of(source)) is not None:
+        return Items(numbers.shape[0], lambda i: numbers[i].item())
     value = unwrap(source)
     if isinstance(value, Ragged):
         return Items(value.count, value.at, parts=value)

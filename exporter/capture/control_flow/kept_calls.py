@@ -8,7 +8,6 @@ from __future__ import annotations
 import builtins
 import functools
 import gc
-import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
@@ -16,7 +15,6 @@ from dataclasses import dataclass
 from types import CellType
 from typing import Any
 
-import numpy as np
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
@@ -26,14 +24,21 @@ from fxport.exporter.capture.control_flow.branches import chosen
 from fxport.exporter.capture.control_flow.entries import total_of
 from fxport.exporter.capture.control_flow.items import enumerated, turned, zipped
 from fxport.exporter.capture.control_flow.lists import Ragged, ScanList, StackedItems, SymbolicList, unwrap
+from fxport.exporter.capture.control_flow.math_calls import OF_NUMBERS
 from fxport.exporter.capture.control_flow.merged import watch_copies
-from fxport.exporter.capture.control_flow.merging import LoopError, merged_truth
+from fxport.exporter.capture.control_flow.merging import LoopError, are_of_one_kind, merged_truth
+from fxport.exporter.capture.control_flow.number_lists import (
+    NumberList,
+    extreme_of,
+    ordered,
+    rows_of,
+    searching,
+    total_of_numbers,
+)
 from fxport.exporter.capture.control_flow.operators import and_, or_
 from fxport.exporter.capture.control_flow.truth import as_tensor, depends_on_data, predicate
-from fxport.exporter.capture.guards.caught import require_uncaught
 from fxport.exporter.capture.knowledge import version
 from fxport.exporter.capture.patches.arithmetic import real_of
-from fxport.exporter.capture.patches.symbolic_calls import CURVES
 from fxport.exporter.capture.sizes.progressions import Progression, progression
 from fxport.exporter.capture.snapshot import Snapshot
 
@@ -46,6 +51,8 @@ def kept(function: Any) -> Any:
     if isinstance(owner, Tensor):
         method = METHODS.get(function.__name__)
         return function if method is None else functools.partial(method, owner)
+    if type(owner) in (list, tuple):
+        return searching(owner, function.__name__) or function
     try:
         return KEPT.get(real_of(function), function)
     except TypeError:  # what cannot be a key is in no table
@@ -84,6 +91,8 @@ def _len(value: Any) -> Any:
 
 def _sum(values: Any, start: Any = 0) -> Any:
     """Add up a list, also one that a loop over a dynamic size filled and that has an element."""
+    if (numbers := rows_of(values)) is not None:
+        return total_of_numbers(numbers, start)
     if not isinstance(values, ScanList) or not values.is_dynamic:
         return sum(values, start)
     if values.is_bounded:
@@ -102,6 +111,8 @@ def _truths(plain: Callable[..., Any], of_rows: Callable[[Tensor], Tensor], step
     """`any` or `all`, which Python ends at the first that decides."""
 
     def made(values: Any) -> Any:
+        if (numbers := rows_of(values)) is not None:
+            return of_rows(numbers != 0).item()
         if isinstance(values, ScanList) and values.is_dynamic:
             return of_rows(values.joined().reshape(-1).bool())
         return functools.reduce(lambda one, other: step(one, lambda: other), _tests_of(values), plain(()))
@@ -169,14 +180,21 @@ def require_unchanged(state: Effectless, own: str = " ") -> None:
 
 def _sorted(values: Any, *, key: Callable[[Any], Any] | None = None, reverse: Any = False) -> Any:
     """Sort a list of tensors, also by values of the data; equal ones keep their order, and NaN comes last."""
+    numbers = rows_of(values) if key is None and type(reverse) is bool else None
+    if numbers is not None:
+        with noted(SORTED, True) if numbers.is_floating_point() else nullcontext():
+            return NumberList(ordered(numbers, reverse))
     listed = [*values]
     keys = listed if key is None else [key(each) for each in listed]
-    plain = type(reverse) is not bool or not all(map(depends_on_data, keys))
-    if plain or not all(isinstance(each, Tensor) for each in listed):
+    plain = type(reverse) is not bool or not any(map(depends_on_data, keys))
+    of_tensors, of_numbers = all(isinstance(each, Tensor) for each in listed), are_of_one_kind(listed)
+    if plain or not (are_of_one_kind(keys) or all(map(depends_on_data, keys))) or not (of_tensors or of_numbers):
         return sorted(listed, key=key, reverse=reverse)
     stacked = torch.stack([as_tensor(each).reshape(()) for each in keys])
     with noted(SORTED, True) if stacked.is_floating_point() else nullcontext():
         order = stacked.argsort(stable=True, descending=reverse)
+    if of_numbers:
+        return [each.item() for each in torch.stack([*map(as_tensor, listed)])[order].unbind(0)]
     found = [*torch.stack(listed)[order].unbind(0)]
     for each in found:
         watch_copies(each, listed)
@@ -188,9 +206,13 @@ def _extreme(name: str, is_better: Callable[[Any, Any], Any]) -> Callable[..., A
 
     def made(*values: Any, key: Callable[[Any], Any] | None = None, **rest: Any) -> Any:
         given: Any = values[0] if len(values) == 1 else values
+        if key is None and (numbers := rows_of(given)) is not None:
+            return extreme_of(name, numbers, [*rest.values()])
         if isinstance(given, ScanList) and given.is_dynamic:
             raise LoopError("it takes the largest or smallest of as many values as a dynamic size has")
         listed = given if isinstance(given, Tensor) else [*given]
+        if listed is not given or not isinstance(given, Tensor):
+            rest = {} if len(values) == 1 and listed else rest  # a default is of no use
         keys = listed if key is None else [key(each) for each in listed]
         is_open = depends_on_data if key is not None else lambda each: isinstance(each, Tensor)
         if rest or isinstance(listed, Tensor) or not any(map(is_open, keys)):
@@ -213,6 +235,8 @@ def _elements(kind: Callable[..., Any]) -> Callable[..., Any]:
         rows = args[0] if len(args) == 1 else None
         if isinstance(rows, Progression):
             return rows
+        if isinstance(rows, NumberList):
+            return rows.copy()
         if isinstance(rows, ScanList) and rows.is_dynamic:
             return ScanList(list.__iter__(rows))
         dynamic = isinstance(rows, Tensor) and rows.dim() and isinstance(rows.shape[0], SymInt)
@@ -226,7 +250,9 @@ def _unbound(x: Tensor, dim: int = 0) -> Any:
 
 
 def _listed(x: Tensor) -> Any:
-    return SymbolicList([StackedItems(x)]) if x.dim() and isinstance(x.shape[0], SymInt) else x.tolist()
+    if not x.dim() or not isinstance(x.shape[0], SymInt):
+        return x.tolist()
+    return NumberList(x) if x.dim() == 1 else SymbolicList([StackedItems(x)])
 
 
 def _split(x: Tensor, split_size: Any, dim: int = 0) -> Any:
@@ -253,78 +279,6 @@ def _padded(sequences: Any, batch_first: bool = False, padding_value: float = 0.
     return whole if batch_first else whole.transpose(0, 1)
 
 
-def _function(function: Callable[..., Any], symbolic: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Join a function of one number with its form for symbolic numbers."""
-
-    def made(value: Any, *rest: Any, **kwargs: Any) -> Any:
-        if rest or kwargs or not isinstance(value, SYMBOLIC):
-            return function(value, *rest, **kwargs)
-        _require_domain(value)
-        return symbolic(value)
-
-    return made
-
-
-def _log(value: Any, base: float | None = None) -> Any:
-    """By a tensor: PyTorch has no logarithm of a symbolic number that a graph may hold."""
-    if not isinstance(value, SYMBOLIC):
-        return math.log(value) if base is None else math.log(value, base)
-    _require_domain(value)
-    number: Any = value  # the stubs know no symbolic numbers
-    return torch.scalar_tensor(number, dtype=torch.float64).log().item() / (1.0 if base is None else math.log(base))
-
-
-def _require_domain(*values: Any) -> None:
-    """Raise RefusedError where the model would catch that a function is not defined for a number from data."""
-    if any(map(depends_on_data, values)):
-        for kind in (ValueError, OverflowError):
-            require_uncaught(kind)
-
-
-def _by_tensors(function: Callable[..., Any], of_tensors: Callable[..., Tensor]) -> Callable[..., Any]:
-    """Join a function of numbers with that of tensors which computes the same of doubles."""
-
-    def made(*values: Any) -> Any:
-        if not any(isinstance(value, SYMBOLIC) for value in values):
-            return function(*values)
-        _require_domain(*values)
-        return of_tensors(*(torch.scalar_tensor(value, dtype=torch.float64) for value in values)).item()
-
-    return made
-
-
-def _log2(value: Any) -> Any:
-    """Compute the logarithm by a tensor; that of a size is not negative, so that powers of it are whole."""
-    found = _by_tensors(math.log2, torch.log2)(value)
-    is_size = isinstance(value, SymInt) and statically_known_true(value >= 0)
-    return torch.sym_max(found, 0.0) if is_size else found
-
-
-def _divisor(*values: Any) -> Any:
-    """Return the greatest common divisor, as `math.gcd` does."""
-    if not any(isinstance(value, SYMBOLIC) for value in values):
-        return math.gcd(*values)
-    return functools.reduce(torch.gcd, (torch.scalar_tensor(value, dtype=torch.int64) for value in (0, *values))).item()
-
-
-def _multiple(*values: Any) -> Any:
-    """Return the least common multiple, as `math.lcm` does: 0 if one of the numbers is."""
-    if not any(isinstance(value, SYMBOLIC) for value in values):
-        return math.lcm(*values)
-    return functools.reduce(lambda a, b: abs(a * b) // torch.sym_max(_divisor(a, b), 1), values, 1)
-
-
-def _exp(value: Any) -> Any:
-    return math.e ** torch.sym_float(value)
-
-
-def _product(function: Callable[..., Any], values: Any, *rest: Any, **kwargs: Any) -> Any:
-    listed = isinstance(values, (list, tuple)) and not rest and not kwargs
-    if listed and any(isinstance(each, SYMBOLIC) for each in values):
-        return functools.reduce(operator.mul, values, 1)
-    return function(values, *rest, **kwargs)
-
-
 def _typed(kind: Any, dtype: torch.dtype) -> Callable[..., Any]:
     """`torch.LongTensor([n])`."""
 
@@ -334,14 +288,6 @@ def _typed(kind: Any, dtype: torch.dtype) -> Callable[..., Any]:
 
     return made
 
-
-OF_DOUBLES = (
-    *("isnan", "isinf", "isfinite", "log10", "log1p", "expm1", "erf", "erfc"),
-    *("copysign", "hypot", "fmod", "atan2"),
-)
-"""Functions that `math` and PyTorch have under one name."""
-
-_sqrt, _floor, _ceil = torch.sym_sqrt, math.floor, math.ceil
 
 KEPT: Mapping[Any, Callable[..., Any]] = {
     int: _int,
@@ -364,26 +310,7 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     torch.unbind: _unbound,
     torch.split: _split,
     torch.nn.utils.rnn.pad_sequence: _padded,
-    math.sqrt: _function(math.sqrt, _sqrt),
-    math.log: _log,
-    math.exp: _function(math.exp, _exp),
-    math.degrees: _function(math.degrees, lambda value: value * (180 / math.pi)),
-    real_of(math.pow): lambda base, exponent: torch.sym_float(base) ** torch.sym_float(exponent),
-    math.gcd: _divisor,
-    math.lcm: _multiple,
-    math.isqrt: _function(math.isqrt, lambda value: math.floor(_sqrt(value))),
-    math.prod: functools.partial(_product, math.prod),
-    **{plain: _function(plain, symbolic) for plain, symbolic in CURVES.items()},
-    **{getattr(math, name): _by_tensors(getattr(math, name), getattr(torch, name)) for name in OF_DOUBLES},
-    math.fabs: _by_tensors(math.fabs, torch.abs),
-    np.log: _function(np.log, _log),
-    np.sqrt: _function(np.sqrt, _sqrt),
-    math.log2: _log2,
-    np.log2: _function(np.log2, _log2),
-    np.log10: _function(np.log10, _by_tensors(math.log10, torch.log10)),
-    np.floor: _function(np.floor, _floor),
-    np.ceil: _function(np.ceil, _ceil),
-    np.prod: functools.partial(_product, np.prod),
+    **OF_NUMBERS,
     torch.LongTensor: _typed(torch.LongTensor, torch.int64),
     torch.IntTensor: _typed(torch.IntTensor, torch.int32),
     torch.FloatTensor: _typed(torch.FloatTensor, torch.float32),

@@ -29,6 +29,7 @@ from torch.utils import _pytree as pytree
 from fxport.exporter.capture.control_flow.branch_facts import facts_forgotten
 from fxport.exporter.capture.control_flow.merging import LoopError, opaque
 from fxport.exporter.capture.control_flow.views import Step, again, are_repeatable, origin_of, storage_of
+from fxport.exporter.capture.knowledge import body_entered
 
 Body = Callable[..., Sequence[Tensor]]
 """From tensors to tensors."""
@@ -275,6 +276,7 @@ def _run(
     _track(items)
     instead = _Instead(tensors | dict(zip(outside.written, written, strict=True)), items)
     with ExitStack() as modes:
+        modes.enter_context(body_entered())
         modes.enter_context(facts_forgotten(_env_of(inputs)))
         for mode in around:
             modes.enter_context(mode)
@@ -312,7 +314,7 @@ def rehearsed(values: Any) -> Iterator[None]:
     _rehearsals += 1
     try:
         unseen = nullcontext() if env is None else env.ignore_fresh_unbacked_symbols()
-        with disable_proxy_modes_tracing(), unseen, facts_forgotten(env):
+        with disable_proxy_modes_tracing(), unseen, facts_forgotten(env), body_entered():
             yield
     finally:
         _rehearsals -= 1

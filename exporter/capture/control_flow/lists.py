@@ -17,7 +17,7 @@ from torch import SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
 from fxport.exporter.capture.control_flow.lifting import is_rehearsal
-from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError
+from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError, are_of_one_kind
 from fxport.exporter.capture.control_flow.truth import as_tensor
 from fxport.exporter.capture.guards.askers import Line
 
@@ -32,8 +32,11 @@ class StackedItems:
     branches: frozenset[Line] = frozenset()
     """The lines of the branch that appended it."""
 
-    def __init__(self, stacked: Any, last: Any = None) -> None:
-        self.stacked, self.last = stacked, last
+    def __init__(self, stacked: Any, last: Any = None, *, numbers: bool = False) -> None:
+        self.stacked, self.last, self.numbers = stacked, last, numbers
+
+    numbers: bool = False
+    """True if the elements are numbers, and the tensor has those of one kind."""
 
     last: Any = None
     """The last of the elements where the loop has carried that, or what the list had last where no turn has run."""
@@ -55,6 +58,7 @@ class MaybeItem(StackedItems):
 
     def __init__(self, item: Any, on: Tensor, branches: frozenset[Line]) -> None:
         self.item, self.on, self.branches, self._rows = item, on, branches, None
+        self.numbers = are_of_one_kind([item])
 
     @property
     def stacked(self) -> Any:  # type: ignore[override]  # computed where it is first needed
@@ -174,7 +178,7 @@ class ScanList(list[Any]):
     def turned(self) -> ScanList:
         """Return the elements from the last to the first."""
         return ScanList(
-            StackedItems(_rows(each).flip(0)) if isinstance(each, StackedItems) else each
+            StackedItems(_rows(each).flip(0), numbers=each.numbers) if isinstance(each, StackedItems) else each
             for each in reversed([*self.entries()])
         )
 
@@ -203,7 +207,7 @@ class ScanList(list[Any]):
             if key == -1 and found.last is not None:
                 return found.last
             if statically_known_true(_rows(found).shape[0] > 0):  # else Python takes the element beside it, or raises
-                return _rows(found)[key]
+                return _rows(found)[key].item() if found.numbers else _rows(found)[key]
         raise _refusal(self.entries())
 
 
@@ -239,8 +243,11 @@ def _guarded(name: str) -> Any:
     return method
 
 
-for _name in ("__iter__", "__len__", "__reversed__", "__contains__", "__eq__", "__add__", "__mul__", "__setitem__",
-              "__delitem__", "insert", "pop", "remove", "index", "count", "copy", "sort", "clear"):  # fmt: skip
+GUARDED = ("__iter__", "__len__", "__reversed__", "__contains__", "__eq__", "__add__", "__mul__", "__setitem__",
+           "__delitem__", "insert", "pop", "remove", "index", "count", "copy", "sort", "clear")  # fmt: skip
+"""Methods of lists that would take stacked items for one element."""
+
+for _name in GUARDED:
     setattr(ScanList, _name, _guarded(_name))
 
 
@@ -274,7 +281,8 @@ class SymbolicList(list[StackedItems]):
     __hash__ = None  # type: ignore[assignment]  # as that of a list
 
 
-for _name in ("__iter__", "__len__", "__getitem__", "__contains__", "__eq__", "__add__"):
+for _name in (*GUARDED, "__getitem__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__radd__", "__iadd__",
+              "__rmul__", "__imul__", "__bool__", "append", "extend", "reverse"):  # fmt: skip
     setattr(SymbolicList, _name, partialmethod(SymbolicList._plainly, _name))
 
 

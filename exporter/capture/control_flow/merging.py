@@ -77,6 +77,12 @@ DTYPES |= {MixedFloat: torch.float64, EitherFloat: torch.float64, EitherInt: tor
 KINDS_OF: Mapping[Any, frozenset[type]] = {EitherFloat: frozenset({int, float}), EitherInt: frozenset({bool, int})}
 """The kinds that a number of such a type may have."""
 
+
+def are_of_one_kind(values: Sequence[Any]) -> bool:
+    """Return whether all are numbers, and all truth values, whole, or floats."""
+    return all(type(each) in DTYPES for each in values) and len(frozenset().union(*map(kinds_of, values))) == 1
+
+
 MIXED = "_fxport_mixed"
 """The attribute of such a number: what type a tensor of integers has, once multiplied by it, only data tells."""
 

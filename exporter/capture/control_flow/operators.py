@@ -20,6 +20,7 @@ from fxport.exporter.capture.control_flow.branches import chosen
 from fxport.exporter.capture.control_flow.effects import Effects
 from fxport.exporter.capture.control_flow.lifting import read_by
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError
+from fxport.exporter.capture.control_flow.number_lists import NumberList, has_data, is_equal
 from fxport.exporter.capture.control_flow.truth import NUMBERS, depends_on_data, predicate
 from fxport.exporter.capture.guards.caught import errors_noted, require_uncaught
 from fxport.exporter.capture.patches.numbers import may_be_nan, number
@@ -99,10 +100,14 @@ def among(value: Any, many: Any) -> Any:
         value = value.item()
     if type(many) is range and isinstance(value, NUMBERS) and depends_on_data(value):
         return _is_in_range(number(value), many)
-    searched = SEARCHED.get(getattr(type(many), "__contains__", None), ()) if depends_on_data(value) else ()
-    if not isinstance(value, searched):
+    if isinstance(many, NumberList):
+        return many.equal_to(value).any().item()
+    searched = SEARCHED.get(getattr(type(many), "__contains__", None), ())
+    if not isinstance(value, searched) or not (depends_on_data(value) or has_data(many)):
         return value in many
-    return reduce(lambda one, each: or_(one, lambda: value == each), many, False)
+    found = reduce(lambda one, each: or_(one, lambda: is_equal(value, each)), many, False)
+    of_numbers = isinstance(found, Tensor) and not any(isinstance(each, Tensor) for each in (value, *many))
+    return found.item() if of_numbers else found
 
 
 def _is_in_range(value: Any, numbers: range) -> Any:
@@ -115,7 +120,7 @@ def _is_in_range(value: Any, numbers: range) -> Any:
 
 
 SEARCHED: Mapping[Any, tuple[type, ...]] = {
-    **dict.fromkeys((list.__contains__, tuple.__contains__), (Tensor, *NUMBERS)),
+    **dict.fromkeys((list.__contains__, tuple.__contains__), (Tensor, *DTYPES)),
     **dict.fromkeys((set.__contains__, frozenset.__contains__, dict.__contains__), NUMBERS),
 }
 """By how a container looks for a value: the types that it compares. A set finds tensors by their identity."""

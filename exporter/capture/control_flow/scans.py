@@ -267,7 +267,8 @@ def _leave(effects: Effects, carried: Carried, last: Sequence[Tensor], stacked: 
             raise LoopError(f"it appends to '{holder.name}', a list that was made elsewhere")
         rows = [(next(rest), None if always else next(rest)) for always in wheres]
         whole = _interleaved(rows)
-        list.append(holder.owner, StackedItems(whole, vars(holder.owner).get("last")))
+        stacked_items = StackedItems(whole, vars(holder.owner).get("last"), numbers=carried.of_numbers[holder])
+        list.append(holder.owner, stacked_items)
         listed += [whole.whole if isinstance(whole, Ragged) else whole] * sum(1 if each else 2 for each in wheres)
     return listed
 

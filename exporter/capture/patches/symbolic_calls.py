@@ -14,6 +14,7 @@ from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.nn import functional as F
 
 from fxport.exporter.capture.control_flow.found_places import FINDING
+from fxport.exporter.capture.control_flow.number_lists import rows_of, tensor_of
 from fxport.exporter.capture.function_mode import Part
 from fxport.exporter.capture.patches import data_calls, sized_calls, sized_factories, sized_windows
 from fxport.exporter.capture.patches.indexed_writes import read_at, write_at
@@ -178,6 +179,8 @@ def _tensor(data: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> An
     """Make a tensor of the numbers of a range, or of tensors without axes, whose content PyTorch would ask for."""
     if isinstance(data, Progression):
         return data.tensor(dtype, device)
+    if (made := tensor_of(data, dtype, device)) is not None:
+        return made
     if isinstance(data, list) and type(data) is not list and _holds_sizes([*data]):  # PyTorch sees through no other
         return torch._refs.tensor([*data], dtype=dtype, device=device)
     kinds: list[Any] = [_kind_of(each) for each in data] if isinstance(data, (list, tuple)) else []
@@ -195,7 +198,9 @@ def _kind_of(value: Any) -> torch.dtype | None:
     return {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype()}.get(type(value))
 
 
-def _as_tensor(data: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Any:
+def _as_tensor(data: Any, dtype: Any = None, device: Any = None, **_: Any) -> Any:
+    if rows_of(data) is not None:
+        return tensor_of(data, dtype, device)
     if _holds_sizes(data):
         return torch._refs.tensor(data, dtype=dtype, device=device)
     return _tensor(data, dtype=dtype, device=device)
@@ -216,6 +221,8 @@ def _deepcopy(x: Tensor, memo: dict[int, Any]) -> Tensor:
 def _new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, **rest: Any) -> Any:
     if isinstance(data, Progression):
         return data.tensor(dtype or x.dtype, device)
+    if rows_of(data) is not None:
+        return tensor_of(data, dtype or x.dtype, device or x.device)
     if not _holds_sizes(data):
         return NotImplemented
     return torch._refs.tensor(data, dtype=dtype or x.dtype, device=device or x.device, **rest)

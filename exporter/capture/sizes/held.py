@@ -13,7 +13,9 @@ from typing import Any
 import torch
 from torch import SymInt, Tensor
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
+
+from fxport.exporter.capture.knowledge import is_body
 
 
 def _quotient(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
@@ -47,7 +49,8 @@ def _held(function: Callable[..., Any], symbolic: Callable[..., Any]) -> Callabl
 def _size(value: Any) -> Any:
     """Return a whole number, also one that a tensor is known to hold; None for anything else."""
     if isinstance(value, FakeTensor) and not value.dim() and not value.is_floating_point():
-        return value.item_memo
+        held = value.item_memo
+        return None if isinstance(held, SymInt) and free_unbacked_symbols(held) and is_body() else held
     return value if isinstance(value, (int, SymInt)) and not isinstance(value, bool) else None
 
 
