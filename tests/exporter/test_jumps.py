@@ -292,8 +292,8 @@ def test_another_range_is_not_taken_for_that_of_python() -> None:
         assert_same(result, (OwnRange()(*call),))
 
 
-MOST_CALLS = 8000
-"""Calls of PyTorch, questions about tensors included, for one turn that data may end; 4,500 when this was written."""
+MOST_CALLS = 6000
+"""Calls of PyTorch, questions about tensors included, for one turn that data may end; 4,100 of 6 turns and of 12."""
 
 
 def test_a_turn_costs_a_capture_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,5 +306,5 @@ def test_a_turn_costs_a_capture_few_calls(monkeypatch: pytest.MonkeyPatch) -> No
         return noted(*args)
 
     monkeypatch.setattr(ViewsNoted, "__torch_function__", counted)
-    export(PowerIteration(12), (X,))
-    assert seen < 12 * MOST_CALLS
+    export(PowerIteration(6), (X,))
+    assert seen < 6 * MOST_CALLS

@@ -51,6 +51,12 @@ def small(seed: int = 0, **settings: Any) -> Any:
     return model
 
 
+@pytest.fixture(scope="module")
+def packaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package of `small()`, for tests that do not change it."""
+    return package(small(), tmp_path_factory.mktemp("packaged") / "package", steps=0).folder
+
+
 def generated(model: Any, new: int = NEW) -> list[list[int]]:
     """The new tokens that eager PyTorch's `generate` gives for the prompts, padded on the left."""
     longest = max(map(len, PROMPTS))
@@ -162,17 +168,16 @@ def test_a_table_that_ends_with_the_context_is_no_limit(tmp_path: Path) -> None:
     assert not found.log.findings
 
 
-def test_another_model_is_told(tmp_path: Path) -> None:
-    found = package(small(), tmp_path / "package")
+def test_another_model_is_told(packaged: Path) -> None:
     log = Log()
-    seen = verdict(found.folder, small(seed=1), log, "cpu", steps=4, accuracy="exact", weights="float32")
+    seen = verdict(packaged, small(seed=1), log, "cpu", steps=4, accuracy="exact", weights="float32")
     assert not seen.passed
     assert {each.rule.id for each in log.findings} == {"FXP5002", "FXP5015"}
 
 
-def test_what_fails_leaves_the_earlier_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_leaves_the_earlier_package(packaged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "package"
-    package(small(), target, steps=0)
+    shutil.copytree(packaged, target)
     before = {path.name: path.read_bytes() for path in target.iterdir()}
     model = small(seed=1)
     with monkeypatch.context() as patch:
@@ -193,9 +198,8 @@ def wrong(self: Any, *args: Any, **kwargs: Any) -> Any:
     return result
 
 
-def test_no_more_tokens_than_the_context_holds(tmp_path: Path) -> None:
-    folder = package(small(), tmp_path / "package", steps=0).folder
-    generator = Generator(folder, "cpu")
+def test_no_more_tokens_than_the_context_holds(packaged: Path) -> None:
+    generator = Generator(packaged, "cpu")
     with pytest.raises(PackageError, match="65 tokens are more than the context"):
         list(generator.greedy([[1] * 60], 6))
     assert len(list(generator.greedy([[1] * 60], 5))) == 5
@@ -218,9 +222,8 @@ def test_settings_for_generation_are_those_of_generate(tmp_path: Path) -> None:
     assert len({token for row in written(folder) for token in row}) > NEW
 
 
-def test_a_text_ends_at_its_token(tmp_path: Path) -> None:
-    folder = package(small(), tmp_path / "package", steps=0).folder
-    generator = Generator(folder, "cpu")
+def test_a_text_ends_at_its_token(packaged: Path) -> None:
+    generator = Generator(packaged, "cpu")
     whole = [int(each[0]) for each in generator.greedy(PROMPTS[:1], NEW, stop=frozenset())]
     end = whole[3]
     cut = [int(each[0]) for each in generator.greedy(PROMPTS[:1], NEW, stop=frozenset({end}))]

@@ -23,7 +23,7 @@ from fxport.fx_passes.broadcasting import REPLACED
 from fxport.fx_passes.private import FX_PASSES, found_by
 from fxport.fx_passes.python_numbers import FLOAT_OPERATIONS, INT_OPERATIONS
 from tests.exporter.test_torch_private import ROWS, TABLES, members_of
-from tests.torch_uses import Use, defined_in, is_hidden, is_private, uses
+from tests.torch_uses import Use, defined_in, is_hidden, is_private, nodes_of, uses
 
 ROOT = Path(__file__).parents[2]
 
@@ -159,7 +159,7 @@ def private_members() -> frozenset[str]:
 def own_members() -> Iterator[str]:
     """Names that classes of ours give to their attributes."""
     for file in (file for room in PACKAGES for file in (ROOT / room).rglob("*.py")):
-        for kind in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for kind in nodes_of(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(kind, ast.ClassDef):
                 yield from (each for each in defined_in(kind) if not is_hidden(each))
 
