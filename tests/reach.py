@@ -1,11 +1,15 @@
-"""Note which blocks of the package's code each test runs, and choose by them the rows of the usual run.
+"""Note which parts of the package's code each row of a test runs, and choose by them the rows of the usual run.
 
-    python -m pytest --slow -p tests.reach FILES    appends a line for each test that passes to build/reach.jsonl
+    python -m pytest --slow -p tests.reach FILES    appends a line for each row that passes to build/reach.jsonl
     python -m tests.reach                           writes left_out.txt by it
 
 Each block (body of a function, branch, loop or handler, and the branch that is not written) gets a first statement that
-notes it, when its module is imported: a fifth more time. What runs in other processes is not seen, so FILES are suites
-whose rows run in their own.
+notes it, when its module is imported, and so do the arms of `x if c else y`, what follows `and` and `or`, and what a
+comprehension takes and leaves: a fourth more time. The lines of a file are of one state of the code.
+
+Always run are tests without rows, rows that take little time, rows that start other processes, in which nothing is
+seen, and those that fail with notes (Dynamo cannot trace them). Not for FILES whose rows differ in what is no code of
+the package: operators, distributions, passes. Rows of the table that were not measured stay in it.
 """
 
 from __future__ import annotations
@@ -23,14 +27,16 @@ from typing import Any
 
 import pytest
 
-from tests.sampling import Reach, chosen, write_left_out
+from tests.notes import NOTE, Noted, blocks
+from tests.sampling import Reach, chosen, left_out, write_left_out
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = ("diagnostics", "exporter", "fx_passes", "ort_runner")
 OUT = ROOT / "build" / "reach.jsonl"
-NOTE = "__note_block__"
-TIMES = 1
-"""Rows that have to reach a block before further ones may be left out."""
+QUICK = 0.2
+"""Seconds of CPU, with notes: a row that takes less is always run."""
+ELSEWHERE = 0.1
+"""Seconds of CPU in other processes from which on a row is always run."""
 
 KEPT = frozenset(
     {
@@ -46,38 +52,12 @@ KEPT = frozenset(
 )
 """Rows that reach two planted faults of exporter/capture, which the rows chosen by blocks had not found."""
 
-blocks: list[str] = []
-"""Where each block starts, as path:line, by its number."""
 reached: set[int] = set()
 passed: list[str] = []
 
 
-class _Noted(ast.NodeTransformer):
-    """Adds to each block a statement that notes it."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def note(self, at: ast.AST, kind: str = "") -> ast.stmt:
-        line = getattr(at, "lineno", 0)
-        blocks.append(f"{self.path}:{line}{kind}")
-        call = ast.Expr(ast.Call(ast.Name(NOTE, ast.Load()), [ast.Constant(len(blocks) - 1)], []))
-        return ast.fix_missing_locations(ast.copy_location(call, at))
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        super().generic_visit(node)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.If | ast.For | ast.While | ast.ExceptHandler):
-            first = node.body[0]
-            is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            node.body.insert(1 if is_text and is_function else 0, self.note(first))
-        if isinstance(node, ast.If):
-            node.orelse.insert(0, self.note(node.orelse[0] if node.orelse else node, " else"))
-        return node
-
-
 def _code(path: str, source: bytes) -> CodeType:
-    tree = _Noted(os.path.relpath(path, ROOT)).visit(ast.parse(source, path))
+    tree = Noted(os.path.relpath(path, ROOT)).visit(ast.parse(source, path))
     return compile(tree, path, "exec", dont_inherit=True)
 
 
@@ -93,20 +73,26 @@ def _install() -> None:
     SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
 
 
-def _cpu() -> float:
-    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(each.ru_utime + each.ru_stime for each in both)
+def _cpu(who: int) -> float:
+    usage = resource.getrusage(who)
+    return usage.ru_utime + usage.ru_stime
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave tests without rows aside: they are always run."""
+    items[:] = [item for item in items if "[" in item.nodeid]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     reached.clear()
     passed.clear()
-    begun = _cpu()
+    begun, elsewhere = _cpu(resource.RUSAGE_SELF), _cpu(resource.RUSAGE_CHILDREN)
     result = yield
     if passed:
         names = sorted(blocks[number] for number in reached)
-        line = json.dumps({"test": item.nodeid, "seconds": round(_cpu() - begun, 2), "blocks": names})
+        own, others = _cpu(resource.RUSAGE_SELF) - begun, _cpu(resource.RUSAGE_CHILDREN) - elsewhere
+        line = json.dumps({"test": item.nodeid, "seconds": round(own, 2), "others": round(others, 2), "blocks": names})
         OUT.parent.mkdir(exist_ok=True)
         with OUT.open("a", encoding="utf-8") as out:
             out.write(f"{line}\n")
@@ -136,12 +122,12 @@ def _told_apart(names: list[str]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Choose of all rows that were measured."""
+    """Choose of all rows that were measured, and keep what the table says of others."""
     measured = map(json.loads, OUT.read_text(encoding="utf-8").splitlines())
-    found = {each["test"]: (each["seconds"], each["blocks"]) for each in measured if "[" in each["test"]}
+    found = {each["test"]: (each["seconds"], each["blocks"]) for each in measured if each["others"] < ELSEWHERE}
     rows = {name: Reach(cpu, frozenset({*_told_apart(names), *_kinds(name)})) for name, (cpu, names) in found.items()}
-    taken = {*chosen(rows, times=TIMES)} | (KEPT & rows.keys())
-    write_left_out(rows.keys() - taken)
+    taken = {*chosen(rows, quick=QUICK)} | (KEPT & rows.keys())
+    write_left_out({*(rows.keys() - taken), *(left_out() - rows.keys())})
     seconds = [sum(rows[name].seconds for name in names) for names in (rows, taken)]
     print(f"{len(taken)} of {len(rows)} rows, {seconds[1]:.0f} of {seconds[0]:.0f} s")
 

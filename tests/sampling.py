@@ -4,9 +4,9 @@ A suite of many rows of one kind draws them by `sampled`: a row is taken by what
 so a new row changes no lot but those of its own kinds. Of each kind at least one row is taken: a kind is a family, a
 lowering, a rule, whatever the suite must not lose.
 
-Of suites whose rows differ more, the usual run leaves out the rows that `left_out.txt` names: each block of the code
+Of suites whose rows differ more, the usual run leaves out the rows that `left_out.txt` names: each part of the code
 that these rows run is run by others too, with the same end: a model, or a refusal. A row that is not named there is
-taken, so a new one is run from the start.
+taken, so a new one is run from the start, and so is every quick one.
 `python -m tests.reach` writes the table anew.
 """
 
@@ -88,21 +88,18 @@ class Reach:
     blocks: frozenset[str]
 
 
-def chosen(rows: Mapping[str, Reach], *, times: int) -> Collection[str]:
-    """Return few rows, and quick ones, that reach all that the rows reach.
+def chosen(rows: Mapping[str, Reach], *, quick: float = 0.0) -> Collection[str]:
+    """Return few rows that reach all that the rows reach: those that take less than `quick` seconds, and others.
 
-    What several rows reach is reached by `times` of those that are chosen, or by all of them if they are fewer. The row
-    that reaches the most for its seconds of what is still wanted comes first.
+    Of the others the row that reaches the most for its seconds of what is still wanted comes first.
     """
-    counts = Counter(block for row in rows.values() for block in row.blocks)
-    wanted = {block: min(count, times) for block, count in counts.items()}
-    reached: Counter[str] = Counter()
+    taken = [name for name, row in rows.items() if row.seconds < quick]
+    reached = Counter(block for name in taken for block in rows[name].blocks)
 
     def gain(name: str) -> float:
-        return sum(reached[block] < wanted[block] for block in rows[name].blocks) / (rows[name].seconds + OWN)
+        return sum(not reached[block] for block in rows[name].blocks) / (rows[name].seconds + OWN)
 
-    taken: list[str] = []
-    waiting = [(-gain(name), name) for name in rows]
+    waiting = [(-gain(name), name) for name in rows.keys() - {*taken}]
     heapify(waiting)
     while waiting:
         name = heappop(waiting)[1]
@@ -113,8 +110,8 @@ def chosen(rows: Mapping[str, Reach], *, times: int) -> Collection[str]:
             taken.append(name)
             reached.update(rows[name].blocks)
     for name in sorted(taken, key=lambda name: -rows[name].seconds):
-        if all(reached[block] > wanted[block] for block in rows[name].blocks):  # those that came later reach all of it
-            taken.remove(name)
+        if rows[name].seconds >= quick and all(reached[block] > 1 for block in rows[name].blocks):
+            taken.remove(name)  # those that came later reach all of it
             reached.subtract(rows[name].blocks)
     return taken
 

@@ -25,7 +25,9 @@ SLOW = (
 )
 """Cases that take as long as a model may."""
 NAMES = [case.name for case in all_cases()]
-SAMPLE = [name for name in NAMES if name not in SLOW][::STEP]
+WHOLE_RUNS = "model, output "
+"""Cases in which a model is validated to its end; test_hostile_models.py has one in each format of a report."""
+SAMPLE = [name for name in [name for name in NAMES if name not in SLOW][::STEP] if not name.startswith(WHOLE_RUNS)]
 OPENED = re.compile(r'open(?:at)?\((?:[^,"]*, )?"([^"]+)", [^)]*\) = \d+')
 OF_THE_SYSTEM = ("/etc/passwd", "/proc/self/environ")
 EXECUTED = re.compile(r'execve\("([^"]+)", .*\) = 0')
