@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -72,5 +73,11 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 def runtimes(*names: str) -> list[object]:
     """Parameters, of which those that are not installed are skipped with the reason."""
-    rows = [(name, RUNTIMES[name].why_not) for name in names]
+    rows = [(name, why_not(name)) for name in names]
     return [pytest.param(name, marks=pytest.mark.skipif(bool(why), reason=why or "")) for name, why in rows]
+
+
+@cache
+def why_not(name: str) -> str | None:
+    """The reason why a runtime cannot be used here, asked once: some start a process for it."""
+    return RUNTIMES[name].why_not
