@@ -64,6 +64,7 @@ from fxport.exporter.capture.repeated.blocks import Repeats
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.rewritten import Rewritten
 from fxport.exporter.capture.sizes.equalities import equalities_tried
+from fxport.exporter.capture.sizes.promises import equal_from_the_start
 from fxport.exporter.capture.sizes.remembered import arithmetic_remembered
 from fxport.exporter.capture.sizes.shapes import Request
 from fxport.exporter.capture.sizes.shortening import sizes_shortened
@@ -115,6 +116,7 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
     yield views_remembered()
     yield sizes_as_asked()
     yield equalities_tried()
+    yield equal_from_the_start(request.model, request.sizes)
     yield broadcasting_unassumed()
     yield library_functions_rewritten()
     yield rebinding_followed(request.model, rebinding)
@@ -206,7 +208,7 @@ def _copying(
     repeats: Repeats, trace: Callable[[], ExportedProgram], observed: Observed, halts: Collection[Line] | None
 ) -> ExportedProgram:
     """Capture with the blocks that the model repeats copied; where the copies are not proven, without."""
-    if halts is None and repeats.groups:
+    while halts is None and repeats.groups:
         try:
             with repeats.copied():
                 exported = _exported(trace, observed, halts)
@@ -214,9 +216,9 @@ def _copying(
                 observed.copied[:] = repeats.copied_of_user
                 return exported
         except Exception as error:
-            if is_our_fault(error) or not (repeats.copies or repeats.has_misled):
+            if is_our_fault(error) or not (repeats.copies or repeats.has_misled or not repeats.are_proven):
                 raise
-        repeats.groups.clear()
+        repeats.leave()
     return _exported(trace, observed, halts)
 
 

@@ -51,6 +51,11 @@ def register_caches() -> None:
             _register(kind, _Paired(kind) if name == PAIRED else _Layered(kind))
 
 
+def is_layered(value: Any) -> bool:
+    """Return whether a value is a cache of layers of transformers, and of no class derived from it."""
+    return type(value).__module__ == MODULE and type(value).__name__ in LAYERED
+
+
 def _register(kind: type, form: _Paired | _Layered) -> None:
     pytree.register_pytree_node(
         kind,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
-from unittest import mock
 
 from torch._dynamo.exc import TorchDynamoException
 from torch._subclasses import FakeTensor
@@ -16,16 +15,12 @@ from torch.fx.experimental.proxy_tensor import PythonKeyTracer, get_proxy_mode
 from torch.nn import Module
 
 from fxport.diagnostics.source import USER, kind_of
+from fxport.exporter.capture.arguments.caches import is_layered
 from fxport.exporter.capture.forward import forward_by
 from fxport.exporter.capture.reachable import HOOKS_OF_ALL
-from fxport.exporter.capture.repeated.likeness import (
-    Attribute,
-    Call,
-    UnlikeError,
-    differences,
-    leads_elsewhere,
-    speaks_of,
-)
+from fxport.exporter.capture.repeated.attributes import reads_noted
+from fxport.exporter.capture.repeated.likeness import Call, UnlikeError, differences, leads_elsewhere
+from fxport.exporter.capture.repeated.numbers import Attribute, Reads
 from fxport.exporter.capture.repeated.recorded import NotCopiedError, Recorded
 from fxport.exporter.capture.snapshot import Snapshot
 
@@ -35,20 +30,45 @@ FEWEST = 3
 MOST_IN_VAIN = 4
 """Calls of a group that are recorded without a call that could be copied from them."""
 
-LOOKING = frozenset({"__dict__", "vars", "__getstate__", "__getattribute__", "getattr_static"})
-"""Names by which code looks at attributes without `__getattr__`."""
-
 Forward = Callable[..., Any]
+
+
+class MisledError(Exception):
+    """A call of a block was run with numbers that are watched, and cannot be copied: it has to be run without."""
 
 
 @dataclass(eq=False)
 class Group:
-    """Modules of one class that one module holds, in its order, and those among them whose calls were recorded."""
+    """Modules of one class that one module holds, in its order, and those among them whose calls were recorded.
+
+    Attributes:
+        blocks: The modules.
+        numbers: The number of each module that was asked for it; None: it has none.
+        recorded: The recorded calls.
+        in_vain: Calls that were recorded since one was copied.
+        is_unfit: Nothing more is recorded.
+        is_misled: A call was run with numbers that are watched, and cannot be copied.
+    """
 
     blocks: Sequence[Module]
+    numbers: dict[Module, int | None] = field(default_factory=dict)
     recorded: list[Template] = field(default_factory=list)
     in_vain: int = 0
     is_unfit: bool = False
+    is_misled: bool = False
+
+    @property
+    def is_proven(self) -> bool:
+        """Tell whether all that the graph has of recorded calls is shown to be what the model does.
+
+        A call was compared with that of the last block. Where it was run with numbers that are watched, and is copied
+        nowhere, it is enough that such a run of a block that reads the same was.
+        """
+        shown = [each for each in self.recorded if each.is_proven]
+        open_ = [each for each in self.recorded if not each.is_proven and (each.copies or each.read.numbers)]
+        return not self.is_misled and all(
+            not each.copies and each.read in [one.read for one in shown] for each in open_
+        )
 
 
 @dataclass(eq=False)
@@ -58,7 +78,7 @@ class Template:
     Attributes:
         block: The block that was called.
         recorded: The nodes of the call.
-        read: The attributes that the call has read, among those in which blocks of the group differ.
+        read: What the call has read of the attributes in which blocks of the group differ.
         state: All that its code can reach, as it was.
         last: The block whose call shows whether the copies are right.
         copies: The paths of the blocks whose calls were copied.
@@ -67,16 +87,17 @@ class Template:
 
     block: Module
     recorded: Recorded
-    read: set[Attribute]
+    read: Reads
     state: Snapshot
     last: Module
     copies: list[str] = field(default_factory=list)
     is_proven: bool = False
 
-    def serves(self, call: Call, different: set[Attribute] | None) -> bool:
+    def serves(self, block: Module, call: Call, different: set[Attribute] | None) -> bool:
         """Return whether the call of a block with such differences would run in the same way as the recorded one."""
-        is_alike = self.recorded.call.key == call.key and different is not None and not different & self.read
-        return is_alike and not any(self.state.changes())
+        if different is None or self.recorded.call.key != call.key or not self.read.are_same_for(block, different):
+            return False
+        return not any(self.state.changes())
 
 
 def is_users(state: Snapshot) -> bool:
@@ -120,7 +141,11 @@ class Repeats:
     @property
     def are_proven(self) -> bool:
         """Tell whether each kind of which there are copies was compared with the call of the last block."""
-        return all(each.is_proven for group in self.groups for each in group.recorded if each.copies)
+        return all(group.is_proven for group in self.groups)
+
+    def leave(self) -> None:
+        """Copy no more of the groups that are not proven; of none if all are, as something else has failed."""
+        self.groups = [group for group in self.groups if group.is_proven] if not self.are_proven else []
 
     @contextmanager
     def copied(self) -> Iterator[None]:
@@ -128,7 +153,7 @@ class Repeats:
         self.called.clear()
         for group in self.groups:
             group.recorded.clear()
-            group.in_vain, group.is_unfit = 0, False
+            group.in_vain, group.is_unfit, group.is_misled = 0, False, False
         with ExitStack() as entered:
             for group in self.groups:
                 for block in group.blocks:
@@ -145,10 +170,11 @@ class Repeats:
         if not isinstance(tracer, PythonKeyTracer) or any(HOOKS_OF_ALL.values()):
             return forward(*args, **kwargs)
         try:
-            call = Call.of(block, args, kwargs, tracer)
+            number = self._number(group, block) if any(map(is_layered, (*args, *kwargs.values()))) else None
+            call = Call.of(block, args, kwargs, tracer, number)
         except UnlikeError:
             return forward(*args, **kwargs)
-        served = (each for each in group.recorded if each.serves(call, self.differences(each.block, block)))
+        served = (each for each in group.recorded if each.serves(block, call, self.differences(each.block, block)))
         template = next(served, None)
         self.is_busy = True
         try:
@@ -159,13 +185,30 @@ class Repeats:
             path = tracer.path_of_module(block)
             template.copies.append(path)
             group.in_vain = 0
-            return template.recorded.copied(path, call, tracer)
+            results, held = template.recorded.copied(path, call, tracer)
+            call.cached.take(held)
+            return results
         finally:
             self.is_busy = False
 
     def differences(self, one: Module, other: Module) -> set[Attribute] | None:
         """Return the attributes in which two blocks differ; None if they are unlike in more than these."""
         return differences(one, other) if self.gradients[one] == self.gradients[other] else None
+
+    def _number(self, group: Group, block: Module) -> int | None:
+        """Return the whole number that a block holds where another one holds another: None if it is not one alone."""
+        if block not in group.numbers:
+            alike = ((each, self.differences(block, each)) for each in group.blocks if each is not block)
+            other, different = next((each for each in alike if each[1] is not None), (block, None))
+            places = (
+                (vars(block.get_submodule(path)), vars(other.get_submodule(path)), name)
+                for path, name in different or ()
+            )
+            values = {
+                mine[name] for mine, theirs, name in places if type(mine.get(name)) is type(theirs.get(name)) is int
+            }
+            group.numbers[block] = values.pop() if len(values) == 1 else None
+        return group.numbers[block]
 
     def _record(
         self,
@@ -178,43 +221,53 @@ class Repeats:
     ) -> Any:
         later = {each: self.differences(block, each) for each in group.blocks[group.blocks.index(block) + 1 :]}
         alike = {each: found for each, found in later.items() if found is not None}
-        state, noted, read = Snapshot.of({"": block}), self.watched(), set[Attribute]()
+        state, noted, read, cached = Snapshot.of({"": block}), self.watched(), Reads(), call.cached
         unproven = not self.has_values and is_users(state)  # which cannot be run beside the model
         group.is_unfit = unproven or group.in_vain >= MOST_IN_VAIN or leads_elsewhere(state, block, self.modules)
         if group.is_unfit or len(alike) + 1 < FEWEST:
             return run()
-        before = next(iter(reversed(tracer.graph.nodes)), None)
+        before, others, held = next(iter(reversed(tracer.graph.nodes)), None), cached.others(), cached.state()
+        noting = reads_noted(block, set().union(*alike.values()), read, state, as_numbers=bool(cached.caches))
         try:
-            with _reads_noted(block, set().union(*alike.values()), read, state):
+            with cached.watched() as watch, noting:
                 results = run()
         except TorchDynamoException:  # Dynamo looks for attributes in ways of its own, and finds none that are taken
             self.has_misled = True
             raise
+        except Exception:
+            group.is_misled |= bool(read.numbers)
+            raise
         group.in_vain += 1
+        served = [each for each, different in alike.items() if read.are_same_for(each, different)]
         if self.watched() != noted or any(state.changes()):
             group.is_unfit = True
-            return results
-        served = [each for each, different in alike.items() if not different & read]
-        if len(served) + 1 < FEWEST:
-            return results
-        try:
-            call = replace(call, key=Call.of(block, *given, tracer).key)  # PyTorch may have learned of equal sizes
-            recorded = Recorded.of(tracer.path_of_module(block), call, _since(tracer, before), results, tracer)
-        except (NotCopiedError, UnlikeError):
-            return results
-        group.recorded.append(Template(block, recorded, read, state, served[-1]))
+        elif len(served) + 1 >= FEWEST and not watch.is_passed and cached.others() == others:
+            try:
+                with cached.holding(held):  # PyTorch may have learned of equal sizes
+                    call = replace(call, key=Call.of(block, *given, tracer, cached.number).key)
+                nodes = _since(tracer, before)
+                recorded = Recorded.of(tracer.path_of_module(block), call, nodes, cached.with_state(results), tracer)
+            except (NotCopiedError, UnlikeError):
+                pass
+            else:
+                group.recorded.append(Template(block, recorded, read, state, served[-1]))
+                return results
+        if read.numbers:  # for which others stood: the call has to be run again
+            group.is_misled = True
+            raise MisledError
         return results
 
     def _compare(
         self, group: Group, template: Template, call: Call, tracer: PythonKeyTracer, run: Callable[[], Any]
     ) -> Any:
-        noted, before = self.watched(), next(iter(reversed(tracer.graph.nodes)), None)
+        noted, before, others = self.watched(), next(iter(reversed(tracer.graph.nodes)), None), call.cached.others()
         results = run()
+        path, nodes = tracer.path_of_module(template.last), _since(tracer, before)
         try:
-            other = Recorded.of(tracer.path_of_module(template.last), call, _since(tracer, before), results, tracer)
+            other = Recorded.of(path, call, nodes, call.cached.with_state(results), tracer)
         except NotCopiedError:
             return results
-        unchanged = self.watched() == noted and not any(template.state.changes())
+        unchanged = self.watched() == noted and not any(template.state.changes()) and call.cached.others() == others
         template.is_proven = unchanged and template.recorded.is_like(other)
         return results
 
@@ -251,52 +304,3 @@ def _groups(model: Module) -> Iterator[Group]:
         for blocks in kinds.values():
             if len(blocks) >= FEWEST and type(blocks[0]).forward is not Module.forward:
                 yield Group(blocks)
-
-
-# Attributes -----------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _reads_noted(block: Module, attributes: set[Attribute], read: set[Attribute], state: Snapshot) -> Iterator[None]:
-    """Note which of some attributes of a block are read.
-
-    They are taken from their modules until Python looks for them in vain and asks `__getattr__`. A class that has one
-    of its own, or code that looks at all attributes of an object, is taken to read them all.
-    """
-    looks = speaks_of(LOOKING, state)
-    look, modules = Module.__getattr__, {path: block.get_submodule(path) for path, _ in attributes}
-    taken: dict[int, dict[str, Attribute]] = {}
-    values: dict[Attribute, Any] = {}
-    orders = [(vars(module), [*vars(module)]) for module in modules.values()]
-    for attribute in attributes:
-        path, name = attribute
-        if not looks and _is_asked_for(modules[path], name):
-            values[attribute] = vars(modules[path]).pop(name)
-            taken.setdefault(id(vars(modules[path])), {})[name] = attribute
-        else:
-            read.add(attribute)
-
-    def found(self: Module, name: str) -> Any:
-        attribute = taken.get(id(vars(self)), {}).get(name)
-        if attribute not in values:
-            return look(self, name)
-        read.add(attribute)
-        vars(self)[name] = values.pop(attribute)
-        return vars(self)[name]
-
-    try:
-        with mock.patch.object(Module, "__getattr__", found):
-            yield
-    finally:
-        for variables, order in orders:
-            left = {name: values[each] for name, each in taken.get(id(variables), {}).items() if each in values}
-            now = {**left, **variables}
-            variables.clear()
-            variables.update({name: now[name] for name in order if name in now} | now)
-
-
-def _is_asked_for(module: Module, name: str) -> bool:
-    """Return whether Python asks `Module.__getattr__` for an attribute that a module has, once it is taken away."""
-    kind = type(module)
-    own = kind.__getattr__ is not Module.__getattr__ or kind.__getattribute__ is not object.__getattribute__
-    return not own and name in vars(module) and not any(name in vars(each) for each in kind.__mro__)

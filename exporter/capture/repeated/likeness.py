@@ -20,11 +20,14 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from fxport.diagnostics.source import USER, kind_of
+from fxport.exporter.capture.arguments.caches import is_layered
 from fxport.exporter.capture.frames import own_frames
 from fxport.exporter.capture.holders import REGISTERED
 from fxport.exporter.capture.knowledge import FACTS, facts_of, version
 from fxport.exporter.capture.patches.bookkeeping import modes_away
 from fxport.exporter.capture.reachable import ATOMS, IMMUTABLE
+from fxport.exporter.capture.repeated.cached import LAYERS, Cached
+from fxport.exporter.capture.repeated.numbers import Attribute
 from fxport.exporter.capture.snapshot import Snapshot, same, within
 from fxport.exporter.capture.streams import ITERATOR, STREAMS
 from fxport.fx_passes.traces import SYMBOLIC, described
@@ -66,9 +69,6 @@ OWN = frozenset(
     {"fake_mode", "fake_device", "_fake_device", "pytype", "dispatch_keys", "_is_param", "_is_buffer", "persistent"}
 )
 """Attributes of each fake tensor, in all versions of PyTorch. Where it has others, a value was read from it."""
-
-Attribute = tuple[str, str]
-"""The path of a module within a block, and the name of an attribute of it."""
 
 
 class UnlikeError(Exception):
@@ -219,38 +219,85 @@ class Call:
         tensors: The parameters and buffers of the block and the tensors among the arguments, in an order that the key
             decides.
         nodes: The node that stands for each of these.
+        cached: The layers of caches among the arguments that the block may use.
     """
 
     key: Hashable
     tensors: tuple[Tensor, ...]
     nodes: tuple[Node, ...]
+    cached: Cached
 
     @staticmethod
-    def of(block: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], tracer: PythonKeyTracer) -> Call:
-        """Describe a call. Raises UnlikeError where it has arguments that can be told apart by more than that."""
+    def of(
+        block: Module,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        tracer: PythonKeyTracer,
+        number: int | None = None,
+    ) -> Call:
+        """Describe a call of the block of a number; None: of blocks that have no numbers.
+
+        Raises UnlikeError where it has arguments that can be told apart by more than that.
+        """
         lines = tuple((each.filename, each.lineno) for each in own_frames(sys._getframe(1)))
-        around = (lines, surroundings(), _methods(block))
         with modes_away():
             own = (*block.named_parameters(remove_duplicate=False), *block.named_buffers(remove_duplicate=False))
-            leaves: list[Any] = [tensor for _, tensor in own]
-            structure = _structure((args, tuple(kwargs.items())), leaves)
-            tensors = tuple(each for each in leaves if isinstance(each, Tensor))
+            given = _Given(number, [tensor for _, tensor in own])
+            structure = given.structure((args, tuple(kwargs.items())))
+            tensors = tuple(each for each in given.leaves if isinstance(each, Tensor))
             nodes = tuple(_node_of(each, tracer) for each in tensors)
             places: dict[Any, int] = {}
-            parts = [_tensor(each, places, tracer) if isinstance(each, Tensor) else _number(each) for each in leaves]
-        return Call((around, tuple(name for name, _ in own), structure, *parts), tensors, nodes)
+            parts = [
+                _tensor(each, places, tracer) if isinstance(each, Tensor) else _number(each) for each in given.leaves
+            ]
+        around = (lines, surroundings(), _methods((block, *given.held)))
+        return Call(
+            (around, tuple(name for name, _ in own), structure, *parts), tensors, nodes, Cached(number, given.caches)
+        )
 
 
-def _structure(value: Any, leaves: list[Any]) -> Hashable:
-    """Return how tuples nest, with the plain values in them; tensors and symbolic numbers are added to `leaves`."""
-    if type(value) is tuple:
-        return tuple(_structure(each, leaves) for each in value)
-    if isinstance(value, (Tensor, *SYMBOLIC)):
-        leaves.append(value)
-        return len(leaves)
-    if type(value) not in PLAIN:
-        raise UnlikeError(f"an argument is of the type {type(value).__name__}")
-    return type(value), repr(value) if isinstance(value, (float, complex)) else value
+@dataclass
+class _Given:
+    """Arguments of a call, while they are described.
+
+    Attributes:
+        number: The number of the block, by which it may use a layer of a cache.
+        leaves: The tensors and symbolic numbers that were found.
+        caches: The caches that were found.
+        held: These caches, and their layers of this number.
+    """
+
+    number: int | None
+    leaves: list[Any]
+    caches: list[Any] = field(default_factory=list)
+    held: list[Any] = field(default_factory=list)
+
+    def structure(self, value: Any) -> Hashable:
+        """Return how tuples nest, with the plain values in them; tensors and symbolic numbers are added to `leaves`."""
+        if type(value) is tuple:
+            return tuple(map(self.structure, value))
+        if isinstance(value, (Tensor, *SYMBOLIC)):
+            self.leaves.append(value)
+            return len(self.leaves)
+        if is_layered(value):
+            return self._cache(value)
+        if type(value) not in PLAIN:
+            raise UnlikeError(f"an argument is of the type {type(value).__name__}")
+        return type(value), repr(value) if isinstance(value, (float, complex)) else value
+
+    def _cache(self, cache: Any) -> Hashable:
+        """Return what a call can tell of a cache and of the layer of its number."""
+        layers: list[Any] = cache.layers
+        if self.number is None or not 0 <= self.number < len(layers) or type(layers) is not list:
+            raise UnlikeError("a cache has no layer of the number of the block")
+        layer = layers[self.number]
+        if sum(each is layer for each in layers) > 1 or any(each is cache for each in self.caches):
+            raise UnlikeError("a layer of a cache has two places")
+        self.caches.append(cache)
+        self.held.extend((cache, layer))
+        own = ((name, id(value) if isinstance(value, type) else value) for name, value in vars(cache).items())
+        rest = tuple((name, value) for name, value in own if name != LAYERS)
+        return id(cache), len(layers), self.structure(rest), type(layer), self.structure(tuple(vars(layer).items()))
 
 
 def _tensor(tensor: Tensor, places: dict[Any, int], tracer: PythonKeyTracer) -> Hashable:
@@ -288,9 +335,10 @@ def _node_of(tensor: Tensor, tracer: PythonKeyTracer) -> Node:
     return slot.proxy.node
 
 
-def _methods(block: Module) -> Hashable:
-    """Return the identities of what the classes of a block hold: a model may replace a method for a while."""
-    classes = dict.fromkeys(kind for module in block.modules() for kind in type(module).__mro__)
+def _methods(owners: Sequence[Any]) -> Hashable:
+    """Return the identities of what the classes of a block and others hold: a model may replace methods for a while."""
+    modules = (module for each in owners for module in (each.modules() if isinstance(each, Module) else [each]))
+    classes = dict.fromkeys(kind for module in modules for kind in type(module).__mro__)
     return tuple((id(kind), *map(id, vars(kind).values())) for kind in classes)
 
 

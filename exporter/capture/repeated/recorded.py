@@ -26,6 +26,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
+from fxport.exporter.capture.arguments.caches import is_layered
 from fxport.exporter.capture.knowledge import version
 from fxport.exporter.capture.patches.bookkeeping import modes_away
 from fxport.exporter.capture.repeated.likeness import PLAIN, Call, is_plain
@@ -41,9 +42,17 @@ class NotCopiedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A result of a call: the node that it is, or the place of the argument that it is, else a plain value."""
+    """A result of a call: the node that it is, or the place of the argument that it is, else a plain value.
+
+    Attributes:
+        node: The node.
+        is_view: The tensor of the node is a view of another one that the call has made.
+        argument: The place of the argument.
+        value: The plain value.
+    """
 
     node: Node | None = None
+    is_view: bool = False
     argument: int | None = None
     value: Any = None
 
@@ -78,7 +87,7 @@ class Recorded:
         outside = {_memory(each) for each in pytree.tree_leaves([*call.tensors, *(node.meta["val"] for node in taken)])}
         for node in nodes:
             _require_copyable(node, outside)
-        leaves, structure = pytree.tree_flatten(results)
+        leaves, structure = pytree.tree_flatten(results, is_leaf=is_layered)
         found = [_result(leaf, given, own, outside, tracer) for leaf in leaves]
         tensors = {each.node: leaf for each, leaf in zip(found, leaves, strict=True) if each.node is not None}
         objects = {id(leaf) for each, leaf in zip(found, leaves, strict=True) if each.node is not None}
@@ -91,13 +100,15 @@ class Recorded:
         nodes = dict(zip(self.call.nodes, call.nodes, strict=True))
         memory = {_memory(one): other for one, other in zip(self.call.tensors, call.tensors, strict=True)}
         made: dict[Node, Tensor] = {}
+        views = {each.node for each in self.results if each.is_view}
         with disable_proxy_modes_tracing(), modes_away(), torch.no_grad():
             for node in self.nodes:
                 new = self._copy(node, nodes, path, tracer)
                 nodes[node] = new
                 new.meta["val"] = _mapped(node.meta["val"], partial(_anew, memory=memory))
                 if node in self.tensors:
-                    made[node] = _anew(new.meta["val"], {_memory(new.meta["val"]): new.meta["val"]})
+                    value = _anew(new.meta["val"], {_memory(new.meta["val"]): new.meta["val"]})
+                    made[node] = value.view(value.shape) if node in views else value
         for node, value in made.items():
             for _ in range(version(self.tensors[node]) or 0):  # the writes to it within the block
                 increment_version(value)
@@ -152,7 +163,7 @@ class _Told:
         return self.nodes.get(node, node) if size is None else size
 
     def result(self, result: Result) -> Hashable:
-        return result.node and self.node(result.node), result.argument, repr(result.value)
+        return result.node and self.node(result.node), result.is_view, result.argument, repr(result.value)
 
 
 def _require_one_to_one(call: Call) -> None:
@@ -204,11 +215,11 @@ def _result(
     node = None if slot is None else slot.proxy.node
     if node is None or node not in own or described(leaf, {}) is None or not is_plain(leaf):
         raise NotCopiedError("a result is no plain tensor of these nodes")
-    if not leaf.is_floating_point() or leaf._is_view():
+    if not leaf.is_floating_point():
         raise NotCopiedError("more may be known of a result than its sizes")
     if _memory(leaf) in outside:
         raise NotCopiedError("a result is a view of an argument")
-    return Result(node=node)
+    return Result(node=node, is_view=leaf._is_view())
 
 
 def _mapped(value: Any, change: Callable[[FakeTensor], FakeTensor]) -> Any:

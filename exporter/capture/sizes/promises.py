@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import sympy
 import torch
+from torch._guards import detect_fake_mode
 from torch.export import ExportedProgram
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, ValueRangesSLoc
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from fxport.exporter.capture.forward import forward_by
 from fxport.exporter.capture.sizes.relied import SMALLEST
 from fxport.exporter.capture.sizes.shapes import Derived, Request
 from fxport.fx_passes.program import InputKind, Program
@@ -53,6 +57,35 @@ def sized_inputs(program: Program) -> Iterator[tuple[Position, Any]]:
             continue
         for axis, size in enumerate(value.shape):
             yield (entry.path or entry.name, axis), size
+
+
+@contextmanager
+def equal_from_the_start(model: torch.nn.Module, requests: Sequence[Request]) -> Iterator[None]:
+    """Make dimensions of one name one symbol before the model runs: no question whether they are equal has to be asked.
+
+    Those whose bounds differ stay apart until the model asks.
+    """
+    named = [each for each in requests if each.name and each.derived is None]
+
+    def call(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        traced = None if torch.compiler.is_dynamo_compiling() else get_proxy_mode()
+        mode = None if traced is None else detect_fake_mode()
+        if mode is not None and mode.shape_env is not None:
+            _make_equal(mode.shape_env, named)
+        return forward(*args, **kwargs)
+
+    with forward_by(model, call):
+        yield
+
+
+def _make_equal(env: ShapeEnv, named: Sequence[Request]) -> None:
+    first: dict[str | None, sympy.Symbol] = {}
+    for request in named:
+        symbol = env.source_to_var.get(request.source)
+        if isinstance(symbol, sympy.Symbol):
+            kept = first.setdefault(request.name, symbol)
+            if kept != symbol and env.var_to_range[kept] == env.var_to_range[symbol] and symbol not in env.replacements:
+                env._set_replacement(symbol, kept, "dimensions of one name")
 
 
 def unified(program: Program, requests: Sequence[Request]) -> Promised:
