@@ -19,9 +19,9 @@ from fxport.exporter.capture.control_flow.escaped import require_given
 from fxport.exporter.capture.control_flow.recapture import keeping_loops
 from fxport.exporter.capture.control_flow.replaced import replaced_unwritten
 from fxport.exporter.capture.failures import asks_for_values
-from fxport.exporter.capture.faults import is_our_fault
+from fxport.exporter.capture.faults import RefusedError, is_our_fault
 from fxport.exporter.capture.function_mode import FunctionMode, Part
-from fxport.exporter.capture.guards.answers import going_on, refusals_kept
+from fxport.exporter.capture.guards.answers import RefusalHidden, going_on, refusals_kept
 from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.guards.presence import Scope, TruthsPresumed, some_presumed
 from fxport.exporter.capture.knowledge import WritesCounted
@@ -365,3 +365,19 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("strict", always, strict),
 )
 """In the order in which they are tried, until one captures the model."""
+
+
+def is_over(attempt: Attempt, failed: Sequence[Failed]) -> bool:
+    """Return whether an attempt would not see what made another one fail for good."""
+    final = [each.error for each in failed if is_final(each.error)]
+    return bool(final) and not (attempt.name == VALUES and getattr(final[-1], "by_values", False))
+
+
+def is_final(error: Exception) -> bool:
+    """Return whether no other attempt can do better: the example inputs do not fit, or the model's own code raised."""
+    place = place_of_exception(error)
+    return isinstance(error, FINAL) or (isinstance(error, TypeError) and place is None)
+
+
+FINAL = (RefusalHidden, RefusedError)
+"""Errors that another attempt would not see, and pass in silence."""

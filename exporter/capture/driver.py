@@ -23,6 +23,7 @@ from fxport.exporter.capture.attempts import (
     Attempt,
     Failed,
     Strategy,
+    is_over,
     non_strict,
     strict,
 )
@@ -41,7 +42,7 @@ from fxport.exporter.capture.faults import RefusedError, is_our_fault
 from fxport.exporter.capture.frames import helpers_kept
 from fxport.exporter.capture.functional import copied, functional
 from fxport.exporter.capture.further import further_failures
-from fxport.exporter.capture.guards.answers import Inquiry, RefusalHidden, answered
+from fxport.exporter.capture.guards.answers import Inquiry, answered
 from fxport.exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from fxport.exporter.capture.patches.derivatives import require_seen_through
 from fxport.exporter.capture.patches.memory_given import require_own_memory
@@ -297,8 +298,6 @@ def _first_success(
             failed.append(Failed(attempt.name, tried, error, [each for each in small if each not in tried.fixed]))
             observed.effects.note(state)
             state.restore()
-            if is_final(error):
-                break
         else:
             _report_success(attempt, failed, observed, tried.model, log)
             return exported, tried
@@ -339,7 +338,7 @@ def _tried(
     # What holds for some data need not hold for none: an example without any is no ground to let a size vary.
     request = request.fixing(dict.fromkeys(each for each in request.sizes if each.size == 0 and not each.required))
     for attempt in ATTEMPTS:
-        while (tried := attempt.request(request, failed)) is not None:
+        while not is_over(attempt, failed) and (tried := attempt.request(request, failed)) is not None:
             yield attempt, tried
             if not attempt.repeats:
                 break
@@ -371,16 +370,6 @@ def _telling(failed: Sequence[Failed], options: Options) -> Exception:
 
 class CaptureError(Exception):
     """Nothing captured the model; the log says why. Ends the stage of capture."""
-
-
-def is_final(error: Exception) -> bool:
-    """Return whether no other attempt can do better: the example inputs do not fit, or the model's own code raised."""
-    place = place_of_exception(error)
-    return isinstance(error, FINAL) or (isinstance(error, TypeError) and place is None)
-
-
-FINAL = (RefusalHidden, RefusedError)
-"""Errors that another attempt would not see, and pass in silence."""
 
 
 def _require_dense(leaves: Sequence[Leaf], module: torch.nn.Module, log: Log) -> None:

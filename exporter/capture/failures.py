@@ -302,9 +302,8 @@ def report_overcome(error: Exception, model: torch.nn.Module, log: Log) -> None:
 
 def asks_for_values(error: Exception) -> bool:
     """Return whether a capture failed because Python asked for a value that only a run knows."""
-    return any(
-        isinstance(cause, (GuardOnDataDependentSymNode, DataDependentOutputException)) for cause in causes(error)
-    )
+    asking = (GuardOnDataDependentSymNode, DataDependentOutputException)
+    return any(isinstance(cause, asking) or getattr(cause, "by_values", False) for cause in causes(error))
 
 
 def causes(error: BaseException | None) -> list[BaseException]:

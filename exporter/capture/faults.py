@@ -18,6 +18,7 @@ class RefusedError(Exception):
         rule: The rule of the finding.
         place: The line; by default the one that raised this.
         cure: What to do, if the rule's own advice is another.
+        by_values: Whether an attempt that knows the values which data give may do better.
     """
 
     def __init__(
@@ -27,9 +28,10 @@ class RefusedError(Exception):
         rule: Rule = rules.UNSUPPORTED_PYTHON_CONSTRUCT,
         place: Place | None = None,
         cure: str | None = None,
+        by_values: bool = False,
     ) -> None:
         super().__init__(reason)
-        self.rule, self.place, self.cure = rule, place, cure
+        self.rule, self.place, self.cure, self.by_values = rule, place, cure, by_values
 
 
 _OWN = tuple(f"{folder}{os.sep}" for folder in own_folders())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import math
 from typing import Any
 
 import pytest
@@ -158,6 +159,23 @@ def test_what_is_left_is_told_where_values_are_allowed() -> None:
     (finding,) = (each for each in log.findings if each.level is Level.ERROR)
     assert finding.place is not None
     assert "x.numpy()" in (finding.place.snippet or "")
+
+
+class Refused(nn.Module):
+    """What is refused where data tell its numbers, and right where these are known."""
+
+    def forward(self, x: Tensor, n: Tensor) -> Tensor:
+        k: Any = n.item()  # the stubs have a float for it
+        kept = torch.tensor([each for each in (k, k + 1) if each > 2])
+        return x[::k] * math.gamma(k) + math.fsum([k, 2]) + kept
+
+
+def test_what_data_cannot_tell_is_right_where_values_are_allowed() -> None:
+    call = torch.arange(6.0).reshape(6, 1), torch.tensor(2)
+    program = export(Refused(), call, options=ALLOWED)
+    assert_same(run_session(session_of(program), program, call), [Refused()(*call)])
+    with pytest.raises(ExportError):
+        export(Refused(), call)
 
 
 class Codec(nn.Module):

@@ -26,6 +26,7 @@ BOTH_WAYS = {
     "numbers looked for",
     "lists of numbers from data",
     "functions of math",
+    "steps and bounds from data",
     "negative and empty ranges",
     "effects in what a branch calls",
     "short circuit",

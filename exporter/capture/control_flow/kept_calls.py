@@ -9,7 +9,7 @@ import builtins
 import functools
 import gc
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from types import CellType
@@ -188,17 +188,39 @@ def _sorted(values: Any, *, key: Callable[[Any], Any] | None = None, reverse: An
     keys = listed if key is None else [key(each) for each in listed]
     plain = type(reverse) is not bool or not any(map(depends_on_data, keys))
     of_tensors, of_numbers = all(isinstance(each, Tensor) for each in listed), are_of_one_kind(listed)
-    if plain or not (are_of_one_kind(keys) or all(map(depends_on_data, keys))) or not (of_tensors or of_numbers):
+    of_tuples = key is not None and _are_alike(listed)
+    sortable = of_tensors or of_numbers or of_tuples
+    if plain or not (are_of_one_kind(keys) or all(map(depends_on_data, keys))) or not sortable:
         return sorted(listed, key=key, reverse=reverse)
     stacked = torch.stack([as_tensor(each).reshape(()) for each in keys])
     with noted(SORTED, True) if stacked.is_floating_point() else nullcontext():
         order = stacked.argsort(stable=True, descending=reverse)
+    if of_tuples:
+        return _tuples_in(order, listed)
     if of_numbers:
         return [each.item() for each in torch.stack([*map(as_tensor, listed)])[order].unbind(0)]
     found = [*torch.stack(listed)[order].unbind(0)]
     for each in found:
         watch_copies(each, listed)
     return found
+
+
+def _are_alike(values: Sequence[Any]) -> bool:
+    """Return whether all are tuples or lists of tensors, as many in each, of the same sizes and types."""
+    if not all(type(each) in (tuple, list) and each for each in values):
+        return False
+    forms = [[(part.shape, part.dtype) if isinstance(part, Tensor) else None for part in each] for each in values]
+    return None not in forms[0] and all(form == forms[0] for form in forms) and len({*map(type, values)}) == 1
+
+
+def _tuples_in(order: Tensor, values: Sequence[Any]) -> list[Any]:
+    """Return tuples of tensors in this order."""
+    columns = [[*column] for column in zip(*values, strict=True)]
+    ordered = [[*torch.stack(column)[order].unbind(0)] for column in columns]
+    for column, found in zip(columns, ordered, strict=True):
+        for each in found:
+            watch_copies(each, column)
+    return [type(values[0])(parts) for parts in zip(*ordered, strict=True)]
 
 
 def _extreme(name: str, is_better: Callable[[Any, Any], Any]) -> Callable[..., Any]:

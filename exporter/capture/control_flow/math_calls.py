@@ -208,7 +208,7 @@ def _orders(n: Any, k: Any = None) -> Any:
 def _require_few(name: str, n: Any, k: Any) -> None:
     _require_domain(n)
     if type(k) is not int or k > MOST_FACTORS:
-        raise RefusedError(f"its `math.{name}` is the product of as many numbers as data tell, or of many")
+        _refuse(f"its `math.{name}` is the product of as many numbers as data tell, or of many")
 
 
 MOST_FACTORS = 32
@@ -227,7 +227,7 @@ def _refused(function: Callable[..., Any], reason: str) -> Callable[..., Any]:
 
 
 def _refuse(reason: str) -> NoReturn:
-    raise RefusedError(reason)
+    raise RefusedError(reason, by_values=True)
 
 
 ROUNDED_ONCE = "which rounds once: operators round at each step"

@@ -108,13 +108,18 @@ EMPTY = "data may leave its list empty, of which PyTorch makes a tensor of float
 
 
 def tensor_of(values: Any, dtype: torch.dtype | None = None, device: Any = None) -> Tensor | None:
-    """Return `torch.tensor(values)` of such a list; None for others."""
+    """Return `torch.tensor(values)` of such a list, or one of tensors without axes; None for others."""
     rows = rows_of(values)
-    if rows is None:
+    own = rows.dtype if rows is not None else None
+    if rows is not None and rows.is_floating_point():
+        own = torch.get_default_dtype()
+    if rows is None and isinstance(values, ScanList) and values.is_dynamic:
+        rows = values.joined()
+        own = rows.dtype
+    if rows is None or own is None or rows.dim() != 1:
         return None
-    own = torch.get_default_dtype() if rows.is_floating_point() else rows.dtype
     if dtype is None and own is not torch.get_default_dtype() and not _is_some(rows):
-        raise RefusedError(EMPTY, cure="Give the dtype of the tensor.")
+        raise RefusedError(EMPTY, cure="Give the dtype of the tensor.", by_values=True)
     return rows.to(device=device, dtype=dtype or own, copy=True)
 
 

@@ -122,7 +122,8 @@ def keeping_loops(
             result, rewritten[:] = better, noted or [Rewritten("call", place) for place in shown]
             continue
         told = _reasons(better.errors, tried - stands)
-        if result.error is not None and not splits:  # what branches told apart end in is no cause of the first error
+        # What branches told apart end in, or calls as they are, is no cause of the first error.
+        if result.error is not None and calls and not splits:
             errors += better.errors
     if result.error is not None:
         raise _explained(_barring(errors), errors, reasons)

@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import SymFloat, SymInt, Tensor
+from torch import SymBool, SymFloat, SymInt, Tensor
 from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from fxport.exporter.capture.faults import RefusedError
 
 NUMBERS = (bool, int, float, complex, SymInt, SymFloat)
 MASKS = (torch.bool, torch.uint8)
@@ -29,6 +31,7 @@ def write_at(x: Tensor, key: Any, value: Any) -> Any:
         x[tensors] = value
         return None
     parts = key if isinstance(key, tuple) else (key,)
+    _require_plain_steps(parts)
     if any(isinstance(part, SymInt) for part in parts) and all(map(_is_single, parts)):
         view, rest = _selected(x, parts)
         if write_at(view, rest, value) is NotImplemented:
@@ -54,6 +57,23 @@ def write_at(x: Tensor, key: Any, value: Any) -> Any:
     given = _without_first_ones(_as_tensor(x, value), rank)
     torch.ops.aten.index_put_(view, places, given.to(x.dtype))
     return None
+
+
+def _require_plain_steps(parts: tuple[Any, ...]) -> None:
+    """Raise RefusedError for a slice with a step that only data tell: no operator gives a view of such."""
+    steps = [part.step for part in parts if isinstance(part, slice)]
+    if any(_is_place(each) or (isinstance(each, SymInt) and free_unbacked_symbols(each)) for each in steps):
+        raise RefusedError(STEPPED, cure=INDEXED, by_values=True)
+
+
+def sliced(x: Tensor, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
+    """Require what `_require_plain_steps` does of a slice that PyTorch has read of a key."""
+    _require_plain_steps((slice(start, end, step),))
+    return NotImplemented
+
+
+STEPPED = "it takes a slice with a step that only data tell"
+INDEXED = "Take the elements by their numbers: `x[torch.arange(0, len(x), n)]`."
 
 
 def _asks_in_slices(parts: tuple[Any, ...], value: Any) -> bool:
@@ -85,6 +105,7 @@ def read_at(x: Tensor, key: Any) -> Any:
     if (tensors := _lists_as_tensors(x, key)) is not None:
         return x[tensors]
     parts = key if isinstance(key, tuple) else (key,)
+    _require_plain_steps(parts)
     if all(any(isinstance(part, kind) for part in parts) for kind in (SymInt, Tensor)) and all(map(_is_single, parts)):
         view, rest = _selected(x, parts)
         found = read_at(view, rest)
@@ -166,7 +187,15 @@ def _is_truth(part: Any) -> bool:
 
 
 def _is_known(part: Tensor) -> bool:
-    return isinstance(part, FakeTensor) and (part.item_memo is not None or part.constant is not None)
+    """Return True if PyTorch finds the number of a tensor without data; it looks for those of data in memory."""
+    if not isinstance(part, FakeTensor):
+        return False
+    held = part.item_memo
+    return part.constant is not None or (held is not None and not _is_of_data(held))
+
+
+def _is_of_data(held: Any) -> bool:
+    return isinstance(held, (SymInt, SymBool)) and bool(free_unbacked_symbols(held))
 
 
 def _is_hidden(part: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import SymInt, Tensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from fxport.fx_passes.decompositions import windows
 
@@ -68,6 +69,18 @@ def _combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> 
     return input[rows]
 
 
+def _arange(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
+    """Count whole numbers by a step that only data tell, in the direction of which the end lies."""
+    numbers = (start, end, step)
+    whole = all(type(each) is int or isinstance(each, SymInt) for each in numbers)
+    if not whole or not isinstance(step, SymInt) or not free_unbacked_symbols(step) or options.get("out") is not None:
+        return NotImplemented
+    count: Any = -((start - end) // step)  # the stubs know no symbolic sizes
+    torch._check(count >= 0)
+    dtype, rest = options.pop("dtype", None) or torch.int64, {"device": options.get("device")}
+    return (start + step * torch.arange(count, **rest)).to(dtype)
+
+
 REWRITES: Mapping[Any, Callable[..., Any]] = {
     torch.hann_window: _window(_hann),
     torch.hamming_window: _window(windows.hamming),
@@ -76,6 +89,7 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     torch.kaiser_window: _window(windows.kaiser),
     torch.fft.fftfreq: _frequencies(windows.fftfreq),
     torch.fft.rfftfreq: _frequencies(windows.rfftfreq),
+    torch.arange: _arange,
     torch.vander: _vander,
     torch.combinations: _combinations,
 }

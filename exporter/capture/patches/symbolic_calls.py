@@ -17,7 +17,7 @@ from fxport.exporter.capture.control_flow.found_places import FINDING
 from fxport.exporter.capture.control_flow.number_lists import rows_of, tensor_of
 from fxport.exporter.capture.function_mode import Part
 from fxport.exporter.capture.patches import data_calls, sized_calls, sized_factories, sized_windows
-from fxport.exporter.capture.patches.indexed_writes import read_at, write_at
+from fxport.exporter.capture.patches.indexed_writes import read_at, sliced, write_at
 from fxport.exporter.capture.patches.numbers import number
 from fxport.exporter.capture.sizes.held import HELD
 from fxport.exporter.capture.sizes.progressions import Progression
@@ -269,6 +269,7 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     Tensor.data.__get__: _data,  # type: ignore[attr-defined]  # a descriptor
     Tensor.__getitem__: read_at,
     Tensor.__setitem__: write_at,
+    torch.ops.aten.slice: sliced,
     torch.istft: _istft,
     Tensor.istft: _istft,
 }

@@ -24,6 +24,7 @@ from tests.cases.soundness import (
     replaced,
     returned,
     sizes,
+    steps_of_data,
     tensors,
     writes,
 )
@@ -40,6 +41,7 @@ FAMILIES = (
     memberships,
     number_lists,
     math_calls,
+    steps_of_data,
     tensors,
     functions,
     calls,
