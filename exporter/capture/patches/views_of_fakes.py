@@ -13,6 +13,14 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_
 aten = torch.ops.aten
 
 
+STANDING = {aten._unsafe_view.default: aten.view.default, aten.item.default: aten._local_scalar_dense.default}
+"""Operators that stand for others where PyTorch makes fakes of results.
+
+A graph above autograd has `item`; where it is run again on fakes, as the branches of a loop's body are, PyTorch makes a
+plain number of a tensor with symbolic sizes nearby, which a fake does not have.
+"""
+
+
 @contextmanager
 def views_remembered() -> Iterator[None]:
     """Make the fake of a view, when PyTorch knows its sizes from another one, by `as_strided`.
@@ -24,7 +32,7 @@ def views_remembered() -> Iterator[None]:
     dispatch, remade = FakeTensorMode._cached_dispatch_impl, FakeTensorMode._get_output_tensor_from_cache_entry
 
     def dispatched(self: FakeTensorMode, func: Any, *call: Any) -> Any:
-        return dispatch(self, aten.view.default if func is aten._unsafe_view.default else func, *call)
+        return dispatch(self, STANDING.get(func, func), *call)
 
     def made(self: FakeTensorMode, state: Any, entry: Any, key: Any, *rest: Any) -> Any:
         known, args = entry.metadata, rest[-1]  # before them PyTorch 2.11 to 2.14 give the operator
