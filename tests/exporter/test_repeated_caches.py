@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from fxport import Log, Options, export
-from fxport.exporter.capture.repeated.blocks import Repeats
+from fxport.exporter.capture.arguments.caches import PatchedCacheError
+from fxport.exporter.capture.repeated import blocks
 from fxport.exporter.capture.repeated.numbers import Number, Reads
 from fxport.exporter.language_models.decode import decode_step
 from fxport.exporter.language_models.generation import generation_step
@@ -79,12 +81,10 @@ def copied_of(model: nn.Module) -> list[str]:
     return copied
 
 
-def test_layers_of_their_own_are_copied() -> None:
-    assert copied_of(Stack(Block)) == ["1", "2", "3"]
-
-
-def test_layers_in_another_order() -> None:
-    assert copied_of(Stack(Block, lambda index: (index * 2 + 1) % DEPTH)) == ["1", "2", "3"]
+@pytest.mark.parametrize("order", [lambda index: index, lambda index: (index * 2 + 1) % DEPTH], ids=["up", "mixed"])
+def test_layers_of_their_own_are_copied(order: Callable[[int], int]) -> None:
+    with as_of_a_library():
+        assert copied_of(Stack(Block, order)) == ["1", "2", "3"]
 
 
 class Compared(Block):
@@ -187,22 +187,36 @@ TOLD = {
 """What a block does beside its own layer, with the blocks that may be copied then."""
 
 
-@pytest.mark.parametrize("kind", TOLD, ids=lambda kind: kind.__name__)
-def test_what_else_a_block_reads(kind: type[Block]) -> None:
-    assert {*copied_of(Stack(kind))} <= TOLD[kind]
-
-
 @contextmanager
-def nothing_run_beside() -> Any:
+def as_of_a_library() -> Iterator[None]:
+    """Take the blocks of this file for those of an installed library, which are not run beside eager PyTorch."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Repeats, "copied_of_user", property(lambda self: []))
+        patched.setattr(blocks, "is_users", lambda state: False)
         yield
 
 
 @pytest.mark.parametrize("kind", TOLD, ids=lambda kind: kind.__name__)
-def test_it_is_seen_without_a_run_beside_eager(kind: type[Block]) -> None:
-    with nothing_run_beside():
-        copied_of(Stack(kind))
+def test_what_else_a_block_reads(kind: type[Block]) -> None:
+    with as_of_a_library():
+        assert {*copied_of(Stack(kind))} <= TOLD[kind]
+
+
+class Identity(Block):
+    def further(self, x: Tensor, cache: Any) -> Tensor:
+        return x + (self.index is len((1, 2))) * (x.shape[1] - 4)
+
+
+def test_blocks_of_the_users_own_are_captured_in_full() -> None:
+    assert copied_of(Stack(Identity)) == []
+    assert copied_of(Stack(Block)) == []
+
+
+def test_a_cache_with_a_function_of_its_own_is_refused() -> None:
+    cache = filled()
+    layer = cache.layers[1]
+    layer.update = functools.partial(type(layer).update, layer)
+    with pytest.raises(PatchedCacheError, match="'update' of this 'DynamicLayer'"):
+        export(Stack(Block), (torch.randn(2, 4, WIDTH), cache))
 
 
 MADE = {
@@ -274,6 +288,8 @@ USES: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "copy": (lambda n: copy.deepcopy(n), 3),
     "tensor": (lambda n: (torch.ones(2) * n).tolist(), [3.0, 3.0]),
     "zeros": (lambda n: n == n + 0, True),
+    "complex": (lambda n: n == 3 + 0j, True),
+    "among complex": (lambda n: n in (1j, 3 + 0j), True),
 }
 
 

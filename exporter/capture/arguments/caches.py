@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -27,6 +29,10 @@ DERIVED = frozenset({"dtype", "device", "_sliding_window_tensor"})
 
 LENGTH, COUNTED = "cumulative_length", "cumulative_length_int"
 """Attributes that count tokens. A Python number among them would be a constant of the graph."""
+
+
+class PatchedCacheError(FxportError, TypeError):
+    """A cache, or a layer of one, has a function of its own, which may hold tensors of the example."""
 
 
 class CountedCacheError(FxportError, TypeError):
@@ -97,6 +103,7 @@ class _Layered:
 
     def context(self, cache: Any) -> Any:
         own = {name: value for name, value in vars(cache).items() if name != "layers"}
+        _require_plain(cache, own)
         return [own, [(type(layer), _settings(layer)) for layer in cache.layers]]
 
     def restored(self, children: Any, context: Any) -> Any:
@@ -127,11 +134,22 @@ def _settings(layer: Any) -> dict[str, Any]:
             "without sliding windows"
         )
     held = _tensors(layer)
+    _require_plain(layer, vars(layer))
     return {
         name: value
         for name, value in vars(layer).items()
         if NAMES.get(name, name) not in held and name not in DERIVED and name != LENGTH
     }
+
+
+def _require_plain(holder: Any, attributes: Mapping[str, Any]) -> None:
+    """Raise PatchedCacheError for a function among the attributes of a cache or a layer."""
+    own = [name for name, value in attributes.items() if isinstance(value, (FunctionType, MethodType, partial))]
+    if own:
+        raise PatchedCacheError(
+            f"'{own[0]}' of this '{type(holder).__name__}' is a function of its own, and may hold tensors of the "
+            "example; define it in a class, or replace it in `forward`"
+        )
 
 
 def _layer(kind: type, settings: Mapping[str, Any], held: Mapping[str, Any]) -> Any:

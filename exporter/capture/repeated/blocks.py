@@ -227,7 +227,9 @@ class Repeats:
         if group.is_unfit or len(alike) + 1 < FEWEST:
             return run()
         before, others, held = next(iter(reversed(tracer.graph.nodes)), None), cached.others(), cached.state()
-        noting = reads_noted(block, set().union(*alike.values()), read, state, as_numbers=bool(cached.caches))
+        # Code of the user's own may ask whether a number is a certain object: what stands for it cannot see that.
+        as_numbers = bool(cached.caches) and not is_users(state)
+        noting = reads_noted(block, set().union(*alike.values()), read, state, as_numbers=as_numbers)
         try:
             with cached.watched() as watch, noting:
                 results = run()

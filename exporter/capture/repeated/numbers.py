@@ -90,10 +90,10 @@ class Number:
 
 def _comparing(compare: Callable[[Any, Any], Any]) -> Callable[[Number, Any], Any]:
     def compared(self: Number, other: Any) -> Any:
-        if type(other) not in (int, bool):
-            if isinstance(other, (int, float)):
-                return compare(self.read(), other.read() if type(other) is Number else other)
+        if other is None or type(other) is str:
             return NotImplemented
+        if type(other) not in (int, bool):
+            return compare(self.read(), other.read() if type(other) is Number else other)
         result = compare(self.value, other)
         self.reads.numbers[self.attribute].add((compare, int(other), result))
         return result
