@@ -77,16 +77,23 @@ def patience(gm: GraphModule, seconds: float) -> AbstractContextManager[object]:
 def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:
     """Return the same call with tensors of its own, since a model may write to its inputs.
 
-    A tensor that is passed twice is so in the copy: the model can ask whether two of its inputs are one.
+    A tensor or a container that is passed twice is so in the copy: the model can ask whether two of its inputs are one,
+    and find in one what it has put into the other.
     """
-    copies: dict[int, torch.Tensor] = {}  # by the tensor's id, which the call keeps alive
+    copies: dict[int, tuple[Any, Any]] = {}  # by identity, with what has it: that must live as long
 
-    def copy_of(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in copies:
-            copies[id(tensor)] = tensor.detach().clone()
-        return copies[id(tensor)]
+    def copy_of(value: Any) -> Any:
+        if id(value) not in copies:
+            copies[id(value)] = value, made(value)
+        return copies[id(value)][1]
 
-    return pytree.tree_map_only(torch.Tensor, copy_of, call)
+    def made(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.detach().clone()
+        children, spec = pytree.tree_flatten(value, is_leaf=lambda each: each is not value)
+        return value if spec.is_leaf() else pytree.tree_unflatten([*map(copy_of, children)], spec)
+
+    return made(call)
 
 
 @contextmanager

@@ -219,6 +219,13 @@ def test_a_cache_with_a_function_of_its_own_is_refused() -> None:
         export(Stack(Block), (torch.randn(2, 4, WIDTH), cache))
 
 
+def test_a_cache_with_one_layer_at_two_places_is_refused() -> None:
+    cache = filled()
+    cache.layers[1] = cache.layers[0]
+    with pytest.raises(PatchedCacheError, match="one layer at two places"):
+        export(Stack(Block), (torch.randn(2, 4, WIDTH), cache))
+
+
 MADE = {
     "Llama": ("LlamaForCausalLM", {**GROUPED, "num_hidden_layers": DEPTH}),
     "GPT-2": ("GPT2LMHeadModel", {**GPT2, "n_layer": DEPTH}),

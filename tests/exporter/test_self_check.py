@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -261,3 +263,34 @@ def test_one_tensor_as_two_inputs_is_told_where_it_matters() -> None:
     assert found.facts["inputs"] == "'x' and 'y'"
     program = export(AreTheyOne(), (X, X + 1))
     assert_same(run_session(session_of(program), program, (X, X + 1)), [AreTheyOne()(X, X + 1)])
+
+
+class Appends(nn.Module):
+    """Reads in one list what it has put into another one."""
+
+    def forward(self, x: list[Tensor], y: list[Tensor]) -> Tensor:
+        x.append(x[0] * 2)
+        return torch.stack(y).sum(0)
+
+
+class AddsTo(nn.Module):
+    def forward(self, x: dict[str, Tensor], y: dict[str, Tensor]) -> Tensor:
+        x["more"] = x["first"] * 2
+        return torch.stack([*y.values()]).sum(0)
+
+
+class Reads(nn.Module):
+    def forward(self, x: list[Tensor], y: list[Tensor]) -> Tensor:
+        return x[0] + y[0]
+
+
+@pytest.mark.parametrize(("model", "held"), [(Appends(), [X]), (AddsTo(), {"first": X})], ids=["list", "dict"])
+def test_one_container_as_two_inputs_is_told_where_it_matters(model: nn.Module, held: Any) -> None:
+    with pytest.raises(ExportError, match="FXP1038"):
+        export(model, (held, held))
+
+
+def test_one_container_as_two_inputs_that_is_read_alone() -> None:
+    held = [X]
+    program = export(Reads(), (held, held))
+    assert_same(run_session(session_of(program), program, (held, held)), [X + X])

@@ -32,7 +32,7 @@ LENGTH, COUNTED = "cumulative_length", "cumulative_length_int"
 
 
 class PatchedCacheError(FxportError, TypeError):
-    """A cache, or a layer of one, has a function of its own, which may hold tensors of the example."""
+    """A cache cannot be made anew of its tensors: it holds a function of its own, or one layer at two places."""
 
 
 class CountedCacheError(FxportError, TypeError):
@@ -104,6 +104,8 @@ class _Layered:
     def context(self, cache: Any) -> Any:
         own = {name: value for name, value in vars(cache).items() if name != "layers"}
         _require_plain(cache, own)
+        if len({*map(id, cache.layers)}) < len(cache.layers):
+            raise PatchedCacheError(f"this '{type(cache).__name__}' holds one layer at two places; give each its own")
         return [own, [(type(layer), _settings(layer)) for layer in cache.layers]]
 
     def restored(self, children: Any, context: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest import mock
@@ -13,7 +13,10 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_
 aten = torch.ops.aten
 
 
-STANDING = {aten._unsafe_view.default: aten.view.default, aten.item.default: aten._local_scalar_dense.default}
+STANDING: Mapping[Any, Any] = {
+    aten._unsafe_view.default: aten.view.default,
+    aten.item.default: aten._local_scalar_dense.default,
+}
 """Operators that stand for others where PyTorch makes fakes of results.
 
 A graph above autograd has `item`; where it is run again on fakes, as the branches of a loop's body are, PyTorch makes a
