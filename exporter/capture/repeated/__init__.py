@@ -1,6 +1,9 @@
 """Repeated blocks of a model, such as the layers of a transformer: captured once, and copied in the graph.
 
     likeness.py   what two modules, or two calls of them, have in common
+    numbers.py    whole numbers in which modules differ, and what a call asks them
+    attributes.py which of the attributes in which modules differ a call reads
+    cached.py     caches of keys and values, of which each module uses the layer of its own number
     recorded.py   the nodes that a call of a module made: recorded, copied for another module, compared with others
     blocks.py     which blocks a model repeats, and the calls of them while it is captured
 
