@@ -162,7 +162,7 @@ def test_what_is_left_is_told_where_values_are_allowed() -> None:
 
 
 class Refused(nn.Module):
-    """What is refused where data tell its numbers, and right where these are known."""
+    """Programs that are refused where data tell their numbers, and right where these are known."""
 
     def forward(self, x: Tensor, n: Tensor) -> Tensor:
         k: Any = n.item()  # the stubs have a float for it

@@ -184,7 +184,7 @@ TOLD = {
     InPlace: {"1", "2", "3"},
     Held: {"1", "3"},
 }
-"""What a block does beside its own layer, with the blocks that may be copied then."""
+"""Kinds of blocks that do more than use their own layer, with the blocks that may be copied then."""
 
 
 @contextmanager
@@ -209,6 +209,21 @@ class Identity(Block):
 def test_blocks_of_the_users_own_are_captured_in_full() -> None:
     assert copied_of(Stack(Identity)) == []
     assert copied_of(Stack(Block)) == []
+
+
+def test_a_method_that_the_user_has_replaced_keeps_layers_from_being_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, calls = transformers.DynamicCache.update, []
+
+    def update(cache: Any, keys: Tensor, values: Tensor, *rest: Any) -> Any:
+        calls.append(keys)
+        return plain(cache, keys * (3 if len(calls) % DEPTH == 3 else 1), values, *rest)
+
+    monkeypatch.setattr(transformers.DynamicCache, "update", update)
+    case = decode_step(model_of(*MADE["Llama"]))
+    with copies_counted() as copied:
+        calls.clear()
+        export(case.model, case.args, case.kwargs, dynamic_shapes=case.dynamic_shapes)
+    assert copied == []
 
 
 def test_a_cache_with_a_function_of_its_own_is_refused() -> None:

@@ -293,11 +293,19 @@ class _Given:
         layer = layers[self.number]
         if sum(each is layer for each in layers) > 1 or any(each is cache for each in self.caches):
             raise UnlikeError("a layer of a cache has two places")
+        if any(map(_has_code_of_user, (*type(cache).__mro__, *type(layer).__mro__))):
+            raise UnlikeError("a class of a cache has code of the user's own, whose state is not looked at")
         self.caches.append(cache)
         self.held.extend((cache, layer))
         own = ((name, id(value) if isinstance(value, type) else value) for name, value in vars(cache).items())
         rest = tuple((name, value) for name, value in own if name != LAYERS)
         return id(cache), len(layers), self.structure(rest), type(layer), self.structure(tuple(vars(layer).items()))
+
+
+def _has_code_of_user(kind: type) -> bool:
+    """Return whether a class holds a function of the user's own files, which a model may have put there."""
+    codes = (getattr(value, "__code__", None) for value in vars(kind).values())
+    return any(code is not None and kind_of(code.co_filename) == USER for code in codes)
 
 
 def _tensor(tensor: Tensor, places: dict[Any, int], tracer: PythonKeyTracer) -> Hashable:
