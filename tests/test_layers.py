@@ -57,6 +57,7 @@ CAPTURE_ORDER = (
         *("float64", "bounds"),
         "holders",
         "knowledge",
+        "regions",
     ),
     ("streams",),
     ("reachable",),

@@ -49,6 +49,7 @@ from fxport.exporter.capture.patches.memory_given import require_own_memory
 from fxport.exporter.capture.patches.outside import nothing_lost, place_of_effect
 from fxport.exporter.capture.patches.quiet import quiet_pytorch
 from fxport.exporter.capture.places import place_of_module
+from fxport.exporter.capture.regions import without_regions
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.self_check.checking import Subject, check, check_inputs, has_presumption, told_in
 from fxport.exporter.capture.self_check.state import with_weight_of_state
@@ -222,7 +223,8 @@ def _with_more_sizes(
     tries: list[tuple[str, CaptureRequest, Strategy]] = []
     asked = [size for size, _ in lost if size.size != 0]  # of none there is nothing to make more of
     if asked and any(not guard.counted for guard in causes):
-        args, kwargs = away(request.model, (request.args, dict(request.kwargs)), result.program, asked)
+        call, equations = (request.args, dict(request.kwargs)), result.compared.equations
+        args, kwargs = away(request.model, call, result.program, asked, equations)
         tries.append(("non-strict at another size", replace(request, args=args, kwargs=kwargs), non_strict))
     if any(guard.condition.has(*ROUNDINGS) for guard in causes):
         tries.append(("strict", request, strict))
@@ -257,13 +259,13 @@ def _by_one(strategy: Strategy, request: CaptureRequest, observed: Observed) -> 
 
 def _checked(strategy: Strategy, request: CaptureRequest, observed: Observed) -> ExportedProgram:
     """Return what was captured, with the sizes at which its writes mean what they do, in a form that passes take."""
-    exported = require_seen_through(strategy(request, observed))
+    exported = without_regions(require_seen_through(strategy(request, observed)))
     inquiry = observed.inquiry
     if any(inquiry.always.values()) and not copies_unwritten(exported):
         inquiry.may_copy = False
         inquiry.always.clear()
         inquiry.guards.clear()
-        exported = require_seen_through(strategy(request, observed))
+        exported = without_regions(require_seen_through(strategy(request, observed)))
     inquiry.guards.extend(memory_guards(exported, inquiry.guards))
     return require_own_memory(functional(exported))
 

@@ -19,8 +19,8 @@ from fxport.fx_passes.passes.functionalize import unsupported
 def functional(exported: ExportedProgram) -> ExportedProgram:
     """Return the program in a form whose writes the passes can rewrite.
 
-    Nearly every program is; only one with an autocast region at any depth, or with a write through a view that has no
-    inverse, is traced again by PyTorch, with all its ops kept whole.
+    Nearly every program is; only one with a region that turns autocast on at any depth, or with a write through a view
+    that has no inverse, is traced again by PyTorch, with all its ops kept whole.
     """
     _complete_users(exported.graph_module)
     _drop_failed(exported.graph_module)
@@ -58,10 +58,15 @@ def _take_names(old: torch.fx.GraphModule, new: torch.fx.GraphModule) -> None:
 
 
 def _sets_autocast(gm: torch.fx.GraphModule) -> bool:
-    """Return whether autocast is set in the graph or in a body; around control flow it stays a pair of calls."""
-    calls = (torch.ops.higher_order.wrap_with_autocast, torch.amp.autocast_mode._enter_autocast)
-    if any(node.target in calls for node in gm.graph.nodes):
-        return True
+    """Return whether autocast is turned on in the graph or in a body; around control flow it stays a pair of calls.
+
+    Where none turns it on, a region that turns it off changes nothing.
+    """
+    for node in gm.graph.nodes:
+        if node.target is torch.amp.autocast_mode._enter_autocast:
+            return True
+        if node.target is torch.ops.higher_order.wrap_with_autocast and node.args[2] is not False:
+            return True
     return any(_sets_autocast(body) for _, body in bodies(gm))
 
 

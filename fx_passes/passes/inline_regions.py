@@ -18,6 +18,7 @@ hop = torch.ops.higher_order
 
 BODY_ARGUMENT: Mapping[Any, int] = {
     hop.wrap_with_set_grad_enabled: 1,  # (enabled, body, *operands)
+    hop.wrap_with_autocast: 4,  # (device, dtype, enabled, cache_enabled, body, *operands), where it turns autocast off
     hop.strict_mode: 0,  # (body, operands)
     hop.hints_wrapper: 0,  # (body, operands, kwargs, hints=…)
     hop.tag_activation_checkpoint: 0,  # (body, *operands)
@@ -32,10 +33,21 @@ BODY_ARGUMENT: Mapping[Any, int] = {
 def inline_regions(gm: GraphModule, log: Log) -> bool:
     """A graph that is only evaluated has no use for gradient modes, strictness or recomputation hints.
 
+    Nor for regions without autocast, where no region has autocast: such a graph is traced again before the passes.
+
     Given:   %y = wrap_with_set_grad_enabled(False, %body, %x); %z = getitem(%y, 0)
     Result:  the nodes of %body on %x; %z is its first result
     """
-    regions = [node for node in gm.graph.nodes if node.target in BODY_ARGUMENT]
+    return splice_regions(gm)
+
+
+def splice_regions(gm: GraphModule, *, autocast: bool = False) -> bool:
+    """Put the nodes of such regions in their places, and return whether there were any.
+
+    Args:
+        autocast: Take regions that turn autocast on as well, of which only the memory of tensors is right afterwards.
+    """
+    regions = [node for node in gm.graph.nodes if node.target in BODY_ARGUMENT and (autocast or not _casts(node))]
     for node in regions:
         position = BODY_ARGUMENT[node.target]
         body = gm.get_submodule(node.args[position].target)
@@ -45,6 +57,10 @@ def inline_regions(gm: GraphModule, log: Log) -> bool:
             operands = tuple(operands[0])
         splice(node, body, operands)
     return bool(regions)
+
+
+def _casts(node: Node) -> bool:
+    return node.target is hop.wrap_with_autocast and node.args[2] is not False
 
 
 def splice(node: Node, body: GraphModule, operands: tuple[Any, ...]) -> None:

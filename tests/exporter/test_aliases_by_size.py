@@ -71,9 +71,28 @@ def _in_a_branch(x: Tensor) -> tuple[Tensor, ...]:
     return made, turned
 
 
+def _made_in_a_region(x: Tensor) -> tuple[Tensor, ...]:
+    made = x * 2
+    with torch.enable_grad(), torch.autocast("cpu", enabled=False):
+        flat = made.t().flatten()
+    flat.add_(1)
+    return made, flat
+
+
+def _made_under_autocast(x: Tensor) -> tuple[Tensor, ...]:
+    made = x * 2
+    with torch.autocast("cpu"):
+        flat = made.t().flatten()
+    flat.add_(1)
+    return made, flat
+
+
 @pytest.mark.parametrize(
     "forward",
-    [_copy_written_to, _source_written_to, _heads, _through_views_of_both, _summed, _in_a_branch],
+    [
+        *(_copy_written_to, _source_written_to, _heads, _through_views_of_both, _summed, _in_a_branch),
+        *(_made_in_a_region, _made_under_autocast),
+    ],
     ids=lambda each: each.__name__,
 )
 def test_sizes_at_which_a_copy_is_a_view_are_told(forward: Forward) -> None:
@@ -121,6 +140,14 @@ def _copy_at_every_size(x: Tensor) -> tuple[Tensor, ...]:
     return made, copied
 
 
+def _turned_in_a_region(x: Tensor) -> tuple[Tensor, ...]:
+    made = x * 2
+    with torch.enable_grad():
+        turned = torch.einsum("ij->ji", made)
+    turned.add_(1)
+    return made, turned
+
+
 def _added_to_a_residual(x: Tensor) -> tuple[Tensor, ...]:
     heads = x.view(x.shape[0], 2, 2).transpose(0, 1)
     out = (heads @ heads.transpose(1, 2) @ heads).transpose(0, 1).contiguous().view(x.shape[0], 4)
@@ -132,7 +159,7 @@ def _added_to_a_residual(x: Tensor) -> tuple[Tensor, ...]:
     "forward",
     [
         *(_nothing_written, _written_before, _other_side_out_of_use),
-        *(_view_at_every_size, _copy_at_every_size, _added_to_a_residual),
+        *(_view_at_every_size, _copy_at_every_size, _turned_in_a_region, _added_to_a_residual),
     ],
     ids=lambda each: each.__name__,
 )

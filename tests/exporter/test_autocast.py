@@ -44,3 +44,22 @@ def test_the_region_stays_after_a_failure() -> None:
             export(Failing(), torch.ones(3))
         assert torch.is_autocast_enabled("cpu")
         assert torch.get_autocast_dtype("cpu") is torch.float16
+
+
+class Exact(nn.Module):
+    """Parts that autocast would make coarse, as a library turns it off for them."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.autocast("cpu", enabled=False):
+            angles = x.cumsum(1)
+            with torch.no_grad():
+                scale = x.amax(1, keepdim=True)
+        return angles, (angles / scale).relu_()
+
+
+def test_a_region_without_autocast_costs_no_second_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.export.ExportedProgram, "run_decompositions")
+    model, x = Exact(), torch.rand(2, 4)
+    program = export(model, x, dynamic_shapes=({0: "n"},))
+    other = torch.rand(5, 4)
+    assert_same(run_session(session_of(program), program, (other,)), list(model(other)))

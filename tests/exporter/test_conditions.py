@@ -46,12 +46,28 @@ class Rows(nn.Module):
         return x.reshape(4, -1) * 2
 
 
+class Pyramid(nn.Module):
+    """Sums over windows of several sizes, to which the picture is padded: at first it fits one window of each."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, height, width, _ = x.shape
+        for size in (4, 8, 12):
+            padded = F.pad(x, (0, 0, 0, -width % size, 0, -height % size))
+            rows, columns = padded.shape[1] // size, padded.shape[2] // size
+            parts = padded.view(batch, rows, size, columns, size, -1).permute(0, 1, 3, 2, 4, 5).contiguous()
+            sums = parts.view(-1, size * size, parts.shape[-1]).cumsum(1)
+            sums = sums.view(-1, rows, columns, size, size, parts.shape[-1]).permute(0, 1, 3, 2, 4, 5).contiguous()
+            x = x + sums.view(batch, rows * size, columns * size, -1)[:, :height, :width]
+        return x
+
+
 @pytest.mark.parametrize(
     ("model", "example", "other", "shapes", "again"),
     [
         (Patches(), (2, 3, 32, 32), (1, 3, 48, 40), {0: "batch", 2: "height", 3: "width"}, True),
         (Half(), (2, 8), (3, 21), {0: "batch", 1: "time"}, False),
         (Rows(), (4, 3), (6, 10), {0: "rows", 1: "columns"}, True),
+        (Pyramid(), (2, 3, 3, 3), (1, 27, 5, 3), {0: "batch", 1: "height", 2: "width"}, True),
     ],
 )
 def test_the_way_for_every_size_is_captured(

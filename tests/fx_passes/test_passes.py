@@ -26,7 +26,11 @@ class Forward(torch.nn.Module):
 
 def captured(case: PassCase) -> Program:
     inputs = tuple(tensor.clone() for tensor in case.inputs)
-    program = capture(Forward(case.forward), inputs, None, ({0: "n"},), Options(), Log())
+    model, shapes = Forward(case.forward), ({0: "n"},)
+    if case.by_torch:
+        with torch.no_grad():
+            model, shapes = torch.export.export(model, inputs, dynamic_shapes=({0: torch.export.Dim("n")},)), None
+    program = capture(model, inputs, None, shapes, Options(), Log())
     return run_passes(program, case.before, Log())
 
 

@@ -6,6 +6,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
+from fxport.exporter.capture.regions import with_open_regions
 from fxport.exporter.capture.sizes.memory import Memory
 from fxport.fx_passes.graph import bodies
 
@@ -18,7 +19,9 @@ COPIES = (aten.pad.default, aten.constant_pad_nd.default, aten.contiguous.defaul
 def copies_unwritten(exported: ExportedProgram) -> bool:
     """Return whether nothing is written to a copy, nor to what was copied, once there are both."""
     signature = exported.graph_signature
-    return not (signature.buffers_to_mutate or signature.user_inputs_to_mutate) and _unwritten(exported.graph_module)
+    return not (signature.buffers_to_mutate or signature.user_inputs_to_mutate) and _unwritten(
+        with_open_regions(exported.graph_module)
+    )
 
 
 def _unwritten(gm: GraphModule) -> bool:

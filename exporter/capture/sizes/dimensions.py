@@ -13,7 +13,7 @@ import torch
 from fxport.diagnostics import Level, Log, Place, Rule, rules
 from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.guards.guard import Guard
-from fxport.exporter.capture.sizes.conditions import grid, sizes_to_try, test_of, text_of, words_for
+from fxport.exporter.capture.sizes.conditions import Test, grid, sizes_to_try, test_of, text_of, words_for
 from fxport.exporter.capture.sizes.relied import SMALLEST, Relied, Symbol, sorted_conditions
 from fxport.exporter.capture.sizes.shapes import Derived, Request
 from fxport.exporter.capture.sizes.zero_one_specialization import is_small
@@ -84,6 +84,14 @@ class Comparison:
         """Return the required dimensions that became constants or nearly so, each with the guard to blame."""
         lost = [(said.about[0], said.guard) for said in self.said if said.rule is rules.DIMENSION_SPECIALIZED]
         return [each for each in lost if each[0].required or is_small(each[0])]
+
+    @property
+    def equations(self) -> dict[Symbol, list[Test]]:
+        """Return for each size the equations that the captured graph relies on, and that are about it alone."""
+        return {
+            symbol: [test_of(each.condition, (symbol,)) for each in found if isinstance(each.condition, sympy.Eq)]
+            for symbol, found in self.relied.alone.items()
+        }
 
     def report(self, options: Options, log: Log) -> None:
         """Report the findings; a dimension that was only to be dynamic if it can be is worth a note."""
@@ -249,8 +257,9 @@ def _of(program: Program, guards: Sequence[Guard]) -> Sequence[Guard]:
 
 
 def _pins(relied: Relied, passing: Sequence[int], request: Request) -> bool:
-    """Return whether an equation leaves no size that is much larger than the example's."""
-    return isinstance(relied.condition, sympy.Eq) and bool(passing) and passing[-1] < 2 * (request.size or 0)
+    """Return whether an equation leaves no size that is much larger than the example's, or than the smallest left."""
+    least = 2 * max(request.size or 0, passing[0]) if passing else 0
+    return isinstance(relied.condition, sympy.Eq) and bool(passing) and passing[-1] < least
 
 
 def _sizes(program: Program) -> dict[tuple[str | None, int | None], Size]:

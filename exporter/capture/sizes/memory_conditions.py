@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 from fxport.diagnostics import Place
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.guards.guard import Guard
+from fxport.exporter.capture.regions import with_open_regions
 from fxport.exporter.capture.sizes.conditions import few_sizes, grid, sizes_to_try, test_of
 from fxport.exporter.capture.sizes.memory import Eager, Event, Memory, Point, memory_of, symbols_of
 from fxport.exporter.capture.sizes.relied import SMALLEST, stated
@@ -50,8 +51,9 @@ def memory_guards(exported: ExportedProgram, guards: Sequence[Guard]) -> Iterato
 
     `guards` are those that the capture relies on already. Raises RefusedError where no condition says it.
     """
-    expand_aliases(exported.graph_module)
-    yield from _guards_of(exported.graph_module, guards)
+    gm = with_open_regions(exported.graph_module)
+    expand_aliases(gm)
+    yield from _guards_of(gm, guards)
 
 
 def _guards_of(gm: GraphModule, guards: Sequence[Guard]) -> Iterator[Guard]:

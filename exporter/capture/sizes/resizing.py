@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.arguments.padded import refitted
+from fxport.exporter.capture.sizes.conditions import Test
 from fxport.exporter.capture.sizes.shapes import Request
 from fxport.fx_passes.program import Program
 from fxport.fx_passes.sizes import Size, size_of, sizes_of
@@ -27,6 +28,9 @@ TRACED_FROM = 2
 
 MOST_GROWTH = 16
 """Largest upper bound to try, as a multiple of the example's size."""
+
+FURTHER = (2, 3, 4, 6, 8, 12, MOST_GROWTH)
+"""Sizes to try beyond the limits of a graph, as multiples of the example's."""
 
 Wanted = Callable[[int, int, int | None], int]
 """From a size and its bounds to the size that is wanted in its place."""
@@ -66,10 +70,30 @@ def at_hard_sizes(
             yield label, _at(module, call, fed, chosen)
 
 
-def away(module: torch.nn.Module, call: tuple[Any, Any], program: Program, lost: Sequence[Request]) -> tuple[Any, Any]:
-    """Return the call at sizes that the graph may not hold for: dimensions that became constants differ as well."""
+def away(
+    module: torch.nn.Module,
+    call: tuple[Any, Any],
+    program: Program,
+    lost: Sequence[Request],
+    limits: Mapping[sympy.Symbol, Sequence[Test]],
+) -> tuple[Any, Any]:
+    """Return the call at sizes that the graph may not hold for: dimensions that became constants differ as well.
+
+    Args:
+        limits: For each size, equations that hold for the example's. A size is taken at which they do not hold, of
+            those that do not hold for all large sizes.
+    """
     fed = _fed(module, call, program, {(request.input, request.axis): request for request in lost})
-    return _at(module, call, fed, {symbol: other_size(size, 0, None) for symbol, size in _known(fed).items()})
+    chosen = {symbol: _beyond(size, limits.get(symbol, ())) for symbol, size in _known(fed).items()}
+    return _at(module, call, fed, chosen)
+
+
+def _beyond(size: int, limits: Sequence[Test]) -> int:
+    """Return another size, the smallest at which the fewest of the limits hold."""
+    other = other_size(size, 0, None)
+    sizes = [other, *(k * size for k in FURTHER if k * size > other)]
+    left = [test for test in limits if not test(sizes[-1])]
+    return min(sizes, key=lambda n: (sum(test(n) for test in left), n))
 
 
 def at_chosen(

@@ -1,0 +1,55 @@
+"""Regions of a captured graph that only set a mode: their nodes become nodes of the graph around them.
+
+What is a view inside of a region is one outside, where it may be written to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from torch.export import ExportedProgram
+from torch.fx import Graph, GraphModule, Node
+
+from fxport.fx_passes.graph import bodies
+from fxport.fx_passes.passes.inline_regions import BODY_ARGUMENT, splice_regions
+
+
+def without_regions(exported: ExportedProgram) -> ExportedProgram:
+    """Return the program without such regions at any depth, but those that turn autocast on."""
+    if _spliced(exported.graph_module):
+        results: Any = exported.graph.output_node().args[0]
+        for spec, value in zip(exported.graph_signature.output_specs, results, strict=True):
+            if isinstance(value, Node):
+                spec.arg = replace(spec.arg, name=value.name)  # type: ignore[type-var]  # each has a name
+        exported.graph_module.recompile()
+    return exported
+
+
+def with_open_regions(gm: GraphModule) -> GraphModule:
+    """Return the graph, or a copy for those that ask where memory is: one without regions that turn autocast on."""
+    if not _has_region(gm):
+        return gm
+    made = _copied(gm)
+    _spliced(made, autocast=True)
+    return made
+
+
+def _spliced(gm: GraphModule, *, autocast: bool = False) -> bool:
+    found = [_spliced(body, autocast=autocast) for _, body in bodies(gm)]
+    return splice_regions(gm, autocast=autocast) or any(found)
+
+
+def _has_region(gm: GraphModule) -> bool:
+    return any(node.target in BODY_ARGUMENT for node in gm.graph.nodes) or any(_has_region(b) for _, b in bodies(gm))
+
+
+def _copied(gm: GraphModule) -> GraphModule:
+    """Return a graph of the same values, with copies of its bodies."""
+    graph, values = Graph(), dict[Node, Node]()
+    results: Any = graph.graph_copy(gm.graph, values)
+    graph.output(results)
+    made = GraphModule(gm, graph)
+    for name, body in bodies(gm):
+        made.set_submodule(name, _copied(body))
+    return made
