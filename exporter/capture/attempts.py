@@ -42,6 +42,7 @@ from fxport.exporter.capture.patches.libraries import library_functions_rewritte
 from fxport.exporter.capture.patches.linalg_checks import checks_without_effect
 from fxport.exporter.capture.patches.marked import MarksNoted, marks_noted
 from fxport.exporter.capture.patches.masks import masks_left_out
+from fxport.exporter.capture.patches.merged_sizes import merged_sizes_bounded
 from fxport.exporter.capture.patches.mixed_kinds import KindsHeeded, kinds_heeded_in_data
 from fxport.exporter.capture.patches.outside import attributes_watched
 from fxport.exporter.capture.patches.packed import FirstBatchKnown, packed_sequences_kept
@@ -52,6 +53,7 @@ from fxport.exporter.capture.patches.scans import associative_scans_kept, unback
 from fxport.exporter.capture.patches.shared_arrays import shared_arrays_noted
 from fxport.exporter.capture.patches.shared_reads import shared_reads_allowed
 from fxport.exporter.capture.patches.sized_calls import normalized_sizes_unchecked
+from fxport.exporter.capture.patches.slice_sizes import slices_sized
 from fxport.exporter.capture.patches.symbolic_calls import CallsKept
 from fxport.exporter.capture.patches.texts import texts_noted
 from fxport.exporter.capture.patches.traced_once import traced_once
@@ -114,6 +116,8 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
     yield sizes_shortened()
     yield arithmetic_remembered()
     yield views_remembered()
+    yield slices_sized()
+    yield merged_sizes_bounded()
     yield sizes_as_asked()
     yield equalities_tried()
     yield equal_from_the_start(request.model, request.sizes)

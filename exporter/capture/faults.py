@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import traceback
+from contextvars import ContextVar
 
 from fxport.diagnostics import Place, Rule, rules
 from fxport.diagnostics.own import own_folders
 from fxport.diagnostics.source import HIDDEN, kind_of
+
+refused: ContextVar[list[Exception]] = ContextVar("refused")
+"""Refusals of the capture that runs: a `try` of the model's may hide one, so that what it ends in is no success."""
 
 
 class RefusedError(Exception):
@@ -32,6 +36,7 @@ class RefusedError(Exception):
     ) -> None:
         super().__init__(reason)
         self.rule, self.place, self.cure, self.by_values = rule, place, cure, by_values
+        refused.get([]).append(self)
 
 
 _OWN = tuple(f"{folder}{os.sep}" for folder in own_folders())

@@ -54,7 +54,7 @@ class Part:
         """Return whether it looks at a call of another function than those; a part without this is not asked."""
         raise NotImplementedError
 
-    def failed(self, error: Exception, args: Any, kwargs: Any) -> None:
+    def failed(self, func: Any, error: Exception, args: Any, kwargs: Any) -> None:
         """Look at the error in which a call ends; a part without this is not told."""
         raise NotImplementedError
 
@@ -120,5 +120,5 @@ class FunctionMode(TorchFunctionMode):
             passed = -1 if entry is None or entry is _READ else entry.left  # who is behind has been told
             for each in self.told:
                 if each.left >= passed:
-                    each.part.failed(error, args, kwargs)
+                    each.part.failed(func, error, args, kwargs)
             raise

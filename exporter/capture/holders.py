@@ -17,6 +17,7 @@ from types import CellType, FunctionType, MemberDescriptorType
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from fxport.exporter.capture.settings import Setting
 
@@ -196,12 +197,19 @@ def _write_registered(owner: torch.nn.Module, contents: Contents) -> None:
         entries.update(own if isinstance(entries, dict) else (key for key, _ in own))
 
 
+OF_FAKES = frozenset({"constant", "dispatch_keys", "fake_mode", "pytype", "real_tensor"})
+"""Attributes that PyTorch gives the tensors of a capture, and no model."""
+
+
 def _marks(owner: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor, str]]:
     """Yield the name of each parameter and buffer, the tensor, and an attribute of it that is not PyTorch's own."""
     for entries in (owner._parameters, owner._buffers):
         for name, tensor in entries.items():
             if tensor is not None:
-                yield from ((name, tensor, each) for each in vars(tensor) if not each.startswith("_"))
+                own = OF_FAKES if isinstance(tensor, FakeTensor) else ()
+                yield from (
+                    (name, tensor, each) for each in vars(tensor) if not each.startswith("_") and each not in own
+                )
 
 
 def _read_marks(owner: torch.nn.Module) -> Contents:

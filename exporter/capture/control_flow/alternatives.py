@@ -272,7 +272,8 @@ class _Asked(TorchFunctionMode):
     def with_layout(self, func: Any, args: Any, kwargs: Any, result: Any) -> Any:
         """Return the result of a call, with a note where its strides hang on what data choose."""
         given = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
-        branches = [found for each in given if (found := _laid_out_by(each)) is not None]
+        seen: dict[int, frozenset[Line] | None] = {}
+        branches = [found for each in given if (found := _laid_out_by(each, seen)) is not None]
         if not branches:
             return result
         places = {storage_of(each) for each in given}
@@ -314,8 +315,11 @@ def _layout(tensor: Tensor) -> tuple[Any, ...]:
         return tuple(str(each) for each in (tensor.stride(), tensor.storage_offset()))
 
 
-def _laid_out_by(value: Any) -> frozenset[Line] | None:
-    """Return the lines by which the strides of a tensor hang on data; None where they do not."""
+def _laid_out_by(value: Any, seen: dict[int, frozenset[Line] | None]) -> frozenset[Line] | None:
+    """Return the lines by which the strides of a tensor hang on data; None where they do not.
+
+    `seen` has the answers for tensors that others were chosen from: a branch behind many has each of them many times.
+    """
     if not isinstance(value, Tensor):
         return None
     if (known := getattr(value, LAID_OUT, None)) is not None:
@@ -324,10 +328,12 @@ def _laid_out_by(value: Any) -> frozenset[Line] | None:
     choice = _choice_of(origin)
     if choice is None:
         return getattr(origin, LAID_OUT, None)
-    own = _layout(origin)[:1]
-    tensors = [each.stand_in for each in choice.values if isinstance(each.stand_in, Tensor)]
-    is_other = any(_laid_out_by(each) is not None or _layout(each)[:1] != own for each in tensors)
-    return choice.branches if is_other else None
+    if id(origin) not in seen:
+        own = _layout(origin)[:1]
+        tensors = [each.stand_in for each in choice.values if isinstance(each.stand_in, Tensor)]
+        is_other = any(_laid_out_by(each, seen) is not None or _layout(each)[:1] != own for each in tensors)
+        seen[id(origin)] = choice.branches if is_other else None
+    return seen[id(origin)]
 
 
 # What is asked through Python -----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from fxport.exporter.capture.control_flow.merged import told_apart, watch_merged
 from fxport.exporter.capture.control_flow.merging import LoopError, blaming, form_of, opaque
 from fxport.exporter.capture.control_flow.truth import depends_on_data, is_open, predicate
 from fxport.exporter.capture.faults import is_our_fault
+from fxport.exporter.capture.guards.answers import refusals
 from fxport.exporter.capture.guards.askers import Line, line_that_asks
 from fxport.exporter.capture.guards.caught import require_uncaught
 from fxport.exporter.capture.rewritten import note_rewritten
@@ -63,6 +64,8 @@ def chosen(test: Any, then: Branch, other: Branch, *, dead: Sequence[str] = (), 
     """
     if not depends_on_data(test):
         return then() if test else other()
+    hidden = refusals()
+    known = len(hidden)
     try:
         leave = _cond(test, then, other, dead, local)
     except Exception as error:
@@ -74,6 +77,7 @@ def chosen(test: Any, then: Branch, other: Branch, *, dead: Sequence[str] = (), 
             taking = None
         if taking is None:
             raise
+        del hidden[known:]
         return then() if taking else other()
     return leave()  # what fails here has changed something: no branch may run on top of it
 

@@ -9,19 +9,26 @@ refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import FunctionType, MappingProxyType
 from typing import Any
 
-from torch import SymBool, SymFloat, SymInt, Tensor, nn
-from torch.fx import GraphModule
+from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.utils._pytree import tree_leaves
 
 from fxport.exporter.capture import holders
 from fxport.exporter.capture.arguments.structures import register_dataclasses
-from fxport.exporter.capture.control_flow.lists import ListRead, MaybeItem, ScanList, StackedItems, Unread
+from fxport.exporter.capture.control_flow.attributes import plain_attributes
+from fxport.exporter.capture.control_flow.lists import (
+    AtFront,
+    ListRead,
+    MaybeItem,
+    ScanList,
+    StackedItems,
+    Unread,
+    turns_entered,
+)
 from fxport.exporter.capture.control_flow.local_objects import Local
 from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, blaming, containers_in, form_of
 from fxport.exporter.capture.control_flow.replaced import watch_replaced
@@ -86,6 +93,8 @@ class Effects:
     """Of the turn that runs now, from 0 on, in a loop whose turns are counted."""
     counted: set[Holder] = field(default_factory=set)
     """Lists of which a turn asks how many elements the turns before have appended."""
+    fronts: dict[Holder, bool] = field(default_factory=dict)
+    """True for lists at whose head a part puts elements, and not at the end."""
     kept: set[Place] = field(default_factory=set)
     """Places that one of the parts changes and another leaves as they are."""
 
@@ -155,7 +164,9 @@ class Effects:
             list.append(holder.owner, Unread(partial(self._appended_before, holder)))
         for place in self.undecided if self.is_loop else ():  # of which another turn may have set it
             _take_away(place, self.branches)
-        with _plain_attributes():
+        owned = ((holder.owner, self.fronts.get(holder, False)) for holder, _ in self.snapshot.held)
+        lists = [each for each in owned if self.is_loop and isinstance(each[0], ScanList)]
+        with plain_attributes(), turns_entered(lists):
             try:
                 result = part(*inputs)
                 with blaming(self.branches):
@@ -192,7 +203,10 @@ class Effects:
             if isinstance(change.after, Unread):
                 continue
             if holder.kind is holders.LIST and change.before is MISSING:
-                grown.setdefault(holder, []).append(_item(change.after))
+                is_front = isinstance(change.after, AtFront)
+                if self.fronts.setdefault(holder, is_front) is not is_front:
+                    raise LoopError("it puts elements at both ends of a list")
+                grown.setdefault(holder, []).append(_item(change.after.item if is_front else change.after))
             elif holder.kind is holders.DEQUE and change.before is MISSING:
                 raise LoopError(f"it appends to '{holder.name}', a deque that is not full")
             elif change.after is MISSING and holder.kind is not holders.CELL:
@@ -262,12 +276,21 @@ class Effects:
                 watch_replaced(before, value, self.branches)
         for holder, items in zip(self.grown, appended, strict=False):
             for item, on in items:
-                _append(holder, item, on, self.branches)
+                self._append(holder, item, on)
         for place in self.undecided:
             _take_away(place, self.branches)
         for holder, _ in self.snapshot.held:
             if holder.kind is holders.CELL and id(holder.owner) in self.dead:
                 put((holder, 0), UNSET)
+
+    def _append(self, holder: Holder, item: Any, on: Any) -> None:
+        if on is False:
+            return
+        if on is not True:
+            if not isinstance(holder.owner, ScanList):
+                raise LoopError(f"it appends to '{holder.name}', a list made elsewhere, on one of its ways only")
+            item = MaybeItem(item, predicate(on), self.branches)
+        list.append(holder.owner, AtFront(item) if self.fronts.get(holder) else item)
 
     def require_added_by_all(self, *ways: Changes) -> None:
         """Raise LoopError for an attribute or an item that was not there before, and is not behind each of the ways.
@@ -359,39 +382,3 @@ def _item(value: Any) -> Item:
     if isinstance(value, StackedItems):
         raise LoopError("it appends as many elements to a list as a dynamic size has")
     return value, True
-
-
-def _append(holder: Holder, item: Any, on: Any, branches: frozenset[Line]) -> None:
-    if on is True:
-        list.append(holder.owner, item)
-    elif on is not False:
-        if not isinstance(holder.owner, ScanList):
-            raise LoopError(f"it appends to '{holder.name}', a list made elsewhere, on one of its ways only")
-        list.append(holder.owner, MaybeItem(item, predicate(on), branches))
-
-
-@contextmanager
-def _plain_attributes() -> Iterator[None]:
-    """Let attributes of modules be set without PyTorch's hooks, which look for each tensor in the graph around."""
-    around = nn.Module.__setattr__
-    if getattr(around, "__module__", None) == __name__:  # by a part around; Python tells each class of layers of it
-        yield
-        return
-
-    def assign(module: nn.Module, name: str, value: Any) -> None:
-        made = "_buffers" not in vars(module)  # by the part itself, as a slice of a ModuleList is
-        if made or isinstance(module, GraphModule) or type(module) is nn.Module:  # PyTorch's own, to trace the part
-            around(module, name, value)
-        elif name in module._buffers and (value is None or isinstance(value, Tensor)):
-            module._buffers[name] = value
-        else:
-            _ASSIGN(module, name, value)
-
-    nn.Module.__setattr__ = assign  # type: ignore[method-assign, assignment]  # put back below
-    try:
-        yield
-    finally:
-        nn.Module.__setattr__ = around  # type: ignore[method-assign]
-
-
-_ASSIGN = nn.Module.__setattr__

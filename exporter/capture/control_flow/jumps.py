@@ -74,7 +74,10 @@ def _without(node: ast.stmt) -> list[ast.stmt]:
     ends, returns = jumps & {ast.Break, ast.Return}, ast.Return in jumps
     before = [f"{names.stop} = False"] if ends else []
     before += [f"{names.returned} = False", f"{names.value} = {STEPS}.UNSET"] if returns else []
-    after = [f"if {names.returned}:\n    return {names.value}"] if returns else []
+    leaves = f"return {names.value}"
+    if not _is_endless(node) or ast.Break in jumps:
+        leaves = f"if {names.returned}:\n    {leaves}"
+    after = [leaves] if returns else []
     rest = _parsed(f"if not {names.stop}:\n    pass" if node.orelse else "", node)
     for each in rest:
         each.body, node.orelse = node.orelse, []  # type: ignore[attr-defined]  # an if was parsed
@@ -99,6 +102,11 @@ def _without(node: ast.stmt) -> list[ast.stmt]:
     else:
         node.body = body
     return [*_parsed("\n".join(before), node), node, *map(_wanted, [*rest, *_parsed("\n".join(after), node)])]
+
+
+def _is_endless(node: ast.stmt) -> bool:
+    """Return whether a loop ends by a jump alone, as `while True` does."""
+    return isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
 
 
 def _may_be_many(source: ast.expr) -> bool:

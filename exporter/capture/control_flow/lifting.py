@@ -23,6 +23,7 @@ from torch.fx.experimental.proxy_tensor import (
     get_proxy_slot,
 )
 from torch.fx.experimental.sym_node import SymNode
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
 
@@ -150,6 +151,9 @@ class _Reads(TorchFunctionMode):
         """Of numbers that travel as they are: PyTorch may have nothing in the graph for the symbols in them."""
         self.own: dict[int, Any] = {id(each): each for each in given}  # held, so that no id is used twice
         self.symbols = _symbols(given)
+        env = _env_of(given)
+        self.known = set() if env is None else {symbol for symbol in env.var_to_range if free_unbacked_symbols(symbol)}
+        """Symbols of numbers that are there before the body: a size made of them is none of its own."""
 
     def read(self, leaf: Any) -> None:
         if isinstance(leaf, Tensor) and id(leaf) not in self.own:
@@ -171,7 +175,8 @@ class _Reads(TorchFunctionMode):
             id(each): each for each in made if isinstance(each, Tensor) and id(each) not in self.outside.tensors
         }
         if not _is_attribute(func):
-            self.symbols |= _symbols(made)
+            numbers = [each for each in made if isinstance(each, NUMBERS)]
+            self.symbols |= _symbols(numbers) | (_symbols(made) - self.known)
         return result
 
 

@@ -1,12 +1,11 @@
 """Lists that stand for as many elements as a dynamic size has.
 
 `ScanList` is a list of the model's that a loop appends to; each loop leaves one `StackedItems` in it. `SymbolicList` is
-what Python makes of a tensor: `list(x)`, `x.unbind(0)`. `Ragged` are parts of different sizes, as `x.split(sizes)`.
+what Python makes of a tensor: `list(x)`, `x.unbind(0)`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partialmethod
@@ -18,6 +17,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statica
 
 from fxport.exporter.capture.control_flow.lifting import is_rehearsal
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError, are_of_one_kind
+from fxport.exporter.capture.control_flow.ragged import Ragged
 from fxport.exporter.capture.control_flow.truth import as_tensor
 from fxport.exporter.capture.guards.askers import Line
 
@@ -44,6 +44,10 @@ class StackedItems:
     @property
     def count(self) -> Any:
         return self.stacked.count if isinstance(self.stacked, Ragged) else self.stacked.shape[0]
+
+    def turned(self) -> StackedItems:
+        """Return the elements from the last to the first."""
+        return StackedItems(_rows(self).flip(0), numbers=self.numbers)
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -85,14 +89,32 @@ class Unread(StackedItems):
 
     @property
     def stacked(self) -> Any:  # type: ignore[override]  # nobody may have it
-        raise LoopError("a turn reads a list to which the turns append")
+        raise LoopError(READ)
+
+
+class AtFront(StackedItems):
+    """An element that a turn of a loop has put at the head of a list: that of the next turn will stand before it."""
+
+    def __init__(self, item: Any) -> None:
+        self.item = item
+
+    @property
+    def count(self) -> Any:
+        return self.item.count if isinstance(self.item, StackedItems) else 1
+
+    @property
+    def stacked(self) -> Any:  # type: ignore[override]  # nobody may have it
+        raise LoopError(READ)
+
+
+READ = "a turn reads a list to which the turns append"
 
 
 class ListRead(LoopError):
     """A turn reads of a list to which the turns append what the loop may carry: its last element, or its length."""
 
     def __init__(self, owner: ScanList, name: str) -> None:
-        super().__init__("a turn reads a list to which the turns append")
+        super().__init__(READ)
         self.owner, self.name = owner, name
 
 
@@ -144,6 +166,18 @@ class ScanList(list[Any]):
         for each in [*values]:
             self.append(each)
 
+    def insert(self, index: Any, value: Any) -> None:
+        if type(index) is not int or index != 0:
+            if self.is_dynamic:
+                raise _refusal(self.entries())
+            list.insert(self, index, value)
+        elif id(self) in _in_turns:
+            list.append(self, AtFront(value))
+        else:
+            list.insert(self, 0, value)
+        if "length" in vars(self):
+            self.length += 1
+
     def __iadd__(self, values: Iterable[Any]) -> ScanList:  # type: ignore[override, misc]  # as a list does
         self.extend(values)
         return self
@@ -178,8 +212,7 @@ class ScanList(list[Any]):
     def turned(self) -> ScanList:
         """Return the elements from the last to the first."""
         return ScanList(
-            StackedItems(_rows(each).flip(0), numbers=each.numbers) if isinstance(each, StackedItems) else each
-            for each in reversed([*self.entries()])
+            each.turned() if isinstance(each, StackedItems) else each for each in reversed([*self.entries()])
         )
 
     def reverse(self) -> None:
@@ -188,6 +221,8 @@ class ScanList(list[Any]):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, SymInt) and free_unbacked_symbols(key):
             key = -1 if is_rehearsal() or statically_known_true(key == self.size - 1) else key  # there any one will do
+        if _in_turns.get(id(self)) and not (type(key) is int and key == -1):
+            raise LoopError(READ)
         if not self.is_dynamic:
             return list.__getitem__(self, key)
         if isinstance(key, slice) and (key.start, key.stop, key.step) == (None, None, -1):
@@ -209,6 +244,23 @@ class ScanList(list[Any]):
             if statically_known_true(_rows(found).shape[0] > 0):  # else Python takes the element beside it, or raises
                 return _rows(found)[key].item() if found.numbers else _rows(found)[key]
         raise _refusal(self.entries())
+
+
+_in_turns: dict[int, bool] = {}
+"""The ids of lists that are there before a loop whose turns run now, and whether these put elements at the head."""
+
+
+@contextmanager
+def turns_entered(lists: Iterable[tuple[ScanList, bool]]) -> Iterator[None]:
+    """Let lists know meanwhile that a turn of a loop runs, and whether the turns put elements at their heads."""
+    before = {**_in_turns}
+    for each, has_front in lists:
+        _in_turns[id(each)] = has_front or before.get(id(each), False)
+    try:
+        yield
+    finally:
+        _in_turns.clear()
+        _in_turns.update(before)
 
 
 def _last_of(before: ScanList) -> Any:
@@ -244,7 +296,7 @@ def _guarded(name: str) -> Any:
 
 
 GUARDED = ("__iter__", "__len__", "__reversed__", "__contains__", "__eq__", "__add__", "__mul__", "__setitem__",
-           "__delitem__", "insert", "pop", "remove", "index", "count", "copy", "sort", "clear")  # fmt: skip
+           "__delitem__", "pop", "remove", "index", "count", "copy", "sort", "clear")  # fmt: skip
 """Methods of lists that would take stacked items for one element."""
 
 for _name in GUARDED:
@@ -282,7 +334,7 @@ class SymbolicList(list[StackedItems]):
 
 
 for _name in (*GUARDED, "__getitem__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__radd__", "__iadd__",
-              "__rmul__", "__imul__", "__bool__", "append", "extend", "reverse"):  # fmt: skip
+              "__rmul__", "__imul__", "__bool__", "append", "extend", "insert", "reverse"):  # fmt: skip
     setattr(SymbolicList, _name, partialmethod(SymbolicList._plainly, _name))
 
 
@@ -296,65 +348,6 @@ def unwrap(value: Any) -> Any:
     if list.__len__(value) != 1:
         raise LoopError("a list of as many elements as a dynamic size has, and more")
     return list.__getitem__(value, 0).stacked
-
-
-class Ragged:
-    """The parts of a tensor along an axis, of sizes that only data tells; it can do what is the same for each part.
-
-    Args:
-        whole: All parts, joined.
-        axis: The axis.
-        sizes: The sizes of the parts, [parts].
-        stacked: The parts in one tensor, [parts, ...], each filled up to the longest, if there is such a tensor.
-    """
-
-    def __init__(self, whole: Tensor, axis: int, sizes: Tensor, stacked: Tensor | None = None) -> None:
-        self.whole, self.axis, self.sizes, self.stacked = whole, axis % whole.dim(), sizes, stacked
-
-    @property
-    def count(self) -> Any:
-        return self.sizes.shape[0]
-
-    @property
-    def starts(self) -> Tensor:
-        """Places of the first elements of the parts."""
-        return self.sizes.cumsum(0) - self.sizes
-
-    def at(self, number: Any) -> Tensor:
-        """Return the part with this number."""
-        start, size = self.starts[number].item(), self.sizes[number].item()
-        for holds in (start >= 0, size >= 0, start + size <= self.whole.shape[self.axis]):
-            torch._check(holds)
-        return self.whole.narrow(self.axis, start, size)  # type: ignore[arg-type]  # symbolic numbers
-
-    def padded(self, filling: Any) -> Tensor:
-        """Return the parts in one tensor, [parts, longest, ...], filled up behind them."""
-        rows, longest = self.whole.movedim(self.axis, 0), self.sizes.max().item()
-        torch._check(longest >= 0)
-        steps: Any = torch.arange(longest, device=rows.device)
-        places = (self.starts[:, None] + steps).clamp(max=rows.shape[0] - 1)
-        inside = (steps < self.sizes[:, None]).reshape(*places.shape, *(1 for _ in rows.shape[1:]))
-        return torch.where(inside, rows[places], torch.full((), filling, dtype=rows.dtype, device=rows.device))
-
-    @property
-    def shape(self) -> list[Any]:
-        return [UNKNOWN if axis == self.axis else each for axis, each in enumerate(self.whole.shape)]
-
-    def reshape(self, *sizes: Any) -> Ragged:
-        """Reshape to `(-1, *rest)`, where each step along the axis is a whole number of new rows."""
-        first, *rest = sizes[0] if isinstance(sizes[0], (list, tuple)) else sizes
-        if self.axis or type(first) is not int or first != -1 or UNKNOWN in rest:
-            raise LoopError("parts of different sizes in another form")
-        if not statically_known_true(math.prod(self.whole.shape[1:]) % math.prod(rest) == 0):
-            raise LoopError("parts of different sizes in rows of which there may be fractions")
-        several = math.prod(self.whole.shape[1:]) // math.prod(rest)
-        return Ragged(self.whole.reshape(-1, *rest), 0, self.sizes * several)
-
-    view = reshape
-
-
-UNKNOWN = object()
-"""Stands for the size of a part."""
 
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:

@@ -267,8 +267,11 @@ def _leave(effects: Effects, carried: Carried, last: Sequence[Tensor], stacked: 
             raise LoopError(f"it appends to '{holder.name}', a list that was made elsewhere")
         rows = [(next(rest), None if always else next(rest)) for always in wheres]
         whole = _interleaved(rows)
-        stacked_items = StackedItems(whole, vars(holder.owner).get("last"), numbers=carried.of_numbers[holder])
-        list.append(holder.owner, stacked_items)
+        items = StackedItems(whole, vars(holder.owner).get("last"), numbers=carried.of_numbers[holder])
+        if effects.fronts[holder]:
+            holder.owner.insert(0, items.turned())
+        else:
+            list.append(holder.owner, items)
         listed += [whole.whole if isinstance(whole, Ragged) else whole] * sum(1 if each else 2 for each in wheres)
     return listed
 
@@ -289,10 +292,14 @@ def _interleaved(rows: Sequence[tuple[Any, Tensor | None]]) -> Any:
 def _run(
     turn: Callable[..., Any], init: Sequence[Tensor], sample: Tensor, turns: Tensor, numbers: Sequence[Any]
 ) -> tuple[Sequence[Tensor], Outside]:
-    """Return what a scan gives: what was written to, what is carried at the end, and what the turns gave."""
+    """Return what a scan gives: what was written to, what is carried at the end, and what the turns gave.
+
+    A plain tensor that the model holds is no part of the trace, and PyTorch asks a scan's operands where they lie.
+    """
     _, outside = read_by([turn], [*init, sample], numbers)
     body = _carrying(turn, [*init, sample], outside)
-    return scan_module.scan_op(body, [*outside.starts(), *init], [turns], outside.values), outside
+    values = tuple(each.clone() if type(each) is Tensor else each for each in outside.values)
+    return scan_module.scan_op(body, [*outside.starts(), *init], [turns], values), outside
 
 
 def _counting(turn: Callable[..., Any], axes: Sequence[int | None]) -> Callable[..., Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -16,7 +15,7 @@ import sympy
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
 from fxport.diagnostics import Place
-from fxport.exporter.capture.faults import is_our_fault
+from fxport.exporter.capture.faults import RefusedError, is_our_fault, refused
 from fxport.exporter.capture.guards.askers import (
     WHILE,
     Line,
@@ -61,8 +60,8 @@ class Inquiry:
     """Conditions that the captured graph relies on."""
     presumed: Presumed = field(default_factory=Presumed)
     """Questions whether there is any data, for which the capture presumes that there is some."""
-    refused: list[Refusal] = field(default_factory=list)
-    """Questions of the user's own lines without an answer."""
+    refused: list[Exception] = field(default_factory=list)
+    """Questions of the user's own lines without an answer, and lines that are refused."""
     env: ShapeEnv | None = None
     """Shape environment of the last question."""
     halts: Collection[Line] | None = None
@@ -270,25 +269,38 @@ def going_on(inquiry: Inquiry, halts: Collection[Line] | None) -> Iterator[None]
         raise WentOn([refusals[0] for refusals in inquiry.passed.values()]) from ended
 
 
-_refused: ContextVar[list[Refusal]] = ContextVar("refused")
-
-
-def refusals() -> list[Refusal]:
-    """Return the questions without an answer up to now; who tries something else instead takes out its own."""
-    return _refused.get([])
+def refusals() -> list[Exception]:
+    """Return what was refused up to now; who tries something else instead takes out its own."""
+    return refused.get([])
 
 
 @contextmanager
 def refusals_kept(inquiry: Inquiry) -> Iterator[None]:
-    """Raise RefusalHidden at the end if a `try` of the user's has hidden that a value is not known.
+    """Raise an error at the end if a `try` of the user's has hidden one, or that a value is not known.
 
     The graph would have only what the `except` clause goes on with.
+
+    Raises:
+        RefusedError: That is what was hidden.
+        RefusalHidden: PyTorch's refusal to tell a value was.
     """
     inquiry.refused.clear()
-    token = _refused.set(inquiry.refused)
+    token = refused.set(inquiry.refused)
     try:
         yield
+    except Exception as error:
+        if not inquiry.refused or is_our_fault(error) or any(each in inquiry.refused for each in _causes(error)):
+            raise
+        raise inquiry.refused[0] from error  # which came of what the model went on with
     finally:
-        _refused.reset(token)
-    if inquiry.refused:
-        raise RefusalHidden(str(inquiry.refused[0])) from inquiry.refused[0]
+        refused.reset(token)
+    for first in inquiry.refused[:1]:
+        if isinstance(first, RefusedError):
+            raise first
+        raise RefusalHidden(str(first)) from first
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

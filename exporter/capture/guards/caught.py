@@ -15,6 +15,8 @@ CURE = "Decide by a test of the values or sizes, for instance with `torch.linalg
 
 SIZED = "it raises an error for this size, which the model catches; at another size it may not"
 
+NOT_IN_MEMORY = "it raises an error while it is captured, which the model catches; in PyTorch it raises none"
+
 
 _noted: list[list[type[Exception]]] = []
 
@@ -34,5 +36,10 @@ def require_uncaught(kind: type[Exception], reason: str = CAUGHT) -> None:
     """Note that a line may raise an error of this type. Raise RefusedError where the model would catch it."""
     for noted in _noted:
         noted.append(kind)
-    if is_caught(kind, frames_of_model()):
+    if would_be_caught(kind):
         raise RefusedError(reason, cure=CURE)
+
+
+def would_be_caught(kind: type[Exception]) -> bool:
+    """Return whether the model would catch an error of this type that the line raises which runs."""
+    return is_caught(kind, frames_of_model())

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dis
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from types import FrameType
+from itertools import pairwise
+from types import FrameType, FunctionType
 from typing import Any
 
 from fxport.diagnostics.source import USER, kind_of, lines_of
 
 JUMPS = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.With, ast.AsyncWith, ast.Try, ast.TryStar)
 """Statements that may end a clause without an error."""
+
+ENDS = (ast.Return, ast.Break, ast.Continue)
+"""Statements that end a `finally`, and the error with it."""
 
 LAMBDA = "<lambda>"
 """Name of the code of every lambda."""
@@ -45,7 +50,10 @@ def _caught_at(frame: FrameType, line: int) -> Iterator[tuple[type[BaseException
     for each in _tries(frame.f_code.co_filename):
         if line in each.lines:
             for handler in each.handlers:
-                for kind in _named(handler.named, {**vars(builtins), **frame.f_globals, **frame.f_locals}):
+                names = {**vars(builtins), **frame.f_globals, **frame.f_locals}
+                if handler.manager is not None and not _swallows(_value(handler.manager, names)):
+                    continue
+                for kind in _named(handler.named, names):
                     yield kind, handler.goes_on
 
 
@@ -68,10 +76,14 @@ def _value(node: ast.expr | None, names: dict[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Handler:
-    """An `except` clause: its types as written, and whether it can end otherwise than by an error."""
+    """An `except` clause: its types as written, and whether it can end otherwise than by an error.
+
+    Of a `with`, `manager` is what gives the context manager, which may end an error, too.
+    """
 
     named: ast.expr | None
     goes_on: bool = True
+    manager: ast.expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +106,40 @@ def _tries(path: str) -> tuple[_Try, ...]:
 
 
 def _handlers(node: ast.AST) -> tuple[_Handler, ...]:
-    """Return the clauses of a statement that catches: `try` with `except`, and `with contextlib.suppress(...)`."""
+    """Return the clauses of a statement that catches: `try` with `except`, and `with contextlib.suppress(...)`.
+
+    A `finally` that jumps is one that catches all.
+    """
     if isinstance(node, (ast.Try, ast.TryStar)):
-        leaves = any(isinstance(each, JUMPS) for last in node.finalbody for each in ast.walk(last))
-        return tuple(_Handler(each.type, leaves or not _raises(each.body)) for each in node.handlers)
+        last = [each for top in node.finalbody for each in ast.walk(top)]
+        leaves = any(isinstance(each, JUMPS) for each in last)
+        clauses = tuple(_Handler(each.type, leaves or not _raises(each.body)) for each in node.handlers)
+        return (*clauses, _Handler(None)) if any(isinstance(each, ENDS) for each in last) else clauses
     if not isinstance(node, (ast.With, ast.AsyncWith)):
         return ()
     calls = [item.context_expr for item in node.items if isinstance(item.context_expr, ast.Call)]
-    return tuple(_Handler(kind) for each in calls if ast.unparse(each.func).endswith("suppress") for kind in each.args)
+    kinds = (kind for each in calls if ast.unparse(each.func).endswith("suppress") for kind in each.args)
+    managers = (_called(item.context_expr) for item in node.items)
+    return (*map(_Handler, kinds), *(_Handler(None, manager=each) for each in managers))
+
+
+def _called(node: ast.expr) -> ast.expr:
+    return node.func if isinstance(node, ast.Call) else node
+
+
+def _swallows(manager: Any) -> bool:
+    """Return whether a context manager of the user's, or what makes it, may end an error: `__exit__` gives a value."""
+    function = getattr(manager, "__wrapped__", None)
+    if isinstance(function, FunctionType):  # of contextlib.contextmanager
+        lines = {line for _, _, line in function.__code__.co_lines() if line is not None}
+        tries = _tries(function.__code__.co_filename) if kind_of(function.__code__.co_filename) == USER else ()
+        return any(handler.goes_on for each in tries if each.lines & lines for handler in each.handlers)
+    leave = getattr(manager if isinstance(manager, type) else type(manager), "__exit__", None)
+    if not isinstance(leave, FunctionType) or kind_of(leave.__code__.co_filename) != USER:
+        return False
+    steps = [*dis.get_instructions(leave)]
+    given = (before for before, step in pairwise(steps) if step.opname == "RETURN_VALUE")
+    return any(each.opname != "LOAD_CONST" or each.argval not in (None, False) for each in given)
 
 
 def _raises(body: Sequence[ast.stmt]) -> bool:

@@ -28,9 +28,10 @@ from fxport.diagnostics.source import USER, kind_of
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.function_mode import Part
 from fxport.exporter.capture.guards.askers import line_that_asks, place_of_asker
-from fxport.exporter.capture.guards.caught import SIZED, require_uncaught
+from fxport.exporter.capture.guards.caught import NOT_IN_MEMORY, SIZED, require_uncaught, would_be_caught
 from fxport.exporter.capture.guards.guard import Guard
 from fxport.exporter.capture.patches.extremes import Watched, unwritten
+from fxport.exporter.capture.rewritten import note_rewritten
 from fxport.fx_passes.sizes import size_of, unfolded
 
 LinAlgError: Any = linalg.LinAlgError  # type: ignore[attr-defined]  # of C++
@@ -50,6 +51,12 @@ ALWAYS: Mapping[Any, Any] = {
     **dict.fromkeys((F.one_hot, torch.multinomial, torch.bincount), RuntimeError),
 }
 """Functions whose errors depend on the values of tensors, and the type of these errors."""
+
+EMPTY = ("max", "min", "amax", "amin", "aminmax", "argmax", "argmin", "median", "nanmedian", "mode", "kthvalue")
+"""Functions that raise an error for no elements, of which data may select none."""
+
+IN_MEMORY = frozenset((Tensor.numpy, Tensor.__array__, Tensor.data_ptr, Tensor.__dlpack__))
+"""Functions that need what a tensor holds, or where it lies, which no tensor of a capture has."""
 
 BY_INDEX = (
     *(Tensor.__getitem__, Tensor.__setitem__),
@@ -76,6 +83,7 @@ class CallsWatched(Part):
         self.watching: Mapping[Any, Callable[..., None]] = {
             **{func: partial(_uncaught, kind) for func, kind in ALWAYS.items()},
             **dict.fromkeys(BY_INDEX, _uncaught_index),
+            **{getattr(owner, name): _uncaught_empty for name in EMPTY for owner in (torch, Tensor)},
             Tensor.is_contiguous: partial(_note_layout, guards),
         }
         self.functions = self.watching.keys()
@@ -83,10 +91,15 @@ class CallsWatched(Part):
     def wants(self, func: Any, args: Any, kwargs: Any) -> bool:
         return bool(unwritten.get())
 
-    def failed(self, error: Exception, args: Any, kwargs: Any) -> None:
-        may_hang_on_sizes = isinstance(error, ERRORS) and not isinstance(error, OPEN)
-        if may_hang_on_sizes and any(map(_is_sized, pytree.tree_leaves((args, kwargs)))):
+    def failed(self, func: Any, error: Exception, args: Any, kwargs: Any) -> None:
+        if not isinstance(error, ERRORS) or isinstance(error, OPEN):
+            return
+        if func in IN_MEMORY:
+            require_uncaught(type(error), NOT_IN_MEMORY)
+        elif any(map(_is_sized, pytree.tree_leaves((args, kwargs)))):
             require_uncaught(type(error), SIZED)
+        elif would_be_caught(type(error)):
+            note_rewritten("call")  # what raises it here may not in PyTorch
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if (watch := self.watching.get(func)) is not None:
@@ -112,6 +125,12 @@ def _require_unwritten(found: list[Watched]) -> None:
 
 def _uncaught(kind: type[Exception], *_: Any, **__: Any) -> None:
     require_uncaught(kind)
+
+
+def _uncaught_empty(x: Tensor, *_: Any, **__: Any) -> None:
+    if any(map(free_unbacked_symbols, x.shape)):
+        for kind in (RuntimeError, IndexError):
+            require_uncaught(kind)
 
 
 def _uncaught_index(_: Tensor, *index: Any, **named: Any) -> None:

@@ -58,5 +58,6 @@ def _drawn(tensor: Tensor, generator: torch.Generator, mean: float, spread: floa
     low, high = int(tensor.min()), int(tensor.max())
     if low == high:  # a lone number, or a mask without effect
         low, high = (0, max(high, 1)) if low >= 0 else (low, 0)
-    values = torch.randint(low, min(high, torch.iinfo(torch.int32).max) + 1, tensor.shape, generator=generator)
+    high = min(high, low + torch.iinfo(torch.int32).max, torch.iinfo(torch.int64).max - 1)
+    values = torch.randint(low, high + 1, tensor.shape, generator=generator)
     return values.to(tensor.device, tensor.dtype)

@@ -1,0 +1,76 @@
+"""Results of branches that have other sizes in each arm: `ids = torch.cat([ids, token], 1)` in one of them alone."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import SymInt
+from torch._prims_common import is_contiguous_or_false
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+cond_module: Any = importlib.import_module("torch._higher_order_ops.cond")  # a function of the same name hides it
+
+CHECKED = ("dtype", "device", "layout")
+"""Attributes that are the same in both arms; PyTorch tells where they are not."""
+
+
+@contextmanager
+def merged_sizes_bounded() -> Iterator[None]:
+    """Let the merged result of two contiguous tensors be contiguous, of sizes between those of the arms.
+
+    PyTorch knows limits of plain symbols alone, not of `s + 1`, and asks for strides that are products of sizes: those
+    of a tensor that may be empty are not.
+    """
+    plain = cond_module._merge_output
+
+    def merged(one: Any, other: Any, mode: Any) -> Any:
+        if not _are_alike(one, other) or all(map(_is_same, one.shape, other.shape)):
+            return plain(one, other, mode)
+        if not all(map(_is_size, (*one.shape, *other.shape))):
+            return plain(one, other, mode)  # which may refuse it: another attempt may know the number
+        pairs = zip(one.shape, other.shape, strict=True)
+        sizes = [a if _is_same(a, b) else _between(a, b, mode.shape_env) for a, b in pairs]
+        with mode:
+            return torch.empty(sizes, dtype=one.dtype, device=one.device)
+
+    with mock.patch.object(cond_module, "_merge_output", merged):
+        yield
+
+
+def _are_alike(one: Any, other: Any) -> bool:
+    if type(one) is not FakeTensor or type(other) is not FakeTensor or one.dim() != other.dim():
+        return False
+    alike = all(getattr(one, name) == getattr(other, name) for name in CHECKED)
+    return alike and all(is_contiguous_or_false(each) and not each.is_quantized for each in (one, other))
+
+
+def _is_size(size: Any) -> bool:
+    """Return whether a size is made of sizes, and of no number that data holds, as `int(self.stride)` is."""
+    if not isinstance(size, SymInt):
+        return True
+    return free_unbacked_symbols(size) <= size.node.shape_env.size_like
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Return whether two sizes are one and the same outside of the arms, too."""
+    if isinstance(one, SymInt) or isinstance(other, SymInt):
+        exprs = [each.node.expr if isinstance(each, SymInt) else each for each in (one, other)]
+        return exprs[0] == exprs[1] and not free_unbacked_symbols(exprs[0])
+    return one == other
+
+
+def _between(one: Any, other: Any, env: Any) -> Any:
+    """Return a size that only data tells, not below the smaller one of these and not above the larger one."""
+    ranges = [env.bound_sympy(each.node.expr) if isinstance(each, SymInt) else None for each in (one, other)]
+    lowers = [each if found is None else found.lower for each, found in zip((one, other), ranges, strict=True)]
+    uppers = [each if found is None else found.upper for each, found in zip((one, other), ranges, strict=True)]
+    size = env.create_unbacked_symint()
+    env.size_like.add(size.node.expr)
+    env.constrain_symbol_range(size.node.expr, max(0, min(lowers)), max(uppers))
+    return size
