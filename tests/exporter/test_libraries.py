@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +15,7 @@ from torch.nn import functional as F
 
 from fxport import export
 from fxport.exporter.capture.patches.libraries import REWRITES
+from tests.running import assert_same, run_exported
 
 MASKS = torch.rand(4, 1, 6, 6, generator=torch.Generator().manual_seed(0))
 BOXES = torch.tensor([[2.0, 3, 9, 8], [-3, -2, 4.5, 30], [10, 10, 10.2, 10.1], [0, 0, 19, 14]])
@@ -54,3 +58,23 @@ def test_the_faster_of_two_ways_is_not_chosen_by_the_data(monkeypatch: pytest.Mo
 
     program = export(Relations(), (torch.randn(6, 2), torch.zeros(6, dtype=torch.int64)))
     assert [node.op_type for node in program.model.graph] == ["Mul"]
+
+
+BESIDE = """
+class Doubling(torch.nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x * 2
+        return x - 1
+"""
+
+
+def test_a_library_whose_folder_begins_like_that_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its branches on data are kept, as those of any library: torch_geometric stands beside torch."""
+    path = f"{Path(torch.__file__).parent}_beside/layers.py"
+    monkeypatch.setitem(linecache.cache, path, (len(BESIDE), None, BESIDE.splitlines(keepends=True), path))
+    names: dict[str, Any] = {"torch": torch, "__name__": "torch_beside.layers"}
+    exec(compile(BESIDE, path, "exec"), names)
+    model, calls = names["Doubling"](), [(torch.ones(3),), (-torch.ones(5),)]
+    for call, result in zip(calls, run_exported(model, calls, dynamic_shapes=({0: "n"},)), strict=True):
+        assert_same(result, [model(*call)])

@@ -39,7 +39,7 @@ from fxport.exporter.capture.rewritten import Rewritten, rewritten_noted
 T = TypeVar("T")
 
 _ROOM = str(Path(__file__).parent.parent)
-_PYTORCH = str(Path(torch.__file__).parent)
+_PYTORCH = str(Path(torch.__file__).parent / "_")[:-1]
 
 ATTEMPTS = 12
 """Each attempt finds what comes after that which is already kept; few models need more than three."""

@@ -1,4 +1,4 @@
-"""Counts: bincount, and histograms in any number of dimensions."""
+"""Counts: bincount, rows of sorted indices, and histograms in any number of dimensions."""
 
 from __future__ import annotations
 
@@ -29,6 +29,17 @@ def bincount(op: Op, x: Value, weights: Value | None = None, minlength: Size = 0
     bins = op.Max(op.Add(op.ReduceMax(x, keepdims=1), 1), op.shape([minlength]))
     once = op.const(1, dtype=op.out.dtype) if weights is None else op.cast(weights, op.out.dtype)
     return _summed(op, bins, x, op.Expand(once, op.Shape(x)) if weights is None else once)
+
+
+@lowering(aten._convert_indices_from_coo_to_csr.default)
+def _convert_indices_from_coo_to_csr(op: Op, x: Value, size: int, *, out_int32: bool = False) -> Value:
+    """_convert_indices_from_coo_to_csr(Tensor self, int size, *, bool out_int32=False) -> Tensor
+
+    How many of the sorted indices come before each row: the counts of the rows before it, summed up.
+    """
+    rows = op.Add(op.cast(x, ir.DataType.INT64), 1)
+    once = op.Expand(op.const(1, dtype=op.out.dtype), op.Shape(x))
+    return op.CumSum(_summed(op, op.shape([size + 1]), rows, once), 0)
 
 
 @lowering(aten.histc.default)
