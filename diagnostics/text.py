@@ -23,6 +23,8 @@ STYLES: Mapping[str, str] = MappingProxyType(
 )
 Piece = tuple[str, str]  # text, key of STYLES
 NEAR = 2
+UNCHANGED = 10
+"""Lines between two changes of a fix that are shown, times two; more are left out, with a mark."""
 """Lines between a finding and an edit that needs no place of its own."""
 
 
@@ -82,7 +84,17 @@ def code_of(finding: Finding) -> Sequence[str]:
         changed = applied(text, [edit for edit in fix.edits if edit.path == path])
     except EditError:  # the file has changed since
         return ()
-    return [line for line in diff(text, changed, "", context=0).split("\n")[2:-1] if not line.startswith("@@")]
+    return list(_hunks(diff(text, changed, "", context=UNCHANGED).split("\n")[2:-1]))
+
+
+def _hunks(lines: Sequence[str]) -> Iterator[str]:
+    """The lines of a diff from the first change of each part to its last, so that what is between them is not lost."""
+    starts = [number for number, line in enumerate(lines) if line.startswith("@@")]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        changed = [number for number in range(start + 1, end) if lines[number][:1] in "+-"]
+        if start != starts[0]:
+            yield " …"
+        yield from lines[changed[0] : changed[-1] + 1]
 
 
 def module_text(finding: Finding) -> str:

@@ -264,6 +264,8 @@ def _loop(site: Site, node: ast.While) -> Iterator[Fix]:
     """A `while` whose body only changes names that it had before becomes torch.while_loop over those."""
     names = _changed(node.body)
     held = all(isinstance(each, (ast.Assign, ast.AugAssign)) for each in node.body)
+    if "reason" in site.facts:  # for which the loop was tried as a while_loop in vain
+        return
     if site.function is None or not names or not held or node.orelse or names - _bound_before(site.function, node):
         return
     carried = sorted(names)

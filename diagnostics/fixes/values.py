@@ -22,6 +22,8 @@ SAME = frozenset(
 )
 """Functions of `math` and `numpy` that torch has under the same name and with the same first arguments."""
 LIBRARIES = frozenset(("math", "np", "numpy"))
+NUMBERS = frozenset(("item", "tolist", "size", "shape", "numel", "len", "int", "float", "round"))
+"""Functions, methods and attributes that give Python numbers of a tensor."""
 IN_EXPORT = "torch.compiler.is_exporting()"
 
 
@@ -57,13 +59,35 @@ def promise(site: Site) -> Iterator[Fix]:
     if node is None or statement is None or function is None:
         return
     test = next((each.test for each in (node, *site.around(node)) if isinstance(each, (ast.If, ast.IfExp))), node)
-    if not isinstance(test, ast.Compare):
+    if not isinstance(test, ast.Compare) or not _has_number(site, test):
         return
+    if any(isinstance(outer, ast.While) and node in ast.walk(outer.test) for outer in site.around(node)):
+        return  # a loop whose condition always holds has no end
     said = site.code(test)
     for condition in (said, f"not ({said})"):
         edit = site.above(statement, f"torch._check({condition})")
         made = fix(f"Promise that '{condition}' holds in every run.", edit)
         yield replace(made, applicability=Applicability.DECISION)
+
+
+def _has_number(site: Site, test: ast.expr) -> bool:
+    """Return True if a condition reads a size, or an item of a tensor: nothing can be promised of a tensor."""
+    read = {each.id for each in ast.walk(test) if isinstance(each, ast.Name)}
+    made = [
+        each.value
+        for each in (ast.walk(site.function) if site.function else ())
+        if isinstance(each, ast.Assign)
+        and read & {name.id for target in each.targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    ]
+    return any(NUMBERS & _called(each) for each in (test, *made))
+
+
+def _called(value: ast.expr) -> set[str]:
+    nodes = list(ast.walk(value))
+    attributes = {each.attr for each in nodes if isinstance(each, ast.Attribute)}
+    return attributes | {
+        each.func.id for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)
+    }
 
 
 def outside_export(site: Site) -> Iterator[Fix]:
@@ -91,7 +115,8 @@ def in_words(site: Site) -> Iterator[Fix]:
     inner: ast.AST | None = None
     for outer in (node, *site.around(node)) if node is not None else ():
         if isinstance(outer, ast.While):
-            yield fix("Write the loop with torch.while_loop, whose condition is a tensor.")
+            if "reason" not in site.facts:  # else the loop was tried as one in vain
+                yield fix("Write the loop with torch.while_loop, whose condition is a tensor.")
             return
         name = site.code(outer.func).rpartition(".")[2] if isinstance(outer, ast.Call) else _asking(outer, inner)
         if name in WORDS:

@@ -123,7 +123,8 @@ def _told(detail: str) -> Callable[[BaseException], Facts]:
 
 def _not_rewritten(error: BaseException) -> Facts:
     told = ASKED if getattr(error, "asks", True) else USED
-    return {"detail": f"{told}, and it cannot be rewritten: {error}", "error": first_line(error.__cause__ or error)}
+    detail = f"{told}, and it cannot be rewritten: {error}"
+    return {"detail": detail, "error": first_line(error.__cause__ or error), "reason": str(error)}
 
 
 def _branches(error: BaseException) -> Facts:
@@ -277,6 +278,14 @@ TABLE: tuple[Failure, ...] = (
 """Read from the top; the first row that matches speaks. What matches none is CaptureFailed."""
 
 
+OTHER_SIZES = "a turn gives a tensor of other sizes than it gets"
+REMEDIES: Mapping[str, str] = {
+    OTHER_SIZES: "Sizes may not change in a loop: write into a buffer of the largest size, `rows[i] = row`, or append "
+    "to a list in a `for` over a number of turns that leaves by `break`.",
+}
+"""Advice by the reason for which a statement was not rewritten."""
+
+
 def report_failure(error: Exception, model: torch.nn.Module, log: Log) -> None:
     """Report why a capture failed, at the user's line, or at the model's `forward` where no line is known."""
     place = place_of_exception(error) or place_of_module(model)
@@ -287,8 +296,10 @@ def report_failure(error: Exception, model: torch.nn.Module, log: Log) -> None:
             return
         for row in TABLE:
             if row.matches(cause, model):
-                fixes = () if row.remedy is None else (Fix(row.remedy),)
-                log.report(row.rule, at=row.place(model) or place, fixes=fixes, **row.facts(cause))
+                facts = row.facts(cause)
+                remedy = row.remedy or REMEDIES.get(str(facts.get("reason")))
+                fixes = () if remedy is None else (Fix(remedy),)
+                log.report(row.rule, at=row.place(model) or place, fixes=fixes, **facts)
                 return
     log.report(rules.CAPTURE_FAILED, at=place, error=first_line(error))
 

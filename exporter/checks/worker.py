@@ -64,7 +64,8 @@ def main() -> int:
 def warm() -> None:
     """Import all that an export imports on use, and once for all items. Starts no threads, which a fork would lose."""
     gc.disable()  # nothing of what is imported is garbage
-    import onnxruntime  # noqa: F401 - for the items
+    with contextlib.suppress(ImportError):  # without it nothing is validated, which each item tells
+        import onnxruntime  # noqa: F401 - for the items
     import torch
 
     import fxport.ort_runner.validate  # noqa: F401

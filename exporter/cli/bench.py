@@ -13,6 +13,7 @@ from fxport.diagnostics.amounts import size
 from fxport.diagnostics.report import Report
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
+from fxport.exporter.cli.runtime import require_runtime
 from fxport.exporter.sources.dynamic import require_readable
 from fxport.exporter.sources.source import require_file
 from fxport.exporter.validation.choices import require_provider
@@ -53,6 +54,7 @@ def command(
     """
     require_file(model)
     require_provider(provider)
+    require_runtime("bench")
     require_readable(input or ())
 
     from fxport.exporter.validation.bench import Bench, bench

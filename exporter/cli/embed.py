@@ -15,6 +15,7 @@ from fxport.diagnostics.report import Report
 from fxport.exporter.checks.supervised import within_limits
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.packages import running_a_package
+from fxport.exporter.cli.runtime import require_runtime
 from fxport.exporter.sources.usage import UsageError
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def command(
         raise UsageError("Give at least one TEXT, or --image FILE.")
     if query is not None and (images or not texts):
         raise UsageError("--query is about texts: give these, and no --image.")
+    require_runtime("embed")
     asked = Request(folder, tuple(texts or ()), query, prompt, images, provider, threads)
     raise typer.Exit(run(lambda log: embedded(asked, log), Report(str(folder), run="embed")))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,9 @@ from fxport.exporter.sources.source import require_pretrained, short_name
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.choices import require_provider, require_table
 from fxport.exporter.validation.request import ExternalData, Request, SelfCheck, export_and_validate
+
+if TYPE_CHECKING:
+    from fxport.exporter.validation.fixes import Fixed
 
 
 @reports()
@@ -150,15 +153,18 @@ def command(
     require_readable(request.input, request.dynamic)
     report = reporting.resolved("export", source)
     stages: list[tuple[str, float]] = []
+    tried: Fixed | None = None
     if fix:
         from fxport.exporter.cli.fix import fix_source
 
         start = time.perf_counter()
-        fix_source(request, report.fail_on)
+        tried = fix_source(request, report.fail_on)
         stages.append(("fix", time.perf_counter() - start))
 
     def work(log: Log) -> str:
         log.stages += stages
+        if tried is not None:
+            log.revise(tried.without_failed)
         with flame_graph(profile, f"fxport export {source}"):
             return export_and_validate(request, log)
 

@@ -12,14 +12,14 @@ from fxport.diagnostics.paths import relative_to
 from fxport.diagnostics.source_text import source_text
 from fxport.diagnostics.text import place_text
 from fxport.exporter.sources.usage import UsageError
-from fxport.exporter.validation.fixes import fixed
+from fxport.exporter.validation.fixes import Fixed, fixed
 
 if TYPE_CHECKING:
     from fxport.diagnostics.report import FailOn
     from fxport.exporter.validation.request import Request
 
 
-def fix_source(request: Request, fail_on: FailOn) -> None:
+def fix_source(request: Request, fail_on: FailOn) -> Fixed:
     """Try, show and write the fixes of one command line. Raises UsageError where a file cannot be written."""
     result = fixed(request, Level.NOTE if fail_on.value == "note" else Level.WARNING)
     if result.error is not None:
@@ -35,6 +35,7 @@ def fix_source(request: Request, fail_on: FailOn) -> None:
             raise UsageError(f"--fix: '{path}' cannot be written: {error}; nothing of it was changed.") from error
     if not result.found:
         print("fxport: no fix was found that helps; the source is unchanged.")
+    return result
 
 
 def _where(finding: Finding) -> str:

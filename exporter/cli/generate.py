@@ -12,6 +12,7 @@ from fxport.diagnostics.report import Report
 from fxport.exporter.checks.supervised import within_limits
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.packages import running_a_package
+from fxport.exporter.cli.runtime import require_runtime
 from fxport.exporter.sources.usage import UsageError
 from fxport.ort_runner.prompts import Asked, images_of, prompt_of, speed, timed
 
@@ -51,6 +52,7 @@ def command(
     images = tuple(image or ())
     if images and prompt is None and ids is None:
         raise UsageError("--image is about a prompt: give --prompt TEXT or --ids 1,2,3 too.")
+    require_runtime("generate")
     asked = Asked(folder, prompt, ids, features, images, audio, adapter, max_new_tokens, provider, threads)
     raise typer.Exit(run(lambda log: generated(asked, log), Report(str(folder), run="generate")))
 

@@ -16,6 +16,7 @@ from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
+from fxport.exporter.cli.runtime import require_runtime
 from fxport.exporter.sources.source import init_of, load
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.choices import require_provider
@@ -162,6 +163,7 @@ def command(
 def packaged(asked: Request, log: Log) -> str:
     """Write the package; returns the summary. A mistake in the request is a UsageError."""
     require_provider(asked.provider)
+    require_runtime("package")
 
     from fxport.exporter.language_models.generation import NotGenerativeError
     from fxport.exporter.language_models.gguf_file import is_gguf

@@ -14,6 +14,7 @@ from fxport.diagnostics.amounts import plural
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.reporting import Reporting, reports
+from fxport.exporter.cli.runtime import require_runtime
 from fxport.exporter.sources.source import require_file
 from fxport.exporter.validation.choices import require_provider, require_table
 
@@ -39,6 +40,8 @@ def command(
     require_provider(provider)
     if predict is not None:
         require_table(predict)
+    else:
+        require_runtime("place")
 
     from fxport.exporter.validation.model_file import model_of
     from fxport.exporter.validation.placement import placed_on, predicted_on

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fxport.exporter.sources.inputs import parse_input, unknown_input
+from fxport.exporter.sources.inputs import example_of, parse_input, unknown_input
+from fxport.exporter.sources.masks import takes
 from fxport.exporter.sources.source import Source
 from fxport.exporter.sources.usage import UsageError
+
+if TYPE_CHECKING:
+    from torch import nn
 
 INDEX = re.compile(r"-?\d+")
 DIM = re.compile(r"(?P<name>\w+)(?:\[(?P<low>\d*)\.\.(?P<high>\d*)\])?")
@@ -97,17 +101,23 @@ def with_dynamic(source: Source, texts: Sequence[str]) -> Source:
         raise UsageError(f"'{source.name}': {error}.") from error
     values = {leaf.path: leaf.value for leaf in leaves_of(arguments_of(source.model, *call))}
     shapes = axes_of(source.model, *call, AUTO if AUTO in texts else None)
-    named = [asked(text, values) for text in texts if text != AUTO]
+    named = [asked(text, values, source.model) for text in texts if text != AUTO]
     for path, axes in own.items() if not (source.guessed and named) else ():
         shapes[path] = shapes.get(path, {}) | axes
     for name, wanted in named:
         shapes[name] = shapes.get(name, {}) | wanted
+    shapes |= {mask: shapes[of] for mask, of in source.masks.items() if of in dict(named) and mask not in dict(named)}
     return replace(source, dynamic_shapes=shapes)
 
 
-def asked(text: str, values: Mapping[str, object]) -> tuple[str, dict[int | None, Any]]:
+def asked(text: str, values: Mapping[str, object], model: nn.Module) -> tuple[str, dict[int | None, Any]]:
     """One `--dynamic` for an input there is: its path, and the request for each dim that there is."""
     name, wanted = parse_dynamic(text)
+    if name not in values and takes(model, name):
+        raise UsageError(
+            f"--dynamic '{text}': '{name}' has no example value, so forward is called without it; give one too, e.g. "
+            f"--input {example_of(name)}."
+        )
     if name not in values:
         unknown_input(name, values)
     rank = rank_of(values[name], name, text)

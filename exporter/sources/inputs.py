@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from fxport.diagnostics.limits import ARRAYS, require_unpackable
 from fxport.diagnostics.messages import error_line
+from fxport.exporter.sources.masks import with_masks
+from fxport.exporter.sources.paths import nested
 from fxport.exporter.sources.source import Source, require_file
 from fxport.exporter.sources.usage import UsageError, did_you_mean
 
@@ -30,7 +32,7 @@ SEED = 0
 
 FORMS = (
     "write NAME=2x16:int64, NAME=2x16:int64:0..999, NAME=3:float32 for a vector, NAME=scalar:float32, "
-    "or NAME=1.5 for a Python number"
+    "NAME=1.5 for a Python number, or NAME.KEY=2x16 for a value of a dict or list"
 )
 
 SHORT = {
@@ -58,7 +60,7 @@ class Drawn:
 def parse_input(text: str) -> tuple[str, Drawn | float | int | bool | None]:
     """One `--input` → its name, and what it shall be. `2x16` alone is float32; a lone number is a Python number."""
     name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
+    if not equals or not name.partition(".")[0].isidentifier():
         raise UsageError(f"--input '{text}' has no NAME=; {FORMS}.")
     shape, *rest = value.split(":")
     if not rest and value.lower() in WORDS:
@@ -79,6 +81,12 @@ def parse_range(value: str, text: str) -> tuple[int, int]:
     if match is None or int(match[1]) > int(match[2]):
         raise UsageError(f"--input '{text}' has no range that can be read; {FORMS}.")
     return int(match[1]), int(match[2])
+
+
+def numbers_given(texts: Sequence[str]) -> dict[str, int]:
+    """The whole numbers among `--input` options by name, each of which may have been meant as the size of a vector."""
+    values = dict(parse_input(text) for text in texts)
+    return {name: value for name, value in values.items() if type(value) is int}
 
 
 def dtypes() -> dict[str, torch.dtype]:
@@ -203,7 +211,9 @@ def with_sample(source: Source, named: Mapping[str, object], file: str = "") -> 
         return with_program_inputs(source, named)
     signature = inspect.signature(source.model.forward)
     if named:
+        named = nested(named, signature, own_values(source, signature))
         refuse_unknown(named, signature, file)
+        named = with_masks(named, {mask: of for mask, of in source.masks.items() if of in named and mask not in named})
         source = with_named(source, named, signature)
         source = replace(source, dynamic_shapes=asked_still(source, named)) if source.guessed else source
     elif source.args is None and any(is_required(parameter) for parameter in signature.parameters.values()):
@@ -237,10 +247,7 @@ def with_program_inputs(source: Source, named: Mapping[str, object]) -> Source:
 
 def with_named(source: Source, named: Mapping[str, object], signature: inspect.Signature) -> Source:
     """Values by name into the places of a call: over the source's own, positional as long as no gap comes before."""
-    try:
-        own = dict(signature.bind_partial(*(source.args or ()), **source.kwargs).arguments)
-    except TypeError:
-        own = {}  # the source's own inputs do not fit, and the command line's stand in for all of them
+    own = own_values(source, signature)
     catch_all = {
         p.name: own.pop(p.name) for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD and p.name in own
     }
@@ -252,6 +259,14 @@ def with_named(source: Source, named: Mapping[str, object], signature: inspect.S
         value = values.pop(parameter.name)
         args.extend(value if parameter.kind is parameter.VAR_POSITIONAL and isinstance(value, tuple) else [value])
     return replace(source, args=tuple(args), kwargs=values)
+
+
+def own_values(source: Source, signature: inspect.Signature) -> dict[str, object]:
+    """The source's own inputs by argument; none where they do not fit: the command line's then stand for all."""
+    try:
+        return dict(signature.bind_partial(*(source.args or ()), **source.kwargs).arguments)
+    except TypeError:
+        return {}
 
 
 def asked_still(source: Source, named: Mapping[str, object]) -> object:
@@ -291,6 +306,9 @@ def is_required(parameter: inspect.Parameter) -> bool:
 def example(signature: inspect.Signature) -> str:
     """The options that a user would type for the required arguments."""
     required = [parameter.name for parameter in signature.parameters.values() if is_required(parameter)]
-    return " ".join(
-        f"--input {name}=2x16:int64" if name.endswith(("ids", "mask")) else f"--input {name}=1x3" for name in required
-    )
+    return " ".join(f"--input {example_of(name)}" for name in required)
+
+
+def example_of(name: str) -> str:
+    """A value of an argument as a user would type it, guessed from its name."""
+    return f"{name}=2x16:int64" if name.endswith(("ids", "mask")) else f"{name}=1x3"

@@ -15,6 +15,7 @@ from fxport.diagnostics.limits import json_of, read_bounded
 from fxport.diagnostics.messages import error_text
 from fxport.diagnostics.strangers import link_out_of
 from fxport.exporter.capture.fake import without_memory
+from fxport.exporter.sources.masks import IDS, MASK, padded, takes, with_masks
 from fxport.exporter.weights import open_checkpoint
 from fxport.exporter.weights.assign import names_in, owner_of
 
@@ -31,12 +32,16 @@ class PretrainedError(FxportError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Pretrained:
-    """A model in eval mode with an example call. `weights` is the checkpoint whose values it is still without."""
+    """A model in eval mode with an example call. `weights` is the checkpoint whose values it is still without.
+
+    `masks` are inputs in the sizes of another input, by name: ones, and zeros for padding.
+    """
 
     model: torch.nn.Module
     inputs: Mapping[str, torch.Tensor]
     dynamic: Mapping[str, Mapping[int, str]]
     weights: Path | None = None
+    masks: Mapping[str, str] = field(default_factory=dict)  # a mask, and the input that it is of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +70,14 @@ def load(folder: Path, *, in_memory: bool = False) -> Pretrained:
     checkpoint = open_checkpoint(folder)
     owner = owner_of(model)
     names = names_in(owner, checkpoint)
-    inputs, dynamic = _example(model, config, folder)
+    inputs, dynamic = _example(model, config)
+    masks = {MASK: IDS} if IDS in inputs and _reads_both_ways(kind, config) and takes(model, MASK) else {}
+    inputs |= {mask: padded(with_masks(inputs, masks)[mask]) for mask in masks}
+    dynamic |= {mask: dynamic[of] for mask, of in masks.items()}
     if not in_memory and all(names.key_of(name, owner.others) for name, _ in model.named_parameters()):
-        return Pretrained(model, inputs, dynamic, folder)
+        return Pretrained(model, inputs, dynamic, folder, masks)
     loaded = kind.from_pretrained(folder, config=config, local_files_only=True, dtype=config.dtype)
-    return Pretrained(loaded.eval(), inputs, dynamic)
+    return Pretrained(loaded.eval(), inputs, dynamic, masks=masks)
 
 
 def configured(folder: Path, *, headless: bool = False) -> tuple[Any, Any]:
@@ -213,7 +221,21 @@ EXAMPLES: Mapping[str, Example] = {
 }
 
 
-def _example(model: Any, config: Any, folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, Mapping[int, str]]]:
+def _reads_both_ways(kind: Any, config: Any) -> bool:
+    """Return True if a token of a model of text reads those after it: what is padded changes the others.
+
+    A causal model reads no padding behind a text, and packages give it the mask of its cache.
+    """
+    import transformers
+
+    causal, masked = transformers.MODEL_FOR_CAUSAL_LM_MAPPING, transformers.MODEL_FOR_MASKED_LM_MAPPING
+    known = type(config)
+    if config.is_encoder_decoder or known not in causal:
+        return True
+    return known in masked and kind is not causal[known] and not getattr(config, "is_decoder", False)
+
+
+def _example(model: Any, config: Any) -> tuple[dict[str, torch.Tensor], dict[str, Mapping[int, str]]]:
     names = [model.main_input_name, *(["decoder_input_ids"] if config.is_encoder_decoder else [])]
     try:
         inputs = {name: EXAMPLES[name].make(config) for name in names}

@@ -18,6 +18,7 @@ from fxport.diagnostics.limits import PT2, require_unpackable
 from fxport.diagnostics.messages import error_line
 from fxport.diagnostics.paths import is_special
 from fxport.exporter.sources.files import described
+from fxport.exporter.sources.search_path import look_first_in, look_last_in
 from fxport.exporter.sources.usage import UsageError, did_you_mean
 from fxport.exporter.sources.users_code import users_code
 
@@ -61,6 +62,7 @@ class Source:
     further: Mapping[str, Call] = field(default_factory=dict)
     whole: nn.Module | None = None
     guessed: bool = False  # inputs and dims are ours, from a configuration: what the user says takes their place
+    masks: Mapping[str, str] = field(default_factory=dict)  # of guessed inputs, those with the sizes of another
 
 
 def load(text: str, init: Mapping[str, object] = MappingProxyType({}), *, trust: bool = False) -> Source:
@@ -147,7 +149,8 @@ def load_folder(folder: Path, *, in_memory: bool) -> Source:
         raise UsageError(str(error)) from error
     args = () if found.inputs else None
     dims = dict(found.dynamic) or None
-    return Source(folder.resolve().name, found.model, args, found.inputs, dims, found.weights, guessed=True)
+    name = folder.resolve().name
+    return Source(name, found.model, args, found.inputs, dims, found.weights, guessed=True, masks=found.masks)
 
 
 def require_pretrained(folder: Path) -> None:
@@ -168,7 +171,7 @@ def require_file(path: Path) -> None:
 
 
 def import_file(path: Path) -> ModuleType:
-    """Run a file as a module, with its folder first on `sys.path` as `python FILE` has it.
+    """Run a file as a module, with its folder first on `sys.path` as `python FILE` has it, and the current one last.
 
     A file with relative imports is imported as the module of its package that it is.
     """
@@ -184,7 +187,8 @@ def import_file(path: Path) -> ModuleType:
         raise UsageError(f"'{path}' cannot be imported as Python.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickle look a class's module up here
-    sys.path.insert(0, str(path.resolve().parent))
+    look_first_in(path.resolve().parent)
+    look_last_in(Path.cwd())
     users_code(partial(loader.exec_module, module), f"Importing '{path}'")
     return module
 
@@ -223,7 +227,7 @@ def has_relative_imports(path: Path) -> bool:
 def import_dotted(name: str, root: Path | None = None) -> ModuleType:
     """Import `package.module`, also from the current folder, or from the folder `root`."""
     seed()
-    sys.path.insert(0, str(root or Path.cwd()))
+    look_first_in(root or Path.cwd())
     parts = name.split(".")
     for end in range(1, len(parts) + 1):
         prefix = ".".join(parts[:end])

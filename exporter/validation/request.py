@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fxport.diagnostics import Log, Stop, rules
+from fxport.diagnostics import Finding, Fix, Log, Stop, rules
 from fxport.diagnostics.messages import error_line
 from fxport.exporter.sources.dynamic import require_readable, with_dynamic
-from fxport.exporter.sources.inputs import with_inputs
+from fxport.exporter.sources.inputs import numbers_given, with_inputs
 from fxport.exporter.sources.source import Source, import_dotted, init_of, load, load_without_memory, named
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation import ranks
@@ -21,6 +23,10 @@ from fxport.exporter.validation.choices import require_provider, require_table
 if TYPE_CHECKING:
     from fxport.exporter.onnx_program import OnnxProgram
     from fxport.exporter.pipeline.options import Options
+
+
+NUMBER_REFUSED = re.compile(r"'int' object|not int\b|\(int\b|\bint\)")
+"""In errors of Python and PyTorch: a number stands where it cannot."""
 
 
 class ExternalData(StrEnum):
@@ -88,6 +94,7 @@ def export_and_validate(request: Request, log: Log) -> str:
     if request.predict is not None:
         require_table(request.predict)
     require_readable(request.input, request.dynamic)
+    log.revise(partial(vectors_advised, numbers_given(request.input)))
     with log.stage("load"):
         options, source = options_of(request), source_of(request)
     return "" if ranks.is_left_to_rank_0(source) else export_source(request, source, options, log)
@@ -99,6 +106,20 @@ def source_of(request: Request) -> Source:
     init = init_of(request.init)
     made = load_without_memory(request.source, init) if streamed else load(request.source, init, trust=request.trust)
     return with_dynamic(with_inputs(made, request.input, request.inputs), request.dynamic)
+
+
+def vectors_advised(numbers: Mapping[str, int], findings: Sequence[Finding]) -> Sequence[Finding]:
+    """Of a model that fails on a number of Python's, say how a vector is given instead."""
+    meant = tuple(
+        Fix(f"'{name}' is the number {value}; write --input {name}={value}:float32 for a vector of {value}.")
+        for name, value in numbers.items()
+    )
+    return [
+        replace(each, fixes=(*meant, *each.fixes))
+        if each.rule is rules.MODEL_FAILS and NUMBER_REFUSED.search(str(each.facts["error"]))
+        else each
+        for each in findings
+    ]
 
 
 def export_source(request: Request, source: Source, options: Options, log: Log) -> str:

@@ -125,6 +125,13 @@ def test_a_fix_does_not_help_otherwise(file: str, after: Outcome) -> None:
     assert not accepted(file, Outcome((finding(file),), values=(ONE,)), after)
 
 
+def test_a_fix_that_was_tried_in_vain_is_not_offered_again(file: str) -> None:
+    before = Outcome((finding(file),), values=(ONE,))
+    result = verified(f"{file}:x", Level.WARNING, lambda texts: Outcome(error="no") if texts else before)
+    later = replace(finding(file, line=3), identity="another")
+    assert [len(each.fixes) for each in result.without_failed([finding(file), later])] == [0, 1]
+
+
 def test_a_finding_that_stays_or_comes_in_its_place(file: str) -> None:
     before = Outcome((finding(file),), values=(ONE,))
     assert not accepted(file, before, Outcome((finding(file),), values=(ONE,)))

@@ -7,6 +7,7 @@ import numpy
 import pytest
 import torch
 
+from fxport.exporter.cli import main
 from fxport.exporter.sources.dynamic import Asked, parse_dynamic, with_dynamic
 from fxport.exporter.sources.inputs import Drawn, drawn_inputs, parse_input, with_inputs
 from fxport.exporter.sources.source import Source, load
@@ -208,3 +209,68 @@ def test_an_exported_program_is_already_decided(folder: Path) -> None:
         with_inputs(source, ["input=2x4"], ())
     with pytest.raises(UsageError, match="already captured"):
         with_dynamic(source, ["input:0=batch"])
+
+
+PARTS = """
+from torch import nn
+
+
+class Parts(nn.Module):
+    def forward(self, batch, more=()):
+        return batch["ids"] + batch["mask"] + sum(more)
+
+
+class Sorted(nn.Module):
+    def forward(self, scores):
+        return scores.argsort()
+
+
+def with_batch():
+    import torch
+    return Parts(), ({"ids": torch.ones(2, 6), "mask": torch.ones(2, 6)},)
+"""
+
+
+def in_parts(folder: Path, name: str, *texts: str, stored: Path | None = None) -> Source:
+    (folder / "parts_given.py").write_text(PARTS)
+    return with_inputs(load(f"parts_given.py:{name}"), texts, [stored] if stored else [])
+
+
+def test_values_of_dicts_and_lists_are_given_by_their_paths(folder: Path) -> None:
+    source = in_parts(folder, "Parts", "batch.ids=2x6:int64:0..9", "batch.mask=2x6", "more.1=6:float32", "more.0=2x1")
+    batch, more = [*(source.args or ())]
+    assert isinstance(batch, dict)
+    assert isinstance(more, list)
+    assert list(batch) == ["ids", "mask"]
+    assert kinds(more) == [(2, 1), (6,)]
+    assert with_dynamic(source, ["batch.ids:0=B"]).dynamic_shapes["batch.ids"] == {0: "B"}
+    (own,) = [*(in_parts(folder, "with_batch", "batch.mask=2x1").args or ())]
+    assert isinstance(own, dict)
+    assert kinds(list(own.values())) == [(2, 6), (2, 1)]
+    torch.save({"batch.ids": torch.ones(2, 6), "batch.mask": torch.ones(6)}, folder / "flat.pt")
+    (flat,) = [*(in_parts(folder, "Parts", stored=folder / "flat.pt").args or ())]
+    assert isinstance(flat, dict)
+    assert kinds(list(flat.values())) == [(2, 6), (6,)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (("batch=2x6", "batch.ids=2x6"), "'batch' is given as a whole and in parts"),
+        (("batch.ids=2x6", "batch.ids.low=2x6"), "'batch.ids.low' is within a value that is given"),
+        (("batch.ids.low=2x6", "batch.ids=2x6"), "'batch.ids' is given as a whole and in parts"),
+        (("batch.ids=2x6", "more.1=2"), "'more' has the parts 1; give one for each index from 0 on"),
+        (("bath.ids=2x6",), "forward has no argument 'bath.ids'"),
+    ],
+)
+def test_parts_that_do_not_fit_are_one_line(folder: Path, texts: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        in_parts(folder, "Parts", *texts)
+    assert said in str(caught.value)
+
+
+def test_a_number_that_was_meant_as_a_vector(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "parts_given.py").write_text(PARTS)
+    assert main(["export", "parts_given.py:Sorted", "--input", "scores=6"]) == 1
+    said = "help: 'scores' is the number 6; write --input scores=6:float32 for a vector of 6."
+    assert said in capsys.readouterr().out

@@ -1,11 +1,15 @@
 """SOURCE: every form of it, and one line for every mistake in it."""
 
+import re
+import sys
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+from fxport.exporter.sources.search_path import NEEDED
 from fxport.exporter.sources.source import load
 from fxport.exporter.sources.usage import UsageError
 
@@ -51,6 +55,32 @@ def test_a_file_sees_its_neighbours(folder: Path) -> None:
     (folder / "inner" / "parts.py").write_text("WIDTH = 4\n")
     (folder / "inner" / "net.py").write_text("import parts\nfrom torch import nn\nnet = nn.Linear(parts.WIDTH, 1)\n")
     assert isinstance(load("inner/net.py:net").model, nn.Linear)
+
+
+def test_a_file_in_a_folder_sees_the_current_one_as_well(folder: Path) -> None:
+    (folder / "nets_of_folder").mkdir()
+    (folder / "nets_of_folder" / "shared.py").write_text("WIDTH = 4\n")
+    text = "from nets_of_folder.shared import WIDTH\nfrom torch import nn\nnet = nn.Linear(WIDTH, 1)\n"
+    (folder / "nets_of_folder" / "net_of_folder.py").write_text(text)
+    assert isinstance(load("nets_of_folder/net_of_folder.py:net").model, nn.Linear)
+
+
+@pytest.mark.parametrize("hidden", ["onnx.py", "onnx/__init__.py"])
+def test_what_hides_a_package_of_fxport_is_named(folder: Path, hidden: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "plain_net.py").write_text("from torch import nn\nnet = nn.Identity()\n")
+    (folder / hidden).parent.mkdir(exist_ok=True)
+    (folder / hidden).write_text("")
+    monkeypatch.delitem(sys.modules, "onnx", raising=False)
+    with pytest.raises(UsageError, match=r"'onnx(\.py)?' hides the package 'onnx', which fxport needs; rename it"):
+        load("plain_net.py:net")
+    (folder / hidden).rename(folder / "other.txt")
+    load("plain_net.py:net")
+
+
+def test_the_packages_that_may_be_hidden_are_those_of_the_distribution() -> None:
+    required = [each for each in requires("fxport") or () if "extra ==" not in each]
+    names = {re.split(r"[^\w-]", each)[0].replace("-", "_").removesuffix("_gpu") for each in required}
+    assert names | {"google"} == set(NEEDED)
 
 
 def test_a_file_may_have_the_name_of_an_imported_module(folder: Path) -> None:

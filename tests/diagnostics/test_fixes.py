@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import linecache
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fxport.diagnostics import Applicability, Finding, Place, Rule, rules
+from fxport.diagnostics import Applicability, Edit, Finding, Fix, Level, Place, Rule, rules
 from fxport.diagnostics.edits import applied
 from fxport.diagnostics.fixes import MAKERS, suggested
 from fxport.diagnostics.fixes.operators import stub
+from fxport.diagnostics.text import code_of
 from tests.cases import failures
 
 OPENED, CLOSED = "«", "»"
@@ -200,6 +202,42 @@ def test_what_cannot_be_moved_into_the_graph_stays(name: str, tmp_path: Path) ->
     found, _ = finding_in(tmp_path, rules.DATA_DEPENDENT_CONTROL_FLOW, NOTHING[name])
     edits = [edit.text for fix in suggested(found) for edit in fix.edits if "torch._check" not in edit.text]
     assert edits == []
+
+
+GROWING = "def f(x):\n    while «x.sum() < 9»:\n        x = torch.cat([x, x])\n    return x\n"
+EMPTIED = "def f(x):\n    while «x.numel() > 0»:\n        x = x[1:]\n    return x\n"
+
+
+@pytest.mark.parametrize("marked", [GROWING, EMPTIED])
+def test_a_loop_that_was_rewritten_in_vain_is_not_to_be_rewritten_by_hand(marked: str, tmp_path: Path) -> None:
+    found, _ = finding_in(tmp_path, rules.DATA_DEPENDENT_CONTROL_FLOW, marked, reason="sizes change")
+    assert suggested(found) == ()
+    untried, _ = finding_in(tmp_path, rules.DATA_DEPENDENT_CONTROL_FLOW, marked)
+    assert [fix.description.partition(" torch.")[2] for fix in suggested(untried)][:1] == ["while_loop."]
+    assert not [fix for fix in suggested(untried) if "Promise" in fix.description]
+
+
+def test_nothing_is_promised_of_the_value_of_a_tensor(tmp_path: Path) -> None:
+    marked = "def f(self, x):\n    if «x.sum() > 0»:\n        self.on = torch.tensor(True)\n    return x\n"
+    found, _ = finding_in(tmp_path, rules.DATA_DEPENDENT_CONTROL_FLOW, marked)
+    assert not [fix for fix in suggested(found) if "Promise" in fix.description]
+
+
+def test_the_unchanged_lines_within_a_fix_are_printed(tmp_path: Path) -> None:
+    marked = "def f(x):\n    while «x.norm() > 1»:\n        x = x / 2\n    return x\n"
+    found, _ = finding_in(tmp_path, rules.DATA_DEPENDENT_CONTROL_FLOW, marked)
+    fix, *_ = suggested(found)
+    code = code_of(replace(found, fixes=(fix,)))
+    assert [line for line in code if line[0] == " "] == ["         x = x / 2"]
+    assert (code[0][0], code[-1][0]) == ("-", "+")
+
+
+def test_lines_between_changes_that_are_far_apart_are_left_out_with_a_mark(tmp_path: Path) -> None:
+    file = tmp_path / "far.py"
+    file.write_text("a\n" + "b\n" * 50 + "c\n", encoding="utf-8")
+    edits = (Edit(str(file), 1, 1, 1, 2, "A"), Edit(str(file), 52, 1, 52, 2, "C"))
+    far = Finding(rules.CAPTURE_FAILED, Level.ERROR, "", None, fixes=(Fix("Write.", edits),))
+    assert code_of(far) == ["-a", "+A", " …", "-c", "+C"]
 
 
 @pytest.mark.parametrize(

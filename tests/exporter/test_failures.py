@@ -6,6 +6,7 @@ import contextlib
 import sys
 
 import pytest
+import torch
 
 from fxport import ExportError, export
 from fxport.diagnostics import Log
@@ -47,6 +48,21 @@ def test_the_corpus_is_wide_and_exact(capsys: pytest.CaptureFixture[str]) -> Non
     assert len({case.name for case in CASES}) == len(CASES) >= LEAST_MODELS
     assert len(kinds) >= LEAST_KINDS
     assert exact >= LEAST_EXACT
+
+
+class Growing(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        while x.sum() < 100:
+            x = torch.cat([x, x + 1], 0)
+        return x
+
+
+def test_a_loop_that_changes_sizes_is_told_what_works_in_its_place() -> None:
+    with pytest.raises(ExportError) as caught:
+        export(Growing(), (torch.ones(2, 3),))
+    (finding,) = [each for each in caught.value.log.findings if each.rule.id == "FXP1002"]
+    assert advice_of(finding).startswith("Sizes may not change in a loop: write into a buffer of the largest size")
+    assert not [fix for fix in finding.fixes if fix.edits]
 
 
 def test_equal_layers_are_one_finding() -> None:

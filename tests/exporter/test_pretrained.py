@@ -77,13 +77,23 @@ def test_weights_that_are_saved_under_other_names_are_loaded_by_transformers(tmp
 def test_examples_of_two_inputs_and_of_a_model_without_a_head(tmp_path: Path) -> None:
     t5 = T5ForConditionalGeneration(T5Config(vocab_size=99, d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4))
     t5.save_pretrained(tmp_path / "t5")
-    assert set(load(tmp_path / "t5").inputs) == {"input_ids", "decoder_input_ids"}
+    assert set(load(tmp_path / "t5").inputs) == {"input_ids", "attention_mask", "decoder_input_ids"}
     BertForSequenceClassification(BertConfig(**SIZES)).save_pretrained(tmp_path / "bert")
     config = json.loads((tmp_path / "bert" / "config.json").read_text(encoding="utf-8"))
     (tmp_path / "bert" / "config.json").write_text(json.dumps({**config, "architectures": None}), encoding="utf-8")
     found = load(tmp_path / "bert")
     assert isinstance(found.model, BertModel)
-    assert found.dynamic == {"input_ids": {0: "batch", 1: "sequence"}}
+    dims = {0: "batch", 1: "sequence"}
+    assert found.dynamic == {"input_ids": dims, "attention_mask": dims}
+
+
+def test_a_model_that_reads_both_ways_gets_the_mask_of_its_padding(tmp_path: Path) -> None:
+    BertForSequenceClassification(BertConfig(**SIZES)).eval().save_pretrained(tmp_path / "bert")
+    found = load(tmp_path / "bert")
+    assert found.masks == {"attention_mask": "input_ids"}
+    assert found.inputs["attention_mask"].tolist() == [[1] * 8, [1] * 6 + [0] * 2]
+    llama().save_pretrained(tmp_path / "llama")
+    assert set(load(tmp_path / "llama").inputs) == {"input_ids"}
 
 
 ODD = [

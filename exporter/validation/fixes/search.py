@@ -45,11 +45,21 @@ class Fixed:
         texts: The patched texts by path.
         found: The fixes in them.
         error: Why the source could not be exported as it is, so that there was nothing to try; None where it could.
+        failed: The fixes that were tried alone and did not help.
     """
 
     texts: Texts
     found: Sequence[Verified]
     error: str | None = None
+    failed: Sequence[Verified] = ()
+
+    def without_failed(self, findings: Sequence[Finding]) -> Sequence[Finding]:
+        """The findings without the fixes of which it is known that they do not help."""
+        failed = [(each.finding.identity, each.fix.edits) for each in self.failed]
+        return [
+            replace(each, fixes=tuple(fix for fix in each.fixes if (each.identity, fix.edits) not in failed))
+            for each in findings
+        ]
 
 
 def fixed(request: Request, least: Level) -> Fixed:
@@ -67,7 +77,7 @@ def verified(source: str, least: Level, attempt: Attempt) -> Fixed:
         attempt: Exports what SOURCE names with patched texts; without any, as it is.
     """
     texts: dict[str, str] = {}
-    found: list[Verified] = []
+    found, failed = list[Verified](), list[Verified]()
     now, tried = attempt(texts), set[tuple[str, str]]()
     error = now.error
     while len(tried) < MOST_TRIALS:
@@ -83,9 +93,10 @@ def verified(source: str, least: Level, attempt: Attempt) -> Fixed:
                 ]
                 texts, now = patch, then
                 break
+            failed += bundle if len(bundle) == 1 else ()
         else:
             break
-    return Fixed(texts, found, error)
+    return Fixed(texts, found, error, failed)
 
 
 def _bundles(
