@@ -257,6 +257,7 @@ PATCHES: Rows = (
     fields("torch._ops:OpOverload", "is_view", "what keeps its dtype in a float64 run"),
     fields("torch._ops:HigherOrderOperator", "python_key_table", "replaced: scans whose bodies read numbers from data"),
     names("torch._higher_order_ops.scan:scan_op", "python_key_table", "the same"),
+    names("torch._higher_order_ops.cond:cond_op", "python_key_table", "replaced: tells sizes of what arms are given"),
     call("torch._higher_order_ops.scan", "scan", "combine_fn init xs dim reverse", "the loop of a graph"),
     names("torch._higher_order_ops.scan", "scan_op", "the same"),
     call("torch._higher_order_ops.scan", "first_slice_copy", "t dim", "replaced: the row of a loop without iterations"),
@@ -300,6 +301,7 @@ PATCHES: Rows = (
     names(
         "torch.distributions:Distribution", "_validate_args", "whether parameters are checked; they are not meanwhile"
     ),
+    names("torch.distributions:Distribution", "__init__", "replaced: refuses a check whose error a model would catch"),
     call("torch.amp.autocast_mode", "_enter_autocast", "vals", "a region of autocast in a graph"),
     call("torch.amp.autocast_mode", "_exit_autocast", "mode", "the same"),
     names(

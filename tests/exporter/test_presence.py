@@ -176,6 +176,11 @@ class FewSelected(nn.Module):
         return torch.stack(selected).sum()
 
 
-def test_of_elements_that_data_select_one_is_presumed_and_not_all() -> None:
-    with pytest.raises(ExportError, match="FXP1002"):
-        export(FewSelected(), (torch.tensor([1.0, 55.0, 61.0, 100.0]),))
+def test_of_elements_that_data_select_the_number_decides_in_the_graph() -> None:
+    cases = [
+        (torch.tensor([1.0, 55.0, 61.0, 100.0]),),
+        (torch.tensor([1.0, 5.0, 61.0, 7.0]),),
+        (torch.full((4,), 60.0),),
+    ]
+    for case, result in zip(cases, run_exported(FewSelected(), cases), strict=True):
+        assert_same(result, (FewSelected()(*case),))

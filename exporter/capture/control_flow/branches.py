@@ -16,6 +16,7 @@ from fxport.exporter.capture.control_flow.alternatives import note_alternatives
 from fxport.exporter.capture.control_flow.carried import Carried
 from fxport.exporter.capture.control_flow.effects import Changes, Effects
 from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by, require_end
+from fxport.exporter.capture.control_flow.lists import counted
 from fxport.exporter.capture.control_flow.local_objects import Local
 from fxport.exporter.capture.control_flow.merged import told_apart, watch_merged
 from fxport.exporter.capture.control_flow.merging import LoopError, blaming, form_of, opaque
@@ -62,6 +63,7 @@ def chosen(test: Any, then: Branch, other: Branch, *, dead: Sequence[str] = (), 
     Raises:
         LoopError: The test depends on data, and no operator can give what the branches give or change.
     """
+    test = counted(test)
     if not depends_on_data(test):
         return then() if test else other()
     hidden = refusals()

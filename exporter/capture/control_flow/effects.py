@@ -20,18 +20,11 @@ from torch.utils._pytree import tree_leaves
 from fxport.exporter.capture import holders
 from fxport.exporter.capture.arguments.structures import register_dataclasses
 from fxport.exporter.capture.control_flow.attributes import plain_attributes
-from fxport.exporter.capture.control_flow.lists import (
-    AtFront,
-    ListRead,
-    MaybeItem,
-    ScanList,
-    StackedItems,
-    Unread,
-    turns_entered,
-)
+from fxport.exporter.capture.control_flow.lists import ListRead, ScanList, turns_entered
 from fxport.exporter.capture.control_flow.local_objects import Local
 from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, blaming, containers_in, form_of
 from fxport.exporter.capture.control_flow.replaced import watch_replaced
+from fxport.exporter.capture.control_flow.stacked_items import AtFront, MaybeItem, StackedItems, Unread
 from fxport.exporter.capture.control_flow.truth import predicate
 from fxport.exporter.capture.control_flow.undecided import can_be_undecided, is_undecided, note_undecided
 from fxport.exporter.capture.guards.askers import Line

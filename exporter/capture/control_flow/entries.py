@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from fxport.exporter.capture.control_flow.branches import chosen
-from fxport.exporter.capture.control_flow.lists import MaybeItem
 from fxport.exporter.capture.control_flow.merging import LoopError
+from fxport.exporter.capture.control_flow.stacked_items import MaybeItem
 from fxport.exporter.capture.guards.askers import Line
 
 

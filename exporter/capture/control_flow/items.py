@@ -10,9 +10,10 @@ import torch
 from torch import SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
-from fxport.exporter.capture.control_flow.lists import Ragged, ScanList, SymbolicList, unwrap
+from fxport.exporter.capture.control_flow.lists import ScanList, SymbolicList, unwrap
 from fxport.exporter.capture.control_flow.merging import LoopError
 from fxport.exporter.capture.control_flow.number_lists import rows_of
+from fxport.exporter.capture.control_flow.ragged import Ragged
 from fxport.exporter.capture.sizes.progressions import Progression
 
 

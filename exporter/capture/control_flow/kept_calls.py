@@ -23,7 +23,7 @@ from fxport.exporter.capture.annotations import SORTED, noted
 from fxport.exporter.capture.control_flow.branches import chosen
 from fxport.exporter.capture.control_flow.entries import total_of
 from fxport.exporter.capture.control_flow.items import enumerated, turned, zipped
-from fxport.exporter.capture.control_flow.lists import Ragged, ScanList, StackedItems, SymbolicList, unwrap
+from fxport.exporter.capture.control_flow.lists import ScanList, SymbolicList, unwrap
 from fxport.exporter.capture.control_flow.math_calls import OF_NUMBERS
 from fxport.exporter.capture.control_flow.merged import watch_copies
 from fxport.exporter.capture.control_flow.merging import LoopError, are_of_one_kind, merged_truth
@@ -36,6 +36,8 @@ from fxport.exporter.capture.control_flow.number_lists import (
     total_of_numbers,
 )
 from fxport.exporter.capture.control_flow.operators import and_, or_
+from fxport.exporter.capture.control_flow.ragged import Ragged
+from fxport.exporter.capture.control_flow.stacked_items import StackedItems
 from fxport.exporter.capture.control_flow.truth import as_tensor, depends_on_data, predicate
 from fxport.exporter.capture.knowledge import version
 from fxport.exporter.capture.patches.arithmetic import real_of

@@ -45,6 +45,13 @@ class HasLeaves(Protocol):
     def leaves(self) -> list[Any]: ...
 
 
+@runtime_checkable
+class IsMadeOfLeaves(HasLeaves, Protocol):
+    """A list of the model's that holds stacked items."""
+
+    def mapped(self, change: Callable[[Any], Any]) -> Any: ...
+
+
 _rehearsals = 0
 
 
@@ -167,7 +174,7 @@ class _Reads(TorchFunctionMode):
                 self.outside.symbols[symbol] = _number(symbol, leaf.node)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        for leaf in pytree.tree_leaves((args, kwargs)):
+        for leaf in _leaves((args, kwargs)):
             self.read(leaf)
         result = func(*args, **(kwargs or {}))
         made = pytree.tree_leaves(result)
@@ -196,6 +203,8 @@ class _Instead(TorchFunctionMode):
         return self
 
     def other(self, leaf: Any) -> Any:
+        if isinstance(leaf, IsMadeOfLeaves):
+            return leaf.mapped(self.other)
         if isinstance(leaf, Tensor):
             return self.tensors.get(id(leaf), leaf)
         if isinstance(leaf, NUMBERS) and self.numbers and not _is_tracked(leaf):

@@ -6,7 +6,7 @@ what Python makes of a tensor: `list(x)`, `x.unbind(0)`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partialmethod
 from typing import Any
@@ -16,98 +16,16 @@ from torch import SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
 from fxport.exporter.capture.control_flow.lifting import is_rehearsal
-from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError, are_of_one_kind
-from fxport.exporter.capture.control_flow.ragged import Ragged
-from fxport.exporter.capture.control_flow.truth import as_tensor
-from fxport.exporter.capture.guards.askers import Line
-
-
-class StackedItems:
-    """The elements that a loop appended to a list, as one tensor with the turns as its first axis, or as a Ragged.
-
-    It stands in the list as one element. `torch.stack` and `torch.cat` of such a list do what they would do with all
-    elements; whatever else is done with it is refused.
-    """
-
-    branches: frozenset[Line] = frozenset()
-    """The lines of the branch that appended it."""
-
-    def __init__(self, stacked: Any, last: Any = None, *, numbers: bool = False) -> None:
-        self.stacked, self.last, self.numbers = stacked, last, numbers
-
-    numbers: bool = False
-    """True if the elements are numbers, and the tensor has those of one kind."""
-
-    last: Any = None
-    """The last of the elements where the loop has carried that, or what the list had last where no turn has run."""
-
-    @property
-    def count(self) -> Any:
-        return self.stacked.count if isinstance(self.stacked, Ragged) else self.stacked.shape[0]
-
-    def turned(self) -> StackedItems:
-        """Return the elements from the last to the first."""
-        return StackedItems(_rows(self).flip(0), numbers=self.numbers)
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        joined = JOINED.get(func)
-        if joined is None:
-            raise LoopError(f"{func} of a list that a loop over a dynamic size fills")
-        return joined(*args, **(kwargs or {}))
-
-
-class MaybeItem(StackedItems):
-    """An element that a branch appended, a tensor or a number: it is in the list where `on` is true."""
-
-    def __init__(self, item: Any, on: Tensor, branches: frozenset[Line]) -> None:
-        self.item, self.on, self.branches, self._rows = item, on, branches, None
-        self.numbers = are_of_one_kind([item])
-
-    @property
-    def stacked(self) -> Any:  # type: ignore[override]  # computed where it is first needed
-        if not isinstance(self.item, (Tensor, *DTYPES)):
-            raise LoopError("it appends on one of its ways what no tensor holds", self.branches)
-        if self._rows is None:
-            self._rows = as_tensor(self.item).unsqueeze(0)[self.on.reshape(1)]
-        return self._rows
-
-    @stacked.setter
-    def stacked(self, value: Any) -> None:
-        self._rows = value
-
-
-class Unread(StackedItems):
-    """Stands in a list for what other turns append to it, which no turn may read; it may ask how many there are."""
-
-    def __init__(self, count: Callable[[], Any]) -> None:
-        self._count = count
-
-    @property
-    def count(self) -> Any:
-        return self._count()
-
-    @property
-    def stacked(self) -> Any:  # type: ignore[override]  # nobody may have it
-        raise LoopError(READ)
-
-
-class AtFront(StackedItems):
-    """An element that a turn of a loop has put at the head of a list: that of the next turn will stand before it."""
-
-    def __init__(self, item: Any) -> None:
-        self.item = item
-
-    @property
-    def count(self) -> Any:
-        return self.item.count if isinstance(self.item, StackedItems) else 1
-
-    @property
-    def stacked(self) -> Any:  # type: ignore[override]  # nobody may have it
-        raise LoopError(READ)
-
-
-READ = "a turn reads a list to which the turns append"
+from fxport.exporter.capture.control_flow.merging import LoopError
+from fxport.exporter.capture.control_flow.stacked_items import (
+    READ,
+    AtFront,
+    MaybeItem,
+    StackedItems,
+    Unread,
+    tensor_of,
+    unreadable,
+)
 
 
 class ListRead(LoopError):
@@ -140,6 +58,18 @@ class ScanList(list[Any]):
         """Yield what is in the list, stacked items as they are."""
         return list.__iter__(self)
 
+    def leaves(self) -> list[Any]:
+        """Return the tensors and numbers that it holds."""
+        return [
+            leaf for each in self.entries() for leaf in (each.leaves() if isinstance(each, StackedItems) else [each])
+        ]
+
+    def mapped(self, change: Callable[[Any], Any]) -> ScanList:
+        """Return the same list made of others in the place of these tensors and numbers."""
+        return ScanList(
+            each.mapped(change) if isinstance(each, StackedItems) else change(each) for each in self.entries()
+        )
+
     @contextmanager
     def following(self, name: str) -> Iterator[None]:
         """Keep `last`, the last element, or `length` as an attribute meanwhile, which a loop carries.
@@ -169,7 +99,7 @@ class ScanList(list[Any]):
     def insert(self, index: Any, value: Any) -> None:
         if type(index) is not int or index != 0:
             if self.is_dynamic:
-                raise _refusal(self.entries())
+                raise unreadable(self.entries())
             list.insert(self, index, value)
         elif id(self) in _in_turns:
             list.append(self, AtFront(value))
@@ -186,7 +116,7 @@ class ScanList(list[Any]):
         """Return whether there is an element; of stacked items there may be none."""
         if not self.is_dynamic or any(not isinstance(each, StackedItems) for each in self.entries()):
             return list.__len__(self) > 0
-        raise _refusal(self.entries())
+        raise unreadable(self.entries())
 
     @property
     def size(self) -> Any:
@@ -241,9 +171,11 @@ class ScanList(list[Any]):
                 raise ListRead(self, "last")
             if key == -1 and found.last is not None:
                 return found.last
-            if statically_known_true(_rows(found).shape[0] > 0):  # else Python takes the element beside it, or raises
-                return _rows(found)[key].item() if found.numbers else _rows(found)[key]
-        raise _refusal(self.entries())
+            if statically_known_true(
+                tensor_of(found).shape[0] > 0
+            ):  # else Python takes the element beside it, or raises
+                return tensor_of(found)[key].item() if found.numbers else tensor_of(found)[key]
+        raise unreadable(self.entries())
 
 
 _in_turns: dict[int, bool] = {}
@@ -273,23 +205,12 @@ FOLLOWED: Mapping[str, Callable[[ScanList], Any]] = {"last": _last_of, "length":
 """Parts of a list that a loop may carry, from what stands in the list before it."""
 
 
-def _rows(items: StackedItems) -> Tensor:
-    if not isinstance(items.stacked, Tensor):
-        raise _refusal()
-    return items.stacked
-
-
-def _refusal(entries: Iterable[Any] = ()) -> LoopError:
-    branches = (each.branches for each in entries if isinstance(each, StackedItems))
-    return LoopError("a list of as many elements as a dynamic size has", frozenset().union(*branches))
-
-
 def _guarded(name: str) -> Any:
     own = getattr(list, name)
 
     def method(self: ScanList, *args: Any) -> Any:
         if self.is_dynamic:
-            raise _refusal(self.entries())
+            raise unreadable(self.entries())
         return own(self, *args)
 
     return method
@@ -306,7 +227,7 @@ for _name in GUARDED:
 def _added_to(self: ScanList, other: list[Any]) -> Any:
     """Return `other + self`, of which Python would copy the entries as they are."""
     if self.is_dynamic:
-        raise _refusal(self.entries())
+        raise unreadable(self.entries())
     return list.__add__(other, self)
 
 
@@ -327,7 +248,7 @@ class SymbolicList(list[StackedItems]):
 
     def _plainly(self, name: str, *given: Any) -> Any:
         if self._plain is None:
-            raise _refusal()
+            raise unreadable()
         return getattr(self._plain(), name)(*given)
 
     __hash__ = None  # type: ignore[assignment]  # as that of a list
@@ -336,6 +257,13 @@ class SymbolicList(list[StackedItems]):
 for _name in (*GUARDED, "__getitem__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__radd__", "__iadd__",
               "__rmul__", "__imul__", "__bool__", "append", "extend", "insert", "reverse"):  # fmt: skip
     setattr(SymbolicList, _name, partialmethod(SymbolicList._plainly, _name))
+
+
+def counted(test: Any) -> Any:
+    """Return the number of elements of a list whose truth is asked, if a size or data tells it; else the value."""
+    if not isinstance(test, ScanList) or not test.is_dynamic:
+        return test
+    return True if statically_known_true(test.size > 0) else test.size
 
 
 def unwrap(value: Any) -> Any:
@@ -348,42 +276,3 @@ def unwrap(value: Any) -> Any:
     if list.__len__(value) != 1:
         raise LoopError("a list of as many elements as a dynamic size has, and more")
     return list.__getitem__(value, 0).stacked
-
-
-def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
-    """Do as `torch.stack` for a list with stacked items in it."""
-    whole = [_parts(each) if isinstance(each, StackedItems) else each.unsqueeze(0) for each in _entries(tensors)]
-    rank = max(each.dim() for each in whole)
-    return (whole[0] if len(whole) == 1 else torch.cat(whole)).movedim(0, dim % rank)
-
-
-def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
-    """Do as `torch.cat` for a list with stacked items in it."""
-    whole = [_merged(each.stacked, dim) if isinstance(each, StackedItems) else each for each in _entries(tensors)]
-    return whole[0] if len(whole) == 1 else torch.cat(whole, dim)
-
-
-def _entries(tensors: Sequence[Any]) -> list[Any]:
-    return [*list.__iter__(tensors)] if isinstance(tensors, list) else [*tensors]
-
-
-def _parts(items: StackedItems) -> Tensor:
-    """Return parts that can be stacked: of one size, so that none of them was filled up."""
-    if not isinstance(items.stacked, Ragged):
-        return items.stacked
-    if items.stacked.stacked is None:
-        raise LoopError("a stack of parts of different sizes")
-    return items.stacked.stacked
-
-
-def _merged(stacked: Tensor | Ragged, dim: int) -> Tensor:
-    if isinstance(stacked, Ragged):
-        if dim % stacked.whole.dim() != stacked.axis:
-            raise LoopError("parts of different sizes joined along another axis")
-        return stacked.whole
-    axis = dim % (stacked.dim() - 1)
-    return stacked.movedim(0, axis).flatten(axis, axis + 1)
-
-
-JOINED = {torch.stack: stack, torch.cat: cat, torch.concat: cat, torch.concatenate: cat}
-"""The functions that take a list with stacked items in it."""

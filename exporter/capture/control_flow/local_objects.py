@@ -68,6 +68,8 @@ def _walked(value: Any, found: dict[int, Any]) -> Iterator[Any]:
         return
     if isinstance(value, dict):
         parts: list[Any] = [*value.keys(), *value.values()]
+    elif isinstance(value, list):
+        parts = [*list.__iter__(value)]  # also of one that may not be gone through
     elif isinstance(value, CONTAINERS):
         parts = [*value]
     elif type(value).__dictoffset__ and not callable(value):

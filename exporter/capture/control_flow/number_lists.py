@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from fxport.exporter.capture.control_flow.lists import ScanList, StackedItems, SymbolicList
+from fxport.exporter.capture.control_flow.lists import ScanList, SymbolicList
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError, are_of_one_kind
+from fxport.exporter.capture.control_flow.stacked_items import StackedItems
 from fxport.exporter.capture.control_flow.truth import as_tensor, depends_on_data
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.guards.caught import require_uncaught

@@ -19,6 +19,7 @@ from fxport.exporter.capture.control_flow.alternatives import is_same_value
 from fxport.exporter.capture.control_flow.branches import chosen
 from fxport.exporter.capture.control_flow.effects import Effects
 from fxport.exporter.capture.control_flow.lifting import read_by
+from fxport.exporter.capture.control_flow.lists import counted
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError
 from fxport.exporter.capture.control_flow.number_lists import NumberList, has_data, is_equal
 from fxport.exporter.capture.control_flow.truth import NUMBERS, depends_on_data, predicate
@@ -43,6 +44,7 @@ def not_(test: Any) -> Any:
     """Return `not test`."""
     if isinstance(test, Tensor):
         return test.logical_not()
+    test = counted(test)
     if not depends_on_data(test):
         return not test
     if isinstance(test, SymInt):
@@ -52,6 +54,7 @@ def not_(test: Any) -> Any:
 
 def and_(first: Any, second: Callable[[], Any]) -> Any:
     """Return whether `first and second` is true."""
+    first = counted(first)
     if not depends_on_data(first):
         return first and second()
     if _must_wait(second):
@@ -62,6 +65,7 @@ def and_(first: Any, second: Callable[[], Any]) -> Any:
 
 def or_(first: Any, second: Callable[[], Any]) -> Any:
     """Return whether `first or second` is true."""
+    first = counted(first)
     if not depends_on_data(first):
         return first or second()
     if _must_wait(second):

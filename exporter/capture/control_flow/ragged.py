@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,6 +25,15 @@ class Ragged:
 
     def __init__(self, whole: Tensor, axis: int, sizes: Tensor, stacked: Tensor | None = None) -> None:
         self.whole, self.axis, self.sizes, self.stacked = whole, axis % whole.dim(), sizes, stacked
+
+    def leaves(self) -> list[Any]:
+        """Return the tensors that it holds."""
+        return [self.whole, self.sizes, *([] if self.stacked is None else [self.stacked])]
+
+    def mapped(self, change: Callable[[Any], Any]) -> Ragged:
+        """Return one that holds others in the place of these tensors."""
+        stacked = None if self.stacked is None else change(self.stacked)
+        return Ragged(change(self.whole), self.axis, change(self.sizes), stacked)
 
     @property
     def count(self) -> Any:

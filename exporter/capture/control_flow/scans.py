@@ -19,7 +19,7 @@ from fxport.exporter.capture.control_flow.effects import Changes, Effects, Item,
 from fxport.exporter.capture.control_flow.generators import Pushed
 from fxport.exporter.capture.control_flow.items import Items, items_of
 from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by
-from fxport.exporter.capture.control_flow.lists import ListRead, Ragged, ScanList, StackedItems
+from fxport.exporter.capture.control_flow.lists import ListRead, ScanList
 from fxport.exporter.capture.control_flow.merged import require_unwritten, told_apart, watch_merged
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError, opaque
 from fxport.exporter.capture.control_flow.operators import and_, not_
@@ -32,6 +32,8 @@ from fxport.exporter.capture.control_flow.own_sizes import (
     own_axis,
     some,
 )
+from fxport.exporter.capture.control_flow.ragged import Ragged
+from fxport.exporter.capture.control_flow.stacked_items import StackedItems
 from fxport.exporter.capture.control_flow.truth import as_tensor, predicate
 from fxport.exporter.capture.control_flow.undecided import asked_for
 from fxport.exporter.capture.faults import RefusedError, is_our_fault

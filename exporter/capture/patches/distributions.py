@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+from unittest import mock
 
 from torch.distributions import Distribution
+
+from fxport.exporter.capture.guards.caught import require_uncaught
 
 
 @contextmanager
@@ -13,10 +17,20 @@ def parameters_unchecked() -> Iterator[None]:
     """Keep distributions from checking whether their parameters and values are valid ones.
 
     It would ask about the content of tensors that a capture does not have. The checks only raise errors.
+
+    Raises:
+        RefusedError: The model would catch the error of such a check.
     """
-    before = Distribution._validate_args
+    before, make = Distribution._validate_args, Distribution.__init__
+
+    def made(self: Distribution, *args: Any, **kwargs: Any) -> None:
+        if before:
+            require_uncaught(ValueError)
+        make(self, *args, **kwargs)
+
     Distribution.set_default_validate_args(False)
     try:
-        yield
+        with mock.patch.object(Distribution, "__init__", made):
+            yield
     finally:
         Distribution.set_default_validate_args(before)

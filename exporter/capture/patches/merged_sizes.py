@@ -11,7 +11,7 @@ from unittest import mock
 import torch
 from torch import SymInt
 from torch._prims_common import is_contiguous_or_false
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 cond_module: Any = importlib.import_module("torch._higher_order_ops.cond")  # a function of the same name hides it
@@ -25,21 +25,33 @@ def merged_sizes_bounded() -> Iterator[None]:
     """Let the merged result of two contiguous tensors be contiguous, of sizes between those of the arms.
 
     PyTorch knows limits of plain symbols alone, not of `s + 1`, and asks for strides that are products of sizes: those
-    of a tensor that may be empty are not.
+    of a tensor that may be empty are not. To a size that only data tells it gives another symbol, also where that is
+    one of what both arms are given.
     """
-    plain = cond_module._merge_output
+    plain, kernels = cond_module._merge_output, cond_module.cond_op.python_key_table
+    run = kernels[FakeTensorMode]
+    given: frozenset[Any] = frozenset()
+    """Symbols of what the arms are given."""
+
+    def fake(mode: Any, pred: Any, then: Any, other: Any, operands: Any) -> Any:
+        nonlocal given
+        before, given = given, frozenset().union(*map(free_unbacked_symbols, operands))
+        try:
+            return run(mode, pred, then, other, operands)
+        finally:
+            given = before
 
     def merged(one: Any, other: Any, mode: Any) -> Any:
-        if not _are_alike(one, other) or all(map(_is_same, one.shape, other.shape)):
+        if not _are_alike(one, other) or all(_is_same(*pair) for pair in zip(one.shape, other.shape, strict=True)):
             return plain(one, other, mode)
         if not all(map(_is_size, (*one.shape, *other.shape))):
             return plain(one, other, mode)  # which may refuse it: another attempt may know the number
         pairs = zip(one.shape, other.shape, strict=True)
-        sizes = [a if _is_same(a, b) else _between(a, b, mode.shape_env) for a, b in pairs]
+        sizes = [a if _is_same(a, b, given) else _between(a, b, mode.shape_env) for a, b in pairs]
         with mode:
             return torch.empty(sizes, dtype=one.dtype, device=one.device)
 
-    with mock.patch.object(cond_module, "_merge_output", merged):
+    with mock.patch.object(cond_module, "_merge_output", merged), mock.patch.dict(kernels, {FakeTensorMode: fake}):
         yield
 
 
@@ -57,11 +69,11 @@ def _is_size(size: Any) -> bool:
     return free_unbacked_symbols(size) <= size.node.shape_env.size_like
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    """Return whether two sizes are one and the same outside of the arms, too."""
+def _is_same(one: Any, other: Any, given: frozenset[Any] = frozenset()) -> bool:
+    """Return whether two sizes are one and the same outside of the arms, too, which are given these symbols."""
     if isinstance(one, SymInt) or isinstance(other, SymInt):
         exprs = [each.node.expr if isinstance(each, SymInt) else each for each in (one, other)]
-        return exprs[0] == exprs[1] and not free_unbacked_symbols(exprs[0])
+        return exprs[0] == exprs[1] and free_unbacked_symbols(exprs[0]) <= given
     return one == other
 
 

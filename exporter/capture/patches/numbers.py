@@ -82,6 +82,9 @@ def power_of_floats(a: Any, b: Any) -> Any:
         raise RefusedError(COMPLEX, cure=OF_TENSORS)
     if not whole and is_symbolic(a):
         torch._check(a >= 0)
+    if any(is_symbolic(each) and free_unbacked_symbols(each) for each in (a, b)):
+        for kind in (ZeroDivisionError, OverflowError):
+            require_uncaught(kind)
     a, b = fraction(a), fraction(b)
     if isinstance(a, SymFloat):
         return a.__float_pow__(b)
@@ -297,6 +300,18 @@ def _methods_of_numbers(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "__rdivmod__", _rdivmod
 
 
+def _whole(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A conversion to a whole number, of which there is none for NaN and infinity."""
+
+    def run(self: SymFloat, *digits: Any) -> Any:
+        if free_unbacked_symbols(self) and digits in ((), (None,)):
+            for kind in (ValueError, OverflowError):
+                require_uncaught(kind)
+        return original(self, *digits)
+
+    return run
+
+
 def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     """Yield the methods of symbolic numbers: the type, the name, and what gives what Python gives for plain ones."""
     for kind in (SymInt, SymFloat):
@@ -304,6 +319,11 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     yield from ((SymBool, name, method) for name, method in _methods_of_truths())
     for name in ("__trunc__", "__floor__", "__ceil__"):
         yield SymInt, name, lambda self: self
+    fractions: Any = SymFloat  # the stubs lack these
+    yield SymFloat, "__trunc__", _whole(fractions.__trunc__)
+    yield SymFloat, "__floor__", _whole(fractions.__floor__)
+    yield SymFloat, "__ceil__", _whole(fractions.__ceil__)
+    yield SymFloat, "__round__", _whole(fractions.__round__)
     yield SymInt, "__round__", _round
     yield SymInt, "bit_length", _bit_length
     yield SymInt, "__invert__", lambda self: -self - 1

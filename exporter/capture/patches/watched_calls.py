@@ -48,7 +48,7 @@ ALWAYS: Mapping[Any, Any] = {
     **dict.fromkeys(SOLVERS, LinAlgError),
     **{getattr(owner, name): RuntimeError for name in INDEXING for owner in (torch, Tensor) if hasattr(owner, name)},
     **dict.fromkeys((F.embedding, F.nll_loss, F.cross_entropy), IndexError),
-    **dict.fromkeys((F.one_hot, torch.multinomial, torch.bincount), RuntimeError),
+    **dict.fromkeys((F.one_hot, torch.multinomial, torch.bincount, F.binary_cross_entropy), RuntimeError),
 }
 """Functions whose errors depend on the values of tensors, and the type of these errors."""
 

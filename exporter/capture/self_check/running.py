@@ -49,6 +49,11 @@ class _Called:
         self.reached.add(self.gm)
         return self.results(*args)
 
+    @property
+    def count(self) -> int:
+        """The number of results."""
+        return len(self.gm.graph.output_node().args[0])  # type: ignore[arg-type]  # a body gives a tuple
+
     def results(self, *args: Any, reached: set[GraphModule] | None = None) -> Any:
         """Return what the body gives, as tensors of their own: operators of control flow allow no aliases."""
         results = Recorder(self.gm, self.reached if reached is None else reached).run(*args)
@@ -56,13 +61,13 @@ class _Called:
 
 
 def _scan(body: _Called, init: Sequence[Any], xs: Sequence[Tensor], additional_inputs: Sequence[Any] = ()) -> list[Any]:
-    """Run torch.ops.higher_order.scan along axis 0; without rows, one iteration on zeros tells the shapes."""
+    """Run torch.ops.higher_order.scan along axis 0; without rows, one iteration on zeros tells shapes."""
     carried, stacked = [*init], list[list[Any]]()
     for row in zip(*xs, strict=True):
         results = body(*carried, *row, *additional_inputs)
         carried = [*results[: len(init)]]
         stacked.append([*results[len(init) :]])
-    if stacked:
+    if stacked or body.count == len(init):
         return [*carried, *(torch.stack([*map(torch.as_tensor, each)]) for each in zip(*stacked, strict=True))]
     empty = [x.new_zeros(x.shape[1:]) for x in xs]
     shapes = body.results(*init, *empty, *additional_inputs, reached=set())[len(init) :]

@@ -81,7 +81,7 @@ class AttributeSetInABranch(nn.Module):
             b = x * 2
             b.tag = 4  # type: ignore[attr-defined]
             a = a + b * b.tag  # type: ignore[attr-defined]
-            x.tag = 3  # type: ignore[attr-defined]
+            x.tag = 3  # type: ignore[attr-defined]  # sets it in a branch
         return a * getattr(x, "tag", 1)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tests.cases.soundness.case import ROWS, SIZES, Inputs, Row, drawn, of
+from tests.cases.soundness.case import FIXED, ROWS, SIZES, Inputs, Row, drawn, of
 
 
 def _model(function: Callable[[Tensor], Tensor]) -> Callable[[], nn.Module]:
@@ -117,6 +117,37 @@ def best_or_seven(x: Tensor) -> Tensor:
         return torch.full((4,), 7.0)
 
 
+def whole_or_seven(x: Tensor) -> Tensor:
+    try:
+        factor = int(x.max().item())  # may be of no number
+    except (ValueError, OverflowError):
+        factor = 7
+    return x * factor
+
+
+def rounded_or_seven(x: Tensor) -> Tensor:
+    try:
+        factor = round(x.max().item())  # may be the round of no number
+    except ValueError:
+        factor = 7
+    return x * factor
+
+
+def power_or_seven(x: Tensor) -> Tensor:
+    try:
+        factor = 0.0 ** x.max().item()  # may be a power of 0
+    except ZeroDivisionError:
+        factor = 7.0
+    return x * factor
+
+
+def entropy_or_seven(x: Tensor) -> Tensor:
+    try:
+        return torch.distributions.Categorical(probs=x).entropy()  # may be none of probabilities
+    except ValueError:
+        return torch.full((3,), 7.0)
+
+
 def no_key(x: Tensor) -> Tensor:
     table: dict[str, float] = {}
     try:
@@ -197,6 +228,10 @@ CASES = of(
     Row("by none: a context manager that lets errors pass", _model(timed), MATRICES),
     Row("that are of the capture alone", _model(in_memory), MATRICES, None, "# has no memory"),
     Row("of no elements", _model(best_or_seven), SELECTED, ROWS, "# may be of nothing"),
+    Row("of a whole number", _model(whole_or_seven), FIXED, None, "# may be of no number"),
+    Row("of a rounded number", _model(rounded_or_seven), FIXED, None, "# may be the round of no number"),
+    Row("of a power", _model(power_or_seven), FIXED, None, "# may be a power of 0"),
+    Row("of a distribution", _model(entropy_or_seven), FIXED, None, "# may be none of probabilities"),
     Row("that Python raises always", _model(no_key), MATRICES),
     Row("around a layer with a branch", AroundABranch, SIZES, ROWS),
     Row("around a loop", AroundALoop, SIZES, ROWS),

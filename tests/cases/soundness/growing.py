@@ -57,6 +57,52 @@ class LongerOrShorter(nn.Module):
         return x.sum(0), x * x.shape[0]
 
 
+class FoundOrNothing(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        found = []
+        for row in x:
+            if row.sum() > 0:
+                found.append(row)
+        return torch.stack(found) if found else torch.zeros(0, 4)
+
+
+class FoundOrReturned(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        found = []
+        for row in x:
+            if row.sum() > 0:
+                found.append(row)
+        if not found:
+            return torch.zeros(1, 4), torch.tensor(0)
+        return torch.stack(found), torch.tensor(len(found))
+
+
+class FoundByLength(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        found = []
+        for row in x:
+            if row.sum() > 0:
+                found.append(row.sum())
+        if len(found) == 0:
+            return torch.full((1,), -1.0)
+        return torch.stack(found)
+
+
+class Suppressed(nn.Module):
+    """Goes through the rows that data select, and leaves out what is near to one that is kept."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        chosen = x[x[:, 0] > 0]
+        keep = torch.ones(chosen.shape[0], dtype=torch.bool)
+        for i in range(chosen.shape[0]):
+            if not keep[i]:
+                continue
+            near = (chosen[:, 1] - chosen[i, 1]).abs() < 0.5
+            near[: i + 1] = False
+            keep = keep & ~near
+        return chosen[keep]
+
+
 class WhileTrueReturns(nn.Module):
     def forward(self, mask: Tensor) -> Tensor:
         seed = torch.zeros_like(mask)
@@ -156,6 +202,9 @@ TOKENS: Inputs = tuple(
     for seed, sizes in enumerate(((2, 4), (3, 3), (1, 2), (1, 7)))
 )
 ONE_TEXT: Inputs = tuple((each[:1],) for (each,) in TOKENS)
+NONE: Inputs = (*SIZES, (-drawn(4, 4).abs(),))
+"""Inputs of [n, 4], one of them with nothing above 0."""
+
 MASKS: Inputs = tuple(
     ((drawn(1, 1, *sizes, seed=seed) > -0.5).float(),) for seed, sizes in enumerate(((16, 16), (8, 12), (5, 5)))
 )
@@ -171,6 +220,10 @@ CASES = (
         Row("a text that grows until it ends", GreedyText, TOKENS, ({0: "b", 1: "n"},)),
         Row("beams that grow", Beams, ONE_TEXT, COLUMNS),
         Row("longer, and shorter", LongerOrShorter, SIZES, ROWS),
+        Row("a list that may be empty", FoundOrNothing, NONE, ROWS),
+        Row("a list without elements returns", FoundOrReturned, NONE, ROWS),
+        Row("a list of length 0 returns", FoundByLength, NONE, ROWS),
+        Row("a loop over rows that data select", Suppressed, NONE, ROWS, or_right=True),
         Row("a loop that ends by a return", WhileTrueReturns, MASKS, IN_2D),
         Row("a loop that ends by either of two returns", TwoReturns, SIZES, ROWS),
         Row("a plain tensor of the model in a loop", AttributeInTurns, SIZES, ROWS),

@@ -320,7 +320,7 @@ CASES = of(
     Row("except … as", ExceptAs, FLAT),
     Row("targets in tuples", TupleTargets, FLAT),
     Row("an item as target", LoopTargetIsAnItem, SIZES, ROWS, known_gap=REFUSED),
-    Row("+= of a list on one way", AugmentedInABranch, FLAT, known_gap=REFUSED),
+    Row("+= of a list on one way", AugmentedInABranch, FLAT),
     Row("a class in a branch", ClassInABranch, FLAT),
     Row("names of inner scopes", Shadowed, FLAT),
     Row("annotated names", Annotated, EITHER),
