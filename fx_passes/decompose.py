@@ -15,7 +15,7 @@ from typing import Any, cast
 from unittest import mock
 
 import torch
-from torch import SymInt, Tensor, _meta_registrations
+from torch import Tensor, _meta_registrations
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._higher_order_ops.auto_functionalize import auto_functionalized_v2_dense
 from torch._higher_order_ops.out_dtype import out_dtype_fallback
@@ -89,16 +89,14 @@ def _holds_tensors(node: Node) -> bool:
 
 @contextmanager
 def _transforms_laid_out() -> Iterator[None]:
-    """During the block, what PyTorch asks about sizes for the fake of a Fourier transform decides nothing.
+    """During the block, the fake of a Fourier transform is contiguous.
 
-    It asks for the strides of the result, which no operator of a functional graph depends on. The sizes are given.
+    PyTorch gives it the strides of its kernels, for which it asks about sizes and, at some, fails. No operator of a
+    functional graph depends on them.
     """
-    lay_out = _meta_registrations._exec_fft
 
     def laid_out(result: Tensor, x: Tensor, sizes: Sequence[Any], *args: Any, **kwargs: Any) -> Tensor:
-        env = next((each.node.shape_env for each in (*x.shape, *sizes) if isinstance(each, SymInt)), None)
-        with nullcontext() if env is None else env.suppress_guards():
-            return lay_out(result, x, sizes, *args, **kwargs)
+        return result.new_empty(tuple(sizes))
 
     with mock.patch.object(_meta_registrations, "_exec_fft", laid_out):
         yield
@@ -150,7 +148,7 @@ def _expand(node: Node, rule: Callable[..., Any], keep: frozenset[Any], traces: 
     region = _region_of(node)
     known = [each.meta["val"] for each in (*sources, node)]  # the node's own, where its sources are sizes alone
     fakes = fake_mode_of(known) if of_another else nullcontext()
-    with asked_at(node), graph.inserting_before(node), fakes, torch.no_grad():
+    with asked_at(node), graph.inserting_before(node), fakes, torch.no_grad(), _transforms_laid_out():
         for each in inner.graph.nodes:
             if each.op == "get_attr":
                 values[each] = _adopt(graph.owning_module, inner, each, graph)

@@ -20,16 +20,26 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from fxport.fx_passes.equations import sizes_of_result
 from fxport.fx_passes.graph import SizeError, asked_at, call, fake_mode_of
 from fxport.fx_passes.sizes import size_of
 
 aten = torch.ops.aten
 
+
+def _einsum(equation: str, operands: Sequence[torch.Tensor], *, path: Sequence[int] | None = None) -> torch.Tensor:
+    return operands[0].new_empty(sizes_of_result(equation, [each.shape for each in operands]))
+
+
 KERNELS: Mapping[Any, Any] = {
     aten.constant_pad_nd.default: decomposition_table[aten.constant_pad_nd.default],
     aten.trace.default: lambda x: x.diagonal().sum(),
+    aten.einsum.default: _einsum,
+    aten.slice_scatter.default: lambda x, *part: torch.empty_like(x),
+    aten.select_scatter.default: lambda x, *part: torch.empty_like(x),
 }
-"""Functions that run on fake tensors in the place of ops whose own kernel makes dynamic sizes constants, or fails."""
+"""Functions that run on fake tensors in the place of ops whose own kernel makes dynamic sizes constants, asks about
+them what the capture has checked, or fails."""
 
 
 class Trace(TorchDispatchMode):

@@ -14,6 +14,7 @@ from fxport.fx_passes.decompositions import (
     observers,
     resampling,
     synonyms,
+    transforms,
     windows,
 )
 
@@ -27,5 +28,6 @@ RULES: Mapping[str, Callable[..., Any]] = {
     **linear_cross_entropy.RULES,
     **margins.RULES,
     **observers.RULES,
+    **transforms.RULES,
 }
 """By the name of the operator, since not every version of PyTorch has all of them."""

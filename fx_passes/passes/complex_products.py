@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from fxport.fx_passes.equations import labels_of
 from fxport.fx_passes.passes.complex_arithmetic import Row
 from fxport.fx_passes.passes.complex_values import Complex, Packed, minus, plus
 
@@ -65,6 +66,27 @@ def _convolution(x: Any, weight: Any, bias: Any, *args: Any) -> Complex:
     return result + Complex(*parts)
 
 
+def _einsum(equation: str, operands: Sequence[Any], *, path: Sequence[int] | None = None) -> Complex:
+    """Pair by pair from the left, as PyTorch does where no path is given."""
+    (first, *rest), output = labels_of(equation)
+    z, held = Complex.of(operands[0]), first
+    if not rest:
+        return Complex(
+            *(part if isinstance(part, float) else aten.einsum.default(equation, [part]) for part in (z.re, z.im))
+        )
+    for number, labels in enumerate(rest):
+        needed = {label for later in rest[number + 1 :] for label in later} | {*output}
+        last = number == len(rest) - 1
+        kept = output if last else tuple(label for label in dict.fromkeys(held + labels) if label in needed)
+        step = f"{''.join(held)},{''.join(labels)}->{''.join(kept)}"
+        z, held = product(_pair_by(step), Packed(parts=z), operands[number + 1]), kept
+    return z
+
+
+def _pair_by(equation: str) -> Callable[..., torch.Tensor]:
+    return lambda x, y: aten.einsum.default(equation, [x, y])
+
+
 ROWS: Mapping[Any, Row] = {
     **{
         target: _bilinear(target)
@@ -85,4 +107,5 @@ ROWS: Mapping[Any, Row] = {
     aten.baddbmm.default: _added(aten.bmm.default),
     aten.addbmm.default: _added(_sum_of_products),
     aten.convolution.default: _convolution,
+    aten.einsum.default: _einsum,
 }

@@ -68,6 +68,60 @@ def fourier_layer() -> Example:
     return Example(FourierLayer().eval(), (torch.randn(2, 3, 24),), {}, ({0: "batch", 2: "points"},))
 
 
+class SpectralConvolution(nn.Module):
+    """The lowest frequencies of each of the last axes by a complex weight of their own, as Li et al. write it."""
+
+    def __init__(self, channels: int, modes: int, axes: int) -> None:
+        super().__init__()
+        self.modes, self.axes = modes, axes
+        sizes = (channels, channels, *[modes] * axes)
+        self.weights = nn.ParameterList(
+            torch.rand(sizes, dtype=torch.cfloat) / channels**2 for _ in range(2 ** (axes - 1))
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, channels, m = x.shape[0], x.shape[1], self.modes
+        if self.axes == 1:
+            x_ft = torch.fft.rfft(x)
+            out_ft = torch.zeros(batch, channels, x.size(-1) // 2 + 1, device=x.device, dtype=torch.cfloat)
+            out_ft[:, :, :m] = torch.einsum("bix,iox->box", x_ft[:, :, :m], self.weights[0])
+            return torch.fft.irfft(out_ft, n=x.size(-1))
+        x_ft = torch.fft.rfft2(x)
+        out_ft = torch.zeros(batch, channels, x.size(-2), x.size(-1) // 2 + 1, dtype=torch.cfloat, device=x.device)
+        out_ft[:, :, :m, :m] = torch.einsum("bixy,ioxy->boxy", x_ft[:, :, :m, :m], self.weights[0])
+        out_ft[:, :, -m:, :m] = torch.einsum("bixy,ioxy->boxy", x_ft[:, :, -m:, :m], self.weights[1])
+        return torch.fft.irfft2(out_ft, s=(x.size(-2), x.size(-1)))
+
+
+class FourierOperator(nn.Module):
+    """A Fourier neural operator (arXiv:2010.08895) of one or two axes: places as channels, layers, a projection."""
+
+    def __init__(self, axes: int) -> None:
+        super().__init__()
+        self.lift, self.project = nn.Linear(1 + axes, 4), nn.Linear(4, 1)
+        self.spectral = nn.ModuleList(SpectralConvolution(4, 3, axes) for _ in range(2))
+        convolution = nn.Conv1d if axes == 1 else nn.Conv2d
+        self.local = nn.ModuleList(convolution(4, 4, 1) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, *sizes, _ = x.shape
+        places = torch.meshgrid(*(torch.linspace(0, 1, size) for size in sizes), indexing="ij")
+        grid = torch.stack(places, -1).repeat(batch, *[1] * len(sizes), 1)
+        x = self.lift(torch.cat((x, grid), dim=-1)).movedim(-1, 1)
+        for spectral, local in zip(self.spectral, self.local, strict=True):
+            x = nn.functional.gelu(spectral(x) + local(x))
+        return self.project(x.movedim(1, -1))
+
+
+def fourier_operator_of_lines() -> Example:
+    return Example(FourierOperator(1).eval(), (torch.randn(1, 16, 1),), {}, ({0: "batch", 1: "points"},))
+
+
+def fourier_operator_of_planes() -> Example:
+    sizes = {0: "batch", 1: "rows", 2: "columns"}
+    return Example(FourierOperator(2).eval(), (torch.randn(2, 12, 15, 1),), {}, (sizes,))
+
+
 class LinearRecurrence(nn.Module):
     """A complex state over a dynamic number of steps, whose end is turned or mirrored as the data tells."""
 
@@ -90,4 +144,14 @@ def linear_recurrence() -> Example:
     return Example(LinearRecurrence().eval(), (torch.randn(2, 3, 4),), {}, ({0: "batch", 1: "time"},))
 
 
-CASES = tuple(ModelCase(build.__name__, build) for build in (rotary, spectrogram, fourier_layer, linear_recurrence))
+CASES = tuple(
+    ModelCase(build.__name__, build)
+    for build in (
+        rotary,
+        spectrogram,
+        fourier_layer,
+        fourier_operator_of_lines,
+        fourier_operator_of_planes,
+        linear_recurrence,
+    )
+)
