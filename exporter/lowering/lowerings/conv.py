@@ -8,7 +8,7 @@ import torch
 
 from fxport.exporter.lowering.lower.builder import Op, Value
 from fxport.exporter.lowering.lower.registry import lowering
-from fxport.exporter.lowering.lower.symbols import Size
+from fxport.exporter.lowering.lower.symbols import Size, is_symbolic
 from fxport.exporter.lowering.lowerings.conv_batch_products import output_by_products, output_is_served, places_of
 from fxport.exporter.lowering.lowerings.conv_products import by_products, convolved, transposed
 from fxport.exporter.lowering.lowerings.windows import batched, numbers, unbatched, unless
@@ -72,14 +72,44 @@ def conv_transpose(
 ) -> Value:
     """conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] output_padding=0, SymInt groups=1, SymInt[2] dilation=1) -> Tensor
 
-    ONNX Runtime refuses an output padding that is not smaller than the stride. It means to crop so much less at the
-    end, and is written so; what the cropping cannot give is zeros, before the bias is added.
+    An output padding adds elements at the end. One that depends on a size is the largest that PyTorch takes, and what
+    is too much is cut off.
     """  # noqa: E501
     axes = op.rank(weight) - 2
-    strides, before = numbers(stride, axes, "stride"), numbers(padding, axes, "padding")
-    extra, after, missing = list(numbers(output_padding, axes, "output_padding")), list(before), [0] * axes
+    strides, steps = numbers(stride, axes, "stride"), numbers(dilation, axes, "dilation")
+    asked = list(output_padding) * axes if len(output_padding) == 1 else list(output_padding)
+    extra = [
+        max(step, apart) - 1 if is_symbolic(more) else more
+        for more, step, apart in zip(asked, strides, steps, strict=True)
+    ]
+    before = numbers(padding, axes, "padding")
+    y = _transposed(op, x, weight, bias, strides, before, numbers(extra, axes, "output_padding"), groups, steps)
+    longer = [axis - axes for axis, more in enumerate(asked) if is_symbolic(more)]
+    if not longer:
+        return y
+    ends = [op.out.sizes[axis] for axis in longer]
+    return op.Slice(y, [0] * len(longer), op.shape(ends), [axis % op.out.rank for axis in longer])
+
+
+def _transposed(
+    op: Op,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    strides: Sequence[int],
+    before: Sequence[int],
+    output_padding: Sequence[int],
+    groups: Size,
+    steps: Sequence[int],
+) -> Value:
+    """ConvTranspose. ONNX Runtime refuses an output padding that is not smaller than the stride.
+
+    It means to crop so much less at the end, and is written so; what the cropping cannot give is zeros, before the
+    bias is added.
+    """
+    axes = len(strides)
+    extra, after, missing = list(output_padding), list(before), [0] * axes
     if by_products(x, groups):
-        steps = numbers(dilation, axes, "dilation")
         y = transposed(op, batched(op, x, axes), weight, bias, strides, before, extra, steps, groups)
         return unbatched(op, y, x, axes)
     for axis in range(axes):
@@ -95,7 +125,7 @@ def conv_transpose(
         strides=unless(strides, 1),
         pads=unless((*before, *after), 0),
         output_padding=unless(extra, 0),
-        dilations=unless(numbers(dilation, axes, "dilation"), 1),
+        dilations=unless(steps, 1),
         group=groups if groups != 1 else None,
     )
     if any(missing):

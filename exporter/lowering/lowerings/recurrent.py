@@ -12,7 +12,9 @@ import torch
 
 from fxport.exporter.lowering.lower.builder import Op, Value, Values
 from fxport.exporter.lowering.lower.registry import lowering
+from fxport.exporter.lowering.lowerings.axes import LAST
 from fxport.exporter.lowering.lowerings.recurrent_steps import Direction, Kind, cell, step_by_step
+from fxport.exporter.lowering.lowerings.reduce import may_be_empty
 
 aten = torch.ops.aten
 
@@ -97,20 +99,48 @@ def recurrent(
 
     x is [time, batch, features], or batch first; a state is [layers · directions, batch, features]. With `lengths`
     [batch], INT64, a sequence ends before the time does; what the output is from there on is left open.
+
+    ONNX Runtime's operators end the process where there is no row or no step (1.31). Where data tell the number of
+    rows, one of zeros is added, and cut off behind. No step is an error in PyTorch, and one here of the first Gather.
+    With `lengths` there are both: PyTorch packs no empty batch.
     """
-    if layers.batch_first:
-        x = op.Transpose(x, perm=[1, 0, 2])
-    starts = list(zip(*(_by_layer(op, state, layers) for state in states), strict=True))
     zeros = all(map(_is_zeros, states))
+    groups = _by_direction(params, layers)
+    has_row_more = False
+    if layers.batch_first:
+        sizes = op.sizes(x)
+        x = op.typed(op.Transpose(x, perm=[1, 0, 2]), (sizes[1], sizes[0], sizes[2]))
+    if lengths is None and not _goes_step_by_step(x, groups[0]):
+        time, batch, _ = op.sizes(x)
+        if may_be_empty(time):
+            checked = op.Concat(op.Gather(x, [0], axis=0), op.Slice(x, [1], [LAST], [0]), axis=0)
+            x = op.typed(checked, op.sizes(x))
+        has_row_more = may_be_empty(batch)
+    if has_row_more:
+        x, states = _with_row(op, x), [state if zeros else _with_row(op, state) for state in states]
+    starts = list(zip(*(_by_layer(op, state, layers) for state in states), strict=True))
     lasts = []
-    for number, (start, group) in enumerate(zip(starts, _by_direction(params, layers), strict=True)):
+    for number, (start, group) in enumerate(zip(starts, groups, strict=True)):
         final = number == layers.num_layers - 1
         steps, *last = _layer(op, kind, x, start, group, lengths, zeros)
         x = _side_by_side(op, steps, layers.directions, batch_first=final and layers.batch_first)
         if layers.dropout and layers.train and not final:
             x = op.Dropout(x, layers.dropout, True, outputs=2)[0]
         lasts.append(last)
-    return [x, *(_joined(op, each) for each in zip(*lasts, strict=True))]
+    results = [_joined(op, each) for each in zip(*lasts, strict=True)]
+    if not has_row_more:
+        return [x, *results]
+    return [_without_row(op, x, 0 if layers.batch_first else 1), *(_without_row(op, each, 1) for each in results)]
+
+
+def _with_row(op: Op, x: Value) -> Value:
+    """[any, batch + 1, any]: a row of zeros behind the others."""
+    first, batch, last = op.sizes(x)
+    return op.typed(op.Pad(x, [0, 0, 0, 0, 1, 0]), (first, batch + 1, last))
+
+
+def _without_row(op: Op, x: Value, axis: int) -> Value:
+    return op.Slice(x, [0], [-1], [axis])
 
 
 def _by_layer(op: Op, state: Value, layers: Layers) -> Sequence[Value]:
@@ -150,7 +180,7 @@ def _layer(
     ONNX has no projections, and ONNX Runtime (1.31) computes none of the operators in DOUBLE, although it says so of
     two: these layers go step by step.
     """
-    if group[0].w_hr is not None or x.dtype == ir.DataType.DOUBLE:
+    if _goes_step_by_step(x, group):
         return step_by_step(op, kind, x, start, group, lengths)
     w = _weights(op, kind, [each.w_ih for each in group])
     r = _weights(op, kind, [each.w_hh for each in group])
@@ -167,6 +197,10 @@ def _layer(
     while rest and rest[-1] is None:
         rest.pop()
     return op.call(kind.op_type, x, w, r, *rest, outputs=len(start) + 1, **given)
+
+
+def _goes_step_by_step(x: Value, group: Sequence[Direction]) -> bool:
+    return group[0].w_hr is not None or x.dtype == ir.DataType.DOUBLE
 
 
 def _weights(op: Op, kind: Kind, group: Values) -> Value:

@@ -18,6 +18,21 @@ def _summed_in_float32(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
     return function(*wide, *geometry, **named).to(x.dtype)
 
 
+def _there_and_back(
+    x: torch.Tensor, weight: torch.Tensor, turned: torch.Tensor, stride: Any, padding: Any, dilation: Any, groups: int
+) -> torch.Tensor:
+    """A convolution and a transposed one that gives the sizes of the input again: its output padding is what lacks."""
+    axes = x.dim() - 2
+    y = getattr(torch.nn.functional, f"conv{axes}d")(x, weight, None, stride, padding, dilation)
+    kernel = turned.shape[2:]
+    missing = [
+        x.shape[2 + i] - ((y.shape[2 + i] - 1) * stride[i] - 2 * padding[i] + dilation[i] * (kernel[i] - 1) + 1)
+        for i in range(axes)
+    ]
+    transposed = getattr(torch.nn.functional, f"conv_transpose{axes}d")
+    return transposed(y, turned, torch.ones(turned.shape[1] * groups), stride, padding, missing, groups, dilation)
+
+
 CASES = (
     OpCase(
         aten.conv1d.default,
@@ -117,4 +132,24 @@ CASES = (
     ),
     OpCase(aten.convolution.default, f(2, 4, 5, 6), f(4, 3, 3, 2), None, [2, 3], [1, 0], [1, 1], True, [1, 2], 1),
     OpCase(aten.convolution.default, f(2, 3, 9), f(4, 3, 3), f(4), [2], [1], [1], False, [0], 1),
+    OpCase(_there_and_back, f(2, 2, 11), f(4, 2, 3), f(4, 3, 3), [2], [1], [1], 1, dynamic="b 2 l"),
+    OpCase(_there_and_back, f(2, 2, 14), f(4, 2, 3), f(4, 2, 3), [3], [1], [1], 2, dynamic="b 2 l"),
+    OpCase(_there_and_back, f(2, 2, 21), f(4, 2, 3), f(4, 2, 3), [2], [1], [5], 1, dynamic="b 2 l"),
+    OpCase(
+        _there_and_back, f(1, 2, 12, 15), f(4, 2, 3, 3), f(4, 3, 3, 3), [2, 3], [1, 0], [1, 2], 1, dynamic="b 2 h w"
+    ),
+    OpCase(
+        _there_and_back, f(2, 2, 11, 14), f(4, 2, 4, 3), f(4, 1, 4, 3), [3, 2], [1, 1], [1, 1], 4, dynamic="b 2 h w"
+    ),
+    OpCase(
+        _there_and_back,
+        f(1, 2, 6, 7, 8),
+        f(2, 2, 3, 3, 3),
+        f(2, 2, 3, 3, 3),
+        [2] * 3,
+        [1] * 3,
+        [1] * 3,
+        1,
+        dynamic="b 2 d h w",
+    ),
 )

@@ -69,6 +69,44 @@ CELLS = {
     aten.rnn_relu_cell.default: 1,
 }
 
+
+def _of_rows(target: Any, x: torch.Tensor, state: torch.Tensor | None, params: Any, *layers: Any) -> Any:
+    """A layer over the rows that data select, perhaps none; the initial states are zeros, or rows of one."""
+    rows = x[x[:, 0, 0] > 0]
+    count = params[1].shape[1]
+    directions = layers[1] * (2 if layers[4] else 1)
+    start = rows.new_zeros(directions, rows.shape[0], count)
+    start = start if state is None else start + state
+    return target(rows, [start, start] if target == aten.lstm.input else start, params, *layers)
+
+
+def _gru_of_rows(x: torch.Tensor, state: torch.Tensor | None, params: Any, *layers: Any) -> Any:
+    return _of_rows(aten.gru.input, x, state, params, *layers)
+
+
+def _lstm_of_rows(x: torch.Tensor, state: torch.Tensor | None, params: Any, *layers: Any) -> Any:
+    return _of_rows(aten.lstm.input, x, state, params, *layers)
+
+
+def _rnn_of_rows(x: torch.Tensor, state: torch.Tensor | None, params: Any, *layers: Any) -> Any:
+    return _of_rows(aten.rnn_tanh.input, x, state, params, *layers)
+
+
+NONE_SELECTED = {"low": -2.0, "high": -1.0}
+
+OF_ROWS = tuple(
+    OpCase(target, x, state, [*(small(*sizes) for sizes in shapes)], True, 1, 0.0, False, both, True, dynamic="b t 2")
+    for target, gates in ((_gru_of_rows, 3), (_lstm_of_rows, 4), (_rnn_of_rows, 1))
+    for both in (False, True)
+    for shapes in [[(gates * 3, 2), (gates * 3, 3), (gates * 3,), (gates * 3,)] * (2 if both else 1)]
+    for x, state in (
+        (Draw((4, 3, 2), **NONE_SELECTED), None),
+        (Draw((4, 3, 2), **NONE_SELECTED), small(3)),
+        (f(6, 3, 2), None),
+        (f(6, 3, 2), small(3)),
+    )
+)
+
 CASES = (
     *(case(target, dtypes=FLOATS, tol=TOL, why=WHY) for target in GATES),
     *(case(target, 2, directions=2, batch_first=True, dynamic=dynamic(target, True)) for target in GATES),
@@ -81,4 +119,5 @@ CASES = (
     case(aten.lstm.input, 2, projection=2, bias=False),
     *(cell(target, gates, dtypes=FLOATS, tol=TOL, why=WHY) for target, gates in CELLS.items()),
     *(cell(target, gates, bias=False) for target, gates in CELLS.items()),
+    *OF_ROWS,
 )
