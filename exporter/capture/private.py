@@ -64,7 +64,11 @@ SIZES: Rows = (
         "replaced: a view that it remembers is made in one step",
     ),
     names("torch._subclasses", "fake_impls", "the module of the next one"),
-    names("torch._subclasses.fake_impls", "op_implementations_dict", "replaced: slices have the size of any axis"),
+    names(
+        "torch._subclasses.fake_impls",
+        "op_implementations_dict",
+        "replaced: slices have the size of any axis",
+    ),
     call("torch._higher_order_ops.cond", "_merge_output", "a b mode", "replaced: arms may give other sizes"),
     names("torch._prims_common", "is_contiguous_or_false", "the same: asks nothing about sizes"),
     call(_SHAPE_ENV, "create_unbacked_symint", "self", "the same: a size that only data tells"),

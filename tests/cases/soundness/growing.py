@@ -128,6 +128,14 @@ class TwoReturns(nn.Module):
             y = new
 
 
+class WhileNumber(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = int(x[0, 0].abs() * 20) + 1, int(x[1, 1].abs() * 20) + 1
+        while b:
+            a, b = b, a % b
+        return x * a
+
+
 class AttributeInTurns(nn.Module):
     """A tensor that is neither a parameter nor a buffer."""
 
@@ -226,6 +234,7 @@ CASES = (
         Row("a loop over rows that data select", Suppressed, NONE, ROWS, or_right=True),
         Row("a loop that ends by a return", WhileTrueReturns, MASKS, IN_2D),
         Row("a loop that ends by either of two returns", TwoReturns, SIZES, ROWS),
+        Row("a loop while a number is not 0", WhileNumber, SIZES, ROWS),
         Row("a plain tensor of the model in a loop", AttributeInTurns, SIZES, ROWS),
     ),
     *of(
