@@ -23,9 +23,10 @@ STYLES: Mapping[str, str] = MappingProxyType(
 )
 Piece = tuple[str, str]  # text, key of STYLES
 NEAR = 2
-UNCHANGED = 10
-"""Lines between two changes of a fix that are shown, times two; more are left out, with a mark."""
 """Lines between a finding and an edit that needs no place of its own."""
+
+UNCHANGED = 10
+"""Unchanged lines shown behind a change of a fix and before the next one; where there are more, a mark."""
 
 
 def render(log: Log, *, color: bool = False, least: Level = Level.NOTE) -> str:
@@ -33,14 +34,14 @@ def render(log: Log, *, color: bool = False, least: Level = Level.NOTE) -> str:
     findings = [finding for finding in log.findings if finding.is_open and finding.level.rank >= least.rank]
     findings.sort(key=lambda finding: finding.level.rank)
     pieces = [piece for finding in findings for piece in (*_block(finding), ("\n", "plain"))]
-    if summary := summary_of(log):
+    if summary := summary_of(log, least):
         pieces.append((f"{summary}\n", "bold"))
     return _colored(pieces) if color else terminal("".join(text for text, _ in pieces))
 
 
-def summary_of(log: Log) -> str:
-    """ "2 errors, 1 note (3 suppressed)"; "" if there is nothing to say."""
-    findings = log.findings
+def summary_of(log: Log, least: Level = Level.NOTE) -> str:
+    """ "2 errors, 1 note (3 suppressed)", from the level `least` on; "" if there is nothing to say."""
+    findings = [finding for finding in log.findings if finding.level.rank >= least.rank]
     counts = Counter(finding.level for finding in findings if finding.is_open)
     told = [
         f"{counts[level]} {level.value}{'s' if counts[level] > 1 else ''}"

@@ -45,6 +45,11 @@ MAKERS: Mapping[str, Sequence[Maker]] = {
 }
 """Rule → what makes fixes for it, the likeliest first."""
 
+FROM_FACTS: Mapping[str, Callable[[Finding], Iterator[Fix]]] = {
+    rules.DIMENSION_RANGE_NARROWED.id: shapes.bounds_in_words,
+}
+"""Rule → what makes fixes where the marked line is no code of the user's, from the facts of a finding alone."""
+
 
 def suggested(finding: Finding, files: Iterable[str] = ()) -> tuple[Fix, ...]:
     """The fixes of a finding: its own, then those that the source around it allows, with edits before mere words.
@@ -54,6 +59,8 @@ def suggested(finding: Finding, files: Iterable[str] = ()) -> tuple[Fix, ...]:
     makers = MAKERS.get(finding.rule.id, ())
     paths: dict[str, None] = dict.fromkeys([*([finding.place.path] if finding.place else []), *files])
     made = [*finding.fixes]
+    if finding.rule.id in FROM_FACTS and not any(site_of(finding, path) for path in paths):
+        made += FROM_FACTS[finding.rule.id](finding)
     for path in paths if makers else ():
         site = site_of(finding, path)
         made += [each for maker in makers for each in (maker(site) if site else ())]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from fxport.diagnostics.fixes.site import Site, fix
-from fxport.diagnostics.model import Applicability, Edit, Fix
+from fxport.diagnostics.model import Applicability, Edit, Finding, Fix
 
 BOUNDS = {
     "min": re.compile(r"(?:at least |^)(\d+)"),
@@ -139,27 +139,41 @@ def _is_number(node: ast.expr) -> bool:
 
 def bounded_dimension(site: Site) -> Iterator[Fix]:
     """The bounds that the model sets, in the request."""
-    dim, said = site.facts.get("dim", ""), site.facts.get("range", "")
-    least, most, factor = (int(found[1]) if (found := each.search(said)) else None for each in BOUNDS.values())
-    if least is None and most is None and factor is None:
+    dim, (times, listed, *_) = site.facts.get("dim", ""), _bounds(site.facts)
+    quoted = f'"{dim}"'
+    edits = _edits(site, dim, lambda node: f"{times}{_dim(site, node)}({_joined(quoted, *listed)})")
+    for made in bounds_in_words(site.finding):
+        yield replace(made, edits=tuple(edits) if dim.isidentifier() else ())
+
+
+def bounds_in_words(finding: Finding) -> Iterator[Fix]:
+    """The bounds that the model sets, as Python and the command line take them."""
+    facts = {name: str(value) for name, value in finding.facts.items()}
+    dim = facts.get("dim", "")
+    times, listed, least, most = _bounds(facts)
+    if not listed and not times:
         return
-    if factor is not None:  # the bounds are those of the number of times
-        least, most = least and -(-least // factor), most and most // factor
-    listed = [f"{name}={bound}" for name, bound in (("min", least), ("max", most)) if bound is not None]
     if dim.isidentifier():
-        times = "" if factor is None else f"{factor} * "
-        quoted = f'"{dim}"'
-        edits = _edits(site, dim, lambda node: f"{times}{_dim(site, node)}({_joined(quoted, *listed)})")
-        typed = "" if times else f", on the command line `--dynamic {_typed(site, least, most)}`"
-        yield fix(f"Ask for `{times}Dim({_joined(repr(dim), *listed)})`{typed}.", *edits)
-    elif factor is None:  # it has the name of its place, which no Dim can have
+        typed = "" if times else f", on the command line `--dynamic {_typed(facts, least, most)}`"
+        yield fix(f"Ask for `{times}Dim({_joined(repr(dim), *listed)})`{typed}.")
+    elif not times:  # it has the name of its place, which no Dim can have
         yield fix(f"Ask for `Dim.AUTO({_joined(*listed)})`.")
 
 
-def _typed(site: Site, least: int | None, most: int | None) -> str:
+def _bounds(facts: Mapping[str, str]) -> tuple[str, list[str], int | None, int | None]:
+    """The factor before a Dim, its arguments, and the bounds in them."""
+    said = facts.get("range", "")
+    least, most, factor = (int(found[1]) if (found := each.search(said)) else None for each in BOUNDS.values())
+    if factor is not None:  # the bounds are those of the number of times
+        least, most = least and -(-least // factor), most and most // factor
+    listed = [f"{name}={bound}" for name, bound in (("min", least), ("max", most)) if bound is not None]
+    return "" if factor is None else f"{factor} * ", listed, least, most
+
+
+def _typed(facts: Mapping[str, str], least: int | None, most: int | None) -> str:
     """The request with its bounds as `--dynamic` takes it: `x:0=batch[1..64]`."""
     low, high = ("" if bound is None else str(bound) for bound in (least, most))
-    return f"{site.facts.get('input', 'NAME')}:INDEX={site.facts.get('dim', '')}[{low}..{high}]"
+    return f"{facts.get('input', 'NAME')}:INDEX={facts.get('dim', '')}[{low}..{high}]"
 
 
 def tied_dimensions(site: Site) -> Iterator[Fix]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from fxport.diagnostics import Finding, Level, Log, Place, SuppressedBy, Suppression, rules
+from fxport.diagnostics import Finding, Fix, Level, Log, Place, SuppressedBy, Suppression, rules
 from fxport.diagnostics.amounts import size
 from fxport.diagnostics.policy import by_levels
 from fxport.diagnostics.report import FailOn, at_least
@@ -96,7 +96,8 @@ def _row(outcome: Outcome, folder: Path, at: Callable[[str], Place | None], fail
         log.report(rules.NOT_CHECKED, at=outcome.place or place, name=task.item.id, reason=outcome.reason)
     if result and result["mistake"]:
         key, reason = result["mistake"]
-        log.report(rules.NOT_CHECKED, at=at(key), name=task.item.id, reason=reason)
+        tried = Fix(f"Correct it; `fxport export {task.item.source}` tries this model alone.")
+        log.report(rules.NOT_CHECKED, at=at(key), fixes=[tried], name=task.item.id, reason=reason.rstrip("."))
     if known is not None:
         report_budgets(task, known, place, log)
     found = [*found, *log.findings]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fxport.exporter.cli.output import file_path
 from fxport.exporter.pipeline.options import DEFAULT_OPSET, MAX_OPSET, MIN_OPSET
 
 Source = Annotated[
@@ -40,7 +41,8 @@ SampleFiles = Annotated[
     ),
 ]
 Output = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="PATH", help="The ONNX file; NAME.onnx by default.")
+    Path | None,
+    typer.Option("-o", "--output", metavar="PATH", parser=file_path, help="The ONNX file; NAME.onnx by default."),
 ]
 Opset = Annotated[
     int | None,

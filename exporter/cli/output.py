@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,14 +12,21 @@ from fxport.diagnostics.paths import is_special
 from fxport.exporter.sources.usage import UsageError
 
 
-def require_folder(path: Path, option: str) -> None:
-    """Refuse a path at which no folder is and none can be made."""
+def file_path(text: str) -> Path:
+    """Return the path of a file that is to be written. Raises UsageError for one that ends as a folder's does."""
+    if text.endswith(("/", os.sep)):
+        raise UsageError(f"'{text}' names a folder; name a file in it, such as '{text}model.onnx'.")
+    return Path(text)
+
+
+def require_folder(path: Path, option: str, file: Path | None = None) -> None:
+    """Refuse a path at which no folder is and none can be made. `file` is what is to be written there, if one file."""
     if path.exists() and not path.is_dir():
         raise UsageError(f"{option} '{path}' is a file; name a folder.")
     if path.is_symlink() and not path.exists():
         raise UsageError(f"{option} '{path}' is a link to what does not exist; name another, or remove it.")
     above = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
-    require_writable(above / "file", option)
+    _require_room(above, file or path, option)
 
 
 def require_file(path: Path, option: str) -> None:
@@ -26,7 +34,7 @@ def require_file(path: Path, option: str) -> None:
     if path.is_dir():
         raise UsageError(f"{option} '{path}' is a directory; name a file in it.")
     if not is_special(path):
-        require_folder(path.parent, option)
+        require_folder(path.parent, option, path)
 
 
 def require_apart(paths: Mapping[str, Path]) -> None:
@@ -47,6 +55,11 @@ def require_writable(path: Path, option: str) -> None:
         raise UsageError(f"{option} '{path}' is no ordinary file; name one.")
     if not folder.is_dir():
         raise UsageError(f"{option} '{path}': there is no folder '{folder}'; make it, or name another.")
+    _require_room(folder, path, option)
+
+
+def _require_room(folder: Path, path: Path, option: str) -> None:
+    """Refuse a path in a folder in which no file can be made."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass

@@ -343,9 +343,13 @@ def inputs_of(parts: tuple[object, ...], text: str) -> tuple[tuple[object, ...] 
 
 
 def require_arguments(
-    function: Callable[..., object], text: str, cure: str, init: Mapping[str, object] = MappingProxyType({})
+    function: Callable[..., object],
+    text: str,
+    cure: str,
+    init: Mapping[str, object] = MappingProxyType({}),
+    option: str | None = "--init",
 ) -> None:
-    """Refuse a callable that cannot be called with the arguments `init`."""
+    """Refuse a callable that cannot be called with the arguments `init`, which `option` gives, if there is one."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -359,9 +363,10 @@ def require_arguments(
             near = did_you_mean(unknown[0], known) or "It takes none."
             raise UsageError(f"'{text}' has no argument '{unknown[0]}'. {near}") from error
         missing = [each.name for each in signature.parameters.values() if each.default is each.empty]
-        wanted = " ".join(f"--init {name}=…" for name in missing if name not in init)
+        wanted = " ".join(f"{option} {name}=…" for name in missing if name not in init)
         how = f"with {', '.join(f'{name}={value!r}' for name, value in init.items())}" if init else "without arguments"
-        help = f"give {wanted}, or {cure}" if wanted else f"'{text}' takes {signature}"
+        given = f"give {wanted}, or {cure}" if option else cure
+        help = given if wanted else f"'{text}' takes {signature}"
         raise UsageError(f"'{text}' cannot be called {how}: {error}; {help}.") from error
 
 

@@ -24,7 +24,7 @@ def step_parts(text: str) -> Sequence[Any]:
     value, _ = found(text, f"NAME is a function that returns {PARTS}")
     if not callable(value):
         raise UsageError(f"'{text}' is no function; name one that returns {PARTS}.")
-    require_arguments(value, text, f"name a function without parameters that returns {PARTS}")
+    require_arguments(value, text, f"name a function without parameters that returns {PARTS}", option=None)
     seed()
     parts = users_code(value, f"Calling '{text}'")
     if not isinstance(parts, tuple) or not 4 <= len(parts) <= 5:

@@ -64,6 +64,8 @@ def checked_limits(subject: Subject, validation: Validation, log: Log) -> Valida
             log.revise(partial(_refuted, limit, wrong, errors[0] if errors else "it did not run"))
         elif limit.is_all and len(samples) == len(limit.calls) and found.equal:
             log.revise(partial(_withdrawn, limit))
+        elif found.equal:
+            log.revise(partial(_also_right, limit, [each.label for each in found.samples]))
         validation = replace(
             validation,
             samples=(*validation.samples, *found.samples),
@@ -75,6 +77,13 @@ def checked_limits(subject: Subject, validation: Validation, log: Log) -> Valida
 
 def _withdrawn(limit: Beyond, findings: Sequence[Finding]) -> Sequence[Finding]:
     return [each for each in findings if not limit.is_about(each)]
+
+
+def _also_right(limit: Beyond, labels: Sequence[str], findings: Sequence[Finding]) -> Sequence[Finding]:
+    """The warning with the sizes beyond the limit at which the file gave what PyTorch gives."""
+    sizes = ", ".join(dict.fromkeys(label.partition(",")[0] for label in labels))
+    detail = f"Beyond these, the validation found it right at {sizes}."
+    return [replace(each, message=f"{each.message} {detail}") if limit.is_about(each) else each for each in findings]
 
 
 def _refuted(limit: Beyond, label: str, error: str, findings: Sequence[Finding]) -> Sequence[Finding]:

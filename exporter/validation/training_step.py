@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fxport.diagnostics import Log, Stop
+from fxport.diagnostics import Finding, Fix, Log, Stop, rules
 from fxport.diagnostics.messages import error_line
 from fxport.exporter.capture.sizes.shapes import ShapesError
 from fxport.exporter.pipeline.errors import ExportError
@@ -25,6 +25,14 @@ from fxport.ort_runner.train_files import EVALUATION_SUFFIX
 if TYPE_CHECKING:
     from fxport.exporter.training.evaluation import EvaluationProgram
     from fxport.ort_runner import Validation
+
+NEW_STATE = "new/"
+"""Beginning of the names of outputs that are the state after a step."""
+
+ZERO_GRADIENT = Fix(
+    "If the gradient is zero but for rounding, as that of a bias before batch normalization, nothing depends on it: "
+    "make that layer with `bias=False`, or compute in a wider type."
+)
 
 SECOND = "second step"
 """Label of the run on the state that the example's step leaves."""
@@ -90,8 +98,19 @@ def validated(
     A second step is compared as well: in the first, optimizers multiply a state of zeros.
     """
     further = _second(program) if isinstance(program, TrainingProgram) else {}
+    log.revise(roundings_advised)
     source = Source(name, program.step, program.call, dynamic_shapes=program.dynamic_shapes, further=further)
     return validation_of(path, source, program, provider, log, options=program.options)
+
+
+def roundings_advised(findings: Sequence[Finding]) -> Sequence[Finding]:
+    """Of new state that is rounding errors alone, say where that comes from in a training step."""
+    return [
+        replace(each, fixes=(ZERO_GRADIENT, *each.fixes))
+        if each.rule is rules.NOT_COMPARABLE and str(each.facts["output"]).startswith(NEW_STATE)
+        else each
+        for each in findings
+    ]
 
 
 def _second(program: TrainingProgram) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:

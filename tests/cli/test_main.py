@@ -137,7 +137,7 @@ USAGE = [
     (["export", "models.py:adder", "-o", "models.py"], "--output 'models.py' is the same file as SOURCE"),
     (["export", "models.py:adder", "-o", "a", "--sarif", "./a"], "--sarif 'a' is the same file as --output"),
     (["export", "models.py:adder", "--dump", "models.py"], "--dump 'models.py' is a file"),
-    (["export", "models.py:adder", "--dump", "/proc/a/b"], "--dump '/proc/file' cannot be written"),
+    (["export", "models.py:adder", "--dump", "/proc/a/b"], "--dump '/proc/a/b' cannot be written"),
     (["export", "models.py:adder", "--rank-timeout", "0"], "'--rank-timeout'"),
     (["place", "models.py"], "'models.py' is no ONNX model"),
     (["export", "models.py:adder", "--sarif", "."], "--sarif '.' is a directory"),

@@ -65,7 +65,7 @@ def test_only_what_is_bad_enough_is_shown(log: Log) -> None:
     shown = text.render(log, least=Level.ERROR)
     assert "error[FXP3001]" in shown
     assert "note[" not in shown
-    assert shown.endswith("2 errors, 1 warning, 2 notes\n")
+    assert shown.endswith("2 errors\n")
 
 
 def test_suppressed_findings_are_counted_and_not_shown(log: Log) -> None:

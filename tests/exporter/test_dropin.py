@@ -241,8 +241,9 @@ def test_profile_without_a_report_is_printed(model: nn.Module, capsys: pytest.Ca
 
 def test_verbose(capsys: pytest.CaptureFixture[str]) -> None:
     training = nn.Sequential(nn.Linear(3, 2), nn.Dropout())
-    with pytest.warns(ExportWarning, match="FXP"):
+    with pytest.warns(ExportWarning, match="FXP") as told:
         export(training, (X,))
+    assert any("Call `model.eval()` before the export." in str(each.message) for each in told)
     export(training, (X,), verbose=False)
     assert capsys.readouterr() == ("", "")
     export(training, (X,), verbose=True)
@@ -280,3 +281,8 @@ def test_fxports_own_keywords(model: nn.Module) -> None:
     assert program.log is log
     assert program.model.opset_imports == {"": 20}
     assert "Abs" in {node.op_type for node in program.model.graph}
+
+
+def test_an_argument_of_fxport_is_told_by_its_name_here(model: nn.Module) -> None:
+    with pytest.raises(TypeError, match=r"no argument 'opset': it is called opset_version here"):
+        export(model, (X,), opset=18)  # type: ignore[arg-type]  # the mistake

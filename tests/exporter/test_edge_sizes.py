@@ -167,6 +167,24 @@ class WrongAbove(nn.Module):
         return torch.sin(x) if x.shape[0] <= 64 else torch.cos(x)
 
 
+class Bounded(nn.Module):
+    """It takes 40 rows at most, and gives the same for one of them as for more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Buffer(torch.arange(40.0).reshape(40, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sin(x) + self.table[: x.shape[0]] if x.shape[0] > 1 else torch.sin(x) + self.table[:1]
+
+
+def test_sizes_beyond_a_limit_at_which_the_file_is_right_are_named(tmp_path: Path) -> None:
+    checked = export_and_validate(Bounded(), X, dynamic_shapes=ROWS, path=tmp_path / "model.onnx", provider="cpu")
+    (finding,) = checked.log.findings
+    assert "sizes that are 2 to 40." in finding.message
+    assert finding.message.endswith(" Beyond these, the validation found it right at rows=1.")
+
+
 class WrongAtHundred(nn.Module):
     """With 100 rows it gives something else."""
 

@@ -92,7 +92,7 @@ def words_for(passing: Sequence[int], tried: Sequence[int]) -> str | None:
         parts.append(f"not {' nor '.join(map(str, missing))}")
     elif missing:
         shown = ", ".join(map(str, passing[:4]))
-        return f"one of {shown}, ..."
+        return f"one of {shown} or some of those above"
     return " and ".join(parts)
 
 

@@ -14,15 +14,18 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """Shows stages and rows on standard error while its block runs; on a terminal it is wiped at the end."""
+    """Shows stages and rows on standard error while its block runs; on a terminal it is wiped at the end.
 
-    def __init__(self, total: int) -> None:
-        self._total, self._count = total, 0
+    `quiet` shows nothing.
+    """
+
+    def __init__(self, total: int, *, quiet: bool = False) -> None:
+        self._total, self._count, self._quiet = total, 0, quiet
         self._bars: rich.progress.Progress | None = None
         self._running: dict[str, rich.progress.TaskID] = {}
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not self._quiet:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -50,6 +53,8 @@ class Progress:
     def done(self, row: Row) -> None:
         """A check has ended."""
         self._count += 1
+        if self._quiet:
+            return
         if self._bars is None:
             took = "from cache" if row.cached else f"{row.seconds:.1f} s"
             print(f"[{self._count}/{self._total}] {row.id}: {row.verdict}, {took}", file=sys.stderr, flush=True)

@@ -4,30 +4,59 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from fxport.diagnostics import sarif
+from fxport.diagnostics import Finding, Level, sarif
 from fxport.diagnostics.formats import RENDERERS, Format, write_reports
 from fxport.diagnostics.report import Report
-from fxport.exporter.checks.merge import log_of, merged
+from fxport.diagnostics.text import module_text, render
+from fxport.exporter.checks.merge import key_of, log_of, merged
 from fxport.exporter.checks.report_formats import REPORTS
 from fxport.exporter.checks.rows import Row
 from fxport.exporter.checks.table import print_table
 
 PRINTED_BY_ROW = (Format.MARKDOWN, Format.JUNIT, Format.HTML)
+MOST_MODELS = 5
+"""Models of a finding that the text names."""
+
 MOST_RUNS = 20
 """Runs of one file that GitHub takes; it refuses a file with more."""
 
 
-def print_rows(rows: Sequence[Row], form: Format) -> None:
-    """To standard output. As text the findings and the table; as JSON and as annotations the findings alone."""
-    log = log_of(merged([finding for row in rows for finding in row.findings]))
-    text = REPORTS[form](rows) if form in PRINTED_BY_ROW else RENDERERS[form].render(log)
-    if text := text.rstrip("\n"):
-        print(text)
+def print_rows(rows: Sequence[Row], form: Format, *, quiet: bool = False) -> None:
+    """To standard output. As text the findings and the table; as JSON and as annotations the findings alone.
+
+    `quiet` leaves notes and the table out of the text.
+    """
     if form is Format.TEXT:
+        shown = render(log_of(by_model(rows)), least=Level.WARNING if quiet else Level.NOTE)
+    elif form in PRINTED_BY_ROW:
+        shown = REPORTS[form](rows)
+    else:
+        shown = RENDERERS[form].render(log_of(merged([finding for row in rows for finding in row.findings])))
+    if shown := shown.rstrip("\n"):
+        print(shown)
+    if form is Format.TEXT and not quiet:
         print_table(rows)
+
+
+def by_model(rows: Sequence[Row]) -> Sequence[Finding]:
+    """The findings of all rows, each once, which name their models where there are several."""
+    return [_of_models(each, rows) if len(rows) > 1 else each for each in merged([f for r in rows for f in r.findings])]
+
+
+def _of_models(finding: Finding, rows: Sequence[Row]) -> Finding:
+    """A finding whose module is told with the models that have it."""
+    if finding.place is None:
+        return finding
+    key = key_of(finding)
+    having = [row.id for row in rows if any(key_of(each) == key for each in row.findings)]
+    more = [f"{len(having) - MOST_MODELS} more"] if len(having) > MOST_MODELS else []
+    named = ", ".join([*having[:MOST_MODELS], *more])
+    where = module_text(finding) if finding.place.module or finding.count > len(having) else ""
+    return replace(finding, place=replace(finding.place, module=f"{named} ({where})" if where else named), count=1)
 
 
 def write_files(rows: Sequence[Row], report: Report) -> None:

@@ -59,7 +59,7 @@ def check(request: Request) -> int:
     rows: dict[str, Row] = {}
     code = None
     try:
-        with Progress(len(tasks)) as progress:
+        with Progress(len(tasks), quiet=report.quiet) as progress:
             for event in events:
                 if isinstance(event, Stage):
                     progress.show(event)
@@ -73,7 +73,7 @@ def check(request: Request) -> int:
     if not request.update:
         ordered = [lock.compared(row, held, report.fail_on) for row in ordered]
     told = [row.told(report.levels, report.fail_on) for row in ordered]
-    print_rows(told, report.format)
+    print_rows(told, report.format, quiet=report.quiet)
     try:
         write_files(told, report)
         if request.update:

@@ -18,7 +18,7 @@ from torch.export import ExportedProgram
 from fxport.diagnostics import Level, Log
 from fxport.diagnostics.markdown import render as as_markdown
 from fxport.diagnostics.sarif import write_sarif
-from fxport.diagnostics.text import place_text
+from fxport.diagnostics.text import advice_of, place_text
 from fxport.diagnostics.text import render as as_text
 
 if TYPE_CHECKING:
@@ -125,4 +125,5 @@ def tell(log: Log, verbose: bool | None, stacklevel: int) -> None:
     for finding in log.findings:
         if finding.is_open and finding.level is Level.WARNING:
             where = f" ({place_text(finding.place)})" if finding.place else ""
-            warnings.warn(f"{finding.rule.id}: {finding.message}{where}", ExportWarning, stacklevel=stacklevel + 1)
+            said = f"{finding.rule.id}: {finding.message}{where} {advice_of(finding)}".rstrip()
+            warnings.warn(said, ExportWarning, stacklevel=stacklevel + 1)

@@ -49,6 +49,10 @@ T = TypeVar("T")
 __all__ = ["ExportWarning", "export"]
 
 
+CALLED_OTHERWISE: Mapping[str, str] = {"opset": "opset_version", "path": "f"}
+"""Arguments of fxport's own functions by the names that torch.onnx.export has for them."""
+
+
 def _with_known_keywords(function: Callable[P, T]) -> Callable[P, T]:
     """The function, whose unknown keywords are TypeErrors that name the nearest known one."""
     known = frozenset(signature(function).parameters)
@@ -56,6 +60,8 @@ def _with_known_keywords(function: Callable[P, T]) -> Callable[P, T]:
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         for keyword in kwargs:
+            if keyword in CALLED_OTHERWISE:
+                raise CallError(f"export() has no argument '{keyword}': it is called {CALLED_OTHERWISE[keyword]} here")
             if keyword in Options.__slots__ and keyword not in known:
                 raise CallError(f"export() has no argument '{keyword}': give options=fxport.Options({keyword}=...)")
             if keyword not in known:
