@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import linecache
+from typing import Any
 
 import pytest
 import torch
@@ -31,3 +33,30 @@ def test_thresholds_are_restored(before: tuple[int, int, int], within: tuple[int
         assert gc.get_threshold() == before
     finally:
         gc.set_threshold(*held)
+
+
+HELPER = """
+def doubled(x):
+    if x.sum() > 0:
+        return x * 2
+    return x - 1
+"""
+
+
+def test_functions_that_are_frozen_are_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has called `gc.freeze`, as servers do before they fork, exports what another one does."""
+    path, names = "/elsewhere/helpers.py", dict[str, Any](__name__="elsewhere.helpers")
+    monkeypatch.setitem(linecache.cache, path, (len(HELPER), None, HELPER.splitlines(keepends=True), path))
+    exec(compile(HELPER, path, "exec"), names)
+    called = {"doubled": names["doubled"]}
+
+    class Calling(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return next(iter(called.values()))(x)
+
+    gc.freeze()
+    try:
+        program = fxport.export(Calling(), (torch.ones(2),))
+    finally:
+        gc.unfreeze()
+    assert "If" in {node.op_type for node in program.model.graph}

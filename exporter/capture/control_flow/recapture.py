@@ -6,7 +6,6 @@ that a scan can express, its function is rewritten for as long as the next attem
 
 from __future__ import annotations
 
-import gc
 import re
 import sys
 import traceback
@@ -25,6 +24,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import HIDDEN, kind_of
 from fxport.exporter.capture.control_flow.function import rewritten
+from fxport.exporter.capture.control_flow.functions_of_code import functions_of, maker_of, within
 from fxport.exporter.capture.control_flow.identities import may_ask_identity, may_compare_identity
 from fxport.exporter.capture.control_flow.merged import merged_values_watched
 from fxport.exporter.capture.control_flow.merging import LoopError
@@ -240,7 +240,7 @@ class _Known:
 
         A function that was made before the capture has code of its own; what `forward` makes has that of who makes it.
         """
-        originals = {inner: old for old, code in new.items() for inner in _within(code)}
+        originals = {inner: old for old, code in new.items() for inner in within(code)}
         places = {(site.code.co_filename, site.code.co_qualname): site.code for site in found}
         for site in found:
             outer, inside, _ = site.code.co_qualname.partition(".<locals>")
@@ -253,7 +253,7 @@ class _Known:
 
     def _maker_of(self, code: CodeType) -> CodeType | None:
         if id(code) not in self._makers:
-            self._makers[id(code)] = code, _maker_of(code)
+            self._makers[id(code)] = code, maker_of(code)
         return self._makers[id(code)][1]
 
 
@@ -262,21 +262,6 @@ class _RewrittenCode:
     old: CodeType
     new: CodeType | None
     reasons: dict[int, str]
-
-
-def _maker_of(code: CodeType) -> CodeType | None:
-    """Return the code of the outermost function in which a function is made; None where that is no more."""
-    outer = code.co_qualname.partition(".<locals>")[0]
-    found = (each.__code__ for each in gc.get_objects() if type(each) is FunctionType and each.__qualname__ == outer)
-    return next((each for each in found if each.co_filename == code.co_filename and code in _within(each)), None)
-
-
-def _within(code: CodeType) -> Iterator[CodeType]:
-    """Yield the code and that of all functions in it."""
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _within(each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,14 +369,10 @@ def _swapped(new: dict[CodeType, CodeType], functions: Mapping[CodeType, Sequenc
     changed: list[tuple[FunctionType, CodeType]] = []
     try:
         for old, code in new.items():
-            for function in functions.get(old) or _functions_of(old):
+            for function in functions.get(old) or functions_of(old):
                 changed.append((function, function.__code__))
                 function.__code__ = code
         yield
     finally:
         for function, own in changed:
             function.__code__ = own
-
-
-def _functions_of(code: CodeType) -> list[FunctionType]:
-    return [each for each in gc.get_referrers(code) if isinstance(each, FunctionType) and each.__code__ is code]

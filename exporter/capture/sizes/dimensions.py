@@ -257,9 +257,13 @@ def _of(program: Program, guards: Sequence[Guard]) -> Sequence[Guard]:
 
 
 def _pins(relied: Relied, passing: Sequence[int], request: Request) -> bool:
-    """Return whether an equation leaves no size that is much larger than the example's, or than the smallest left."""
-    least = 2 * max(request.size or 0, passing[0]) if passing else 0
-    return isinstance(relied.condition, sympy.Eq) and bool(passing) and passing[-1] < least
+    """Return whether an equation leaves no size that is much larger than the example's, or than the smallest left.
+
+    So does any condition that leaves none of the sizes that are tried: what it allows cannot be told.
+    """
+    if not passing:
+        return True
+    return isinstance(relied.condition, sympy.Eq) and passing[-1] < 2 * max(request.size or 0, passing[0])
 
 
 def _sizes(program: Program) -> dict[tuple[str | None, int | None], Size]:
