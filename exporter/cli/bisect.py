@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fxport.diagnostics import Log
+from fxport.diagnostics import Finding, Fix, Log, rules
 from fxport.diagnostics.amounts import allowed, plural
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
@@ -21,6 +22,8 @@ from fxport.exporter.validation.choices import require_provider
 
 if TYPE_CHECKING:
     from fxport.exporter.validation.attribution import Attribution
+
+SEARCHED = Fix("Look at the marked line; the search that led there is told below.")
 
 
 @reports()
@@ -57,9 +60,17 @@ def command(
     )
 
     def work(log: Log) -> str:
+        log.revise(told_below)
         return "\n".join([compare(asked, log), *(line for found in told for line in story(found))])
 
     raise typer.Exit(run(work, reporting.resolved("bisect", against)))
+
+
+def told_below(findings: Sequence[Finding]) -> Sequence[Finding]:
+    """Of a difference, say that the search is told here: the rule's own advice is to run this command."""
+    return [
+        replace(each, fixes=(*each.fixes, SEARCHED)) if each.rule is rules.OUTPUT_DRIFT else each for each in findings
+    ]
 
 
 def story(found: Attribution) -> Iterator[str]:

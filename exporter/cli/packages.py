@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fxport.diagnostics import Log, Stop
+from fxport.diagnostics import Fix, Log, Stop, rules
 from fxport.exporter.sources.usage import UsageError
+
+IN_A_PACKAGE = Fix(
+    "Try `--provider cpu`: if that succeeds, the provider is at fault. Else look at the input: token ids are below "
+    "the size of the vocabulary, and no more than the model takes."
+)
+"""Advice where ONNX Runtime fails on a model of a package, which has no marked line."""
 
 
 @contextmanager
@@ -24,5 +30,6 @@ def running_a_package(log: Log, stage: str) -> Iterator[None]:
     except ValueError as error:  # an unknown provider, or one that does not work here
         raise UsageError(f"--provider: {error}; choose another.") from error
     except Failure as failure:
-        log.report(failure.rule, **failure.facts)
+        fixes = [IN_A_PACKAGE] if failure.rule is rules.RUNTIME_FAILED else []
+        log.report(failure.rule, fixes=fixes, **failure.facts)
         raise Stop(log, stage) from failure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import webbrowser
 from pathlib import Path
@@ -33,7 +34,7 @@ def command(
     made = in_folder(path) if path.is_dir() else page_of(path, output)
     print(made)
     if browser and not webbrowser.open(made.resolve().as_uri()):
-        raise UsageError(f"There is no browser here; open '{made}' in one.")
+        print(f"fxport: there is no browser here; open '{made}' in one.", file=sys.stderr)
 
 
 def in_folder(folder: Path) -> Path:

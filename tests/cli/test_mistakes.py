@@ -8,16 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from fxport.diagnostics import Finding, Level, Log, rules, sarif
+from fxport.diagnostics import Finding, Level, Log, Stop, rules, sarif
 from fxport.diagnostics.report import FailOn
 from fxport.diagnostics.text import advice_of
 from fxport.exporter.checks.items import Item, Task, Terms
 from fxport.exporter.checks.pool import Outcome
 from fxport.exporter.checks.rows import row_of
 from fxport.exporter.cli import main
+from fxport.exporter.cli.bisect import told_below
 from fxport.exporter.cli.output import require_file
+from fxport.exporter.cli.packages import running_a_package
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.training_step import roundings_advised
+from fxport.ort_runner.failures import Failure
 
 Output = pytest.CaptureFixture[str]
 
@@ -67,3 +70,17 @@ def test_a_gradient_of_rounding_errors_alone_is_told_as_such() -> None:
     momentum, loss = roundings_advised([found("new/opt/conv.bias/momentum_buffer"), found("loss")])
     assert advice_of(momentum).startswith("If the gradient is zero but for rounding, as that of a bias before batch")
     assert loss.fixes == ()
+
+
+def test_a_bisection_does_not_advise_itself() -> None:
+    (found,) = told_below([Finding(rules.OUTPUT_DRIFT, Level.ERROR, "")])
+    assert advice_of(found) == "Look at the marked line; the search that led there is told below."
+
+
+def test_what_fails_in_a_package_has_no_marked_line() -> None:
+    log = Log()
+    with pytest.raises(Stop), running_a_package(log, "generate"):
+        raise Failure(rules.RUNTIME_FAILED, {"error": "indices out of bounds"})
+    (found,) = log.findings
+    assert "marked line" not in advice_of(found)
+    assert "token ids are below the size of the vocabulary" in advice_of(found)
