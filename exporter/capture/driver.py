@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import sympy
 import torch
 from torch.export import ExportedProgram
 
@@ -61,7 +62,7 @@ from fxport.exporter.capture.sizes.memory_conditions import memory_guards
 from fxport.exporter.capture.sizes.numbers_told import report_numbers
 from fxport.exporter.capture.sizes.ranks import keep_axes_of_data
 from fxport.exporter.capture.sizes.rehearsal import same_results
-from fxport.exporter.capture.sizes.resizing import away, promised, takes
+from fxport.exporter.capture.sizes.resizing import away, broken_conditions, takes
 from fxport.exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
 from fxport.exporter.capture.sizes.zero_one_specialization import to_blame
 from fxport.exporter.capture.wrappers import unwrapped
@@ -280,7 +281,10 @@ def right_at_example(found: CaptureResult, request: CaptureRequest) -> bool:
     program = replace(found.program, conditions=tuple(found.compared.conditions))
     if not takes(request.model, example, program):
         return False
-    return promised(request.model, example, program) or same_results(request.model, example, program)
+    broken = broken_conditions(request.model, example, program)
+    if not all(isinstance(each, sympy.Ne) for each in broken):
+        return False  # a range, on which lowerings rely; of one size alone the general code may be right
+    return not broken or same_results(request.model, example, program)
 
 
 def _first_success(

@@ -306,7 +306,7 @@ class Effects:
             first, *others = (way.values.get(place, value) for way in ways)
             unbound = [place in way.unbound for way in ways]
             if value is not MISSING and any(unbound):
-                is_open = not all(unbound)
+                is_open = not all(unbound) or is_undecided(*place)
             elif value is MISSING:
                 is_bound_later = place[0].kind is holders.CELL and not is_undecided(*place)
                 is_open = not is_bound_later and not all(place in way.values for way in ways)

@@ -158,9 +158,8 @@ class _Reads(TorchFunctionMode):
         """Of numbers that travel as they are: PyTorch may have nothing in the graph for the symbols in them."""
         self.own: dict[int, Any] = {id(each): each for each in given}  # held, so that no id is used twice
         self.symbols = _symbols(given)
-        env = _env_of(given)
-        self.known = set() if env is None else {symbol for symbol in env.var_to_range if free_unbacked_symbols(symbol)}
-        """Symbols of numbers that are there before the body: a size made of them is none of its own."""
+        self.known: set[sympy.Symbol] = {symbol for each in around for symbol in free_unbacked_symbols(each)}
+        """Symbols of numbers of the data around: a size made of them is none of the body's own."""
 
     def read(self, leaf: Any) -> None:
         if isinstance(leaf, Tensor) and id(leaf) not in self.own:

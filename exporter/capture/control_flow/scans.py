@@ -271,10 +271,12 @@ def _leave(effects: Effects, carried: Carried, last: Sequence[Tensor], stacked: 
         whole = _interleaved(rows)
         items = StackedItems(whole, vars(holder.owner).get("last"), numbers=carried.of_numbers[holder])
         if effects.fronts[holder]:
-            holder.owner.insert(0, items.turned())
+            items = items.turned()
+            holder.owner.insert(0, items)
         else:
             list.append(holder.owner, items)
-        listed += [whole.whole if isinstance(whole, Ragged) else whole] * sum(1 if each else 2 for each in wheres)
+        held = items.stacked.whole if isinstance(items.stacked, Ragged) else items.stacked
+        listed += [held] * sum(1 if each else 2 for each in wheres)
     return listed
 
 

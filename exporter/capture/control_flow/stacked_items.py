@@ -139,13 +139,13 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
     """Do as `torch.stack` for a list with stacked items in it."""
     whole = [_parts(each) if isinstance(each, StackedItems) else each.unsqueeze(0) for each in _entries(tensors)]
     rank = max(each.dim() for each in whole)
-    return (whole[0] if len(whole) == 1 else torch.cat(whole)).movedim(0, dim % rank)
+    return (whole[0].clone() if len(whole) == 1 else torch.cat(whole)).movedim(0, dim % rank)
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
     """Do as `torch.cat` for a list with stacked items in it."""
     whole = [_merged(each.stacked, dim) if isinstance(each, StackedItems) else each for each in _entries(tensors)]
-    return whole[0] if len(whole) == 1 else torch.cat(whole, dim)
+    return whole[0].clone() if len(whole) == 1 else torch.cat(whole, dim)
 
 
 def _entries(tensors: Sequence[Any]) -> list[Any]:

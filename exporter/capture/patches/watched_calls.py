@@ -133,8 +133,10 @@ def _uncaught_empty(x: Tensor, *_: Any, **__: Any) -> None:
             require_uncaught(kind)
 
 
-def _uncaught_index(_: Tensor, *index: Any, **named: Any) -> None:
-    if any(map(_is_of_data, pytree.tree_leaves((index, named)))):
+def _uncaught_index(x: Tensor, *index: Any, **named: Any) -> None:
+    found = pytree.tree_leaves((index, named))
+    of_few = any(map(free_unbacked_symbols, x.shape)) and any(type(each) is int for each in found)
+    if of_few or any(map(_is_of_data, found)):
         require_uncaught(IndexError)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -123,6 +124,13 @@ def promised(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -
     """Return whether the conditions of the captured graph hold for the sizes of the call."""
     known = known_sizes(module, call, program)
     return all(condition.allows(known) for condition in program.conditions)
+
+
+def broken_conditions(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> list[Any]:
+    """Return the conditions of the captured graph, as expressions, that do not hold for the sizes of the call."""
+    known = known_sizes(module, call, program)
+    tests = (replace(each, holds=(test,)) for each in program.conditions for test in each.holds)
+    return [each.holds[0] for each in tests if not each.allows(known)]
 
 
 def known_sizes(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Known:

@@ -148,6 +148,14 @@ def entropy_or_seven(x: Tensor) -> Tensor:
         return torch.full((3,), 7.0)
 
 
+def first_or_seven(x: Tensor) -> Tensor:
+    chosen = x[x[:, 0] > 0]
+    try:
+        return chosen[0]  # may have no first
+    except IndexError:
+        return torch.full((4,), 7.0)
+
+
 def no_key(x: Tensor) -> Tensor:
     table: dict[str, float] = {}
     try:
@@ -232,6 +240,7 @@ CASES = of(
     Row("of a rounded number", _model(rounded_or_seven), FIXED, None, "# may be the round of no number"),
     Row("of a power", _model(power_or_seven), FIXED, None, "# may be a power of 0"),
     Row("of a distribution", _model(entropy_or_seven), FIXED, None, "# may be none of probabilities"),
+    Row("of no first element", _model(first_or_seven), SELECTED, ROWS, "# may have no first"),
     Row("that Python raises always", _model(no_key), MATRICES),
     Row("around a layer with a branch", AroundABranch, SIZES, ROWS),
     Row("around a loop", AroundALoop, SIZES, ROWS),

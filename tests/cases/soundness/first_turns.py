@@ -142,6 +142,27 @@ class StateThatIsWrittenTo(nn.Module):
         return x, h
 
 
+class NoneUnlessFound(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y, place = x.clone(), None
+        for i in range(y.shape[0]):
+            if y[i].abs().max() > 2:
+                place = i
+                break
+        if place is not None:  # data have decided whether it is None
+            y[place + 1 :] += 1
+        return y
+
+
+class NoneUnlessAny(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        found = None
+        for row in x:
+            if row.abs().max() > 2:
+                found = row
+        return x if found is None else torch.stack([found, found])  # data decide whether it is None
+
+
 class LastElement(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         steps = [x[0]]
@@ -271,6 +292,11 @@ CASES = (
         Row("of as many turns as data tell", NoneWhereDataLeaveNothing, ONE, ROWS, "# there may be none"),
         Row("two of them", TwoFirstTurns, ONE, ROWS, "# two turns are of another kind"),
         Row("a row that the next turn writes to", StateThatIsWrittenTo, ONE, ROWS, "# writes to the row before"),
+    ),
+    *of(
+        "what is None before a loop and set in it",
+        Row("by a branch that leaves", NoneUnlessFound, ONE, ROWS, "# data have decided whether"),
+        Row("by a branch", NoneUnlessAny, ONE, ROWS, "# data decide whether it is None"),
     ),
     *of(
         "lists read while they are filled",

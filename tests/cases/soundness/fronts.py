@@ -106,6 +106,26 @@ class BehindTheFirst(nn.Module):
         return torch.stack(found)
 
 
+class PartsWrittenTo(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        found: list[Tensor] = []
+        for row in x:  # a part of a row is written to
+            found.insert(0, row[:2])
+        before = torch.stack(found)
+        found[0].clamp_(-0.3, 0.3)
+        return before, torch.stack(found), x
+
+
+class ElementsWrittenTo(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        found = []
+        for row in x:
+            found.append(row * 2)
+        before = torch.stack(found)
+        found[0].clamp_(-0.3, 0.3)
+        return before, torch.stack(found)
+
+
 ONE: Inputs = (*SIZES, (drawn(1, 4, seed=3),), (drawn(7, 4, seed=4),))
 REWARDS: Inputs = tuple((each, (each > 0).float()) for (each,) in ONE)
 VALUES: Inputs = tuple((each, torch.cat([each, each[:1] * 2])) for (each,) in ONE)
@@ -122,5 +142,7 @@ CASES = of(
     Row("a turn reads the first", ReadsTheFirst, ONE, ROWS, "# a turn reads what the one before"),
     Row("at both ends", AtBothEnds, ONE, ROWS, "# puts elements at both ends"),
     Row("at the end that data choose", AtEitherEnd, ONE, ROWS, "# puts it at one end or the other"),
+    Row("parts of rows that are written to", PartsWrittenTo, ONE, ROWS, "# a part of a row is written to"),
+    Row("elements that are written to behind a copy", ElementsWrittenTo, ONE, ROWS),
     Row("behind the first", BehindTheFirst, ONE, ROWS, "# puts elements behind the first"),
 )
