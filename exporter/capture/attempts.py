@@ -23,6 +23,7 @@ from fxport.exporter.capture.faults import RefusedError, is_our_fault
 from fxport.exporter.capture.function_mode import FunctionMode, Part
 from fxport.exporter.capture.guards.answers import RefusalHidden, going_on, refusals_kept
 from fxport.exporter.capture.guards.askers import Line
+from fxport.exporter.capture.guards.handlers import catches
 from fxport.exporter.capture.guards.presence import Scope, TruthsPresumed, some_presumed
 from fxport.exporter.capture.knowledge import WritesCounted
 from fxport.exporter.capture.patches.arithmetic import operators_as_python
@@ -129,7 +130,7 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
     yield shared_arrays_noted()
     parts = (
         TruthsPresumed(observed.inquiry.presumed),
-        CallsWatched(observed.inquiry.guards),
+        CallsWatched(observed.inquiry.guards, catches=any(map(catches, observed.effects.state.functions()))),
         KindsHeeded(),
         BoundsKnown(),
         rebinding,

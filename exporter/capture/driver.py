@@ -44,6 +44,7 @@ from fxport.exporter.capture.frames import helpers_kept
 from fxport.exporter.capture.functional import copied, functional
 from fxport.exporter.capture.further import further_failures
 from fxport.exporter.capture.guards.answers import Inquiry, answered
+from fxport.exporter.capture.guards.handlers import catches
 from fxport.exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from fxport.exporter.capture.patches.derivatives import require_seen_through
 from fxport.exporter.capture.patches.memory_given import require_own_memory
@@ -65,6 +66,7 @@ from fxport.exporter.capture.sizes.rehearsal import same_results
 from fxport.exporter.capture.sizes.resizing import away, broken_conditions, takes
 from fxport.exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
 from fxport.exporter.capture.sizes.zero_one_specialization import to_blame
+from fxport.exporter.capture.snapshot import Snapshot
 from fxport.exporter.capture.wrappers import unwrapped
 from fxport.exporter.pipeline.options import Options
 from fxport.fx_passes.program import Program
@@ -284,7 +286,8 @@ def right_at_example(found: CaptureResult, request: CaptureRequest) -> bool:
     broken = broken_conditions(request.model, example, program)
     if not all(isinstance(each, sympy.Ne) for each in broken):
         return False  # a range, on which lowerings rely; of one size alone the general code may be right
-    return not broken or same_results(request.model, example, program)
+    goes_on = any(map(catches, Snapshot.of({"model": request.model}).functions()))  # behind an error of the other size
+    return not (broken or goes_on) or same_results(request.model, example, program)
 
 
 def _first_success(

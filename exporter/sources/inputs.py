@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fxport.diagnostics.limits import ARRAYS, require_unpackable
 from fxport.diagnostics.messages import error_line
@@ -261,7 +261,7 @@ def with_named(source: Source, named: Mapping[str, object], signature: inspect.S
     return replace(source, args=tuple(args), kwargs=values)
 
 
-def own_values(source: Source, signature: inspect.Signature) -> dict[str, object]:
+def own_values(source: Source, signature: inspect.Signature) -> dict[str, Any]:
     """The source's own inputs by argument; none where they do not fit: the command line's then stand for all."""
     try:
         return dict(signature.bind_partial(*(source.args or ()), **source.kwargs).arguments)

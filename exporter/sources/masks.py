@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -26,8 +26,9 @@ def padded(mask: Tensor) -> Tensor:
     return ended
 
 
-def with_masks(inputs: Mapping[str, Tensor], masks: Mapping[str, str]) -> dict[str, Tensor]:
+def with_masks(inputs: Mapping[str, Any], masks: Mapping[str, str]) -> dict[str, Any]:
     """Return the inputs and a mask of ones, without padding, for each entry of `masks`: its name, and whose sizes."""
     import torch
 
-    return {**inputs, **{mask: torch.ones_like(inputs[of], dtype=torch.int64) for mask, of in masks.items()}}
+    ids = {mask: inputs[of] for mask, of in masks.items() if isinstance(inputs[of], torch.Tensor)}
+    return {**inputs, **{mask: torch.ones_like(each, dtype=torch.int64) for mask, each in ids.items()}}

@@ -23,7 +23,7 @@ from fxport.exporter.provenance.ways import Way
 from tests.cases.failures import CASES, FailureCase
 from tests.diagnostics.sarif_checks import breaches, strict, validator
 
-LARGEST = 20_000
+LARGEST = 20_500
 DEAREST = 0.02
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 

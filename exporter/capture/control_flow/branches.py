@@ -73,11 +73,13 @@ def chosen(test: Any, then: Branch, other: Branch, *, dead: Sequence[str] = (), 
     except Exception as error:
         if is_our_fault(error) or (isinstance(test, Tensor) and not isinstance(error, LoopError)):
             raise
+        asked = len(hidden)
         try:  # there may be an answer to a question about sizes, or whether there is any, which keeps this error
             taking = bool(test)
         except UNKNOWN:
             taking = None
         if taking is None:
+            hidden[asked:] = [error]  # a `try` of the model's may hide it
             raise
         del hidden[known:]
         return then() if taking else other()
@@ -175,6 +177,7 @@ def repeated(test: Branch, body: Branch, *, dead: Sequence[str] = (), calls: Seq
             raise LoopError("it appends to a list in a loop of which only the data tells how often it turns")
     except LoopError as error:
         error.is_unrecorded = True
+        refusals().append(error)  # a `try` of the model's may hide it
         raise
     form, start = carried.form, carried.tensors()
     if is_rehearsal():

@@ -26,6 +26,7 @@ from fxport.exporter.capture.control_flow.stacked_items import (
     tensor_of,
     unreadable,
 )
+from fxport.exporter.capture.patches.extremes import watch_turned
 
 
 class ListRead(LoopError):
@@ -141,9 +142,17 @@ class ScanList(list[Any]):
 
     def turned(self) -> ScanList:
         """Return the elements from the last to the first."""
-        return ScanList(
-            each.turned() if isinstance(each, StackedItems) else each for each in reversed([*self.entries()])
-        )
+        made = ScanList()
+        for each in reversed([*self.entries()]):
+            list.append(made, each.turned() if isinstance(each, StackedItems) else each)
+            if isinstance(each, StackedItems):
+                watch_turned(tensor_of(made.newest), tensor_of(each))
+        return made
+
+    @property
+    def newest(self) -> Any:
+        """The entry that stands last, stacked items as they are."""
+        return list.__getitem__(self, -1)
 
     def reverse(self) -> None:
         list.__setitem__(self, slice(None), [*self.turned().entries()])

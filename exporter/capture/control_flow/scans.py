@@ -116,6 +116,7 @@ def _without_turns_of_data(source: range, turn: Turn, dead: Sequence[str], stopp
         left = range(number, source.stop, source.step)
         if is_running or not error.is_unrecorded or len(left) > MOST_UNROLLED:
             raise
+        refusals().remove(error)
         return left
     return ()
 
@@ -129,6 +130,7 @@ def _scan(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) ->
             _first_taken(items, turn, record)
             record = _rehearsed(items.behind_first(), turn, dead, late, followed)
         if isinstance(record, Exception):
+            refusals().append(record)  # a `try` of the model's may hide it
             raise record
         record()
 

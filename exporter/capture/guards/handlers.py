@@ -27,6 +27,12 @@ ANY = (BaseException,)
 """The types that a clause is taken to catch if it names none, or something that cannot be evaluated."""
 
 
+def catches(function: FunctionType) -> bool:
+    """Return whether a function is the user's, in a file with statements that catch errors."""
+    path = function.__code__.co_filename
+    return kind_of(path) == USER and bool(_tries(path))
+
+
 def is_caught(kind: type[BaseException], frames: Iterable[tuple[FrameType, int]]) -> bool:
     """Return whether the user's own code would catch an exception of a type, and go on.
 

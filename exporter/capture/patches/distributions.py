@@ -24,7 +24,7 @@ def parameters_unchecked() -> Iterator[None]:
     before, make = Distribution._validate_args, Distribution.__init__
 
     def made(self: Distribution, *args: Any, **kwargs: Any) -> None:
-        if before:
+        if kwargs.get("validate_args") is not False:
             require_uncaught(ValueError)
         make(self, *args, **kwargs)
 

@@ -38,6 +38,13 @@ class Either:
         return result is not None and (version(result) != self.version or not (self.others and self.others.are_current))
 
 
+class Turned(Either):
+    """A tensor with the rows of another one in another order, which are the same in Python."""
+
+    reason: ClassVar[str] = "it writes to an element of a list that is in another list, too, which has them turned"
+    cure: ClassVar[str] = "Take copies of their own before the write: `[each.clone() for each in items]`."
+
+
 class Watched(Protocol):
     """A tensor that the model may not write to, with the reason and the cure for a message."""
 
@@ -57,6 +64,12 @@ class Watched(Protocol):
 
 unwritten: ContextVar[list[Watched] | None] = ContextVar("unwritten", default=None)
 """The tensors of the trace that runs to which nothing may be written, such as the results of `min` and `max`."""
+
+
+def watch_turned(result: Tensor, other: Tensor) -> None:
+    """Let nothing be written to a tensor that has the rows of another one, nor to that."""
+    if (found := unwritten.get()) is not None and version(result) is not None:
+        found.append(Turned(TensorWeakRef(result), version(result), Versions.of(other)))
 
 
 def one_of(values: Sequence[Any], is_better: Callable[[Any, Any], Any]) -> Tensor | None:

@@ -8,11 +8,14 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+import sympy
 import torch
 from torch import SymInt
 from torch._prims_common import is_contiguous_or_false
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from fxport.fx_passes.sizes import size_of
 
 cond_module: Any = importlib.import_module("torch._higher_order_ops.cond")  # a function of the same name hides it
 
@@ -30,8 +33,7 @@ def merged_sizes_bounded() -> Iterator[None]:
     """
     plain, kernels = cond_module._merge_output, cond_module.cond_op.python_key_table
     run = kernels[FakeTensorMode]
-    given: frozenset[Any] = frozenset()
-    """Symbols of what the arms are given."""
+    given: frozenset[Any] = frozenset()  # the symbols of what the arms are given
 
     def fake(mode: Any, pred: Any, then: Any, other: Any, operands: Any) -> Any:
         nonlocal given
@@ -78,11 +80,13 @@ def _is_same(one: Any, other: Any, given: frozenset[Any] = frozenset()) -> bool:
 
 
 def _between(one: Any, other: Any, env: Any) -> Any:
-    """Return a size that only data tells, not below the smaller one of these and not above the larger one."""
-    ranges = [env.bound_sympy(each.node.expr) if isinstance(each, SymInt) else None for each in (one, other)]
-    lowers = [each if found is None else found.lower for each, found in zip((one, other), ranges, strict=True)]
-    uppers = [each if found is None else found.upper for each, found in zip((one, other), ranges, strict=True)]
+    """Return a size that only data tells, and that is not above the larger one of these; it is 0 only if one may be.
+
+    More is not taken of the smaller one: PyTorch knows of no dynamic size that it may be 1, which it may.
+    """
+    ranges = [env.bound_sympy(sympy.sympify(size_of(each))) for each in (one, other)]
     size = env.create_unbacked_symint()
     env.size_like.add(size.node.expr)
-    env.constrain_symbol_range(size.node.expr, max(0, min(lowers)), max(uppers))
+    is_some = all(each.lower > 0 for each in ranges)
+    env.constrain_symbol_range(size.node.expr, int(is_some), max(each.upper for each in ranges))
     return size

@@ -77,9 +77,11 @@ class CallsWatched(Part):
 
     Args:
         guards: Gets the conditions under which what `is_contiguous` tells the model is what it tells for all sizes.
+        catches: Whether the model has statements that catch errors.
     """
 
-    def __init__(self, guards: list[Guard]) -> None:
+    def __init__(self, guards: list[Guard], *, catches: bool = False) -> None:
+        self.catches = catches
         self.watching: Mapping[Any, Callable[..., None]] = {
             **{func: partial(_uncaught, kind) for func, kind in ALWAYS.items()},
             **dict.fromkeys(BY_INDEX, _uncaught_index),
@@ -89,7 +91,7 @@ class CallsWatched(Part):
         self.functions = self.watching.keys()
 
     def wants(self, func: Any, args: Any, kwargs: Any) -> bool:
-        return bool(unwritten.get())
+        return bool(unwritten.get()) or (self.catches and _hangs_on_data(func, args, kwargs))
 
     def failed(self, func: Any, error: Exception, args: Any, kwargs: Any) -> None:
         if not isinstance(error, ERRORS) or isinstance(error, OPEN):
@@ -104,10 +106,20 @@ class CallsWatched(Part):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if (watch := self.watching.get(func)) is not None:
             watch(*args, **(kwargs or {}))
+        elif self.catches and _hangs_on_data(func, args, kwargs):
+            for kind in ERRORS:
+                require_uncaught(kind)
         result = func(*args, **(kwargs or {}))
         if found := unwritten.get():
             _require_unwritten(found)
         return result
+
+
+def _hangs_on_data(func: Any, args: Any, kwargs: Any) -> bool:
+    """Return whether a function may raise an error for sizes that only data tell."""
+    found = pytree.tree_leaves((args, kwargs or {}))
+    values = [leaf for each in found for leaf in (each.leaves() if hasattr(each, "leaves") else [each])]
+    return _may_fail(getattr(func, "__name__", ""), values)
 
 
 def _is_sized(value: Any) -> bool:
@@ -138,6 +150,8 @@ def _uncaught_index(x: Tensor, *index: Any, **named: Any) -> None:
     of_few = any(map(free_unbacked_symbols, x.shape)) and any(type(each) is int for each in found)
     if of_few or any(map(_is_of_data, found)):
         require_uncaught(IndexError)
+    if len(index) > 1 and any(map(_is_mask, pytree.tree_leaves(index[0]))) and isinstance(index[-1], Tensor):
+        require_uncaught(RuntimeError)  # as many values as the mask selects
 
 
 class FailuresNoted(TorchFunctionMode):
@@ -176,9 +190,12 @@ def _may_fail(name: str, values: Sequence[Any]) -> bool:
     if name == "__getitem__" and all(each.dtype is torch.bool for each in tensors[1:]):
         tensors = tensors[:1]
     numbers = [each for each in values if isinstance(each, (SymInt, SymFloat, SymBool))]
-    return any(map(free_unbacked_symbols, (*tensors, *numbers))) and (
-        name not in TOTAL or sum(each.dim() > 0 for each in tensors) > 1
-    )
+    shapes = {str(each.shape) for each in tensors if each.dim()}
+    return any(map(free_unbacked_symbols, (*tensors, *numbers))) and (name not in TOTAL or len(shapes) > 1)
+
+
+def _is_mask(index: Any) -> bool:
+    return isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8)
 
 
 def _is_of_data(index: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from fxport.diagnostics import Place
@@ -101,9 +102,16 @@ def _of_guards(guards: Sequence[Guard]) -> Iterator[Relied]:
                 yield Relied(part, _symbols(part), guard.place, guard.by_user, guard)
 
 
+def _nodes(program: Program) -> Iterator[Any]:
+    """Yield the nodes of the graph and of its bodies."""
+    for each in program.graph_module.modules():
+        if isinstance(each, GraphModule):
+            yield from each.graph.nodes
+
+
 def _of_squeezes(program: Program) -> Iterator[Relied]:
     """Yield that a size is not 1, where an axis of that size would vanish if it were."""
-    for node in program.graph_module.graph.nodes:
+    for node in _nodes(program):
         if node.op == "call_function" and node.target in SQUEEZES:
             sizes = sizes_of(node.args[0].meta["val"])
             wanted = node.args[1] if len(node.args) > 1 else range(len(sizes))
@@ -118,18 +126,29 @@ def _of_slices(program: Program) -> Iterator[Relied]:
 
     PyTorch asks nothing where it takes that from the smallest size that it traces.
     """
-    for node in program.graph_module.graph.nodes:
+    for node in _nodes(program):
         if node.op != "call_function" or node.target is not aten.slice.Tensor:
             continue
         given: tuple[Any, ...] = (*node.args[:4], *(0, None, None)[len(node.args) - 1 :])
         x, axis, start, end = given
         size, length = (sizes_of(each.meta["val"])[axis] for each in (x, node))
-        if not isinstance(size, sympy.Expr) or size.is_number or not isinstance(length, int):
+        if not isinstance(size, sympy.Expr) or size.is_number:
             continue
         bounds = [abs(each) for each in (start, end) if isinstance(each, int) and abs(each) < sys.maxsize]
+        if not isinstance(length, int) and _is_length_of_one(length, size, start, end):
+            continue
         condition = sympy.Ge(size, max(bounds, default=0))
         if condition.free_symbols and not free_unbacked_symbols(size):
             yield Relied(condition, _symbols(condition), place_of(node), True, None)
+
+
+def _is_length_of_one(length: Any, size: Any, start: Any, end: Any) -> bool:
+    """Return whether a slice has this length also where all sizes are 1, of which PyTorch traces none."""
+    if any(isinstance(each, Node) for each in (start, end)):
+        return True
+    one = dict.fromkeys(size.free_symbols | length.free_symbols, sympy.S.One)
+    whole, claimed = size.xreplace(one), length.xreplace(one)
+    return not whole.is_number or claimed == len(range(int(whole))[start:end])
 
 
 def _symbols(condition: Any) -> tuple[Symbol, ...]:

@@ -156,6 +156,51 @@ def first_or_seven(x: Tensor) -> Tensor:
         return torch.full((4,), 7.0)
 
 
+def stacked_or_all(x: Tensor) -> Tensor:
+    found = []
+    for row in x:
+        if row[0] > 0:
+            found.append(row)
+    try:
+        return torch.stack(found)  # may be of an empty list
+    except RuntimeError:
+        return x * 100
+
+
+def viewed_or_nothing(x: Tensor) -> Tensor:
+    chosen = x[x[:, 0] > 0]
+    try:
+        return chosen.view(x.shape[0], 4)  # may have other sizes
+    except RuntimeError:
+        return x * 0
+
+
+def sum_in_try(x: Tensor) -> Tensor:
+    chosen = x[x[:, 0] > 0]
+    try:
+        return (chosen * 2 + chosen).sum(0)
+    except RuntimeError:
+        return x[0] * 7
+
+
+def two_or_all(x: Tensor) -> Tensor:
+    y = x.clone()
+    try:
+        y[x[:, 0] > 0] = torch.ones(2, 4)  # may select another number of rows
+    except RuntimeError:
+        return x * 7
+    return y
+
+
+def fits_or_not(x: Tensor) -> Tensor:
+    fits = True
+    try:
+        torch.broadcast_shapes(x.shape, (3, 4))  # fits at some sizes
+    except RuntimeError:
+        fits = False
+    return x * 2 if fits else x
+
+
 def no_key(x: Tensor) -> Tensor:
     table: dict[str, float] = {}
     try:
@@ -241,6 +286,11 @@ CASES = of(
     Row("of a power", _model(power_or_seven), FIXED, None, "# may be a power of 0"),
     Row("of a distribution", _model(entropy_or_seven), FIXED, None, "# may be none of probabilities"),
     Row("of no first element", _model(first_or_seven), SELECTED, ROWS, "# may have no first"),
+    Row("of an empty list", _model(stacked_or_all), SELECTED, ROWS, "# may be of an empty list"),
+    Row("of sizes that do not fit", _model(viewed_or_nothing), SELECTED, ROWS, "# may have other sizes"),
+    Row("that cannot occur", _model(sum_in_try), SELECTED, ROWS),
+    Row("of as many values as a mask selects", _model(two_or_all), SELECTED, ROWS, "# may select another number"),
+    Row("of a size, at the example's alone", _model(fits_or_not), SIZES, ROWS, "# fits at some sizes", or_right=True),
     Row("that Python raises always", _model(no_key), MATRICES),
     Row("around a layer with a branch", AroundABranch, SIZES, ROWS),
     Row("around a loop", AroundALoop, SIZES, ROWS),

@@ -126,6 +126,16 @@ class ElementsWrittenTo(nn.Module):
         return before, torch.stack(found)
 
 
+class TurnedAndWrittenTo(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        found = []
+        for row in x:  # elements stand in two lists
+            found.append(row * 2)
+        turned = found[::-1]
+        turned[0].clamp_(-0.3, 0.3)
+        return torch.stack(found), torch.stack(turned)
+
+
 ONE: Inputs = (*SIZES, (drawn(1, 4, seed=3),), (drawn(7, 4, seed=4),))
 REWARDS: Inputs = tuple((each, (each > 0).float()) for (each,) in ONE)
 VALUES: Inputs = tuple((each, torch.cat([each, each[:1] * 2])) for (each,) in ONE)
@@ -144,5 +154,6 @@ CASES = of(
     Row("at the end that data choose", AtEitherEnd, ONE, ROWS, "# puts it at one end or the other"),
     Row("parts of rows that are written to", PartsWrittenTo, ONE, ROWS, "# a part of a row is written to"),
     Row("elements that are written to behind a copy", ElementsWrittenTo, ONE, ROWS),
+    Row("elements of a turned list, written to", TurnedAndWrittenTo, ONE, ROWS, "# elements stand in two lists"),
     Row("behind the first", BehindTheFirst, ONE, ROWS, "# puts elements behind the first"),
 )

@@ -197,6 +197,14 @@ class PartlyOutside(nn.Module):
         return torch.stack(found)
 
 
+class SliceInAnArm(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        first = x[:, 0]
+        if x.sum() > 0:
+            first = first[:2]
+        return first * 2
+
+
 def _slice(take: Callable[[Tensor], Tensor]) -> Callable[[], nn.Module]:
     class Sliced(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -252,6 +260,8 @@ CASES = (
         Row("all but the last", _slice(lambda x: x[:, :-16].sum(1)), LONG, COLUMNS),
         Row("between two", _slice(lambda x: x[:, 5:18].sum(1)), LONG, COLUMNS),
         Row("between two from the end", _slice(lambda x: x[:, -18:-5].sum(1)), LONG, COLUMNS),
+        Row("all but two", _slice(lambda x: x * x[:, 2:].shape[1]), LONG, COLUMNS, or_right=True),
+        Row("an arm that takes two", SliceInAnArm, SIZES, ROWS, or_right=True),
         Row("each third", _slice(lambda x: x[:, :16:3]), LONG, COLUMNS),
         Row("of a longer axis", _slice(lambda x: torch.cat([x, x[:, :1]], 1)[:, -16:]), LONG, COLUMNS),
         Row("and a view", _slice(lambda x: x[:, -16:].reshape(2, -1)), LONG, COLUMNS),
