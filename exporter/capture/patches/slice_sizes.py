@@ -93,7 +93,9 @@ def _is_at_most_zero(expr: Any, env: Any, replaced: frozenset[Any] = frozenset()
         limits = _above(symbol, env) if factor > 0 else [env.var_to_range[symbol].lower]
         found = [rest + factor * each for each in limits if each not in (int_oo, -int_oo)]
         return any(_is_at_most_zero(each, env, replaced | {symbol}) for each in found)
-    return follows(expr, [sympy.Ge(each, env.var_to_range[each].lower) for each in expr.free_symbols])
+    # A size may be 1, of which PyTorch traces none, and its ranges begin at 2.
+    ranges = {each: env.var_to_range[each] for each in expr.free_symbols if each in env.var_to_range}
+    return follows(expr, [sympy.Ge(each, min(found.lower, 1)) for each, found in ranges.items()])
 
 
 def _above(symbol: Any, env: Any) -> list[Any]:

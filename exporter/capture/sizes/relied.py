@@ -143,11 +143,17 @@ def _of_slices(program: Program) -> Iterator[Relied]:
 
 
 def _is_length_of_one(length: Any, size: Any, start: Any, end: Any) -> bool:
-    """Return whether a slice has this length also where all sizes are 1, of which PyTorch traces none."""
+    """Return whether a slice has this length also where all sizes are 1, of which PyTorch traces none.
+
+    True also where there is no such axis, as one of `6 // (n // 2)` elements.
+    """
     if any(isinstance(each, Node) for each in (start, end)):
         return True
     one = dict.fromkeys(size.free_symbols | length.free_symbols, sympy.S.One)
-    whole, claimed = size.xreplace(one), length.xreplace(one)
+    try:
+        whole, claimed = size.xreplace(one), length.xreplace(one)
+    except (ArithmeticError, AssertionError):  # as functions of PyTorch raise them
+        return True
     return not whole.is_number or claimed == len(range(int(whole))[start:end])
 
 
