@@ -45,11 +45,16 @@ class HasLeaves(Protocol):
     def leaves(self) -> list[Any]: ...
 
 
-@runtime_checkable
-class IsMadeOfLeaves(HasLeaves, Protocol):
-    """A list of the model's that holds stacked items."""
+class HoldsItems:
+    """A list of the model's that holds stacked items, and such items: functions of PyTorch may be given them."""
 
-    def mapped(self, change: Callable[[Any], Any]) -> Any: ...
+    def leaves(self) -> list[Any]:
+        """Return the tensors and numbers that it holds."""
+        raise NotImplementedError
+
+    def mapped(self, change: Callable[[Any], Any]) -> Any:
+        """Return the same made of others in the place of these tensors and numbers."""
+        raise NotImplementedError
 
 
 _rehearsals = 0
@@ -173,8 +178,9 @@ class _Reads(TorchFunctionMode):
                 self.outside.symbols[symbol] = _number(symbol, leaf.node)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        for leaf in _leaves((args, kwargs)):
-            self.read(leaf)
+        for each in pytree.tree_leaves((args, kwargs)):
+            for leaf in each.leaves() if isinstance(each, HoldsItems) else [each]:
+                self.read(leaf)
         result = func(*args, **(kwargs or {}))
         made = pytree.tree_leaves(result)
         self.own |= {
@@ -202,10 +208,10 @@ class _Instead(TorchFunctionMode):
         return self
 
     def other(self, leaf: Any) -> Any:
-        if isinstance(leaf, IsMadeOfLeaves):
-            return leaf.mapped(self.other)
         if isinstance(leaf, Tensor):
             return self.tensors.get(id(leaf), leaf)
+        if isinstance(leaf, HoldsItems):
+            return leaf.mapped(self.other)
         if isinstance(leaf, NUMBERS) and self.numbers and not _is_tracked(leaf):
             node = leaf.node
             if node.expr in self.items:

@@ -15,7 +15,7 @@ import torch
 from torch import SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
-from fxport.exporter.capture.control_flow.lifting import is_rehearsal
+from fxport.exporter.capture.control_flow.lifting import HoldsItems, is_rehearsal
 from fxport.exporter.capture.control_flow.merging import LoopError
 from fxport.exporter.capture.control_flow.stacked_items import (
     READ,
@@ -37,7 +37,7 @@ class ListRead(LoopError):
         self.owner, self.name = owner, name
 
 
-class ScanList(list[Any]):
+class ScanList(list[Any], HoldsItems):
     """A list of a rewritten function. With stacked items in it, it does what can be done with all of its elements.
 
     Python's own list would take stacked items for one element.

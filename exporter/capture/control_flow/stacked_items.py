@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fxport.exporter.capture.control_flow.lifting import HoldsItems
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError, are_of_one_kind
 from fxport.exporter.capture.control_flow.ragged import Ragged
 from fxport.exporter.capture.control_flow.truth import as_tensor
 from fxport.exporter.capture.guards.askers import Line
 
 
-class StackedItems:
+class StackedItems(HoldsItems):
     """The elements that a loop appended to a list, as one tensor with the turns as its first axis, or as a Ragged.
 
     It stands in the list as one element. `torch.stack` and `torch.cat` of such a list do what they would do with all

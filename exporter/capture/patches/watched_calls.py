@@ -25,6 +25,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics.source import USER, kind_of
+from fxport.exporter.capture.control_flow.lifting import HoldsItems
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.function_mode import Part
 from fxport.exporter.capture.guards.askers import line_that_asks, place_of_asker
@@ -118,7 +119,7 @@ class CallsWatched(Part):
 def _hangs_on_data(func: Any, args: Any, kwargs: Any) -> bool:
     """Return whether a function may raise an error for sizes that only data tell."""
     found = pytree.tree_leaves((args, kwargs or {}))
-    values = [leaf for each in found for leaf in (each.leaves() if hasattr(each, "leaves") else [each])]
+    values = [leaf for each in found for leaf in (each.leaves() if isinstance(each, HoldsItems) else [each])]
     return _may_fail(getattr(func, "__name__", ""), values)
 
 
