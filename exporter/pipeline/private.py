@@ -70,6 +70,7 @@ TRAINING: Rows = (
     ),
     fields("torch.optim:Optimizer", "_optimizer_step_pre_hooks _optimizer_step_post_hooks", "hooks of a step"),
     names("torch.autograd:Function", "apply", "replaced: functions that are given the model's own parameters"),
+    call("torch.overrides", "_get_current_function_mode_stack", "", "the modes that hooks of gradients run in"),
     names("torch.autograd", "_engine_run_backward", "replaced: hooks that read the model's own parameters"),
     names("torch.optim.adam", "_get_value", "replaced: the count of steps in float64, as in Python"),
     names("torch.optim", "_adafactor", "the module whose `min` and `max` are replaced"),

@@ -190,10 +190,11 @@ def stepped(
         if name in state:
             new.state[parameter] = {key: _exact(optimizer, key, value) for key, value in state[name].items()}
             new.state[parameter].pop(UNTOUCHED, None)
+    step = _step_of(optimizer)  # which may be that of a base, and have hooks of its own below
     with _exact_numbers(), _unprofiled(type(optimizer)), nothing_kept_by(new, own):
         for hook in new._optimizer_step_pre_hooks.values():
             hook(new, (), {})
-        _step_of(optimizer)(new)
+        step(new)
         for hook in new._optimizer_step_post_hooks.values():
             hook(new, (), {})
     return {

@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 
 class OwnTensors(TorchFunctionMode):
@@ -49,12 +49,17 @@ class OwnTensors(TorchFunctionMode):
         self.values = {id(own[name]): value for own, values in replaced for name, value in values.items()}
         apply = vars(torch.autograd.Function)["apply"]  # a class method, of Python or of C
         engine = torch.autograd._engine_run_backward  # pyright: ignore[reportPrivateImportUsage]
+        modes = (*_get_current_function_mode_stack(), self)
 
         def applied(function: Any, *args: Any, **kwargs: Any) -> Any:
             return apply.__get__(None, function)(*self.swapped(args), **kwargs)
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            with self:  # it is off within torch.autograd.grad, which calls hooks
+            on = set(_get_current_function_mode_stack())
+            with ExitStack() as around:  # all are off within torch.autograd.grad, which calls hooks
+                for mode in modes:
+                    if mode not in on:
+                        around.enter_context(mode)
                 return engine(*args, **kwargs)
 
         with ExitStack() as entered:

@@ -18,7 +18,6 @@ from torch.nn.utils import get_total_norm
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics.errors import FxportError
-from fxport.exporter.capture.knowledge import version
 from fxport.exporter.capture.patches.autograd import (
     checkpoints_kept_whole,
     saved_tensor_hooks_kept,
@@ -33,6 +32,7 @@ from fxport.exporter.training.optimizers import State, initial_state
 from fxport.exporter.training.own_tensors import OwnTensors
 from fxport.exporter.training.parts import LossFn, Parts, Phase
 from fxport.exporter.training.seeded import GivenRandom, SeededRandom
+from fxport.exporter.training.written import Written
 from fxport.exporter.weights.session_files import BUFFER, OPTIMIZER, PARAMETER
 from fxport.fx_passes.graph import PART
 
@@ -75,6 +75,7 @@ class _Seen:
     """
 
     unused: list[str] = field(default_factory=list)
+    written: set[str] = field(default_factory=set)
 
 
 class TrainingStep(Around):
@@ -109,10 +110,12 @@ class TrainingStep(Around):
         """
         (parts,) = self.parts
         parameters = kind_of_state(state, PARAMETER)
+        if not torch.compiler.is_compiling():  # what a model writes to its parameters is not written to the caller's
+            parameters = _copies(parameters)
         buffers = _copies(kind_of_state(state, BUFFER))
         random = GivenRandom(masks) if masks else SeededRandom(seed) if seed is not None else nullcontext()
-        with nothing_carried(parts.model, parts.around, self._own), random:
-            return self._results(state, parameters, buffers, batch, learning_rates)
+        with nothing_carried(parts.model, parts.around, self._own), random, Written() as written:
+            return self._results(state, parameters, buffers, batch, learning_rates, written)
 
     def _results(
         self,
@@ -121,6 +124,7 @@ class TrainingStep(Around):
         buffers: dict[str, torch.Tensor],
         batch: Sequence[Any],
         learning_rates: Mapping[str, torch.Tensor],
+        written: Written,
     ) -> dict[str, torch.Tensor]:
         """The outputs of a step; the optimizer and its hooks draw from where the model draws."""
         (parts,) = self.parts
@@ -128,9 +132,9 @@ class TrainingStep(Around):
         current, held, numbers = dict(parameters), _nested(kind_of_state(state, OPTIMIZER)), itertools.count()
         losses, results, new, changed = list[torch.Tensor](), dict[str, torch.Tensor](), State(), set[str]()
         for phase in parts.phases:
-            before = {name: version(value) for name, value in current.items()}
-            loss, extras, gradients = self._gradients(phase, current, buffers, batch)
-            changed |= {*gradients, *(name for name, value in current.items() if version(value) != before[name])}
+            written.watch(current)
+            loss, extras, gradients = self._gradients(phase, current, buffers, batch, written)
+            changed |= {*gradients}
             losses.append(loss)
             _require_new(extras, results)
             results |= extras
@@ -139,11 +143,14 @@ class TrainingStep(Around):
                 if GRADIENT in self.settings.outputs:
                     results |= {f"{GRADIENT}/{name}": value for name, value in gradients.items()}
                 current = _copies(current)
+                written.watch(current)
                 for name, gradient in gradients.items():
                     current[name].grad = gradient
                 updated = self._updated(phase, current, buffers, held, learning_rates, numbers)
                 current = {name: _alone(value) for name, value in current.items()}
             new |= {name: entries for name, entries in updated.items() if name in gradients}
+        self._seen.written |= written.names
+        changed |= self._seen.written
         results = {**_losses(losses), **results}
         results |= {f"{NEW}/{PARAMETER}/{name}": current[name] for name in current if name in changed}
         results |= {f"{NEW}/{BUFFER}/{name}": value for name, value in buffers.items()}
@@ -188,9 +195,10 @@ class TrainingStep(Around):
     def _gradients(
         self,
         phase: Phase,
-        parameters: Mapping[str, torch.Tensor],
+        parameters: dict[str, torch.Tensor],
         buffers: dict[str, torch.Tensor],
         batch: Sequence[Any],
+        written: Written,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor]]:
         """The loss, what the loss function returned beside it, and the gradient of every parameter that is trained.
 
@@ -213,6 +221,8 @@ class TrainingStep(Around):
                 with self._own.instead_of((trained, leaves), (self._buffers_held, buffers)):
                     loss, extras, found = functional_call(differentiated, given, tuple(micro))
             buffers.update({name: _alone(given[f"model.{name}"]) for name in buffers})
+            rebound = written.names & leaves.keys()  # `leaf.set_(tensor)` gives it other memory
+            parameters.update({name: leaves[name].detach() for name in rebound})
             losses.append(loss.detach())
             unused = [name for name, gradient in found.items() if gradient is None and name in wanted]
             for name, gradient in found.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn, optim
 
+from fxport.diagnostics import rules
+from fxport.exporter.pipeline.errors import ExportError
 from fxport.exporter.training import export_training_step
 from tests.training import assert_teacher_forced, batches, classify
 
@@ -113,7 +116,63 @@ def frozen_ones_follow() -> Parts:
     return model, optim.SGD(model.layer.parameters(), lr=0.1), classify
 
 
+class Taught(nn.Module):
+    """A frozen teacher, which a hook moves towards the layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.teacher = nn.Linear(6, 3), nn.Linear(6, 3).requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x) + self.teacher(x).tanh()
+
+
+@torch.no_grad()
+def lerped(slow: Tensor, fast: Tensor) -> None:
+    slow.lerp_(fast, 0.1)
+
+
+def averaged_by_data(slow: Tensor, fast: Tensor) -> None:
+    """PyTorch does not count such a write."""
+    slow.data.mul_(0.9).add_(fast.data, alpha=0.1)
+
+
+@torch.no_grad()
+def set_to_other_memory(slow: Tensor, fast: Tensor) -> None:
+    slow.set_(0.9 * slow + 0.1 * fast)
+
+
+def taught(write: Callable[[Tensor, Tensor], None], where: str) -> Parts:
+    """The teacher follows the layer before or after the update, in a hook of a gradient, or in the loss."""
+    model = Taught()
+    optimizer = optim.SGD(model.layer.parameters(), lr=0.1)
+
+    def follow(*_: Any) -> None:
+        for slow, fast in zip(model.teacher.parameters(), model.layer.parameters(), strict=True):
+            write(slow, fast)
+
+    def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        if where == "loss":
+            follow()
+        return classify(model, x, y)
+
+    if where == "before the update":
+        optimizer.register_step_pre_hook(follow)
+    elif where == "after the update":
+        optimizer.register_step_post_hook(follow)
+    elif where == "gradient":
+        model.layer.bias.register_hook(follow)
+    return model, optimizer, loss
+
+
+TEACHERS: dict[str, Callable[[], Parts]] = {
+    f"a teacher {write.__name__}, {where}": partial(taught, write, where)
+    for write in (lerped, averaged_by_data, set_to_other_memory)
+    for where in ("before the update", "after the update", "gradient", "loss")
+}
+
 PARTS: dict[str, Callable[[], Parts]] = {
+    **TEACHERS,
     "a list made before": lambda: penalized(lambda model, _: list(model.parameters())),
     "the optimizer's groups": lambda: penalized(lambda _, optimizer: optimizer.param_groups[0]["params"]),
     "a hook of a parameter": hooked_parameter,
@@ -132,3 +191,36 @@ def test_the_models_own_tensors_are_those_of_the_step(parts: Callable[[], Parts]
     export_training_step(model, optimizer, loss, DATA[0])
     torch.testing.assert_close(dict(model.state_dict()), before, rtol=0, atol=0)
     assert_teacher_forced(model, optimizer, loss, DATA, tmp_path, steps=6)
+
+
+def test_other_memory_given_in_a_hook_of_a_gradient_is_refused_at_its_line() -> None:
+    def rebind(slow: Tensor, fast: Tensor) -> None:
+        slow.data = 0.9 * slow.data + 0.1 * fast.data  # this line
+
+    model, optimizer, loss = taught(rebind, "gradient")
+    with pytest.raises(ExportError) as failure:
+        export_training_step(model, optimizer, loss, DATA[0])
+    (finding,) = failure.value.log.findings
+    assert finding.rule is rules.UNSUPPORTED_PYTHON_CONSTRUCT
+    assert finding.place is not None
+    assert "# this line" in Path(finding.place.path).read_text().splitlines()[finding.place.line - 1]
+
+
+def test_an_eager_call_of_the_step_leaves_its_state_as_it_is() -> None:
+    program = export_training_step(*frozen_ones_follow(), DATA[0])
+    before = {name: value.clone() for name, value in program.state.items()}
+    assert not torch.equal(program.second_call[0]["param/slow.weight"], before["param/slow.weight"])
+    torch.testing.assert_close(dict(program.state), before, rtol=0, atol=0)
+
+
+class Same(optim.SGD):
+    """Has the step of its base, as AdamW has that of Adam; PyTorch wraps it as soon as there is one of the base."""
+
+
+def test_hooks_of_an_optimizer_run_once_where_its_step_is_that_of_its_base(tmp_path: Path) -> None:
+    optim.SGD([torch.zeros(1)], lr=0.1)
+    model = Taught()
+    model.register_buffer("updates", torch.zeros(()))
+    optimizer = Same(model.layer.parameters(), lr=0.1)
+    optimizer.register_step_post_hook(lambda *_: model.updates.add_(1))
+    assert_teacher_forced(model, optimizer, classify, DATA, tmp_path, steps=3)
