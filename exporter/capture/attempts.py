@@ -45,6 +45,7 @@ from fxport.exporter.capture.patches.marked import MarksNoted, marks_noted
 from fxport.exporter.capture.patches.masks import masks_left_out
 from fxport.exporter.capture.patches.merged_sizes import merged_sizes_bounded
 from fxport.exporter.capture.patches.mixed_kinds import KindsHeeded, kinds_heeded_in_data
+from fxport.exporter.capture.patches.module_methods import methods_in_place
 from fxport.exporter.capture.patches.outside import attributes_watched
 from fxport.exporter.capture.patches.packed import FirstBatchKnown, packed_sequences_kept
 from fxport.exporter.capture.patches.rebinding import RebindingFollowed, rebinding_followed
@@ -199,13 +200,13 @@ def _keeping_branches(
     namespaces = {id(each) for each in namespaces_of(request.model)}
     functions = [each for each in observed.effects.state.functions() if id(each.__globals__) in namespaces]
     try:
-        with some_presumed(presumed, Scope.KEPT):
+        with methods_in_place(), some_presumed(presumed, Scope.KEPT):
             return keeping_loops(attempt, functions, observed.overcome, observed.rewritten, observed.unkept)
     except Exception as error:
         if not presumed.open or is_our_fault(error):
             raise
         presumed.refusal = error
-    with some_presumed(presumed, Scope.EVERYWHERE):
+    with methods_in_place(), some_presumed(presumed, Scope.EVERYWHERE):
         return keeping_loops(attempt, functions, observed.overcome, observed.rewritten, observed.unkept)
 
 

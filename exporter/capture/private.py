@@ -202,6 +202,10 @@ TRACE: Rows = (
 PATCHES: Rows = (
     names("torch.nn:Module", "__setattr__", "replaced: notes what a branch assigns to a module"),
     names("torch.nn:Module", "__getattr__", "replaced: refuses an attribute that only one branch sets"),
+    names("torch.nn:Module", "__call__", "replaced: calls what a trace puts in its place"),
+    names("torch.fx._symbolic_trace", "_PatchedFnSetAttr", "replaced: puts methods of all modules in place at no cost"),
+    fields("torch.fx._symbolic_trace:_PatchedFnSetAttr", "frame_dict fn_name new_fn", "which method, of what"),
+    names("torch.fx._symbolic_trace:_PatchedFnSetAttr", "patch revert", "replaced: the same"),
     names("torch.fx._symbolic_trace", "_orig_module_getattr", "the same, as a trace calls it"),
     names("torch.nn:Module", "register_parameter", "replaced, documented: makes weights without memory"),
     names("torch.nn:Module", "to", "replaced, documented: no conversion that changes nothing"),

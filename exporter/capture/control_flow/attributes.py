@@ -9,12 +9,14 @@ from typing import Any
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
+from fxport.exporter.capture.patches.module_methods import method_in_place, replaced_method
+
 
 @contextmanager
 def plain_attributes() -> Iterator[None]:
     """Let attributes of modules be set without PyTorch's hooks, which look for each tensor in the graph around."""
-    around = nn.Module.__setattr__
-    if getattr(around, "__module__", None) == __name__:  # by a part around; Python tells each class of layers of it
+    around = method_in_place("__setattr__")
+    if getattr(around, "__module__", None) == __name__:  # by a part around
         yield
         return
 
@@ -27,11 +29,8 @@ def plain_attributes() -> Iterator[None]:
         else:
             _ASSIGN(module, name, value)
 
-    nn.Module.__setattr__ = assign  # type: ignore[method-assign, assignment]  # put back below
-    try:
+    with replaced_method("__setattr__", assign):
         yield
-    finally:
-        nn.Module.__setattr__ = around  # type: ignore[method-assign]
 
 
 _ASSIGN = nn.Module.__setattr__

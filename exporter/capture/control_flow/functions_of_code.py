@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 
 
 def maker_of(code: CodeType) -> CodeType | None:
     """Return the code of the outermost function in which a function is made; None where that is no more."""
     outer = code.co_qualname.partition(".<locals>")[0]
+    named = _named(code.co_filename, outer)
+    if named is not None and code in within(named.__code__):
+        return named.__code__
 
     def made(each: object) -> bool:
         return (
@@ -18,6 +22,22 @@ def maker_of(code: CodeType) -> CodeType | None:
 
     found = _also_frozen(lambda: [each for each in gc.get_objects() if made(each)])
     return next((each.__code__ for each in found if code in within(each.__code__)), None)
+
+
+def _named(path: str, name: str) -> FunctionType | None:
+    """Return the function that a module of this file has under a qualified name: no search through all objects."""
+    for module in [*sys.modules.values()]:
+        if not isinstance(module, ModuleType):
+            continue
+        held: object = object.__getattribute__(module, "__dict__")  # loads no module that waits for its first use
+        if not isinstance(held, dict) or held.get("__file__") != path:
+            continue
+        for part in name.split("."):
+            own = vars(held) if isinstance(held, type) else held if isinstance(held, dict) else {}
+            held = own.get(part)
+        if type(held) is FunctionType:
+            return held
+    return None
 
 
 def within(code: CodeType) -> Iterator[CodeType]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +89,7 @@ def keeping_loops(
     stands: set[Line] = set()
     known = _Known()
     new = known.rewritten(lines, splits, calls, reasons)
-    with _swapped(new, functions), rewritten_noted(rewritten):
+    with _swapped(new, known.functions(new, functions)), rewritten_noted(rewritten):
         result, sites = _noted(attempt, None)
     found = set(known.sites(sites, new))
     errors, last = list(result.errors), result.errors
@@ -112,7 +112,7 @@ def keeping_loops(
         tried = {(code.co_filename, line) for code, kept in lines.items() for line in kept}
         noted: list[Rewritten] = []
         unasked, watched, refused = slices_unasked(), merged_values_watched(), undecided_refused()
-        with _swapped(new, functions), unasked, watched, refused, rewritten_noted(noted):
+        with _swapped(new, known.functions(new, functions)), unasked, watched, refused, rewritten_noted(noted):
             better, sites = _noted(attempt, None if result.error is None else tried)
         found, last = set(known.sites(sites, new)), better.errors
         if better.error is None:
@@ -213,6 +213,7 @@ class _Known:
     def __init__(self) -> None:
         self._rewritten: dict[tuple[int, frozenset[int], frozenset[int], bool], _RewrittenCode] = {}
         self._makers: dict[int, tuple[CodeType, CodeType | None]] = {}
+        self._functions: dict[int, tuple[CodeType, list[FunctionType]]] = {}
 
     def rewritten(
         self, lines: dict[CodeType, set[int]], splits: set[Line], calls: bool, reasons: Reasons
@@ -250,6 +251,15 @@ class _Known:
             made_elsewhere = inside and around is None and site.code not in originals
             if made_elsewhere and (maker := self._maker_of(site.code)) is not None:
                 yield maker, site.line
+
+    def functions(
+        self, codes: Collection[CodeType], reached: Mapping[CodeType, Sequence[FunctionType]]
+    ) -> Iterator[tuple[CodeType, Sequence[FunctionType]]]:
+        """Yield each code with the functions that have it: those reached, or else those that anything holds."""
+        for code in codes:
+            if not reached.get(code) and not self._functions.get(id(code), (code, []))[1]:
+                self._functions[id(code)] = code, functions_of(code)
+            yield code, reached.get(code) or self._functions[id(code)][1]
 
     def _maker_of(self, code: CodeType) -> CodeType | None:
         if id(code) not in self._makers:
@@ -359,19 +369,21 @@ def noted_sizes() -> Iterator[set[Site]]:
 
 
 @contextmanager
-def _swapped(new: dict[CodeType, CodeType], functions: Mapping[CodeType, Sequence[FunctionType]]) -> Iterator[None]:
-    """Give the functions that have one of these codes the new one meanwhile.
+def _swapped(
+    new: Mapping[CodeType, CodeType], functions: Iterable[tuple[CodeType, Sequence[FunctionType]]]
+) -> Iterator[None]:
+    """Give functions new code meanwhile.
 
     Args:
         new: Code → the code that takes its place.
-        functions: Code → functions that have it. Those of other code are looked for, whoever holds them.
+        functions: Each of these codes with the functions that have it.
     """
     changed: list[tuple[FunctionType, CodeType]] = []
     try:
-        for old, code in new.items():
-            for function in functions.get(old) or functions_of(old):
+        for old, those in functions:
+            for function in those:
                 changed.append((function, function.__code__))
-                function.__code__ = code
+                function.__code__ = new[old]
         yield
     finally:
         for function, own in changed:

@@ -20,6 +20,7 @@ from fxport.exporter.capture import holders
 from fxport.exporter.capture.control_flow.merging import LoopError
 from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.holders import Holder
+from fxport.exporter.capture.patches.module_methods import method_in_place, replaced_method
 
 Reason = tuple[str, frozenset[Line]]
 """A text that says why a value cannot be asked for, and the branches that have made it so."""
@@ -63,7 +64,7 @@ def asked_for(error: Exception) -> Exception:
 @contextmanager
 def undecided_refused() -> Iterator[None]:
     """Refuse meanwhile whatever asks for an attribute that was taken away, also `hasattr`."""
-    missing = nn.Module.__getattr__
+    missing = method_in_place("__getattr__")
 
     def attribute(self: nn.Module, name: str) -> Any:
         reason = _noted.get({}).get((id(self), name))
@@ -74,7 +75,7 @@ def undecided_refused() -> Iterator[None]:
     token = _noted.set({})
     try:
         with (
-            mock.patch.object(nn.Module, "__getattr__", attribute),
+            replaced_method("__getattr__", attribute),
             mock.patch.object(_symbolic_trace, "_orig_module_getattr", attribute),  # what a trace calls instead
         ):
             yield

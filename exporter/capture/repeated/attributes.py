@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 from torch.nn import Module
 
+from fxport.exporter.capture.patches.module_methods import method_in_place, replaced_method
 from fxport.exporter.capture.repeated.likeness import speaks_of
 from fxport.exporter.capture.repeated.numbers import Attribute, Number, Reads
 from fxport.exporter.capture.snapshot import Snapshot
@@ -34,7 +34,7 @@ def reads_noted(
         as_numbers: Hand out whole numbers as `Number`, so that one that is handed on alone counts as not read.
     """
     looks = speaks_of(LOOKING, state)
-    look, modules = Module.__getattr__, {path: block.get_submodule(path) for path, _ in attributes}
+    look, modules = method_in_place("__getattr__"), {path: block.get_submodule(path) for path, _ in attributes}
     taken: dict[int, dict[str, Attribute]] = {}
     values: dict[Attribute, Any] = {}
     orders = [(vars(module), [*vars(module)]) for module in modules.values()]
@@ -57,7 +57,7 @@ def reads_noted(
         return vars(self)[name]
 
     try:
-        with mock.patch.object(Module, "__getattr__", found):
+        with replaced_method("__getattr__", found):
             yield
     finally:
         for variables, order in orders:
