@@ -52,7 +52,7 @@ BRANCH_NOT_TAKEN = Rule(
     "FXP5008",
     "BranchNotTaken",
     NOTE,
-    "The branch for '{truth}' was never run, so it is not validated. Samples: {count}.",
+    "The branch for '{truth}' was never run, so it is not validated. It alone reads {reads}. Samples: {count}.",
 )
 NOT_REPEATABLE = Rule(
     "FXP5009",

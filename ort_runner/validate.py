@@ -252,16 +252,16 @@ class _Work:
 
     def tell_ways(self, samples: Sequence[Samples], runtime: Runtime) -> None:
         """Report each way of a branch that no sample took."""
-        from fxport.ort_runner.branches import ways_taken  # loads onnx
+        from fxport.ort_runner.branches import branches_run  # loads onnx
 
         try:
-            taken = ways_taken(self._file, samples, runtime)
+            branches = branches_run(self._file, samples, runtime)
         except Failure as failure:
             self._fail(failure)
             return
-        for name, tests in taken.items():
-            for missing in {True, False} - tests if tests else ():
-                facts = {"truth": str(missing).lower(), "count": len(samples)}
+        for name, branch in branches.items():
+            for missing in branch.missing:
+                facts = {"truth": str(missing).lower(), "reads": branch.reads(missing), "count": len(samples)}
                 self.say(rules.BRANCH_NOT_TAKEN, facts, self._file.place_of_node(name))
 
     def _check(self, opened: Opened, samples: Samples, outputs: Mapping[str, np.ndarray]) -> tuple[Run, Arrays]:

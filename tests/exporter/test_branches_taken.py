@@ -56,3 +56,29 @@ def test_ways_that_no_sample_took(
     found = {each.place.line: each.facts["truth"] for each in log.findings if each.place is not None}
     assert found == {line_of(Ways.forward, text): truth for text, truth in told.items()}
     assert all(each.rule is rules.BRANCH_NOT_TAKEN and each.level is Level.NOTE for each in log.findings)
+
+
+class Experts(nn.Module):
+    """A row of branches: the first asks for the first expert."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.experts = nn.ModuleList(nn.Linear(3, 3) for _ in range(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.experts[int(x.argmax().item())](x)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [(0, "'experts.1', 'experts.2', 'experts.3' and 2 more"), (1, "'experts.0'")],
+)
+def test_the_layers_of_a_way_that_no_sample_took_are_named(chosen: int, told: str, tmp_path: Path) -> None:
+    model, x = Experts(), torch.eye(3)[chosen]
+    export(model, (x,)).save(tmp_path / "experts.onnx")
+    log = Log()
+    validate(
+        tmp_path / "experts.onnx", [Samples("x", {"x": x.numpy()}, {"output": model(x).detach().numpy()})], "cpu", log
+    )
+    first = log.findings[0]
+    assert f"It alone reads the weights of {told}." in first.message
