@@ -80,7 +80,7 @@ def sized() -> dict[str, Tensor]:
 
 
 CASES = (
-    in_grids("Qwen2VL", depth=2, embed_dim=32, hidden_size=32, num_heads=4, mlp_ratio=2, patch_size=14),
+    in_grids("Qwen2VL", depth=1, embed_dim=32, hidden_size=32, num_heads=4, mlp_ratio=2, patch_size=14),
     in_grids(
         "Qwen2_5_VL",
         depth=2,
