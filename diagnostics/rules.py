@@ -21,7 +21,7 @@ DATA_DEPENDENT_CONTROL_FLOW = Rule(
     "FXP1002",
     "DataDependentControlFlow",
     ERROR,
-    "This line depends on the value of a tensor. Detail: {detail}.",
+    "This line depends on the values or sizes of tensors. Detail: {detail}.",
 )
 UNSUPPORTED_PYTHON_CONSTRUCT = Rule(
     "FXP1003", "UnsupportedPythonConstruct", ERROR, "This Python construct cannot be captured. Reason: {detail}."
@@ -216,7 +216,7 @@ DIMENSIONS_TIED = Rule(
     "Dimensions '{dim}' and '{other}' are not independent. The model needs '{relation}'.",
 )
 DATA_DEPENDENT_SHAPE = Rule(
-    "FXP2005", "DataDependentShape", NOTE, "The size of output '{output}' depends on the values of the inputs."
+    "FXP2005", "DataDependentShape", NOTE, "The size of output '{output}' is known only when the model runs."
 )
 DYNAMIC_SHAPES_INVALID = Rule(
     "FXP2007",

@@ -115,8 +115,11 @@ def call(
 ) -> Node:
     """A new call before the graph's insertion point, with the provenance of `like`, whose graph it is by default.
 
-    Its fake value is `val`, or what the target returns on the fake arguments.
+    Its fake value is `val`, or what the target returns on the fake arguments. A size that is no constant is an argument
+    as a node that gives it.
     """
+    if any(isinstance(each, (torch.SymInt, torch.SymFloat)) for each in pytree.tree_leaves((args, kwargs))):
+        raise TypeError(f"a size that is no constant is written into a call of {target}")  # it would be the example's
     node = (graph or like.graph).call_function(target, args, kwargs or {})
     node.meta.update({key: like.meta[key] for key in (*PROVENANCE, ORIGIN) if key in like.meta})
     with asked_at(like):

@@ -69,6 +69,8 @@ CAPTURE_ORDER = (
     ("control_flow", "eager", "repeated", "request"),
     ("attempts", "exported", "further"),
     ("self_check",),
+    ("results",),
+    ("branched",),
     ("driver",),
     ("__init__",),
 )

@@ -67,6 +67,7 @@ from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.repeated.blocks import Repeats
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.rewritten import Rewritten
+from fxport.exporter.capture.sizes.as_data import sizes_as_data
 from fxport.exporter.capture.sizes.equalities import equalities_tried
 from fxport.exporter.capture.sizes.promises import equal_from_the_start
 from fxport.exporter.capture.sizes.remembered import arithmetic_remembered
@@ -100,6 +101,7 @@ def frozen(module: torch.nn.Module) -> Iterator[None]:
 
 def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterator[AbstractContextManager[object]]:
     """The contexts of a trace of plain Python, outermost first; `last` is the last part to see a call."""
+    yield sizes_as_data(request.model, request.as_data)
     trainable, rebinding = TrainableTold(), RebindingFollowed()
     marks = MarksNoted(observed.effects, trainable)
     yield trainable_parameters_told(request.model, trainable)  # which looks before they are frozen
@@ -263,6 +265,12 @@ def sizes_from_one(request: CaptureRequest, observed: Observed) -> ExportedProgr
     """Capture as `non_strict` does, where a dynamic dimension may have the size 0 or 1 in the example."""
     with shape_config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]  # made at run time
         return non_strict(request, observed)
+
+
+def by_example(request: CaptureRequest, observed: Observed) -> ExportedProgram:
+    """Capture as `sizes_from_one` does where a dynamic dimension has the size 0 or 1 in the example."""
+    small = any(is_small(each) and each not in request.fixed for each in request.sizes)
+    return (sizes_from_one if small else non_strict)(request, observed)
 
 
 def post_dispatch(request: CaptureRequest, observed: Observed) -> ExportedProgram:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ import sympy
 import torch
 from torch.export import ExportedProgram
 
-from fxport.diagnostics import Finding, Fix, Level, Log, Place, rules
+from fxport.diagnostics import Fix, Level, Log, rules
 from fxport.diagnostics.exhaustion import raise_if_exhausted
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.capture import program
@@ -24,10 +24,12 @@ from fxport.exporter.capture.attempts import (
     Attempt,
     Failed,
     Strategy,
+    by_example,
     is_over,
     non_strict,
     strict,
 )
+from fxport.exporter.capture.branched import with_branches_on_sizes
 from fxport.exporter.capture.exported import captured_before
 from fxport.exporter.capture.failures import (
     DRAW_BEFORE,
@@ -53,8 +55,7 @@ from fxport.exporter.capture.patches.quiet import quiet_pytorch
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.regions import without_regions
 from fxport.exporter.capture.request import CaptureRequest, Observed
-from fxport.exporter.capture.self_check.checking import Subject, check, check_inputs, has_presumption, told_in
-from fxport.exporter.capture.self_check.state import with_weight_of_state
+from fxport.exporter.capture.results import CaptureResult, checked_result, repeat
 from fxport.exporter.capture.sizes.conditions import ROUNDINGS
 from fxport.exporter.capture.sizes.copies import copies_unwritten
 from fxport.exporter.capture.sizes.dimensions import Comparison
@@ -109,52 +110,20 @@ def capture(
         request = result.request.fixing(result.compared.contrary)
         result = once(request, capture=first_success)
     fixed = result.request.fixed
+    tried = Log()
     if result.compared.lost and options.strategy is None and not options.allow_specialization:
-        result = _with_more_sizes(result, replace(request, fixed=fixed), once, log)
+        result = _with_more_sizes(result, replace(request, fixed=fixed), once, tried)
     if single := {size: at for size, at in result.compared.single.items() if may_ask or not size.required}:
         result = once(request.fixing({**fixed, **single}), capture=first_success)
-    found, own = result.log.findings, (request.args, dict(request.kwargs))
-    if options.self_check != "never":
-        found = with_weight_of_state(found, module, own, result.program)
-    repeat(found, log)
-    result.compared.report(options, log)
     _report_training(module, log)
-    captured = replace(result.program, conditions=tuple(result.compared.conditions))
-    if options.self_check == "never":
-        return captured
-    subject = Subject(captured, module, call, result.rewritten, dims=result.compared.owner)
-    check_inputs(subject, own, log)
-    if options.self_check == "rewritten" and not result.rewritten:
-        return captured
-    told, presumed = told_in([*result.log.findings, *log.findings]), has_presumption(log.findings)
-    subject = replace(subject, call=own, told=told, is_presumed=presumed)
-    return replace(captured, conditions=(*captured.conditions, *check(subject, log)))
-
-
-def repeat(told: Iterable[Finding], log: Log) -> None:
-    """Report in a log what has been reported in another one."""
-    for finding in told:
-        facts: Mapping[str, Any] = finding.facts
-        log.report(finding.rule, at=finding.place, level=finding.level, fixes=finding.fixes, **facts)
-
-
-@dataclass(frozen=True)
-class CaptureResult:
-    """One capture.
-
-    Attributes:
-        program: The captured program.
-        request: What it was captured for, with all sizes that attempts have found to be constants.
-        compared: What became of the sizes that were asked to be dynamic.
-        log: What is to be reported about it if it is the one that is used.
-        rewritten: The lines that were rewritten, or where something was presumed.
-    """
-
-    program: Program
-    request: CaptureRequest
-    compared: Comparison
-    log: Log
-    rewritten: Sequence[Place | None]
+    checked = partial(checked_result, passed=call, example=(request.args, dict(request.kwargs)), options=options)
+    if options.strategy is None and options.self_check != "never":
+        again = partial(once, capture=partial(_by_one, by_example))
+        if (found := with_branches_on_sizes(result, again, checked)) is not None:
+            repeat(found[1].findings, log)
+            return found[0]
+    repeat(tried.findings, log)
+    return checked(result, log)
 
 
 Capture = Callable[[CaptureRequest, Observed], tuple[ExportedProgram, CaptureRequest]]
@@ -194,6 +163,11 @@ def _capture_once(
     for name in sorted(set().union(*(each.names for each in observed.asked))):
         first = next(each for each in observed.asked if name in each.names)
         told.report(rules.VALUES_SPECIALIZED, at=first.place, name=name)
+    for place, error in observed.inquiry.presumed.answers.items():
+        known: Mapping[str, Any] = {"detail": PRESUMED, "error": first_line(error)}
+        told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **known)
+    for error in observed.overcome:
+        report_overcome(error, model, told)
     if draws_numbers(exported.graph_module):
         for place in effects.reads.seeded.values():
             told.report(rules.UNSUPPORTED_PYTHON_CONSTRUCT, at=place, fixes=(Fix(DRAW_BEFORE),), detail=SEEDED)
@@ -308,7 +282,7 @@ def _first_success(
             observed.effects.note(state)
             state.restore()
         else:
-            _report_success(attempt, failed, observed, tried.model, log)
+            _report_fallbacks(attempt, failed, log)
             return exported, tried
     error = _telling(failed, options)
     raise_if_exhausted(error)
@@ -353,18 +327,11 @@ def _tried(
                 break
 
 
-def _report_success(
-    attempt: Attempt, failed: Sequence[Failed], observed: Observed, model: torch.nn.Module, log: Log
-) -> None:
-    """Report what made the attempts before this one fail, and what was presumed or overcome in it."""
+def _report_fallbacks(attempt: Attempt, failed: Sequence[Failed], log: Log) -> None:
+    """Report what made the attempts before this one fail."""
     for each in failed:
         place, told = place_of_exception(each.error), first_line(each.error)
         log.report(rules.CAPTURE_FELL_BACK, at=place, strategy=attempt.name, failed=each.name, error=told)
-    for place, error in observed.inquiry.presumed.answers.items():
-        facts: Mapping[str, Any] = {"detail": PRESUMED, "error": first_line(error)}
-        log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **facts)
-    for error in observed.overcome:
-        report_overcome(error, model, log)
 
 
 def _telling(failed: Sequence[Failed], options: Options) -> Exception:

@@ -229,6 +229,7 @@ PATCHES: Rows = (
         "torch", "_sym_sin _sym_cos _sym_tan _sym_asin _sym_acos _sym_atan _sym_sinh _sym_cosh _sym_tanh", "of `math`"
     ),
     names("torch", "_sym_log2", "the bits of a size"),
+    names("torch", "_sym_sqrt", "a root of a size by NumPy"),
     call(
         "torch._export.non_strict_utils",
         "_tensor_min_max",
@@ -330,6 +331,8 @@ PATCHES: Rows = (
         "replaced by its code, which a model may have imported: unpacking is one op",
     ),
     names("torch.nn.utils.rnn:pad_packed_sequence", "__code__", "the same"),
+    names("torch._dynamo", "is_compiling", "replaced: tells a model that asks how it is called"),
+    names("torch._utils", "is_compiling", "the same"),
 )
 """Private parts that are replaced while a model is captured, and those that the replacements use."""
 

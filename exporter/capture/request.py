@@ -34,6 +34,7 @@ class CaptureRequest:
         reuse: Whether blocks that the model repeats may be captured once.
         rewrite: Whether statements that depend on data or on dynamic sizes may become operators.
         fixed: Sizes that are constants of the graph, each with the line that is to blame, if one is known.
+        as_data: Sizes of tensors of which only a run tells, so that branches on them are operators.
     """
 
     model: torch.nn.Module
@@ -45,6 +46,7 @@ class CaptureRequest:
     reuse: bool = False
     rewrite: bool = True
     fixed: Mapping[Request, Place | None] = field(default_factory=dict)
+    as_data: Sequence[Request] = ()
 
     def fixing(self, sizes: Mapping[Request, Place | None]) -> CaptureRequest:
         """Return the request with these sizes as constants too."""

@@ -31,11 +31,11 @@ def rows_as_scan_inputs(gm: GraphModule, log: Log) -> bool:
 
 def _read_outside(scan: Scan) -> bool:
     known: dict[tuple[object, int, Node, sympy.Expr], Node] = {}
-    found = [(node, row) for node in scan.body.graph.nodes if (row := read_row(node)) is not None]
     changed = False
-    for node, row in found:
-        place = place_of_row(scan, row)
-        if place is None or not place.invariants.covers(row.x):
+    for node in [node for node in scan.body.graph.nodes if read_row(node) is not None]:
+        row = read_row(node)  # now: what it is a row of may be another node since
+        place = place_of_row(scan, row) if row is not None else None
+        if row is None or place is None or not place.invariants.covers(row.x):
             continue
         with scan.node.graph.inserting_before(scan.node):
             key = (place.invariants.form(row.x), row.dim, place.numbers.vector, place.expr)

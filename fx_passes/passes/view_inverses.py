@@ -50,10 +50,7 @@ def _scatter(target: Any) -> Inverse:
 
 def _narrow(op: Node, view: Node, parent: Node, value: Node) -> Node:
     dim, start, length = op.args[1:]
-    if isinstance(start, Node) or isinstance(length, Node):
-        end: Any = call(op, operator.add, (start, length), val=fake(start) + fake(length))  # type: ignore[operator]  # sizes
-    else:
-        end = start + length  # type: ignore[operator]  # numbers
+    end = _plus(op, start, length)  # type: ignore[arg-type]  # sizes
     return call(op, aten.slice_scatter.default, (parent, value, dim, start, end), val=parent.meta["val"])
 
 
@@ -75,9 +72,18 @@ def _split(op: Node, view: Node, parent: Node, value: Node) -> Node:
     index: Any = view.args[1]
     pieces = op.meta["val"]
     index %= len(pieces)
-    start = sum(piece.shape[dim] for piece in pieces[:index])
-    end = start + pieces[index].shape[dim]
+    start: Any = 0
+    for i in range(index):
+        piece = call(op, operator.getitem, (op, i), val=pieces[i])
+        start = _plus(op, start, size_nodes(op, piece)[dim])
+    end = _plus(op, start, size_nodes(op, view)[dim])
     return call(op, aten.slice_scatter.default, (parent, value, dim, start, end), val=parent.meta["val"])
+
+
+def _plus(op: Node, size: int | Node, other: int | Node) -> int | Node:
+    if isinstance(size, Node) or isinstance(other, Node):
+        return call(op, operator.add, (size, other), val=fake(size) + fake(other))
+    return size + other
 
 
 def _expand(op: Node, view: Node, parent: Node, value: Node) -> Node:

@@ -66,6 +66,8 @@ class DimensionCase:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     auto: Any = "auto"
     """With several arguments, "auto" for those that may have dynamic dimensions."""
+    rewrite: bool = True
+    """False: branches stay as they are, and limit what they ask about."""
 
 
 SPECIALIZED, NARROWED, TIED = "FXP2001", "FXP2002", "FXP2003"
@@ -170,6 +172,7 @@ CASES: Mapping[str, DimensionCase] = {
         ((NARROWED, "'m' of input 'xs.1'", "< 7"),),
         ("xs.1.0",),
         auto={"xs.1": "auto"},
+        rewrite=False,
     ),
     "**kwargs: tied": DimensionCase(
         Keywords,
@@ -201,6 +204,7 @@ CASES: Mapping[str, DimensionCase] = {
         {"batch.masks.own": {0: "n"}},
         ((NARROWED, "'n' of input 'batch.masks.own'", ">= 6"),),
         ("batch.x.0", "batch.masks.own.0"),
+        rewrite=False,
     ),
     "a list": DimensionCase(
         Chunks,

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.export import Dim
 
-from fxport import ExportError, OnnxProgram, export, ort_runner
+from fxport import ExportError, OnnxProgram, Options, export, ort_runner
 from fxport.diagnostics import Finding, Level, Log
 from fxport.exporter.validation import reference
 from tests.cases.dimensions import CASES, SPECIALIZED, DimensionCase
@@ -37,7 +37,8 @@ def test_what_was_asked_for_and_cannot_be(case: DimensionCase, tmp_path: Path) -
     log, model = Log(), case.model()
     lost = any(rule == SPECIALIZED for rule, _, _ in case.said)
     try:
-        program = export(model, case.args, case.kwargs, dynamic_shapes=case.shapes, log=log)
+        options = Options(rewrite=case.rewrite)
+        program = export(model, case.args, case.kwargs, dynamic_shapes=case.shapes, options=options, log=log)
     except ExportError:
         assert lost, [f.message for f in log.findings]
     else:

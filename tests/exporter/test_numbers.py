@@ -223,7 +223,6 @@ LIMITED = {
     "1 << n": "n: at least 5",
     "torch.zeros(n).sum().item()": "n: at least 5",
     "torch.arange(n).sum().item()": "n: at least 5",
-    "3 if n else 4": "n: not 5",
     "[10, 20, 30][n > 1]": "n: at least 7",
 }
 """What Python refuses of some sizes, or gives another kind of number for: the model says for which sizes it is."""
@@ -252,7 +251,7 @@ REFUSED = {
     ("float", "[min(n, 3), 4][0] * 2"): "its dtype depends on whether a number is float or int",
     ("truth", "max(n, 1)"): "its dtype depends on whether a number is bool or int, as data has it",
     ("int", "2 ** n"): "its dtype depends on whether a number is float or int, as data has it",
-    ("int", "hash(n)"): "depends on the value of a tensor",
+    ("int", "hash(n)"): "depends on the values or sizes of tensors",
 }
 """By the number and the expression, the reason for which there is no right graph."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -21,11 +22,12 @@ from fxport.exporter.capture.control_flow.local_objects import Local
 from fxport.exporter.capture.control_flow.merged import told_apart, watch_merged
 from fxport.exporter.capture.control_flow.merging import LoopError, blaming, form_of, opaque
 from fxport.exporter.capture.control_flow.truth import depends_on_data, is_open, predicate
-from fxport.exporter.capture.faults import is_our_fault
+from fxport.exporter.capture.faults import RefusedError, is_our_fault
 from fxport.exporter.capture.guards.answers import refusals
 from fxport.exporter.capture.guards.askers import Line, line_that_asks
 from fxport.exporter.capture.guards.caught import require_uncaught
 from fxport.exporter.capture.rewritten import note_rewritten
+from fxport.exporter.capture.sizes.as_data import is_about_inputs
 
 UNKNOWN = (GuardOnDataDependentSymNode, DataDependentOutputException)
 """The errors that PyTorch raises where a capture would have to know a value."""
@@ -45,6 +47,8 @@ def refused(test: Any, kind: Callable[[], Any] = lambda: Exception) -> Any:
     """
     if not depends_on_data(test):
         return test
+    if is_about_inputs(test):
+        raise LoopError("it limits the sizes of inputs, which is told")
     raised = kind()
     require_uncaught(raised if isinstance(raised, type) else Exception)
     return False
@@ -86,11 +90,30 @@ def chosen(test: Any, then: Branch, other: Branch, *, dead: Sequence[str] = (), 
     return leave()  # what fails here has changed something: no branch may run on top of it
 
 
+MOST_NESTED = 6
+"""Branches of one line within each other, at most: each is traced twice for each around it."""
+
+_around: ContextVar[tuple[frozenset[Line], ...]] = ContextVar("around", default=())
+"""The lines of the branches that are being traced, outermost first."""
+
+
 def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str], local: Local | None) -> Branch:
     """Record both branches; return a function that leaves what they change, and returns the result."""
+    around, here = _around.get(), _here()
+    if here and around.count(here) >= MOST_NESTED:
+        raise RefusedError(f"it runs itself again within this branch, more than {MOST_NESTED} times")
+    token = _around.set((*around, here))
+    try:
+        return _recorded(test, (then, other), here, dead, local)
+    finally:
+        _around.reset(token)
+
+
+def _recorded(
+    test: Any, ways: tuple[Branch, Branch], here: frozenset[Line], dead: Sequence[str], local: Local | None
+) -> Branch:
     require_end()
     decides = predicate(test)  # first: what is around reads it, whatever the branches read
-    ways, here = (then, other), _here()
     effects = Effects.of(ways, dead, local=local, branches=here)
     found, outside = read_by([partial(effects.observe, way) for way in ways], (), effects.numbers)
 

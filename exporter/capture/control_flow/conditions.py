@@ -86,7 +86,7 @@ class _Choices(ast.NodeTransformer):
         return self.valued(node, node.values[1:])
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        asked = len(node.ops) > 1 or _is_membership(node)
+        asked = len(node.ops) > 1 or _is_membership(node) or _is_of_equality(node)
         return self.valued(node, node.comparators) if asked else self.generic_visit(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
@@ -127,7 +127,7 @@ class _Tests(ast.NodeTransformer):
             found = placed(call("among", node.left, *node.comparators), node)
             negated = placed(call("not_", found), node)
             return negated if isinstance(node.ops[0], ast.NotIn) else found
-        if len(node.ops) == 1 or binds(node.comparators):
+        if (len(node.ops) == 1 and not _is_of_equality(node)) or binds(node.comparators):
             return node
         pairs: list[ast.expr] = [
             ast.Tuple([ast.Constant(type(kind).__name__), deferred(value)], ast.Load())
@@ -146,6 +146,11 @@ class _Tests(ast.NodeTransformer):
 def _is_membership(node: ast.Compare) -> bool:
     """`x in (0, 1)`, of which either side may be a tensor."""
     return len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn))
+
+
+def _is_of_equality(node: ast.Compare) -> bool:
+    """`x.shape == y.shape`, whose sides may be lists or tuples of numbers."""
+    return len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.NotEq))
 
 
 def binds(values: Sequence[ast.expr]) -> bool:

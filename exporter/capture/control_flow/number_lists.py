@@ -181,7 +181,7 @@ def is_equal(value: Any, each: Any) -> Any:
 
 def has_data(values: Any) -> bool:
     """Return whether an element of a plain list or tuple is a number that only data tells."""
-    if type(values) not in (list, tuple, ScanList) or (isinstance(values, ScanList) and values.is_dynamic):
+    if type(values) not in (list, tuple, torch.Size, ScanList) or (isinstance(values, ScanList) and values.is_dynamic):
         return False
     return any(depends_on_data(each) and not isinstance(each, Tensor) for each in values)
 

@@ -27,9 +27,21 @@ from fxport.exporter.capture.guards.caught import errors_noted, require_uncaught
 from fxport.exporter.capture.patches.numbers import may_be_nan, number
 from fxport.exporter.capture.patches.watched_calls import FailuresNoted
 
+
+def _equal(one: Any, other: Any) -> Any:
+    """Return `one == other`, also of lists and tuples such as sizes, of whose elements only data tell."""
+    are_alike = any(isinstance(one, kind) and isinstance(other, kind) for kind in (list, tuple))
+    if not are_alike or not (has_data(one) or has_data(other)):
+        return one == other
+    if len(one) != len(other):
+        return False
+    return reduce(lambda truth, pair: and_(truth, lambda: is_equal(*pair)), zip(one, other, strict=True), True)
+
+
 COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
-    **{name: getattr(operator, name.lower()) for name in ("Eq", "Lt", "Gt")},
-    "NotEq": operator.ne,
+    **{name: getattr(operator, name.lower()) for name in ("Lt", "Gt")},
+    "Eq": _equal,
+    "NotEq": lambda one, other: not_(_equal(one, other)) if has_data(one) or has_data(other) else one != other,
     "LtE": operator.le,
     "GtE": operator.ge,
     "Is": operator.is_,

@@ -29,6 +29,8 @@ from typing import Any
 from unittest import mock
 
 import torch
+import torch._dynamo
+import torch._utils
 
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import USER, kind_of, place_of_stack
@@ -46,6 +48,8 @@ DATES: Mapping[type, tuple[str, ...]] = {datetime.datetime: ("now", "utcnow", "t
 OTHERS: Mapping[Any, tuple[str, ...]] = {
     torch: ("is_grad_enabled", "is_inference_mode_enabled", "initial_seed", "get_num_threads"),
     torch.compiler: ("is_compiling", "is_exporting"),
+    torch._dynamo: ("is_compiling",),
+    torch._utils: ("is_compiling",),
     builtins: ("input", "open"),
     os: ("cpu_count", "getpid", "listdir", "scandir", "urandom"),
     os.path: ("exists", "getmtime", "getsize", "isdir", "isfile"),
@@ -53,6 +57,11 @@ OTHERS: Mapping[Any, tuple[str, ...]] = {
     secrets: ("choice", "randbelow", "randbits", "token_bytes", "token_hex", "token_urlsafe"),
 }
 """Functions that tell of the machine, its files, or the mode in which PyTorch is called, or draw true randomness."""
+
+OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
+    "transformers.utils.import_utils": ("is_torchdynamo_compiling", "is_torchdynamo_exporting", "is_tracing"),
+}
+"""Functions of libraries, by their modules, that tell a model of the user's in which mode PyTorch is called."""
 
 SEEDING = ("manual_seed", "seed", "set_rng_state")
 """Functions of PyTorch that say which random numbers come next."""
@@ -116,10 +125,12 @@ def environment_watched(found: Reads) -> Iterator[None]:
 
     seed = random.Random.seed
     clocks = {getattr(time, name): _noting(f"time.{name}", getattr(time, name), note) for name in CLOCKS}
+    loaded = {sys.modules[name]: functions for name, functions in OF_LIBRARIES.items() if name in sys.modules}
     others = {
         getattr(owner, name): _noting(_named(owner, name), getattr(owner, name), note)
-        for owner, names in OTHERS.items()
+        for owner, names in (*OTHERS.items(), *loaded.items())
         for name in names
+        if owner not in loaded or hasattr(owner, name)  # it depends on the library's version
     }
     dates = {kind: _noting_date(kind, names, note) for kind, names in DATES.items()}
     seeds = {

@@ -17,8 +17,10 @@ from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
 from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.guards.askers import is_pythons
 from fxport.exporter.capture.guards.caught import require_uncaught
 from fxport.exporter.capture.patches.mixed_kinds import marked, propagated
+from fxport.exporter.capture.sizes.as_data import is_about_inputs
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
 
@@ -194,10 +196,15 @@ def _operator(name: str, original: Callable[..., Any], *, reflected: bool) -> Ca
     return run
 
 
+DIVIDED = "it divides by a number that is 0 for some sizes of inputs, which are told"
+
+
 def _require_divisor(b: Any) -> None:
     """Raise ZeroDivisionError for 0, and RefusedError where the model would catch that data gives 0."""
     if _holds(b == 0):
         raise ZeroDivisionError("division by zero")
+    if is_about_inputs(b) and is_pythons():
+        raise RefusedError(DIVIDED)
     if not b.node.has_hint():
         require_uncaught(ZeroDivisionError)
 
@@ -320,6 +327,7 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     for name in ("__trunc__", "__floor__", "__ceil__"):
         yield SymInt, name, lambda self: self
     fractions: Any = SymFloat  # the stubs lack these
+    root: Any = torch._sym_sqrt  # type: ignore[attr-defined]  # they lack this one, too
     yield SymFloat, "__trunc__", _whole(fractions.__trunc__)
     yield SymFloat, "__floor__", _whole(fractions.__floor__)
     yield SymFloat, "__ceil__", _whole(fractions.__ceil__)
@@ -327,5 +335,7 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     yield SymInt, "__round__", _round
     yield SymInt, "bit_length", _bit_length
     yield SymInt, "__invert__", lambda self: -self - 1
+    for kind in (SymInt, SymFloat):
+        yield kind, "sqrt", root  # as `numpy.sqrt` has it of an object
     yield SymFloat, "__bool__", lambda self: bool(self != 0)
     yield SymFloat, "is_integer", lambda self: self % 1.0 == 0.0

@@ -25,7 +25,7 @@ from fxport.exporter.capture.patches.outside import effect_of
 from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.self_check.differences import Results, difference
-from fxport.exporter.capture.self_check.inputs import LEAST, Call, at_sizes, drawn
+from fxport.exporter.capture.self_check.inputs import LEAST, Call, Sizes, at_given, at_sizes, drawn
 from fxport.exporter.capture.self_check.running import Body, Recorder, bodies_of
 from fxport.exporter.capture.sizes.resizing import known_sizes, promised, takes
 from fxport.exporter.capture.sizes.shapes import Request
@@ -51,18 +51,22 @@ class Subject:
         module: The model.
         call: The example's args and kwargs.
         at: The lines that were rewritten or presumed, in the order of the trace.
+        dims: The dynamic dimensions by their symbols.
         told: Names of state of which a finding says already that the graph does not have its new value.
         is_presumed: Whether a finding says that the graph leaves some values out.
-        dims: The dynamic dimensions by their symbols.
+        beyond: Sizes at which to check, beside those that are chosen for every model.
+        others: Sizes at which to check until all bodies of control flow have run.
     """
 
     program: Program
     module: torch.nn.Module
     call: Call
     at: Sequence[Place | None]
+    dims: Mapping[sympy.Symbol, Request] = field(default_factory=dict)
     told: frozenset[str] = frozenset()
     is_presumed: bool = False
-    dims: Mapping[sympy.Symbol, Request] = field(default_factory=dict)
+    beyond: Sequence[Sizes] = ()
+    others: Sequence[Sizes] = ()
 
 
 class CannotCompareError(Exception):
@@ -187,12 +191,14 @@ class _Check:
         yield "the example", call
         if self.subject.is_presumed:  # others may be those that the presumption leaves out
             return
-        sized = [*at_sizes(self.module, call, self.subject.program)]
+        program, beyond, others = self.subject.program, self.subject.beyond, self.subject.others
+        sized = [*at_sizes(self.module, call, program), *at_given(self.module, call, program, beyond)]
         yield from sized
-        for number, each in enumerate(drawn([call, *(other for _, other in sized)])):
-            if self.ended or time.thread_time() - begun > SECONDS or (number >= LEAST and self.all_reached):
-                return
-            yield each
+        for further in (at_given(self.module, call, program, others), drawn([call, *(each for _, each in sized)])):
+            for number, each in enumerate(further):
+                if self.ended or time.thread_time() - begun > SECONDS or (number >= LEAST and self.all_reached):
+                    break
+                yield each
 
     @property
     def all_reached(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -10,10 +10,16 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.eager import copied
-from fxport.exporter.capture.sizes.resizing import at_hard_sizes, resized
+from fxport.exporter.capture.sizes.promises import sized_inputs
+from fxport.exporter.capture.sizes.resizing import at_chosen, at_hard_sizes, resized
+from fxport.exporter.capture.sizes.shapes import Request
 from fxport.fx_passes.program import Program
+from fxport.fx_passes.sizes import size_of
 
 Call = tuple[Any, Any]
+
+Sizes = Mapping[Request, int]
+"""Sizes of dynamic dimensions."""
 
 DRAWS = 24
 """Drawn calls, at most: they end when every body of control flow has run."""
@@ -31,6 +37,17 @@ def at_sizes(module: torch.nn.Module, call: Call, program: Program) -> Iterator[
     if other is not None:
         yield "the example at another size", other
     yield from ((f"the example at the {label} size", found) for label, found in at_hard_sizes(module, call, program))
+
+
+def at_given(
+    module: torch.nn.Module, call: Call, program: Program, several: Iterable[Sizes]
+) -> Iterator[tuple[str, Call]]:
+    """Yield (words, call) at these sizes."""
+    symbols = {position: size_of(size) for position, size in sized_inputs(program)}
+    for sizes in several:
+        chosen = {symbols[each.input, each.axis]: size for each, size in sizes.items()}
+        words = " and ".join(f"{each.label} = {size}" for each, size in sizes.items())
+        yield f"the example at {words}", at_chosen(module, call, program, chosen)
 
 
 def drawn(calls: list[Call]) -> Iterator[tuple[str, Call]]:

@@ -53,11 +53,12 @@ def sizes_to_try(low: int, high: int | None, hint: int) -> range:
 
 
 def few_sizes(low: int, high: int | None, hint: int, count: int) -> list[int]:
-    """Return some sizes from small to large, most of them near the example and at its multiples and parts."""
-    near = [hint + step for step in (0, 1, -1, 2, -2, 3, 4, 8)]
+    """Return some sizes, the most telling first: the smallest, those near the example, its multiples and parts."""
+    near, further = ([hint + step for step in steps] for steps in ((0, 1, -1, 2), (-2, 3, 4, 8)))
     scaled = [hint * k for k in (2, 3, 4)] + [hint // k for k in (2, 3, 4)]
     small = list(range(low, low + 8))
-    chosen = dict.fromkeys(each for each in (*near, *scaled, *small) if low <= each and (high is None or each <= high))
+    several = (*near, *small[:3], *scaled, *further, *small)
+    chosen = dict.fromkeys(each for each in several if low <= each and (high is None or each <= high))
     return list(chosen)[:count]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -20,6 +21,9 @@ from fxport.exporter.capture.sizes.zero_one_specialization import is_small
 from fxport.exporter.pipeline.options import Options
 from fxport.fx_passes.program import Condition, Program
 from fxport.fx_passes.sizes import Size, size_of, sizes_of
+
+FEW = 4
+"""Conditions of so many sizes are not searched for one at which they do not hold: there are too many combinations."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,24 @@ class Comparison:
             for symbol, found in self.relied.alone.items()
         }
 
+    @property
+    def decided(self) -> list[Request]:
+        """Return the dimensions that are limited because Python code asks about them, as an `if` does."""
+        asked = (said for said in self.said if said.guard is not None and said.guard.by_user and not said.guard.counted)
+        return list(dict.fromkeys(request for said in asked for request in said.about))
+
+    @property
+    def beyond(self) -> Iterator[dict[Request, int]]:
+        """Yield sizes near the example's at which a condition on them does not hold, for each condition."""
+        for relied in (*itertools.chain(*self.relied.alone.values()), *self.relied.joint):
+            owners = [self.owner[symbol] for symbol in relied.symbols]
+            test, sizes = test_of(relied.condition, relied.symbols), [each.size or 0 for each in owners]
+            near = [sizes_to_try(1, None, size) if len(owners) == 1 else range(1, size + 4) for size in sizes]
+            failing = [point for point in grid(near) if not test(*point)] if len(owners) < FEW else []
+            if failing:
+                nearest = min(failing, key=lambda point: sum(abs(a - b) for a, b in zip(point, sizes, strict=True)))
+                yield dict(zip(owners, nearest, strict=True))
+
     def report(self, options: Options, log: Log) -> None:
         """Report the findings; a dimension that was only to be dynamic if it can be is worth a note."""
         for said in self.said:
@@ -121,7 +143,7 @@ class Comparison:
         if asked:
             self.conditions.append(Condition(f"{request.label}: {' and '.join(asked)}", tuple(asked.values())))
 
-    def _narrowed(self, symbol: Symbol, request: Request) -> list[int]:
+    def _narrowed(self, symbol: Symbol, request: Request) -> Sequence[int]:
         """Say which of the requested sizes the model can no longer have; return the others, as far as tried."""
         low, high = max(request.bounds[0], 1), request.bounds[1]
         tried = sizes_to_try(low, high, request.size or 0)
@@ -159,8 +181,9 @@ class Comparison:
             last = self._last(request)
             place = blamed[0].place if blamed else last.place if last is not None else None
             facts = {"dim": request.label, "input": request.input, "range": words}
-            self.said.append(Said(rules.DIMENSION_RANGE_NARROWED, [request], place, facts))
-        return [n for n in passing if n >= SMALLEST]
+            guard = blamed[0].guard if blamed else last
+            self.said.append(Said(rules.DIMENSION_RANGE_NARROWED, [request], place, facts, guard))
+        return passing
 
     # Several dimensions --------------------------------------------------------------------------------------------
 
@@ -184,7 +207,7 @@ class Comparison:
         other = others[0].label if others else relation
         self.conditions.append(Condition(relation, ()))
         facts = {"dim": request.label, "other": other, "relation": relation}
-        self.said.append(Said(rules.DIMENSIONS_TIED, [request, *others], guard.place if guard else None, facts))
+        self.said.append(Said(rules.DIMENSIONS_TIED, [request, *others], guard.place if guard else None, facts, guard))
 
     def _related(self, allowed: Mapping[Symbol, Sequence[int]]) -> None:
         """Say which conditions bind several sizes to each other, beyond what is known of each alone."""
@@ -193,7 +216,10 @@ class Comparison:
         for relied in self.relied.joint:
             owners = [self.owner[symbol] for symbol in relied.symbols]
             count = {2: 24, 3: 9}.get(len(owners), 4)
-            near = [_near(allowed[symbol], owner, count) for symbol, owner in zip(relied.symbols, owners, strict=True)]
+            sizes = [[n for n in allowed[symbol] if relied.from_one or n >= SMALLEST] for symbol in relied.symbols]
+            # what an op asks may not be computable for the smallest sizes, as of a picture that is scaled to nothing
+            wide = [each[: int(relied.from_one)] for each in sizes]
+            near = [_near(*each, count) for each in zip(sizes, owners, wide, strict=True)]
             test = test_of(relied.condition, relied.symbols)
             failing = {point for point in grid(near) if not test(*point)}
             if not failing or any(relied.symbols == symbols and failing <= other for symbols, other in known):
@@ -278,9 +304,12 @@ def _sizes(program: Program) -> dict[tuple[str | None, int | None], Size]:
     return found
 
 
-def _near(allowed: Sequence[int], owner: Request, count: int) -> list[int]:
-    """Choose some of the allowed sizes: a few far from the example, for conditions that are wide; the others close."""
+def _near(allowed: Sequence[int], owner: Request, wide: Sequence[int], count: int) -> list[int]:
+    """Choose some of the allowed sizes: the `wide` ones and a few far from the example, for conditions that are wide;
+    the others close to it.
+    """
     size = owner.size or 0
     far = [n for n in (2 * size, size // 2, size // 4)[: count // 4] if n in allowed]
+    far = list(dict.fromkeys((*wide, *far)))
     close = (n for n in sorted(allowed, key=lambda n: abs(n - size)) if n not in far)
     return [*far, *islice(close, count - len(far))]

@@ -16,11 +16,15 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv, ValueRangesSLoc
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
+import fxport.fx_passes.data_sizes  # noqa: F401  # registers the op
 from fxport.exporter.capture.forward import forward_by
 from fxport.exporter.capture.sizes.relied import SMALLEST
 from fxport.exporter.capture.sizes.shapes import Derived, Request
 from fxport.fx_passes.program import InputKind, Program
-from fxport.fx_passes.sizes import NamedSize, rebuilt, size_of
+from fxport.fx_passes.sizes import NamedSize, rebuilt, size_of, sizes_of
+
+SIZED = torch.ops.fxport.sized_by_data.default
+"""The op by which only a run tells sizes of inputs."""
 
 UNLIMITED = 2**48
 """No tensor has so many elements along an axis; PyTorch's own bounds are fractions of the largest whole number."""
@@ -171,7 +175,12 @@ def dim_names(program: Program, requests: Sequence[Request], promised: Promised)
             fallback.setdefault(str(symbol), ".".join(place))
             if position in named:
                 chosen.setdefault(str(symbol), named[position])
-    return fallback | {str(symbol): name for name, symbol in promised.roots.items()} | chosen
+    names = fallback | {str(symbol): name for name, symbol in promised.roots.items()} | chosen
+    for node in program.graph_module.graph.find_nodes(op="call_function", target=SIZED):
+        for size, as_data in zip(sizes_of(node.args[0].meta["val"]), sizes_of(node.meta["val"]), strict=True):
+            if isinstance(as_data, sympy.Symbol) and str(size) in names:
+                names.setdefault(str(as_data), names[str(size)])
+    return names
 
 
 def ranges_of(exported: ExportedProgram, promised: Promised) -> dict[str, Range]:

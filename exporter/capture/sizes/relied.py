@@ -75,7 +75,8 @@ def _alone(relied: Relied, owner: Mapping[Symbol, Request]) -> Relied | None:
     if len(relied.symbols) > 3:
         return None
     sizes = {symbol: owner[symbol].size or SMALLEST for symbol in relied.symbols}
-    choices = [few_sizes(SMALLEST, None, size, 12) for size in sizes.values()]
+    least = 1 if relied.from_one else SMALLEST
+    choices = [few_sizes(least, None, size, 12) for size in sizes.values()]
     test = test_of(relied.condition, relied.symbols)
     truth = {point: test(*point) for point in grid(choices)}
     for position, symbol in enumerate(relied.symbols):

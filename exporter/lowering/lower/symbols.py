@@ -87,6 +87,15 @@ class Symbols:
             if self.op.is_scalar(value):
                 self.contents[symbol] = value
 
+    def as_sizes(self, expr: sympy.Basic) -> Any:
+        """Return the expression with its symbols that are sizes of tensors as such: none of them is negative."""
+        sizes = {
+            each: sympy.Symbol(f"size_{each}", integer=True, nonnegative=True)
+            for each in free_unbacked_symbols(expr)
+            if each in self.places
+        }
+        return expr.xreplace(sizes) if sizes else expr
+
     def vector(self, expr: Size) -> ir.Value:
         """The value of an expression, of shape [1]; INT64 for sizes, DOUBLE for floats, BOOL for relations."""
         expr = plain(expr)
@@ -236,7 +245,8 @@ def _floor_division(symbols: Symbols, expr: sympy.Basic) -> ir.Value:
     op, (a, b) = symbols.op, symbols.numbers(*expr.args)
     if a.dtype == DOUBLE:
         return op.Floor(op.Div(a, b))
-    if expr.args[0].is_nonnegative and expr.args[1].is_positive:
+    dividend, divisor = (symbols.as_sizes(each) for each in expr.args)
+    if dividend.is_nonnegative and divisor.is_positive:
         return op.Div(a, b)
     if free_unbacked_symbols(expr):  # numbers from data may be as large as any
         return floor_quotient(op, a, b, op.Less(b, op.const([0])))

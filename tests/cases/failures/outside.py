@@ -207,6 +207,16 @@ class Compiled(nn.Module):
         return x * 2 if torch.compiler.is_compiling() else x
 
 
+class OfDynamo(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if torch._dynamo.is_compiling() else x
+
+
+class OfUtils(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if torch._utils.is_compiling() else x
+
+
 CASES = (
     FailureCase("a branch in try", "except", "FXP1002", "if «x.median() > 0»:", HiddenBranch, (X,)),
     FailureCase("random of Python", "random of Python", "FXP1019", "if «random.random()» < 2:", PythonRandom, (X,)),
@@ -222,6 +232,8 @@ CASES = (
     FailureCase(
         "is_compiling", "environment", "FXP1029", "x * 2 if «torch.compiler.is_compiling()» else x", Compiled, (X,)
     ),
+    FailureCase("is_compiling of Dynamo", "environment", "FXP1029", "«torch._dynamo.is_compiling()»", OfDynamo, (X,)),
+    FailureCase("is_compiling of utils", "environment", "FXP1029", "«torch._utils.is_compiling()»", OfUtils, (X,)),
     FailureCase("a counter", "counter", "FXP1018", "«self.count += 1»", Counting, (X,)),
     FailureCase(
         "a global counter",

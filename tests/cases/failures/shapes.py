@@ -41,15 +41,15 @@ class Positions(nn.Module):
 class SizeBranch(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if x.shape[0] > 8:
-            return x * 2
+            raise ValueError("too many rows")
         return x + 1
 
 
 class SizeEquals(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if x.shape[0] == 4:
-            return x * 2
-        return x
+        if x.shape[0] != 4:
+            raise ValueError("four rows")
+        return x * 2
 
 
 class SizeToInt(nn.Module):
@@ -110,7 +110,7 @@ CASES = (
     FailureCase(
         "size fixed by a table", "fixed size", "FXP2001", "return «x + self.position»", AddedTable, (X,), {}, ROWS
     ),
-    FailureCase("size kept apart", "fixed size", "FXP2001", "if «x.shape[0] == 4»:", SizeEquals, (X,), {}, ROWS),
+    FailureCase("size kept apart", "fixed size", "FXP2001", "if «x.shape[0] != 4»:", SizeEquals, (X,), {}, ROWS),
     FailureCase(
         "size fixed by index",
         "fixed size",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tests.cases.soundness.case import COLUMNS, FLAT, REFUSED, ROWS, SIZES, WIDE, Row, of
+from tests.cases.soundness.case import COLUMNS, FLAT, REFUSED, ROWS, SIZES, WIDE, Inputs, Row, drawn, of
 
 
 class RowsWrittenThroughAName(nn.Module):
@@ -307,9 +307,25 @@ class PickedWhileAnyAreLeft(nn.Module):
         return torch.stack(kept)
 
 
+class Cholesky(nn.Module):
+    """Rows of rows: an element is read by two loops' numbers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, n = x @ x.T + torch.eye(x.shape[0]), x.shape[0]
+        lower = torch.zeros_like(a)
+        for i in range(n):
+            for j in range(i + 1):
+                rest = (lower[i, :j] * lower[j, :j]).sum()
+                lower[i, j] = torch.sqrt(a[i, i] - rest) if i == j else (a[i, j] - rest) / lower[j, j]
+        return lower
+
+
+SQUARES: Inputs = tuple((drawn(n, n),) for n in (4, 3, 1, 6))
+
 CASES = (
     *of(
         "rows taken before the loop",
+        Row("elements of rows", Cholesky, SQUARES, ({0: "n", 1: "n"},)),
         Row("written through another name", RowsWrittenThroughAName, WIDE, COLUMNS),
         Row("written through a view", RowsWrittenThroughAView, WIDE, COLUMNS),
         Row("next to writes to a buffer", RowsOfABuffer, SIZES, ROWS),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -39,6 +40,11 @@ class Divided(nn.Module):
 class PaddedToAMultiple(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return F.pad(x, (0, math.lcm(x.shape[1], 4) - x.shape[1])) + math.lcm(*x.shape)
+
+
+class RootOfNumPy(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, : int(np.sqrt(x.shape[1]))] * np.sqrt(x.shape[1]) + float(np.sqrt(x.shape[1] / 2))
 
 
 class PlacesInAList(nn.Module):
@@ -79,6 +85,7 @@ CASES = of(
     Row("padded by bits", PaddedByBits, WIDTHS, COLUMNS),
     Row("a common divisor", Divided, MATRICES, BOTH),
     Row("a common multiple", PaddedToAMultiple, MATRICES, BOTH),
+    Row("a root of NumPy", RootOfNumPy, WIDTHS, COLUMNS),
     Row("places in a list", PlacesInAList, MATRICES, BOTH),
     Row("a diagonal", DiagonalOfASize, MATRICES, BOTH),
     *(

@@ -176,7 +176,20 @@ CHOSEN = tuple(
 )
 """Three values, one, and three, are positive."""
 
+
+class WrittenPart(nn.Module):
+    """The parts have sizes that are computed: the end of the first is the start of the second."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.clone()
+        first, second = y.chunk(2) if x.shape[0] > 1 else (y, y)
+        first.mul_(2)
+        second.sub_(1)
+        return y
+
+
 CASES = (
+    *of("in place on parts", Row("halves", WrittenPart, SIZES, ROWS)),
     *of("values that data choose", Row("copied into a buffer", BufferOfAMask, CHOSEN)),
     *of("in place on tensors with other axes", Row("between writes and views", ReshapedAndWritten, SIZES, ROWS)),
     *of(

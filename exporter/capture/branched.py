@@ -1,0 +1,74 @@
+"""A capture in which branches on sizes are part of the graph, where they would limit the sizes of the first one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from fxport.diagnostics import Level, Log
+from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
+from fxport.exporter.capture.faults import is_our_fault
+from fxport.exporter.capture.request import CaptureRequest
+from fxport.exporter.capture.results import CaptureResult
+from fxport.exporter.capture.sizes.shapes import Request
+from fxport.fx_passes.program import Program
+
+STEPS = (1, 2, 3, -1, -2, -3)
+"""Differences from the example's sizes at which a capture is checked."""
+
+
+def with_branches_on_sizes(
+    limited: CaptureResult, again: Callable[[CaptureRequest], CaptureResult], checked: Callable[..., Program]
+) -> tuple[Program, Log] | None:
+    """Capture again with the sizes as data of which branches ask, and return the program with its findings.
+
+    None where no such branch limits a size, where it cannot be an operator, and where the check beside the model, also
+    at sizes on the other side of each limit, does not find them equal.
+
+    Args:
+        limited: The first capture.
+        again: Captures.
+        checked: Checks a capture, and reports its findings to a log.
+    """
+    request = limited.request
+    sizes = [each for each in limited.compared.decided if each.required and _may_be_data(request, each)]
+    if not sizes or not request.rewrite:
+        return None
+    names = {each.name for each in sizes if each.name}
+    together = [each for each in request.sizes if each in sizes or each.name in names]
+    try:
+        found = again(replace(request, as_data=together))
+    except Exception as error:  # the first capture stands
+        if is_our_fault(error):
+            raise
+        return None
+    if any(each in together for said in found.compared.said for each in said.about):
+        return None
+    log = Log()
+    program = checked(found, log, beyond=[*limited.compared.beyond], others=[*_others(together)])
+    before = {each.rule for each in limited.log.findings if each.level is not Level.NOTE}
+    new = [each for each in log.findings if each.level is not Level.NOTE and each.rule not in before]
+    return None if new else (program, log)
+
+
+def _may_be_data(request: CaptureRequest, size: Request) -> bool:
+    """Return whether an axis may have a size that only a run tells: that of a tensor that lies in memory as it is."""
+    leaves = leaves_of(arguments_of(request.model, request.args, request.kwargs))
+    value: Any = next((leaf.value for leaf in leaves if leaf.path == size.input), None)
+    is_tensor = isinstance(value, torch.Tensor) and size.axis is not None and size.derived is None
+    return is_tensor and value.is_contiguous() and not value.requires_grad and size.bounds[0] <= 1
+
+
+def _others(sizes: Sequence[Request]) -> Iterator[dict[Request, int]]:
+    """Yield further sizes: each once larger than the others, equal ones, and those near the example's."""
+    numbers = [each.size or 0 for each in sizes]
+    for shift in range(1, len(sizes)):
+        yield dict(zip(sizes, numbers[shift:] + numbers[:shift], strict=True))
+        yield {each: size + (i + shift) % len(sizes) for i, (each, size) in enumerate(zip(sizes, numbers, strict=True))}
+    for size in (min(numbers), max(numbers)):
+        yield dict.fromkeys(sizes, size)
+    for step in STEPS:
+        yield {each: max(size + step, 1) for each, size in zip(sizes, numbers, strict=True)}

@@ -1,0 +1,80 @@
+"""Result of one capture, and its check beside the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fxport.diagnostics import Finding, Log, Place
+from fxport.exporter.capture.request import CaptureRequest
+from fxport.exporter.capture.self_check.checking import Subject, check, check_inputs, has_presumption, told_in
+from fxport.exporter.capture.self_check.inputs import Sizes
+from fxport.exporter.capture.self_check.state import with_weight_of_state
+from fxport.exporter.capture.sizes.dimensions import Comparison
+from fxport.exporter.pipeline.options import Options
+from fxport.fx_passes.program import Program
+
+
+@dataclass(frozen=True)
+class CaptureResult:
+    """One capture.
+
+    Attributes:
+        program: The captured program.
+        request: What it was captured for, with all sizes that attempts have found to be constants.
+        compared: What became of the sizes that were asked to be dynamic.
+        log: What is to be reported about it if it is the one that is used.
+        rewritten: The lines that were rewritten, or where something was presumed.
+    """
+
+    program: Program
+    request: CaptureRequest
+    compared: Comparison
+    log: Log
+    rewritten: Sequence[Place | None]
+
+
+def repeat(told: Iterable[Finding], log: Log) -> None:
+    """Report in a log what has been reported in another one."""
+    for finding in told:
+        facts: Mapping[str, Any] = finding.facts
+        log.report(finding.rule, at=finding.place, level=finding.level, fixes=finding.fixes, **facts)
+
+
+def checked_result(
+    result: CaptureResult,
+    log: Log,
+    *,
+    passed: tuple[Any, Any],
+    example: tuple[Any, Any],
+    options: Options,
+    beyond: Sequence[Sizes] = (),
+    others: Sequence[Sizes] = (),
+) -> Program:
+    """Report what is to be told of a capture, and run it beside the model; return it with its conditions.
+
+    Args:
+        result: The capture.
+        log: Gets the findings.
+        passed: The arguments as they were passed.
+        example: The same, with a copy for each tensor that is passed twice.
+        options: How far it is to be checked.
+        beyond: Sizes at which it is to be checked, too.
+        others: Sizes at which it is to be checked until all bodies of control flow have run.
+    """
+    module, found = result.request.model, result.log.findings
+    if options.self_check != "never":
+        found = with_weight_of_state(found, module, example, result.program)
+    repeat(found, log)
+    result.compared.report(options, log)
+    captured = replace(result.program, conditions=tuple(result.compared.conditions))
+    if options.self_check == "never":
+        return captured
+    subject = Subject(captured, module, passed, result.rewritten, result.compared.owner, beyond=beyond, others=others)
+    check_inputs(subject, example, log)
+    if options.self_check == "rewritten" and not result.rewritten:
+        return captured
+    told, presumed = told_in([*result.log.findings, *log.findings]), has_presumption(log.findings)
+    subject = replace(subject, call=example, told=told, is_presumed=presumed)
+    return replace(captured, conditions=(*captured.conditions, *check(subject, log)))

@@ -1,0 +1,81 @@
+"""Sizes of inputs of which the model's branches ask: only a run tells them, so that a branch on one is an operator.
+
+PyTorch answers a question about a size for the example, and the graph has that way alone. It answers none about the
+size of a selection, `x[mask]`, so that `if n % 2:` becomes part of the graph there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.utils import _pytree as pytree
+
+from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
+from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.forward import forward_by
+from fxport.exporter.capture.sizes.shapes import Request
+from fxport.fx_passes.data_sizes import OPEN, sized_by_data
+from fxport.fx_passes.sizes import size_of
+
+_of_inputs: ContextVar[frozenset[Any]] = ContextVar("of_inputs", default=frozenset())
+"""The symbols of these sizes, while the model runs."""
+
+WRITTEN = "it writes to an input whose size only a run tells"
+
+
+@contextmanager
+def sizes_as_data(model: torch.nn.Module, requests: Sequence[Request]) -> Iterator[None]:
+    """Let only a run tell these sizes of inputs; those of one name are one size."""
+    if not requests:
+        yield
+        return
+    asked = {(each.input, each.axis): each for each in requests}
+
+    def call(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if get_proxy_mode() is None:
+            return forward(*args, **kwargs)
+        arguments = arguments_of(model, args, kwargs)
+        leaves, spec = pytree.tree_flatten((args, {name: kwargs[name] for name in arguments if name in kwargs}))
+        known: dict[Any, Any] = {}
+        sized = [
+            _sized(leaf.path, value, asked, known) for leaf, value in zip(leaves_of(arguments), leaves, strict=True)
+        ]
+        args, kwargs = pytree.tree_unflatten(sized, spec)
+        token = _of_inputs.set(frozenset(size_of(each) for each in known.values()))
+        try:
+            result = forward(*args, **kwargs)
+        finally:
+            _of_inputs.reset(token)
+        if any(new is not old and new._version for new, old in zip(sized, leaves, strict=True)):
+            raise RefusedError(WRITTEN)
+        return result
+
+    with forward_by(model, call):
+        yield
+
+
+def _sized(path: str, value: Any, asked: dict[tuple[str, int | None], Request], known: dict[Any, Any]) -> Any:
+    """Return a tensor with the sizes that are asked for, new ones unless `known` has that of their name."""
+    if not isinstance(value, Tensor):
+        return value
+    requests = {axis: asked[path, axis] for axis in range(value.dim()) if (path, axis) in asked}
+    if not requests:
+        return value
+    names = {axis: each.name or each for axis, each in requests.items()}
+    sizes = [known.get(names[axis], OPEN) if axis in names else size for axis, size in enumerate(value.shape)]
+    result = sized_by_data(value, sizes)
+    for axis, name in names.items():
+        known.setdefault(name, result.shape[axis])
+    return result
+
+
+def is_about_inputs(test: Any) -> bool:
+    """Return whether a symbolic truth is one about such sizes of inputs alone."""
+    symbols = test.node.expr.free_symbols if isinstance(test, (torch.SymBool, torch.SymInt)) else frozenset()
+    return bool(symbols) and symbols <= _of_inputs.get()

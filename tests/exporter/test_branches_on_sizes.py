@@ -1,0 +1,80 @@
+"""Branches on the sizes of inputs: what is told of them, and how the sizes are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fxport import Options, export
+from fxport.diagnostics import Level, Log
+from tests.cases.soundness.branches_on_sizes import Aligned, PaddedToEven, Upsampled, WritesToItsInput, decided_by
+from tests.exporter.test_dimensions import dimension_findings
+
+BOTH = ({0: "n", 1: "m"},)
+
+
+class Raises(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[0] > 6:
+            raise ValueError("too long")
+        if x.shape[0] > 2:
+            return x * 2
+        return x * 3
+
+
+def said(model: nn.Module, inputs: tuple[Any, ...], shapes: Any, **options: Any) -> list[str]:
+    log = Log()
+    export(model, inputs, dynamic_shapes=shapes, options=Options(**options), log=log)
+    return [finding.message for finding in dimension_findings(log) if finding.level is not Level.NOTE]
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "shapes"),
+    [
+        (PaddedToEven(), (torch.randn(4, 4),), ({0: "n"},)),
+        (Aligned(), (torch.randn(4, 4), torch.randn(6, 4)), ({0: "n"}, {0: "m"})),
+        (Upsampled(), (torch.randn(1, 1, 4, 6),), ({2: "h", 3: "w"},)),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
+)
+def test_no_size_is_limited_but_without_rewriting(model: nn.Module, inputs: tuple[Any, ...], shapes: Any) -> None:
+    assert said(model, inputs, shapes) == []
+    assert said(model, inputs, shapes, rewrite=False) != []
+
+
+def test_a_limit_that_raises_is_told() -> None:
+    (message,) = said(Raises(), (torch.randn(4, 4),), ({0: "n"},))
+    assert "3 to 6" in message
+
+
+def test_a_limit_is_told_where_the_input_is_written_to() -> None:
+    (message,) = said(WritesToItsInput(), (torch.randn(4, 4),), ({0: "n"},))
+    assert "at most 5" in message
+
+
+@pytest.mark.parametrize(
+    ("test", "relation"),
+    [
+        (lambda x: min(x.shape) >= 2, "min(m, n) >= 2"),
+        (lambda x: min(3, *x.shape) >= 3, "min(3, m, n) >= 3"),
+        (lambda x: x.numel() > 1, "m*n > 1"),
+        (lambda x: x.numel() > 3, "m*n > 3"),
+        (lambda x: x.shape[0] + x.shape[1] > 4, "m + n > 4"),
+        (lambda x: (x.shape[0] // 2) * (x.shape[1] // 2) != 0, "((m // 2)*(n // 2)) != 0"),
+    ],
+)
+def test_limits_of_the_smallest_sizes_are_told(test: Any, relation: str) -> None:
+    (message,) = said(decided_by(test)(), (torch.randn(8, 12),), BOTH, rewrite=False)
+    assert relation in message
+
+
+def test_results_have_the_names_of_dimensions(tmp_path: Path) -> None:
+    shapes = ({2: "height", 3: "width"},)
+    export(Upsampled(), (torch.randn(1, 1, 4, 6),), dynamic_shapes=shapes).save(tmp_path / "model.onnx")
+    (output,) = onnx.load(tmp_path / "model.onnx").graph.output
+    assert [each.dim_param or each.dim_value for each in output.type.tensor_type.shape.dim] == [1, 2, "height", "width"]
