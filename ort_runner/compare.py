@@ -25,6 +25,8 @@ CPU = PROVIDERS["cpu"]
 SMALLEST_SLICE = 64
 # Beyond this many elements only the whole output is judged: a pass over all slices of each axis would cost seconds.
 MOST_SLICED = 1 << 24
+# Elements smaller than the largest by this factor, and by its powers, are judged beside those of their own size.
+SMALLER = 1024.0
 # Values so far above all others, and so large, that they can only stand for "minus infinity" in a mask.
 FAR, LARGE = 1024.0, 1.0e4
 
@@ -194,18 +196,22 @@ def _within(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget:
         array[~judged] = 0.0
     count = int(np.count_nonzero(judged))
     rms, yardstick = _rms(error, count), None if exact is None else _rms(own, count)
-    norm = _rms(scale, count)
+    norm = _spread(x, scale, judged, count)
     furthest = max(rms, _rms(_distance(g, w, judged), count))
     shares = [norm and each / norm if norm or not each else math.inf for each in (furthest, yardstick or 0.0)]
     unit = max(float(error.max()), float(scale.max())) or 1.0  # squares of any float64 are finite in these units
     for array in (error, own, scale):
         array /= unit
     budget = replace(budget, tiny=budget.tiny / unit)
+    norm_of_all = _rms(scale, count)
     ratio, at = max(_verdicts(error, own, scale, judged, budget, ()), key=_ratio)
     if ratio > 1.0 and (shared := _shared_axes(np.where(g > x, error, -error))):
         ratio, at = max(_verdicts(error, own, scale, judged, budget, shared), key=_ratio)
     if exact is not None and ratio <= 1.0 and g.size <= MOST_SLICED:
-        ratio = max(ratio, systematic_ratio(g / unit, w / unit, x / unit, judged, budget.mean_limit(norm / unit)))
+        ratio = max(ratio, systematic_ratio(g / unit, w / unit, x / unit, judged, budget.mean_limit(norm_of_all)))
+    if exact is not None and ratio <= 1.0 and g.size <= MOST_SLICED:
+        small = max(_verdicts_of_small(error, own, scale, budget, 1.0 / unit), key=_ratio, default=(0.0, at))
+        ratio, at = (ratio, at) if small[0] <= 1.0 else small
     gap = _gap(want, got, at, ratio, rms, yardstick, judged)
     if furthest <= budget.tiny * unit:
         return gap
@@ -254,6 +260,34 @@ def _verdicts(
         inner = list(_argmax(error.take(chosen, axis=axis)))
         inner.insert(axis, chosen)
         yield float(ratios[chosen]), tuple(inner)
+
+
+def _spread(x: np.ndarray, scale: np.ndarray, judged: np.ndarray, count: int) -> float:
+    """The root mean square of the values, or how far they are from their mean: of what stands on a large offset, that
+    is all that a model says. One value everywhere, and few values, have no spread that tells."""
+    norm = _rms(scale, count)
+    if count < SMALLEST_SLICE or not norm:
+        return norm
+    centred = np.where(judged, x / norm, 0.0)
+    return norm * _rms(np.where(judged, np.abs(centred - centred.sum() / count), 0.0), count) or norm
+
+
+def _verdicts_of_small(
+    error: np.ndarray, own: np.ndarray, scale: np.ndarray, budget: Budget, one: float
+) -> Iterator[Verdict]:
+    """Yield the verdicts on elements that are so small beside the largest that its rounding unit hides all of them.
+
+    They are judged by their own size where PyTorch has them exact: only what is no rounding at all is outside. `one` is
+    the number 1, the natural size of sigmoids and the like, in the units of the arrays.
+    """
+    limit = float(scale.max()) / SMALLER
+    while np.count_nonzero((scale > 0.0) & (scale <= limit)) >= SMALLEST_SLICE:
+        part = (scale > limit / SMALLER) & (scale <= limit)
+        if np.count_nonzero(part) >= SMALLEST_SLICE:
+            error_of, own_of, scale_of = (float(np.sqrt(np.square(each[part]).mean())) for each in (error, own, scale))
+            granted = max(RATIO * own_of, budget.ceiling * scale_of, budget.units * budget.epsilon * one) + budget.tiny
+            yield error_of / granted, _argmax(np.where(part, error, 0.0))
+        limit /= SMALLER
 
 
 def _shared_axes(signed: np.ndarray) -> tuple[int, ...]:

@@ -80,7 +80,8 @@ Change = tuple[str, str, str, Place | None]
 def _inputs(module: Any, call: Call, program: Program) -> Iterator[tuple[str, Arrays]]:
     """Yield (label, values by the names of the program)."""
     given = as_padded((call.args, in_order(module, call.kwargs)))
-    calls = [(EXAMPLE, given), *islice(drawn([given]), DRAWN), *adversarial(module, given, program, FOR_FLOATS)]
+    made = ((label, tries[0]) for label, tries in adversarial(module, given, program, FOR_FLOATS))
+    calls = [(EXAMPLE, given), *islice(drawn([given]), DRAWN), *made]
     for label, each in calls:
         yield label, {name: as_array(tensor) for name, tensor in fed(module, each, program).items()}
 

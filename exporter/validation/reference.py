@@ -10,6 +10,7 @@ from itertools import chain, zip_longest
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import torch
 
 from fxport.diagnostics import Level, Log, rules
@@ -21,7 +22,7 @@ from fxport.exporter.capture.self_check.inputs import drawn
 from fxport.exporter.capture.sizes.resizing import at_hard_sizes, resized
 from fxport.exporter.capture.sizes.values import at_hard_values, at_other_values
 from fxport.exporter.onnx_program import OnnxProgram
-from fxport.exporter.validation.adversarial import BY_DEFAULT, HARD, adversarial
+from fxport.exporter.validation.adversarial import ONLY_FINITE, adversarial, table_of
 from fxport.exporter.validation.equals import FIRST, OWN, is_settled
 from fxport.exporter.validation.recording import (
     LATER,
@@ -39,7 +40,9 @@ from fxport.exporter.validation.runs import changed_by
 from fxport.exporter.validation.sizes import Beyond, at_edges, at_nothing, beyond
 from fxport.fx_passes.program import Program
 from fxport.fx_passes.randomness import draws_numbers
-from fxport.ort_runner.shown import NO_ELEMENTS, nothing_shown
+from fxport.ort_runner.dtypes import FLOAT, element_of
+from fxport.ort_runner.samples import Samples
+from fxport.ort_runner.shown import NO_ELEMENTS, NO_NUMBERS, nothing_shown
 
 NONE_FURTHER: Mapping[str, tuple[tuple[Any, ...], Mapping[str, Any]]] = MappingProxyType({})
 
@@ -144,23 +147,42 @@ def _at_values(subject: Subject, call: Call, *, hard: bool) -> Iterator[Case | N
     if not hard and (subject.random or parameters & changed_by(program) or not is_settled(program)):
         return
     made = replace(subject, equals=FIRST if subject.chooses else OWN, log=subject.log if hard else Log())
-    for label, changed in adversarial(module, call, program, HARD if hard else BY_DEFAULT):
-        case = tried(label, made, changed)
-        if isinstance(case, Exception):
-            if hard:
-                reason = f"eager PyTorch fails on {label}: {raised(case)}"
-                facts = {"level": Level.NOTE, "name": label, "reason": reason}
-                subject.log.report(rules.VALIDATION_SKIPPED, at=place_of_module(module), **facts)
+    for label, tries in adversarial(module, call, program, table_of(program, hard=hard)):
+        first = tried(label, made, tries[0])
+        if isinstance(first, Exception) and hard:
+            reason = f"eager PyTorch fails on {label}: {raised(first)}"
+            facts = {"level": Level.NOTE, "name": label, "reason": reason}
+            subject.log.report(rules.VALIDATION_SKIPPED, at=place_of_module(module), **facts)
+        found = [first] if isinstance(first, Case) else [tried(label, made, each) for each in tries[1:]]
+        taken = [case for case in found if isinstance(case, Case) and not case.doubts]
+        kept = [case for case in taken if hard or label not in ONLY_FINITE or _is_finite(case)]
+        yield from (replace(case, is_made=True) for case in kept)
+        if not kept:
             yield None
-        else:
-            yield None if case.doubts else replace(case, is_made=True)
+
+
+def _is_finite(case: Case) -> bool:
+    """Return True if all outputs are numbers."""
+    floats = [each for each in case.outputs.values() if element_of(each.dtype).kind == FLOAT]
+    return all(bool(np.isfinite(each.astype(np.float64)).all()) for each in floats)
 
 
 def _at_edges(subject: Subject, call: Call) -> Iterator[Case | None]:
-    """The runs at sizes of `at_edges`; None where an output is NaN everywhere: that is the model's own matter."""
+    """The runs at sizes of `at_edges`; None where the results tell nothing: that is the model's own matter."""
     for label, changed in at_edges(subject.module, call, subject.program):
         case = tried(label, subject, changed)
-        yield case if isinstance(case, Case) and not any(nothing_shown([case.samples()])) else None
+        yield case if isinstance(case, Case) and tells(case.samples()) else None
+
+
+def tells(samples: Samples) -> bool:
+    """Return True if the results at a size of ours are worth a comparison.
+
+    An output that is NaN everywhere, or empty, says that the model is not made for that size. One number everywhere
+    comes from statistics over one element, and beside it others may be nothing but its rounding errors.
+    """
+    found = [*nothing_shown([samples])]
+    is_undefined = any(detail in {NO_ELEMENTS, NO_NUMBERS} for _, detail in found)
+    return not found or not (is_undefined or len(found) < len(samples.outputs))
 
 
 def _at_nothing(subject: Subject, call: Call) -> Iterator[Case]:

@@ -35,6 +35,9 @@ FURTHER_CALLS = 10
 MOST_SECONDS = 2.0
 """Time after which no further call of those begins."""
 
+MANY_CALLS, FEW_SECONDS = 250, 0.25
+"""Calls that are made as long as they take this little time: counters often decide at a hundred."""
+
 MOST_CHANGES = 3
 """Changed values that one finding names."""
 
@@ -97,12 +100,13 @@ def _alone(run: Run, around: Around) -> Arrays:
 
 def _apart_later(run: Run, first: Arrays, state: Snapshot) -> Sequence[str]:
     """The outputs that one of some further calls gives otherwise; none follow where a call has changed nothing more."""
-    end = time.monotonic() + MOST_SECONDS
-    for _ in range(FURTHER_CALLS):
+    start = time.monotonic()
+    for count in range(MANY_CALLS):
         before = state.anew()
         with same_draws():
             apart = _apart(first, run())
-        if apart or not any(before.changes()) or time.monotonic() > end:
+        limit = MOST_SECONDS if count + 1 < FURTHER_CALLS else FEW_SECONDS
+        if apart or not any(before.changes()) or time.monotonic() - start > limit:
             return apart
     return ()
 

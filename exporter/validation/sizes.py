@@ -21,6 +21,9 @@ from fxport.fx_passes.program import Condition, Program
 Sizes = Mapping[sympy.Symbol, int]
 Call = tuple[Any, Any]
 
+FEW = 2
+"""The smallest size that is not broadcast."""
+
 MANY = 65
 """One more than the sizes up to which kernels often have code of their own."""
 
@@ -82,6 +85,7 @@ def _wanted(known: Sizes, program: Program) -> Iterator[tuple[str, dict[sympy.Sy
     bounds = {symbol: _bounds(symbol, program) for symbol in known}
     uneven = _uneven(known, bounds)
     yield "uneven", uneven
+    yield "few", _few(known, bounds)
     for symbol in known:
         low, high = bounds[symbol]
         name = program.dim_names.get(str(symbol), str(symbol))
@@ -115,6 +119,16 @@ def _uneven(known: Sizes, bounds: Mapping[sympy.Symbol, tuple[int, int | None]])
         fitting = [n for n in others if n >= low and (high is None or n <= high)]
         found[symbol] = [*odd[:4], *dict.fromkeys(fitting)]
         taken.add(found[symbol][0])
+    return found
+
+
+def _few(known: Sizes, bounds: Mapping[sympy.Symbol, tuple[int, int | None]]) -> dict[sympy.Symbol, Sequence[int]]:
+    """For each size a number near its smallest that no other dimension has: less than shifts and windows may need."""
+    found: dict[sympy.Symbol, Sequence[int]] = {}
+    for place, (symbol, size) in enumerate(known.items()):
+        low, high = bounds[symbol]
+        fitting = [n for n in range(max(FEW, low + 1) + place, size + 1) if high is None or n <= high]
+        found[symbol] = fitting[:NEAR] or [size]
     return found
 
 

@@ -78,6 +78,30 @@ class Counted(nn.Module):
         return torch.where(self.calls % 3 == 0, -x, x)
 
 
+class Twentieth(nn.Module):
+    """A list of calls that shows in the twentieth call only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[int] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen = [*self.seen, 1][-20:]
+        return x * 3 if len(self.seen) == 20 else x * 2
+
+
+class OnlyBias(nn.Module):
+    """A last layer whose weights are zero, as that of a detector before its training; its bias is not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(4, 3)
+        nn.init.zeros_(self.last.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.sin(x))
+
+
 def f(function: Callable[..., Any]) -> Callable[[], nn.Module]:
     return lambda: Calls(function)
 
@@ -86,6 +110,16 @@ FURTHER: dict[str, Fooled] = {
     "a counter in an object": Fooled(lambda: Calls(Steps()), {"output": REPEATS}, noted="FXP1018"),
     "a counter in a default": Fooled(f(counted_in_default), {"output": REPEATS}, noted="FXP1018"),
     "a cache of results by shape": Fooled(lambda: Calls(remembering()), {"output": REPEATS}, noted="FXP1018"),
+    "a twentieth call that differs": Fooled(Twentieth, {"output": REPEATS}, noted="FXP1018"),
+    "a bias alone": Fooled(OnlyBias, {"output": SHOWS}, (LONG[:8, :4],)),
+    "one complex number": Fooled(f(lambda x: torch.complex(x * 0 + 1, x * 0 + 2)), {"output": SHOWS}),
+    "imaginary parts of NaN": Fooled(f(lambda x: torch.complex(x, x * torch.nan)), {"output": SHOWS}),
+    "a sum that is always 0": Fooled(f(lambda x: (x - x).sum()), {"output": SHOWS}),
+    "subnormal numbers": Fooled(f(lambda x: torch.sin(x) * 1e-39), {"output": SHOWS}),
+    "a sine on a million": Fooled(f(lambda x: 1e6 + torch.sin(x)), {"output": COMPARES}, (LONG,)),
+    "a sine on a thousand": Fooled(f(lambda x: 1e3 + torch.sin(x)), {}, (LONG,)),
+    "a sine beside 1e8": Fooled(f(lambda x: torch.cat([x * 1e8, torch.sin(x)], -1)), {}, (LONG,)),
+    "a sigmoid beside pixels": Fooled(f(lambda x: torch.cat([x * 1e4, torch.sigmoid(x * 9)], -1)), {}, (LONG,)),
     "a cached function": Fooled(f(lambda x: x + positions(x.shape[1])), {}),
     "a mean in a buffer": Fooled(Averaged, {}),
     "a counter in a buffer": Fooled(Counted, {}),

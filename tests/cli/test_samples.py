@@ -31,7 +31,7 @@ PLUGIN = """\
 import torch
 
 def relu(op, x):
-    return op.LeakyRelu(x, alpha=0.5)
+    return op.Sub(op.Relu(x), op.Relu(op.Sub(op.Neg(x), 6.0)))  # wrong below -6
 
 LOWERINGS = {torch.ops.aten.relu.default: relu}
 """
@@ -64,12 +64,12 @@ def test_each_file_is_a_sample(files: Path, capsys: Output) -> None:
 
 
 def test_a_finding_names_the_file(files: Path, capsys: Output) -> None:
-    given = ["--inputs", "above.npz", "--inputs", "below.npz", "--plugin", "leaky"]
+    given = ["--inputs", "above.npz", "--inputs", "far.npz", "--plugin", "leaky"]
     assert ended("export", "nets.py:Rectified", "--inputs", "above.npz", "--plugin", "leaky") == 0
     assert ended("export", "nets.py:Rectified", *given) == 1
-    assert "Seen with the inputs 'below.npz'." in capsys.readouterr().out
+    assert "Seen with the inputs 'far.npz'." in capsys.readouterr().out
     assert ended("validate", "Rectified.onnx", "--against", "nets.py:Rectified", *given[:4]) == 1
-    assert "Seen with the inputs 'below.npz'." in capsys.readouterr().out
+    assert "Seen with the inputs 'far.npz'." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_usage(files: Path, capsys: Output) -> None:
 
 
 def test_a_manifest_names_several(files: Path) -> None:
-    item = Item("m", "m", "nets.py:Rectified", 23, "cpu", samples=("above.npz", "below.npz"), plugin=("leaky",))
+    item = Item("m", "m", "nets.py:Rectified", 23, "cpu", samples=("above.npz", "far.npz"), plugin=("leaky",))
     result = result_of(item, files / "m.onnx", {}, lambda stage: None)
-    assert [sample["label"] for sample in result["facts"]["samples"]] == ["above.npz", "below.npz"]
+    assert [sample["label"] for sample in result["facts"]["samples"]] == ["above.npz", "far.npz"]
     (finding,) = findings_of(result["sarif"])
     assert finding.rule == rules.OUTPUT_DRIFT
-    assert "Seen with the inputs 'below.npz'." in finding.message
+    assert "Seen with the inputs 'far.npz'." in finding.message

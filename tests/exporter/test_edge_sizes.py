@@ -15,7 +15,7 @@ from torch.utils._sympy.functions import Mod
 
 from fxport import ExportError, export
 from fxport.diagnostics import Level, Log, rules
-from fxport.exporter.validation.adversarial import BY_DEFAULT, FOR_FLOATS
+from fxport.exporter.validation.adversarial import BY_DEFAULT, HARD, NUMBERS
 from fxport.exporter.validation.reference import cases
 from fxport.exporter.validation.validated import export_and_validate
 from fxport.fx_passes.program import Condition
@@ -114,7 +114,8 @@ def test_a_recurrent_layer_is_not_run_without_elements() -> None:
 
 
 def test_a_static_model_has_no_other_sizes() -> None:
-    assert [*labels(None)] == ["sample", *(label for label in BY_DEFAULT if label in FOR_FLOATS)]
+    for_floats = {label for label, (_, dtypes) in HARD.items() if torch.float32 in dtypes} | {NUMBERS}
+    assert [*labels(None)] == ["sample", *(label for label in BY_DEFAULT if label in for_floats)]
 
 
 def test_without_time_there_are_the_example_and_one_other_size() -> None:

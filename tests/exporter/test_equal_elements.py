@@ -102,6 +102,7 @@ NOISE = np.float32([[1, 2, 3, 4], [1, 2, 3, 4.001], [1, 2, 3, 3.999]])
         ([1, 2, 3, 4], [1, 2, 3.1, 4], NOISE, False),
         ([1, 2, 3, np.nan], [1, 2, 3, 4], np.where(NOISE == 4, np.nan, NOISE), True),
         ([1, 2, np.nan, 4], [1, 2, 3, 4], np.where(NOISE == 3, np.nan, NOISE), False),
+        ([1, 2, 3, 4], [1, 2, 3, np.nan], NOISE, False),
         ([1, 2, 3, 4], [1, 2, 3, 9], None, True),
     ],
 )

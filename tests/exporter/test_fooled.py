@@ -22,7 +22,7 @@ from tests.cases.fooled import FOOLED, AttributeCounter, Branching, Hidden
 from tests.cases.fooled_further import FURTHER
 
 ROWS = {**FOOLED, **FURTHER}
-"""49 models; of each it is told right what was seen of it."""
+"""59 models; of each it is told right what was seen of it."""
 
 
 @pytest.mark.parametrize("name", ROWS)

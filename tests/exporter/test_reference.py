@@ -78,8 +78,9 @@ def test_hard_values_are_tried_where_eager_takes_them() -> None:
     x, ids = torch.randn(3, 2), torch.tensor([0, 2])
     program, log = export(Inverse(), (x, ids)), Log()
     found = {case.label: case for case in cases(Reciprocal(), (x, ids), {}, program, log, hard=True)}
-    hard = ["halves", "small", "zeros", "negative zeros", "denormal", "large", "infinity", "negative"]
-    assert list(found) == ["sample", *hard]
+    hard = {"zeros", "denormal", "infinity"}
+    by_default = {"halves", "mixed", "negative", "negative zeros", "small", "large", "offset"}
+    assert {*found} - {"numbers"} == {"sample", *by_default, *hard}  # 1 / x may be a quotient of 1
     assert (found["negative"].inputs["ids"] == [-1, -3]).all()
     assert np.isposinf(found["zeros"].outputs["output"]).all()
     assert np.isneginf(found["negative zeros"].outputs["output"]).all()
@@ -125,9 +126,9 @@ def test_a_lost_sign_of_zero_is_found_only_on_hard_values() -> None:
     x, ids = torch.randn(3, 2), torch.tensor([0, 2])
     program = export(Inverse(), (x, ids))
     samples = samples_of(Source("inverse", Inverse(), (x, ids)), program, Log(), hard=True)
-    hard = ["halves", "small", "zeros", "negative zeros", "denormal", "large", "one NaN", "infinity"]
-    assert [each.label for each in samples][1:9] == hard
-    assert np.isnan(samples[7].outputs["output"]).sum() == 1
+    found = {each.label: each for each in samples}
+    assert {"zeros", "denormal", "one NaN", "infinity"} < found.keys()
+    assert np.isnan(found["one NaN"].outputs["output"]).sum() == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64])

@@ -12,9 +12,13 @@ from fxport import ExportError
 from fxport.diagnostics import Log
 from fxport.exporter.pipeline.options import Options
 from fxport.exporter.validation.validated import export_and_validate
-from tests.cases.subtle import SUBTLE, Subtle
+from tests.cases.subtle import SUBTLE as FIRST
+from tests.cases.subtle import Subtle
+from tests.cases.subtle_further import FURTHER
 
+SUBTLE = {**FIRST, **FURTHER}
 SAMPLE = (
+    *FURTHER,
     "sigmoid x 1.3 in bfloat16",
     "silu x 1.05 in float16",
     "mean over the other size",
@@ -38,7 +42,7 @@ def is_found(row: Subtle, folder: Path, *, hard: bool = False, sound: bool = Fal
             model, args, path=path, provider="cpu", dynamic_shapes=shapes, options=options, adversarial=hard, log=log
         )
     except ExportError:
-        assert {finding.rule.id for finding in log.findings} & {"FXP5002", "FXP5003"}, log.findings
+        assert {finding.rule.id for finding in log.findings} & {"FXP5002", "FXP5003", "FXP6003"}, log.findings
         return True
     return False
 

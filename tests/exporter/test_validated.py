@@ -40,8 +40,8 @@ def test_a_sound_model_is_compared_at_two_sizes(tmp_path: Path) -> None:
     assert checked.validation.passed
     labels = [sample.label for sample in checked.validation.samples]
     assert labels[:2] == ["sample", "resized"]
-    edges = {"uneven", "batch=1", "smallest", "batch=65", "batch=0"}
-    assert {*labels[2:]} <= edges | BY_DEFAULT.keys()  # as many as the time of the export pays for
+    edges = {"uneven", "few", "batch=1", "smallest", "batch=65", "batch=0"}
+    assert {*labels[2:]} <= {*edges, *BY_DEFAULT}  # as many as the time of the export pays for
     told = repr(checked).splitlines()
     assert told[0].startswith("OnnxProgram: opset 18, 1 node")
     assert told[1].split() == ["inputs", "input", "float32", "[batch,", "4]"]

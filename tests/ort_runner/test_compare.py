@@ -336,3 +336,32 @@ def test_no_magnitude_overflows(scale: float, seed: int) -> None:
     gap = compare(want, want * 1.001, want)
     assert gap.too_big
     assert np.isfinite([gap.ratio, gap.rms, gap.cosine, gap.ulp]).all()
+
+
+SINE = np.sin(np.random.default_rng(0).standard_normal(4096))
+LARGE = np.random.default_rng(1).standard_normal(4096)
+
+
+@pytest.mark.parametrize("factor", [1e7, 1e8, 1e30])
+@pytest.mark.parametrize("shape", [(8192,), (2, 64, 64), (128, 64)])
+def test_small_elements_beside_large_ones_are_judged_by_their_own_size(factor: float, shape: tuple[int, ...]) -> None:
+    def gap(small: np.ndarray) -> float:
+        exact = np.concatenate([LARGE * factor, SINE]).reshape(shape)
+        got = np.concatenate([LARGE * factor, small]).reshape(shape)
+        return compare(exact.astype(F32), got.astype(F32), exact).ratio
+
+    assert gap(SINE * (1 + 3e-7)) < 1
+    assert gap(SINE * 1.03) > 1
+
+
+def test_what_is_0_on_the_scale_of_1_may_be_0() -> None:
+    exact = 1 / (1 + np.exp(-np.linspace(-30, 30, 4096)))
+    assert compare(exact.astype(F32), np.where(exact < 1e-8, 0, exact).astype(F32), exact).ratio < 1
+
+
+@pytest.mark.parametrize(("offset", "is_comparable"), [(0.0, True), (1e3, True), (1e5, True), (1e6, False)])
+def test_on_an_offset_what_varies_is_compared(offset: float, is_comparable: bool) -> None:
+    exact = SINE + offset
+    assert compare(exact.astype(F32), exact.astype(F32), exact).comparable is is_comparable
+    wrong = compare(exact.astype(F32), (SINE * 1.05 + offset).astype(F32), exact)
+    assert wrong.too_big or not wrong.comparable
