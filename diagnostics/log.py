@@ -167,6 +167,21 @@ class Log:
         for record in self._records.values():
             record.built = None
 
+    def trial(self) -> Log:
+        """A log with the same settings for an attempt, whose findings count only if it is adopted."""
+        return Log(clock=self._clock, progress=self.progress, levels=self._levels)
+
+    def adopt(self, trial: Log) -> None:
+        """Take over what a log for an attempt has: findings that are not known here, times, parts and trails."""
+        for identity, record in trial._records.items():
+            self._records.setdefault(identity, record)
+        self._errors += trial._errors
+        self.stages += trial.stages
+        self.parts = trial.parts or self.parts
+        self._revisions += trial._revisions
+        if trial._trail is not None:
+            self.follow(trial._trail)
+
     def revise(self, revision: Revision) -> None:
         """Pass all findings through `revision` from now on: suppressions and baselines are such functions."""
         self._revisions.append(revision)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fxport.ort_runner.adapter_file import read_adapter
-from fxport.ort_runner.dtypes import BY_NAME
-from fxport.ort_runner.encoder import Encoder, numbered_name
+from fxport.ort_runner.cache_tensors import cache_tensors_of, without_tokens
+from fxport.ort_runner.encoder import Encoder
 from fxport.ort_runner.failures import RUN, Failure, failure_of
 from fxport.ort_runner.filling import Filled
 from fxport.ort_runner.package_config import AUDIO, FILLED, IDS, MASK_OF_TEXT, ON_RIGHT, PackageConfig, PackageError
-from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
+from fxport.ort_runner.session import from_ort, session_on, to_ort
 from fxport.ort_runner.token_rules import FILE, Seen, TokenRules
 from fxport.ort_runner.vision import Image, Vision, expanded
 
@@ -24,20 +24,6 @@ if TYPE_CHECKING:
 
 ROOM = 256
 """Tokens for which a cache that is written in place has room at first."""
-
-RANK = 4
-"""Of a tensor of the cache: [batch, heads, tokens, size]."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """One tensor of the cache: its input and output, and its type and sizes without batch and tokens."""
-
-    past: str
-    present: str
-    dtype: np.dtype
-    heads: int
-    size: int
 
 
 class Generator:
@@ -65,7 +51,8 @@ class Generator:
         self._on_right = self._session.get_modelmeta().custom_metadata_map.get(FILLED) == ON_RIGHT
         self._adapter = {} if adapter is None else read_adapter(Path(adapter), self._session)
         self.rules = TokenRules.read(self.folder)
-        self._layers = _layers_of(self.config, self._session)
+        self._layers = cache_tensors_of(self.config, self._session)
+        self._prompt = session_on(provider, self.config.prompt, threads=threads)[0] if self.config.prompt else None
         self._encoder = (
             Encoder(self.config.encoder, self.config.layers, provider, threads) if self.config.encoder else None
         )
@@ -137,11 +124,12 @@ class Generator:
             Failure: A kernel fails.
         """
         ids = np.asarray(ids, np.int64)
-        if self.config.in_place and self._mask.shape[1] and min(ids.shape) > 1:
+        if self._mask.shape[1] and self._takes_singly(*ids.shape):
             return self._fed_singly(ids, mask)
-        if not self._cache:
+        if not self._mask.shape[1]:
             self._mask = np.zeros((ids.shape[0], 0), np.int64)
-            self._cache = [layer_without_tokens(layer, ids.shape[0]) for layer in self._layers]
+            begun = self._prompt is None
+            self._cache = [without_tokens(layer, ids.shape[0]) for layer in self._layers] if begun else []
             self._room = 0
         if ids.shape[0] != self._mask.shape[0]:
             raise PackageError(f"the batch is {ids.shape[0]} and was {self._mask.shape[0]}; reset the generator first.")
@@ -153,7 +141,8 @@ class Generator:
         moved = Filled.of(ids, whole) if self._on_right else None
         feeds = self._feeds(ids, whole) if moved is None else self._feeds(moved.ids, moved.mask)
         feeds |= self._adapter
-        feeds |= {layer.past: value for layer, value in zip(self._layers, self._cache, strict=True)}
+        if self._cache:
+            feeds |= {layer.past: value for layer, value in zip(self._layers, self._cache, strict=True)}
         try:
             logits = self._run(feeds)
         except Exception as error:
@@ -169,12 +158,16 @@ class Generator:
             return self._vision.inputs(ids, mask, names)
         if self._encoder is not None:
             return {names[IDS]: to_ort(ids), **self._encoded}
-        return {names[IDS]: to_ort(ids), names[MASK_OF_TEXT]: to_ort(mask)}
+        feeds = {names[IDS]: to_ort(ids)}
+        if not self._cache or MASK_OF_TEXT in names:
+            feeds[names.get(MASK_OF_TEXT, MASK_OF_TEXT)] = to_ort(mask)
+        return feeds
 
     def _run(self, feeds: dict[str, onnxruntime.OrtValue]) -> onnxruntime.OrtValue:
         """Run one step; the cache is that after it."""
         if not self.config.in_place:
-            logits, *self._cache = self._session.run_with_ort_values(self._outputs, feeds)
+            session = self._session if self._prompt is None or self._cache else self._prompt
+            logits, *self._cache = session.run_with_ort_values(self._outputs, feeds)
             return logits
         binding = self._session.io_binding()
         for name, value in feeds.items():
@@ -185,8 +178,14 @@ class Generator:
         self._session.run_with_iobinding(binding)
         return binding.get_outputs()[0]
 
+    def _takes_singly(self, batch: int, sequence: int) -> bool:
+        """Return True for tokens after others that are taken one by one: the kernel that writes in place asks for it of
+        several texts, and a graph of a single step of all.
+        """
+        return sequence > 1 and (self._prompt is not None or (self.config.in_place and batch > 1))
+
     def _fed_singly(self, ids: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
-        """Take several tokens of several texts after others one by one: the kernel that writes in place asks for it."""
+        """Take several tokens of texts after others one by one."""
         columns = [slice(index, index + 1) for index in range(ids.shape[1])]
         return np.concatenate([self.feed(ids[:, at], None if mask is None else mask[:, at]) for at in columns], axis=1)
 
@@ -196,7 +195,7 @@ class Generator:
             return
         seen, room = self._mask.shape[1], min(max(tokens, 2 * self._room, ROOM), self.config.context_length)
         for index, (layer, value) in enumerate(zip(self._layers, self._cache, strict=True)):
-            larger = np.zeros((self._mask.shape[0], layer.heads, room, layer.size), layer.dtype)
+            larger = layer.zeros(self._mask.shape[0], room)
             larger[:, :, :seen] = from_ort(layer.past, value)[:, :, :seen]
             self._cache[index] = to_ort(larger)
         self._room = room
@@ -265,11 +264,6 @@ class Generator:
         return [expanded(prompt, token, each) for prompt, each in zip(prompts, sizes, strict=True)]
 
 
-def layer_without_tokens(layer: _Layer, batch: int) -> onnxruntime.OrtValue:
-    """A cache of no tokens."""
-    return to_ort(np.zeros((batch, layer.heads, 0, layer.size), layer.dtype))
-
-
 def source_of(prompts: Sequence[Sequence[int]] | np.ndarray, config: PackageConfig) -> dict[str, np.ndarray]:
     """The inputs of an encoder: texts filled up on the right, or features of sounds as they are."""
     if isinstance(prompts, np.ndarray):
@@ -300,34 +294,6 @@ def require_room(config: PackageConfig, tokens: int) -> None:
             f"{tokens} tokens are more than the context of this model, which holds {config.context_length}; "
             "shorten the prompt, or generate fewer."
         )
-
-
-def _layers_of(config: PackageConfig, session: onnxruntime.InferenceSession) -> list[_Layer]:
-    """The tensors of the cache as the model declares them. Raises PackageError where it has others."""
-    inputs = {port.name: port for port in ports_of(session.get_inputs())}
-    outputs = {port.name for port in ports_of(session.get_outputs())}
-    layers = []
-    for index in range(config.layers):
-        for part in ("key", "value"):
-            past = numbered_name(config.inputs[f"past_{part}_names"], index)
-            present = numbered_name(config.outputs[f"present_{part}_names"], index)
-            port = inputs.pop(past, None)
-            sizes = port.shape if port is not None else ()
-            known = len(sizes) == RANK and isinstance(sizes[1], int) and isinstance(sizes[3], int)
-            if port is None or not known or port.dtype not in BY_NAME or present not in outputs:
-                raise PackageError(f"'{config.model}' has no '{past}' and '{present}'; package the model again.")
-            layers.append(_Layer(past, present, BY_NAME[port.dtype].dtype, sizes[1], sizes[3]))  # type: ignore[arg-type]
-    numbered = {part for part in config.inputs if part.endswith("_names")}
-    crossed = {
-        numbered_name(config.inputs[part], index)
-        for part in numbered
-        if part.startswith("cross_")
-        for index in range(config.layers)
-    }
-    others = inputs.keys() ^ crossed ^ {name for part, name in config.inputs.items() if part not in numbered}
-    if others:
-        raise PackageError(f"'{config.model}' and its configuration differ in {sorted(others)}; package it again.")
-    return layers
 
 
 __all__ = ["Failure", "Generator", "PackageError"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from fxport.diagnostics.errors import FxportError
 from fxport.diagnostics.limits import CONFIG, json_of, read_bounded
-from fxport.ort_runner.json_values import count, counts, named_texts, text
+from fxport.ort_runner.json_values import count, counts, named_texts, text, texts
 
 FILE = "genai_config.json"
 TEXTS_FILE = "text_config.json"
@@ -102,6 +102,8 @@ class PackageConfig:
         pad: The token that fills up shorter prompts.
         inputs: Names of inputs in the file by their part; those of the cache have `%d` for the layer.
         outputs: Names of outputs, likewise.
+        states: Tensors of a cache that holds states too, such as "0.conv_states.0"; none for keys and values alone.
+        prompt: The ONNX file that takes the prompt, where the other takes single steps; None where one takes both.
         in_place: Whether a step writes new keys and values into the memory of the cache, which has room for more.
         encoder: That of an encoder-decoder; None for a decoder alone.
         vision: That which reads images; None where nothing does.
@@ -114,6 +116,8 @@ class PackageConfig:
     pad: int
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
+    states: tuple[str, ...] = ()
+    prompt: Path | None = None
     in_place: bool = False
     encoder: EncoderConfig | None = None
     vision: VisionConfig | None = None
@@ -133,11 +137,19 @@ class PackageConfig:
             decoder, ends = model["decoder"], model["eos_token_id"]
             encoder = _encoder(folder, model) if "encoder" in model else None
             vision = _vision(folder, model) if "vision" in model else None
-            wanted = VISION_INPUTS if vision is not None else INPUTS if encoder is None else CROSS_INPUTS
+            states = texts(decoder[STATES]) if STATES in decoder else ()
+            wanted, optional = (
+                (VISION_INPUTS, {POSITIONS, TOKEN_TYPES})
+                if vision is not None
+                else (CROSS_INPUTS, {MASK})
+                if encoder is not None
+                else (STATE_INPUTS, {MASK_OF_TEXT})
+                if states
+                else (INPUTS, set[str]())
+            )
             inputs = {part: text(decoder["inputs"][part]) for part in wanted}
-            optional = {POSITIONS, TOKEN_TYPES} if vision is not None else {MASK} if encoder is not None else set[str]()
             inputs |= {part: text(decoder["inputs"][part]) for part in optional & decoder["inputs"].keys()}
-            outputs = {part: text(decoder["outputs"][part]) for part in OUTPUTS}
+            outputs = {part: text(decoder["outputs"][part]) for part in (STATE_OUTPUTS if states else OUTPUTS)}
             return cls(
                 model=folder / Path(text(decoder["filename"])).name,
                 layers=count(decoder["num_hidden_layers"]),
@@ -146,6 +158,8 @@ class PackageConfig:
                 pad=count(model["pad_token_id"]),
                 inputs=inputs,
                 outputs=outputs,
+                states=states,
+                prompt=folder / Path(text(model["prompt"]["filename"])).name if states else None,
                 in_place=whole["search"]["past_present_share_buffer"] is True,
                 encoder=encoder,
                 vision=vision,
@@ -201,3 +215,5 @@ CROSS_OUTPUTS = ("cross_present_key_names", "cross_present_value_names")
 AUDIO, MASK = "audio_features", "encoder_attention_mask"
 ENCODER_INPUTS = ({"input_ids", "attention_mask"}, {AUDIO})
 OUTPUTS = ("logits", "present_key_names", "present_value_names")
+STATES, STATE_INPUTS, STATE_OUTPUTS = "cache", (IDS, "past_names"), ("logits", "present_names")
+"""The list of the tensors of a cache with states, and the parts of a decoder that takes one."""

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 
 from fxport.diagnostics import Log, Stop, rules
+from fxport.diagnostics.limits import CONFIG, json_of, read_bounded
 from fxport.diagnostics.messages import error_text
 from fxport.exporter.language_models.adapters import base_of, beside, is_adapter, merged
 from fxport.exporter.language_models.from_table import Packed
@@ -21,6 +22,7 @@ from fxport.exporter.language_models.towers import TowerModel, has_towers
 from fxport.exporter.sources.pretrained import PretrainedError, configured
 from fxport.exporter.weights import open_checkpoint
 from fxport.exporter.weights.names import starred
+from fxport.ort_runner.token_rules import FILE as GENERATION
 
 Adapter = Literal["merged", "input"]
 JOINED: Mapping[Adapter, Callable[[Any, Path], Any]] = {"merged": merged, "input": beside}
@@ -74,6 +76,7 @@ def model_of(folder: Path, log: Log, *, adapter: Adapter = "merged", dtype: str 
 def _loaded(folder: Path, log: Log, dtype: str, *, headless: bool = False) -> Loaded:
     """The model that a configuration names, or the one without a head, whose pooler is not needed."""
     kind, config = configured(folder, headless=headless)
+    _require_settings(folder)
     checkpoint = open_checkpoint(folder)
     packed: dict[str, Packed] = {}
     given: dict[str, Any] = {"pretrained_model_name_or_path": folder}
@@ -84,7 +87,12 @@ def _loaded(folder: Path, log: Log, dtype: str, *, headless: bool = False) -> Lo
     types = {str(stored.dtype).removeprefix("torch.") for stored in checkpoint.tensors.values()}
     try:
         model, found = kind.from_pretrained(
-            **given, config=config, local_files_only=True, dtype=getattr(torch, dtype), output_loading_info=True
+            **given,
+            config=config,
+            local_files_only=True,
+            dtype=getattr(torch, dtype),
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are told below, each with its name
         )
     except Exception as error:  # weights are anybody's files, and transformers raises what it likes
         raise PretrainedError(f"'{folder}' makes no {kind.__name__}: {error_text(error)}.") from error
@@ -99,7 +107,11 @@ def _loaded(folder: Path, log: Log, dtype: str, *, headless: bool = False) -> Lo
         log.report(rules.WEIGHT_MISSING, name=starred(name), path=str(folder), nearest=told)
     for name in _once(found["unexpected_keys"]):
         log.report(rules.WEIGHT_UNUSED, name=starred(name), path=str(folder))
-    if missing:
+    mismatched = {name: sizes for name, *sizes in found["mismatched_keys"]}
+    for name in _once(mismatched):
+        held, expected = (str(list(each)) for each in mismatched[name])
+        log.report(rules.WEIGHT_MISMATCH, name=starred(name), expected=expected, found=held, key=name)
+    if missing or mismatched:
         raise Stop(log, "load")
     _require_same(model, packed, folder)
     return Loaded(model.eval(), packed)
@@ -114,6 +126,19 @@ def model_of_gguf(path: Path, log: Log) -> Loaded:
         raise Stop(log, "load")
     _require_same(model, packed, path)
     return Loaded(model.eval(), packed)
+
+
+def _require_settings(folder: Path) -> None:
+    """Raise PretrainedError for damaged settings for generation, for which transformers takes others in silence."""
+    path = folder / GENERATION
+    if not path.is_file():
+        return
+    try:
+        held = json_of(read_bounded(path, CONFIG), CONFIG)
+    except (OSError, ValueError) as error:
+        raise PretrainedError(f"'{path}' cannot be read: {error_text(error)}; save the model again.") from error
+    if not isinstance(held, dict):
+        raise PretrainedError(f"'{path}' holds no table of settings; save the model again.")
 
 
 def _plain(settings: Any) -> Mapping[str, Any]:

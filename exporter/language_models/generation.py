@@ -93,7 +93,7 @@ def full_cache(model: torch.nn.Module, batch: int, past: int) -> Any:
         with torch.no_grad():
             result = model(**{IDS: token_ids(model, batch, past)}, past_key_values=cache, use_cache=True)
     except UNFIT as error:
-        _require_running(model, batch, past)
+        require_running(model, batch, past)
         raise NotGenerativeError(_refusal(model, f"it does not run with a DynamicCache: {error}")) from error
     if getattr(result, CACHE, None) is not cache:
         raise NotGenerativeError(_refusal(model, f"it does not return its '{CACHE}'"))
@@ -101,7 +101,7 @@ def full_cache(model: torch.nn.Module, batch: int, past: int) -> Any:
     return cache
 
 
-def _require_running(model: torch.nn.Module, batch: int, tokens: int) -> None:
+def require_running(model: torch.nn.Module, batch: int, tokens: int) -> None:
     """Raise NotGenerativeError for a model that does not run without a cache either."""
     try:
         with torch.no_grad():

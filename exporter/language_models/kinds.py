@@ -24,6 +24,14 @@ from fxport.exporter.language_models.package_files import (
 from fxport.exporter.language_models.processors import write_pictures, write_sounds
 from fxport.exporter.language_models.seq2seq import has_place, require_source, seq2seq_config, seq2seq_parts, start_of
 from fxport.exporter.language_models.sights import kinds_of_tokens, sight_of
+from fxport.exporter.language_models.states import (
+    PROMPT,
+    TOTAL,
+    has_states,
+    longer_prompt,
+    prompt_and_step,
+    states_config,
+)
 from fxport.exporter.language_models.text_models import CLASSIFIER, TextModel
 from fxport.exporter.language_models.text_verdict import TextVerdict, text_example, text_verdict
 from fxport.exporter.language_models.towers import TowerModel, has_towers, image_example, tower_verdict
@@ -79,7 +87,9 @@ class Kind:
         lacks: What is said where a choice makes no sense for it, by the choice and its value.
         reads: Writes how images and sounds are read, where the folder of the tokenizer says so.
         refuted: Limits of dimensions (FXP2002) that the verdict on a model refutes where it passes: dimension and
-            accepted sizes.
+            accepted sizes, or the beginning of their words.
+        reads_prompts: Whether the runner makes tokens of a prompt by the file of the tokenizer alone.
+        longer: The call of a part with a longer example, where the findings on the first one ask for it; else None.
     """
 
     parts: Callable[[Any], Mapping[str, Example]]
@@ -88,6 +98,8 @@ class Kind:
     lacks: Mapping[tuple[str, object], str] = field(default_factory=dict)
     refuted: Callable[[Any], tuple[tuple[str, str], ...]] = lambda model: ()
     reads: Callable[[Path | None, Path], list[Path]] = lambda folder, target: []
+    reads_prompts: bool = True
+    longer: Callable[[Any, str, Sequence[Finding]], Example | None] = lambda model, name, findings: None
 
     def require(self, **choices: object) -> None:
         """Raise PackageError for a choice that this kind does not have."""
@@ -108,7 +120,12 @@ class Kind:
 def _is_of(finding: Finding, limits: tuple[tuple[str, str], ...]) -> bool:
     """Return True for a limit of a dimension that is one of these."""
     facts = finding.facts
-    return finding.rule is rules.DIMENSION_RANGE_NARROWED and (facts["dim"], facts["range"]) in limits
+    if finding.rule is not rules.DIMENSION_RANGE_NARROWED:
+        return False
+    return any(
+        facts["dim"] == dim and (facts["range"] == sizes or (sizes == LEAST and str(facts["range"]).startswith(sizes)))
+        for dim, sizes in limits
+    )
 
 
 def _decoder(
@@ -163,6 +180,20 @@ def _seq2seq(
     return [write_description(seq2seq_config(model, graphs), target), *write_generation(model, target, start_of(model))]
 
 
+def _states(
+    model: Any,
+    graphs: Mapping[str, ir.Graph],
+    target: Path,
+    *,
+    runtime: Runtime,
+    in_place: bool,
+) -> list[Path]:
+    return [write_description(states_config(model, graphs), target), *write_generation(model, target)]
+
+
+LEAST = "at least"
+"""Beginning of the words for a limit below which the verdict has looked."""
+
 SINGLE_STEPS = ((SEQUENCE, "at least 2"),)
 """The verdict on models that generate runs single tokens after the prompt."""
 
@@ -170,6 +201,19 @@ NO_HALF = {("dtype", ...): "only decoders of text are packaged in half precision
 NO_INPUT = "an adapter as an input is for decoders of text alone; omit --adapter."
 
 DECODER = Kind(lambda model: {MODEL: generation_step(model)}, _decoder, verdict, refuted=lambda model: SINGLE_STEPS)
+STATES = Kind(
+    prompt_and_step,
+    _states,
+    verdict,
+    {
+        ("runtime", "genai"): "onnxruntime-genai has no place for the states of this cache; choose the runtime 'ort'.",
+        ("dtype", ...): "a decoder whose cache has states is packaged in float32; omit --dtype.",
+        ("cache", ...): "a cache in place is for keys and values alone, and this one has states; omit --cache.",
+        ("adapter", "input"): NO_INPUT,
+    },
+    lambda model: ((SEQUENCE, LEAST), (TOTAL, LEAST)),
+    longer=lambda model, name, findings: longer_prompt(model, findings) if name == PROMPT else None,
+)
 TEXTS = Kind(
     lambda model: {MODEL: text_example(model)},
     _texts,
@@ -182,6 +226,7 @@ TEXTS = Kind(
         ("tokenizer", ...): "the tokenizer of an embedding or reranking model is that of its folder; omit --tokenizer.",
         ("text", ...): "a text is scored by models that generate; an embedding or reranking model does not; omit it.",
     },
+    reads_prompts=False,
 )
 TOWERS = replace(
     TEXTS,
@@ -201,6 +246,7 @@ SPOKEN = Kind(
     },
     lambda model: SINGLE_STEPS,
     write_sounds,
+    reads_prompts=False,
 )
 VISION = Kind(
     vision_parts,
@@ -228,6 +274,7 @@ VISION_ALONE = replace(
 SEQ2SEQ = replace(
     SPOKEN,
     reads=DECODER.reads,
+    reads_prompts=True,
     lacks={
         **SPOKEN.lacks,
         ("runtime", "genai"): "onnxruntime-genai has no place for this encoder-decoder; choose the runtime 'ort'.",
@@ -254,4 +301,4 @@ def kind_of(model: torch.nn.Module) -> Kind:
         sight_of(model)
         kinds_of_tokens(model)
         return VISION if sees_in_genai(model) else VISION_ALONE
-    return DECODER
+    return STATES if has_states(model) else DECODER

@@ -47,6 +47,9 @@ GENAI_TYPE = "decoder"
 """Type in onnxruntime-genai of a decoder that feeds ids, mask and cache, whatever its architecture."""
 
 
+SESSION: Mapping[str, Any] = {"log_id": "onnxruntime-genai", "provider_options": []}
+
+
 class UnequalLayers(Exception):
     """The layers of the cache have not one shape, which onnxruntime-genai takes for granted."""
 
@@ -105,6 +108,32 @@ def config_of(model: Any, graph: ir.Graph, *, uniform: bool, in_place: bool = Fa
     heads, size = next(iter(sorted(shapes, key=str)))
     assert isinstance(heads, int)  # `generation_step` makes the other axes dynamic alone
     assert isinstance(size, int)
+    decoder = {
+        "session_options": SESSION,
+        "filename": "model.onnx",
+        "head_size": size,
+        "hidden_size": int(text.hidden_size),
+        "inputs": {
+            "input_ids": IDS,
+            "attention_mask": MASK,
+            "past_key_names": f"{CACHE}.%d.key",
+            "past_value_names": f"{CACHE}.%d.value",
+        },
+        "outputs": {
+            "logits": LOGITS,
+            "present_key_names": f"{PRESENT}.%d.key",
+            "present_value_names": f"{PRESENT}.%d.value",
+        },
+        "num_attention_heads": int(text.num_attention_heads),
+        "num_hidden_layers": len(cache) // 2,
+        "num_key_value_heads": heads,
+    }
+    return described(model, decoder, GENAI_TYPE, in_place=in_place)
+
+
+def described(model: Any, decoder: Mapping[str, Any], kind: str, *, in_place: bool = False) -> dict[str, Any]:
+    """The configuration of a package with this decoder: its tokens, its context, and the settings of the search."""
+    text = model.config.get_text_config()
     length = context_of(text, DECODER_CONTEXTS)
     settings = getattr(model, "generation_config", None)
     ends = _of(settings, text, "eos_token_id")
@@ -114,29 +143,10 @@ def config_of(model: Any, graph: ir.Graph, *, uniform: bool, in_place: bool = Fa
         "model": {
             "bos_token_id": _of(settings, text, "bos_token_id"),
             "context_length": length,
-            "decoder": {
-                "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
-                "filename": "model.onnx",
-                "head_size": size,
-                "hidden_size": int(text.hidden_size),
-                "inputs": {
-                    "input_ids": IDS,
-                    "attention_mask": MASK,
-                    "past_key_names": f"{CACHE}.%d.key",
-                    "past_value_names": f"{CACHE}.%d.value",
-                },
-                "outputs": {
-                    "logits": LOGITS,
-                    "present_key_names": f"{PRESENT}.%d.key",
-                    "present_value_names": f"{PRESENT}.%d.value",
-                },
-                "num_attention_heads": int(text.num_attention_heads),
-                "num_hidden_layers": len(cache) // 2,
-                "num_key_value_heads": heads,
-            },
+            "decoder": dict(decoder),
             "eos_token_id": [] if ends is None else ends,
             "pad_token_id": first if pad is None else pad,
-            "type": GENAI_TYPE,
+            "type": kind,
             "vocab_size": int(text.vocab_size),
         },
         "search": {**_search(settings), "max_length": length, "past_present_share_buffer": in_place},

@@ -18,6 +18,7 @@ from fxport.diagnostics.folders import written_folder
 from fxport.diagnostics.strangers import link_out_of
 from fxport.exporter.language_models.adapter_inputs import AdapterInputs, compared_twice
 from fxport.exporter.language_models.cache_in_place import CacheInPlace
+from fxport.exporter.language_models.decode import Example
 from fxport.exporter.language_models.fast_products import Judged, fastest
 from fxport.exporter.language_models.few_bits import BITS, rounded
 from fxport.exporter.language_models.few_bits_pass import StoreFewBits
@@ -27,11 +28,14 @@ from fxport.exporter.language_models.gguf_file import is_gguf
 from fxport.exporter.language_models.kinds import Kind, Runtime, kind_of
 from fxport.exporter.language_models.package_choices import Accuracy, Cache, Choices, Dtype, Weights
 from fxport.exporter.language_models.package_files import TOKENIZER_FILES, copy_tokenizer, has_tokenizer
+from fxport.exporter.language_models.same_tokens import require_same_ids
+from fxport.exporter.language_models.shared_weights import save_sharing
 from fxport.exporter.language_models.text_models import plan_of
 from fxport.exporter.language_models.text_score import TextScore, eager_logits, text_score, windows_of
 from fxport.exporter.language_models.text_verdict import TextVerdict
 from fxport.exporter.language_models.verdict import Verdict
 from fxport.exporter.language_models.widened import KERNELS, Twin, twin_of
+from fxport.exporter.onnx_program import OnnxProgram
 from fxport.exporter.pipeline.exporting import export
 from fxport.exporter.pipeline.options import Options
 from fxport.ort_runner.adapter_file import FILE as ADAPTER
@@ -163,6 +167,8 @@ def package(
     kind = kind_of(model)
     chosen = {"cache": None if cache == "dynamic" else cache, "dtype": None if dtype == "float32" else dtype}
     kind.require(runtime=runtime, text=text, tokenizer=tokenizer, adapter=adapter, **chosen)
+    if words is not None and kind.reads_prompts:
+        require_same_ids(words)
     windows = [] if text is None else windows_of(Path(text), words, model)
     before = eager_logits(model, windows)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -211,15 +217,29 @@ def _exported(
 
     Returns the files, and the graphs by the names of theirs.
     """
-    files: list[Path] = []
-    graphs: dict[str, ir.Graph] = {}
-    for name, example in kind.parts(model).items():
-        program = export(*example[:3], dynamic_shapes=example.dynamic_shapes, options=options, log=log)
-        graphs[name] = program.model.graph
-        files += replace(program, log=Log()).save(draft / name)  # where the weights are is told by the summary
-        if twin is not None:
+    programs = {name: _program(kind, model, name, each, options, log) for name, each in kind.parts(model).items()}
+    files = save_sharing(programs, draft)
+    if twin is not None:
+        for name, program in programs.items():
             twin.save(program, name)
-    return files, graphs
+    return files, {name: program.model.graph for name, program in programs.items()}
+
+
+def _program(
+    kind: Kind, model: torch.nn.Module, name: str, example: Example, options: Options, log: Log
+) -> OnnxProgram:
+    """Export a part; with a longer example where the findings on the first one ask for it."""
+    trial = log.trial()
+    try:
+        program = export(*example[:3], dynamic_shapes=example.dynamic_shapes, options=options, log=trial)
+    except BaseException:
+        log.adopt(trial)
+        raise
+    longer = kind.longer(model, name, trial.findings)
+    if longer is None:
+        log.adopt(trial)
+        return program
+    return export(*longer[:3], dynamic_shapes=longer.dynamic_shapes, options=options, log=log)
 
 
 def _judged(

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from fxport.diagnostics.messages import error_line
-from fxport.exporter.sources.pretrained import tokenizer_of
-from fxport.ort_runner.package_config import PackageError
+from fxport.exporter.sources.pretrained import PretrainedError, tokenizer_of
+from fxport.ort_runner.package_config import IDS, TOKENIZER, PackageError
 from fxport.ort_runner.text_config import SCORES, TextConfig
 from fxport.ort_runner.text_model import Text, TextTokenizer
-from fxport.ort_runner.tokenizer import PANIC
+from fxport.ort_runner.tokenizer import PANIC, Tokenizer
 from fxport.ort_runner.tokenizer_trial import require_bounded
 
 TEXTS = (
@@ -22,6 +22,28 @@ TEXTS = (
     "One of many words. " * 400,
 )
 """Texts of which both tokenizers have to give the same tokens; the last one is cut."""
+
+MOST = 500
+"""Characters of a text for a model that generates, whose prompts are not cut."""
+
+
+def require_same_ids(folder: Path) -> None:
+    """Raise PackageError where the file of a tokenizer gives other tokens of a text than transformers does.
+
+    Where transformers knows no tokenizer in the folder, the file is all that there is.
+    """
+    if not (folder / TOKENIZER).is_file():
+        return
+    texts = [text[:MOST] for text in TEXTS]
+    require_bounded(folder, texts)
+    try:
+        theirs = tokenizer_of(folder)
+    except PretrainedError:
+        return
+    ours = Tokenizer(folder)
+    for text in texts:
+        if ours.encode(text) != list(_inputs_of(theirs, ([text],), None, folder)[IDS][0]):
+            raise PackageError(_different(folder, IDS))
 
 
 def require_same_tokens(folder: Path, config: TextConfig) -> None:
@@ -37,17 +59,24 @@ def require_same_tokens(folder: Path, config: TextConfig) -> None:
         given: list[Text] = list(TEXTS[row]) if firsts is None else [(TEXTS[0], text) for text in TEXTS[row]]
         got = ours.encode(given)
         if other := [name for name in config.inputs if name not in want or not np.array_equal(want[name], got[name])]:
-            raise PackageError(
-                f"'{folder}': the library tokenizers gives other '{other[0]}' than transformers for the file "
-                "tokenizer.json; save the tokenizer again with tokenizer.save_pretrained."
-            )
+            raise PackageError(_different(folder, other[0]))
 
 
-def _inputs_of(tokenizer: Any, texts: tuple[list[str], ...], length: int, folder: Path) -> Mapping[str, np.ndarray]:
-    """The inputs that a tokenizer of transformers makes. Raises PackageError where it fails."""
+def _different(folder: Path, name: str) -> str:
+    return (
+        f"'{folder}': the library tokenizers gives other '{name}' than transformers for the file tokenizer.json; save "
+        "the tokenizer again with tokenizer.save_pretrained."
+    )
+
+
+def _inputs_of(
+    tokenizer: Any, texts: tuple[list[str], ...], length: int | None, folder: Path
+) -> Mapping[str, np.ndarray]:
+    """The inputs that a tokenizer of transformers makes, cut to a length. Raises PackageError where it fails."""
+    cut: dict[str, Any] = {} if length is None else {"truncation": True, "max_length": length}
     padding = tokenizer.pad_token_id is not None
     try:
-        return tokenizer(*texts, padding=padding, truncation=True, max_length=length, return_tensors="np")
+        return tokenizer(*texts, padding=padding, return_tensors="np", **cut)
     except BaseException as error:
         if isinstance(error, Exception) or type(error).__name__ == PANIC:
             raise PackageError(f"'{folder}': its tokenizer fails in transformers: {error_line(error)}.") from error

@@ -19,9 +19,10 @@ from fxport.exporter.language_models.eager_vision import EagerVision, prompts_wi
 from fxport.exporter.language_models.own_error import InFloat64, Limits, Measured, Taking, error_of, is_half, own_of
 from fxport.exporter.language_models.seq2seq import SOUND, EagerSeq2Seq, source_example
 from fxport.exporter.language_models.sights import sight_of
+from fxport.exporter.language_models.states import block_of, cache_name, grows
 from fxport.ort_runner.failures import Failure
 from fxport.ort_runner.generation import Generator, padded, source_of
-from fxport.ort_runner.package_config import AUDIO
+from fxport.ort_runner.package_config import AUDIO, PackageError
 
 PROMPTS = (9, 6)
 """Tokens of the prompts; the second is padded."""
@@ -77,16 +78,20 @@ class Eager:
     """The model in PyTorch, taking tokens as `Generator` does."""
 
     def __init__(self, model: Any) -> None:
-        self._model = model
+        parameters = inspect.signature(type(model).forward).parameters
+        self._model, self._name = model, cache_name(type(model))
         self._cache = importlib.import_module(MODULE).DynamicCache(config=model.config)
         self._mask = torch.zeros(0, 0, dtype=torch.int64)
-        self._positions = "position_ids" in inspect.signature(type(model).forward).parameters
+        self._positions = "position_ids" in parameters
 
     def feed(self, ids: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         """The logits [batch, sequence, vocabulary] of further tokens [batch, sequence]."""
         new = torch.from_numpy(np.ones_like(ids) if mask is None else mask)
-        self._mask = torch.cat([self._mask, new], 1) if self._mask.numel() else new
-        kwargs: dict[str, Any] = {"attention_mask": self._mask, "past_key_values": self._cache, "use_cache": True}
+        begins = not self._mask.numel()
+        self._mask = new if begins else torch.cat([self._mask, new], 1)
+        kwargs: dict[str, Any] = {self._name: self._cache, "use_cache": True}
+        if begins or grows(self._cache):
+            kwargs["attention_mask"] = self._mask
         if self._positions:
             kwargs["position_ids"] = (self._mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         with torch.no_grad():
@@ -146,6 +151,8 @@ def verdict(
         package = Generator(folder, provider, adapter=adapter)
         limits = Limits(BUDGETS[accuracy], TIE)
         found = _compared(package, model, prompts, log, steps, limits, weights, answers)
+        if found.passed and package.config.prompt is not None:
+            found = _of_other_lengths(package, model, log, limits, weights, found)
         if not found.passed or package.config.vision is not None or not any(map(limits_tokens, log.findings)):
             return found
         whole, passed = _filled(package, model, log, limits)
@@ -153,6 +160,21 @@ def verdict(
     except Failure as failure:
         log.report(failure.rule, **failure.facts)
         return Verdict(0, float("inf"), 0, 0, passed=False)
+
+
+def _of_other_lengths(
+    package: Generator, model: Any, log: Log, limits: Limits, weights: str, found: Verdict
+) -> Verdict:
+    """The verdict after prompts of one token, and of more than two of the blocks in which the model computes."""
+    vocabulary = int(model.config.get_text_config().vocab_size)
+    for length in sorted({1, min(2 * block_of(log.findings) + 1, package.config.context_length - 2)}):
+        prompt = np.random.default_rng(length).integers(0, vocabulary, (1, length))
+        package.reset()
+        pairs = list(_along_eager_text(package, Eager(model), prompt, np.ones_like(prompt), 2))[:2]
+        other = _judged(pairs, package.provider, log, 2, limits, weights)
+        found = replace(found, error=max(found.error, other.error), flips=found.flips + other.flips)
+        found = replace(found, passed=found.passed and other.passed)
+    return found
 
 
 def limits_tokens(finding: Finding) -> bool:
@@ -217,7 +239,8 @@ def _compared(
     """Compare along the text of the package, and where that is not the same for both, along that of eager PyTorch."""
     ids, mask, eager = _begun(package, model, prompts)
     steps = max(1, min(steps, package.config.context_length - ids.shape[1] - ALTOGETHER))
-    if answers is None:
+    singly = package.config.prompt is not None
+    if answers is None and not singly:
         pairs = _along_own_text(package, eager, ids, mask, steps)
         found = replace(
             _judged(pairs, package.provider, Log(), steps, limits.beside(eager), weights), own=own_of(eager)
@@ -226,7 +249,7 @@ def _compared(
             return found
         ids, mask, eager = _begun(package, model, prompts)
     taking = eager if answers is None else _Remembering(eager, answers)
-    stepwise = list(_along_eager_text(package, taking, ids, mask, steps))
+    stepwise = list(_along_eager_text(package, taking, ids, mask, steps))[: steps if singly else None]
     found = _judged(stepwise, package.provider, log, steps, limits.beside(taking), weights)
     return replace(found, own=own_of(taking))
 
@@ -284,6 +307,11 @@ def _judged(pairs: Iterable[_Pair], provider: str, log: Log, steps: int, limits:
     worst, flips, ties, texts = 0.0, 0, 0, 0
     budget, tie = limits
     for step, (want, got, seen) in enumerate(pairs):
+        if not np.isfinite(want[seen > 0]).all():
+            raise PackageError(
+                f"the logits of eager PyTorch at token {step} are not finite, so nothing can be compared; look for "
+                "weights that are NaN or too large."
+            )
         texts, error = len(want), error_of(want[seen > 0], got[seen > 0])
         if not error <= budget and worst <= budget:  # told once
             facts = {"output": "logits", "provider": provider, "ratio": error / budget, "worst": error}

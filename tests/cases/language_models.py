@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 
+TOKENIZER = '{"model": {"type": "WordLevel", "vocab": {"w": 0}, "unk_token": "w"}}'
+"""Content of the file of a tokenizer that knows one word."""
+
 TOKENS = {"vocab_size": 100, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 99}
 SMALL = {**TOKENS, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 FED = {**SMALL, "intermediate_size": 64, "max_position_embeddings": 128}
@@ -154,6 +157,48 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 
 UNEQUAL = ("DeepSeek-V3", "A.X K1", "GLM4-MoE-Lite", "MiMo-V2-Flash")
 """Families whose keys and values have different sizes, which onnxruntime-genai does not take."""
+
+MAMBA = {**TOKENS, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 8, "conv_kernel": 4}
+LINEAR = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8}
+MIXED = ["linear_attention", "full_attention"]
+STATES: dict[str, tuple[str, dict[str, Any]]] = {
+    "Mamba": ("MambaForCausalLM", {**MAMBA, "time_step_rank": 4}),
+    "Mamba2, blocks": ("Mamba2ForCausalLM", {**MAMBA, "num_heads": 8, "head_dim": 8, "n_groups": 2, "chunk_size": 8}),
+    "FalconMamba": ("FalconMambaForCausalLM", {**MAMBA, "time_step_rank": 4}),
+    "LFM2": ("Lfm2ForCausalLM", {**GROUPED, "layer_types": ["conv", "full_attention"]}),
+    "LFM2-MoE": (
+        "Lfm2MoeForCausalLM",
+        {**GROUPED, **EXPERTS, "layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
+    ),
+    "Jamba": (
+        "JambaForCausalLM",
+        {
+            **GROUPED,
+            "num_experts": 4,
+            "mamba_d_state": 8,
+            "mamba_dt_rank": 4,
+            "attn_layer_period": 2,
+            "attn_layer_offset": 1,
+        },
+    ),
+    "Bamba": (
+        "BambaForCausalLM",
+        {
+            **GROUPED,
+            "attn_layer_indices": [1],
+            "mamba_n_heads": 8,
+            "mamba_d_head": 8,
+            "mamba_d_state": 8,
+            "mamba_chunk_size": 8,
+        },
+    ),
+    "Qwen3-Next": (
+        "Qwen3NextForCausalLM",
+        {**HEADED, **EXPERTS, **LINEAR, "layer_types": MIXED, "shared_expert_intermediate_size": 32},
+    ),
+    "Qwen3.5": ("Qwen3_5ForCausalLM", {**HEADED, **LINEAR, "layer_types": MIXED}),
+}
+"""Model class and config of families whose cache has states, by family."""
 
 QUICK = ("Llama, tied", "Mistral, windows")
 """Families that every run of the tests takes."""

@@ -15,7 +15,7 @@ from fxport.diagnostics import Log
 from fxport.exporter.language_models.own_error import Limits, Measured
 from fxport.exporter.language_models.verdict import Verdict, verdict
 from fxport.ort_runner.package_config import PackageError
-from tests.cases.language_models import MODELS, made
+from tests.cases.language_models import MODELS, TOKENIZER, made
 from tests.exporter.test_language_packages import PROMPTS, RARE, generated, initializers, operators, small, written
 
 HALF, BRAIN = onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16
@@ -154,7 +154,7 @@ def test_what_excludes_half_precision_is_refused(model: Any, choices: Any, told:
 def test_weights_of_a_folder_become_the_type_of_the_package(tmp_path: Path) -> None:
     source = tmp_path / "source"
     small().to(torch.bfloat16).save_pretrained(source)
-    (source / "tokenizer.json").write_text("{}")
+    (source / "tokenizer.json").write_text(TOKENIZER)
     found = package(source, tmp_path / "package", dtype="float16", steps=4)
     (told,) = [each for each in found.log.findings if each.rule.id == "FXP7013"]
     assert (told.facts["source"], told.facts["target"]) == ("bfloat16", "float16")

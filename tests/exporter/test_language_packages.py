@@ -21,7 +21,7 @@ from fxport.exporter.sources.pretrained import PretrainedError
 from fxport.exporter.weights import CheckpointError
 from fxport.ort_runner.generation import Generator
 from fxport.ort_runner.package_config import FILE, PackageConfig, PackageError
-from tests.cases.language_models import MODELS, QUICK, UNEQUAL, made, model_of
+from tests.cases.language_models import MODELS, QUICK, TOKENIZER, UNEQUAL, made, model_of
 
 transformers = pytest.importorskip("transformers")
 
@@ -234,7 +234,7 @@ def saved(folder: Path, **settings: Any) -> Path:
     """A folder as transformers saves models, with a tokenizer of words."""
     model = small(**settings)
     model.save_pretrained(folder)
-    (folder / "tokenizer.json").write_text("{}")
+    (folder / "tokenizer.json").write_text(TOKENIZER)
     return folder
 
 
@@ -249,7 +249,7 @@ def test_a_folder_is_packaged_with_its_tokenizer(tmp_path: Path) -> None:
 def test_half_precision_is_widened(tmp_path: Path) -> None:
     source = tmp_path / "source"
     small().to(torch.bfloat16).save_pretrained(source)
-    (source / "tokenizer.json").write_text("{}")
+    (source / "tokenizer.json").write_text(TOKENIZER)
     found = package(source, tmp_path / "package")
     assert [each.rule.id for each in found.log.findings if each.rule.id == "FXP7013"]
 
@@ -282,7 +282,7 @@ BAD_FOLDERS = {
     ),
     "no weights": (drop_weights, CheckpointError, "source"),
     "half of the weights": (cut_weights, CheckpointError, "model.safetensors"),
-    "a cache of states": (lambda s: None, NotGenerativeError, "takes no 'attention_mask'|has no single graph"),
+    "a cache of its own": (lambda s: None, NotGenerativeError, "does not return its 'past_key_values'"),
     "settings of generation": (
         lambda s: (s / "generation_config.json").write_text('{"guidance_scale": 2.0}'),
         PackageError,
@@ -300,11 +300,12 @@ BAD_FOLDERS = {
 def test_bad_folders_are_refused(name: str, tmp_path: Path) -> None:
     change, error, words = BAD_FOLDERS[name]
     source = saved(tmp_path / "source")
-    if name == "a cache of states":
+    if name == "a cache of its own":
         shutil.rmtree(source)
-        settings = {"hidden_size": 32, "num_hidden_layers": 1, "state_size": 4, "vocab_size": 100}
-        transformers.MambaForCausalLM(transformers.MambaConfig(**settings)).save_pretrained(source)
-        (source / "tokenizer.json").write_text("{}")
+        settings = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 100}
+        config = transformers.RecurrentGemmaConfig(**settings, lru_width=32, intermediate_size=64)
+        transformers.RecurrentGemmaForCausalLM(config).save_pretrained(source)
+        (source / "tokenizer.json").write_text(TOKENIZER)
     change(source)
     with pytest.raises(error, match=words):
         package(source, tmp_path / "package")

@@ -18,6 +18,7 @@ from fxport.exporter.language_models.folders import model_of
 from fxport.exporter.language_models.gguf_file import load_gguf
 from fxport.exporter.sources.pretrained import PretrainedError
 from fxport.ort_runner.package_config import PackageError
+from tests.cases.language_models import TOKENIZER
 from tests.exporter.test_language_packages import generated, small, written
 
 safetensors = pytest.importorskip("safetensors.torch")
@@ -103,7 +104,7 @@ def checkpoint(folder: Path, name: str) -> tuple[Any, dict[str, np.ndarray]]:
     model.config.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
     change(folder, {"quant_method": name.split(",")[0], **settings})
-    (folder / "tokenizer.json").write_text("{}")
+    (folder / "tokenizer.json").write_text(TOKENIZER)
     return model, numbers
 
 
@@ -263,7 +264,7 @@ def gguf_file(path: Path, kinds: Mapping[str, str] = KINDS, *, width: int = 32, 
     out.write_kv_data_to_file()
     out.write_tensors_to_file()
     out.close()
-    (path.parent / "tokenizer.json").write_text("{}")
+    (path.parent / "tokenizer.json").write_text(TOKENIZER)
     return held
 
 

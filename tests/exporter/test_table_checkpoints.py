@@ -18,6 +18,7 @@ from fxport.exporter.language_models.folders import model_of
 from fxport.exporter.language_models.from_table import table_of
 from fxport.exporter.sources.pretrained import PretrainedError
 from fxport.ort_runner.package_config import PackageError
+from tests.cases.language_models import TOKENIZER
 from tests.exporter.test_language_packages import generated, small, written
 
 safetensors = pytest.importorskip("safetensors.torch")
@@ -60,7 +61,7 @@ def checkpoint(folder: Path, kind: str, *, nested: bool) -> tuple[Any, dict[str,
     model.config.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
     change(folder)
-    (folder / "tokenizer.json").write_text("{}")
+    (folder / "tokenizer.json").write_text(TOKENIZER)
     return model, held
 
 

@@ -1,0 +1,98 @@
+"""Folders that become packages only if they are whole: the tokenizer, the settings, and the shape of each weight."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fxport import Stop, package
+from fxport.diagnostics import Log
+from fxport.exporter.sources.pretrained import PretrainedError
+from fxport.ort_runner.package_config import PackageError
+from tests.cases.language_models import MODELS, model_of
+
+transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
+safetensors = pytest.importorskip("safetensors.torch")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A Llama with a tokenizer of words."""
+    source = tmp_path / "source"
+    model_of(*MODELS["Llama"]).save_pretrained(source)
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({f"w{index}": index for index in range(99)}, "w3"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="w3").save_pretrained(source)
+    return source
+
+
+def changed(path: Path, change: Callable[[Any], object]) -> None:
+    held = json.loads(path.read_text())
+    change(held)
+    path.write_text(json.dumps(held))
+
+
+def other_class(folder: Path) -> None:
+    """Let transformers build the tokenizer by rules of its own, in which the file has no say."""
+    changed(folder / "tokenizer_config.json", lambda held: held.update(tokenizer_class="LlamaTokenizer"))
+
+
+DAMAGED: dict[str, tuple[Callable[[Path], object], type[Exception], str]] = {
+    "another tokenizer in transformers": (other_class, PackageError, "gives other 'input_ids' than transformers"),
+    "a tokenizer that is none": (
+        lambda folder: (folder / "tokenizer.json").write_text("{"),
+        PackageError,
+        "is no tokenizer",
+    ),
+    "settings that are none": (
+        lambda folder: (folder / "generation_config.json").write_text("{"),
+        PretrainedError,
+        r"generation_config\.json' cannot be read",
+    ),
+    "settings in a list": (
+        lambda folder: (folder / "generation_config.json").write_text("[]"),
+        PretrainedError,
+        "holds no table of settings",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+@pytest.mark.filterwarnings("ignore::UserWarning:transformers")
+def test_a_damaged_folder_is_refused(name: str, folder: Path) -> None:
+    damage, error, told = DAMAGED[name]
+    damage(folder)
+    with pytest.raises(error, match=told):
+        package(folder, folder.parent / "package", steps=1)
+    assert [path.name for path in folder.parent.iterdir()] == ["source"]
+
+
+def test_a_weight_of_another_shape_is_told_by_its_name(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    held = safetensors.load_file(path)
+    for layer in range(2):
+        held[f"model.layers.{layer}.mlp.up_proj.weight"] = torch.zeros(3, 3)
+    safetensors.save_file(held, path, metadata={"format": "pt"})
+    log = Log()
+    with pytest.raises(Stop):
+        package(folder, folder.parent / "package", steps=1, log=log)
+    (told,) = log.findings
+    assert told.message == (
+        "'model.layers.*.mlp.up_proj.weight' of the model and of the checkpoint do not fit. The model's is [64, 32]; "
+        "'model.layers.1.mlp.up_proj.weight' is [3, 3]."
+    )
+
+
+def test_a_model_that_gives_nan_is_not_blamed_on_the_package(tmp_path: Path) -> None:
+    model = model_of(*MODELS["Llama"])
+    with torch.no_grad():
+        model.model.norm.weight.fill_(float("nan"))
+    with pytest.raises(PackageError, match="the logits of eager PyTorch at token 0 are not finite"):
+        package(model, tmp_path / "package", steps=2)
+    assert not list(tmp_path.iterdir())

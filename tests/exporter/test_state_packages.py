@@ -1,0 +1,113 @@
+"""Packages of decoders whose cache has states: a graph for the prompt and one for a step, and weights stored once."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from fxport import package
+from fxport.diagnostics import Log
+from fxport.exporter.language_models import shared_weights
+from fxport.exporter.language_models.verdict import verdict
+from fxport.ort_runner.generation import Generator
+from fxport.ort_runner.package_config import FILE, PackageError
+from tests.cases.language_models import STATES, model_of
+
+transformers = pytest.importorskip("transformers")
+
+NEW = 12
+PROMPTS = ([3, 14, 15, 92, 65, 35], [27, 18])
+QUICK = ("Mamba2, blocks", "LFM2")
+
+
+def generated(model: Any, prompts: Any = PROMPTS) -> list[list[int]]:
+    """The new tokens that eager PyTorch's `generate` gives for prompts, padded on the left."""
+    longest = max(map(len, prompts))
+    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
+    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    found = model.generate(ids, attention_mask=mask, do_sample=False, max_new_tokens=NEW, min_new_tokens=NEW)
+    return found[:, -NEW:].tolist()
+
+
+def written(folder: Path, prompts: Any = PROMPTS) -> list[list[int]]:
+    """The same by the runner."""
+    return np.stack(list(Generator(folder, "cpu").greedy(prompts, NEW, stop=frozenset())), 1).tolist()
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in STATES]
+)
+@pytest.mark.filterwarnings("ignore::UserWarning:transformers")
+def test_a_package_with_states_writes_the_tokens_of_generate(name: str, tmp_path: Path) -> None:
+    """Of prompts that are padded, of one token, and of more tokens than the blocks in which a prompt is computed."""
+    model = model_of(*STATES[name])
+    found = package(model, tmp_path / "package", steps=4)
+    assert found.verdict is not None
+    assert found.verdict.passed
+    assert not {each.rule.id for each in found.log.findings} & {"FXP2002", "FXP2003"}
+    long = np.random.default_rng(0).integers(1, 99, 30).tolist()
+    for prompts in (PROMPTS, [[7]], [long]):
+        assert written(found.folder, prompts) == generated(model, prompts)
+
+
+def test_tokens_after_others_are_taken_one_by_one(tmp_path: Path) -> None:
+    model = model_of(*STATES["LFM2"])
+    runner = Generator(package(model, tmp_path / "package", steps=0).folder, "cpu")
+    ids = np.array([[5, 6, 7, 8, 9]])
+    whole = runner.feed(ids)
+    runner.reset()
+    parts = [runner.feed(ids[:, :2]), runner.feed(ids[:, 2:])]
+    np.testing.assert_allclose(np.concatenate(parts, 1), whole, atol=1e-5)
+
+
+def test_weights_of_two_graphs_are_stored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In few bits, too; constants that only one graph has are its own."""
+    monkeypatch.setattr(shared_weights, "SMALL", 0)
+    model = model_of(*STATES["LFM2"])
+    found = package(model, tmp_path / "package", weights="int4", steps=2)
+    held = [each for each in found.files if each.suffix == ".data"]
+    places = {}
+    for name in ("model.onnx", "prompt.onnx"):
+        graph = onnx.load(found.folder / name, load_external_data=False).graph
+        places[name] = {
+            tuple((entry.key, entry.value) for entry in each.external_data)
+            for each in graph.initializer
+            if each.data_location == onnx.TensorProto.EXTERNAL
+        }
+    assert places["prompt.onnx"]
+    assert places["prompt.onnx"] <= places["model.onnx"]
+    assert [each.name.startswith("model.onnx.") for each in held] == [True]
+
+
+def test_choices_without_sense_for_states_are_refused(tmp_path: Path) -> None:
+    model = model_of(*STATES["LFM2"])
+    for choice, told in (({"runtime": "genai"}, "no place for the states"), ({"cache": "shared"}, "has states")):
+        with pytest.raises(PackageError, match=told):
+            package(model, tmp_path / "package", **choice)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_package_with_other_graphs_is_refused(tmp_path: Path) -> None:
+    folder = package(model_of(*STATES["LFM2"]), tmp_path / "package", steps=0).folder
+    description = folder / FILE
+    description.write_text(description.read_text().replace('"0.conv_states.0"', '"0.conv_states.1"'))
+    with pytest.raises(PackageError, match=r"has no 'past_key_values\.0\.conv_states\.1'"):
+        Generator(folder, "cpu")
+
+
+def test_a_step_of_another_model_is_told(tmp_path: Path) -> None:
+    """The verdict runs steps after the prompt, and names the first that differs."""
+    model, other, log = model_of(*STATES["LFM2"]), model_of(*STATES["LFM2"]), Log()
+    with torch.no_grad():
+        other.model.embed_tokens.weight.mul_(2)
+    one, two = (package(each, tmp_path / name, steps=0).folder for each, name in ((model, "one"), (other, "two")))
+    shutil.copyfile(two / "model.onnx", one / "model.onnx")
+    found = verdict(one, model, log, "cpu", steps=3, accuracy="exact", weights="float32")
+    assert not found.passed
+    assert [each.facts["sample"] for each in log.findings if each.rule.id == "FXP5002"] == ["token 1"]
