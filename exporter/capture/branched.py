@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fxport.diagnostics import Level, Log
+from fxport.diagnostics import Level, Log, rules
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.request import CaptureRequest
@@ -50,8 +50,8 @@ def with_branches_on_sizes(
     log = Log()
     program = checked(found, log, beyond=[*limited.compared.beyond], others=[*_others(together)])
     before = {each.rule for each in limited.log.findings if each.level is not Level.NOTE}
-    new = [each for each in log.findings if each.level is not Level.NOTE and each.rule not in before]
-    return None if new else (program, log)
+    told = {each.rule for each in log.findings if each.level is not Level.NOTE}
+    return (program, log) if told <= {*before, rules.BRANCH_UNCHECKED} else None  # a way that no size may take
 
 
 def _may_be_data(request: CaptureRequest, size: Request) -> bool:

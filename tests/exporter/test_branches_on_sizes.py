@@ -27,6 +27,14 @@ class Raises(nn.Module):
         return x * 3
 
 
+class Checks(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        torch._check(x.shape[0] <= 9)
+        if x.shape[0] > 2:
+            return x * 2
+        return x * 3
+
+
 def said(model: nn.Module, inputs: tuple[Any, ...], shapes: Any, **options: Any) -> list[str]:
     log = Log()
     export(model, inputs, dynamic_shapes=shapes, options=Options(**options), log=log)
@@ -50,6 +58,11 @@ def test_no_size_is_limited_but_without_rewriting(model: nn.Module, inputs: tupl
 def test_a_limit_that_raises_is_told() -> None:
     (message,) = said(Raises(), (torch.randn(4, 4),), ({0: "n"},))
     assert "3 to 6" in message
+
+
+def test_a_limit_that_is_checked_is_told() -> None:
+    (message,) = said(Checks(), (torch.randn(4, 4),), ({0: "n"},))
+    assert "3 to 9" in message
 
 
 def test_a_limit_is_told_where_the_input_is_written_to() -> None:

@@ -102,6 +102,22 @@ class MaskThatFits(nn.Module):
         return (x @ x.t()).masked_fill(mask == 0, float("-inf")).softmax(-1) @ x
 
 
+class EvenFromTheFirst(nn.Module):
+    """Layers that pad: behind the first of them no size is odd."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+            if x.shape[0] % 2:
+                x = F.pad(x, (0, 0, 0, 1))
+        return x
+
+
 class Nested(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         n = x.shape[0]
@@ -196,6 +212,7 @@ CASES = of(
     Row("made square", MadeSquare, SQUARES, IN_2D),
     Row("as long as before", AsLongAsBefore, SIZES, ROWS),
     Row("a mask that fits, or a new one", MaskThatFits, SIZES, ROWS),
+    Row("in layers, of which the first decides", EvenFromTheFirst, SIZES, ROWS),
     Row("within each other", Nested, SIZES, ROWS),
     Row("a size of one", Ranked, SIZES, ROWS),
     Row("cases of a match", Matched, SIZES, ROWS),
