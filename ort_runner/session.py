@@ -189,7 +189,7 @@ def to_ort(array: np.ndarray) -> onnxruntime.OrtValue:
     import onnxruntime
 
     element = element_of(array.dtype)
-    whole = np.asarray(array, order="C")
+    whole = np.asarray(in_native_order(array), order="C")
     if element.native:
         return onnxruntime.OrtValue.ortvalue_from_numpy(whole)
     if element.bits < 8:
@@ -198,6 +198,11 @@ def to_ort(array: np.ndarray) -> onnxruntime.OrtValue:
         whole = np.zeros(array.shape, np.uint8)
         whole.reshape(-1)[: packed.size] = packed
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(whole, element.code)
+
+
+def in_native_order(array: np.ndarray) -> np.ndarray:
+    """The array with its bytes in the order of this machine: ONNX Runtime reads them as if they were."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def from_ort(name: str, value: onnxruntime.OrtValue) -> np.ndarray:

@@ -28,7 +28,7 @@ from fxport.ort_runner.train_inputs import (
     require_mapping,
     require_names,
 )
-from fxport.ort_runner.train_log import reporters, rows_of
+from fxport.ort_runner.train_log import SECONDS, reporters, rows_of, scalars_of
 from fxport.ort_runner.train_state_dict import state_dicts
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ class TrainingSession:
         self._session, used = session_on(provider, path, threads=threads)
         self._evaluator: Evaluator | None = None
         self._device, self._provider = used.device, used.name
-        ports, outputs = ports_of(self._session.get_inputs()), [each.name for each in self._session.get_outputs()]
+        ports, made = ports_of(self._session.get_inputs()), ports_of(self._session.get_outputs())
+        outputs = [port.name for port in made]
         metadata = self._session.get_modelmeta().custom_metadata_map
         save = metadata.get(SAVED)
         self._opened = path, used.name, threads, save
@@ -104,6 +105,7 @@ class TrainingSession:
         self._has_seed = any(port.name == SEED for port in ports)
         new = set(self._pairs.values())
         self._results = [name for name in outputs if name not in new]
+        self._scalars = scalars_of((port for port in made if port.name not in new), self._stride)
         if state is None:
             self._go_on(*opened_beside(path, STATE_SUFFIX, save, _with_save))
         else:
@@ -328,11 +330,12 @@ class TrainingSession:
             raise RefusedInput(f"every is {every}; it must be at least 1")
         losses: list[float] = []
         total = self.steps + len(batches) * self._stride if isinstance(batches, Sized) else None
-        with reporters(log, self.steps, progress=progress, total=total) as report:
+        columns = [*self._scalars, SECONDS, *self._rates]
+        with reporters(log, columns, self.steps, progress=progress, total=total) as report:
             for batch in batches:
                 begun, rates = time.perf_counter(), dict(self._rates)
                 results = self.step(batch)
-                rows = rows_of(results, self._stride, time.perf_counter() - begun)
+                rows = rows_of(results, self._scalars, self._stride, time.perf_counter() - begun)
                 for number, row in enumerate(rows, start=self.steps - self._stride + 1):
                     report(number, {**row, **rates})
                 losses.extend(results[LOSS].reshape(-1).tolist())

@@ -11,7 +11,7 @@ import numpy as np
 
 from fxport.diagnostics.errors import FxportError
 from fxport.ort_runner.dtypes import BOOL, BY_NAME, FLOAT, INTEGER
-from fxport.ort_runner.session import Port
+from fxport.ort_runner.session import Port, in_native_order
 
 LARGEST_SEED = 2**63 - 1
 
@@ -111,7 +111,7 @@ def _as_array(value: Any, port: Port) -> np.ndarray:
     if array.dtype.kind in "OUSMm" or array.dtype.names:
         kind = type(value).__name__
         raise RefusedInput(f"'{port.name}' is no array of numbers but {kind} of dtype {array.dtype}")
-    return array
+    return in_native_order(array)
 
 
 def as_seed(value: Any, name: str = "seed") -> int:
@@ -144,6 +144,10 @@ class Rates(MutableMapping[str, float]):
         require_mapping(rates, "the mapping of learning rates", "numbers")
         require_names(rates, self._rates, "the mapping of learning rates")
         self._rates = {name: _as_rate(name, rates[name]) for name in self._rates}
+
+    def update(self, *rates: Any, **named: float) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Change several learning rates, or none of them. Raises RefusedInput."""
+        self.replace({**self._rates, **dict(*rates, **named)})
 
     def __setitem__(self, name: str, rate: float) -> None:
         require_names([*self._rates, name], self._rates, "the mapping of learning rates")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from fxport.diagnostics.paths import write_whole
+from fxport.ort_runner.session import Port
 from fxport.ort_runner.train_inputs import RefusedInput
 
 STEP, SECONDS = "step", "seconds"
@@ -28,29 +29,33 @@ class Reporter(Protocol):
     def __call__(self, step: int, row: Row) -> None: ...
 
 
-def rows_of(results: Mapping[str, np.ndarray], steps: int, seconds: float) -> list[dict[str, float]]:
-    """The outputs of a run that are one number a step, as a row for each of its steps."""
+def scalars_of(outputs: Iterable[Port], steps: int) -> list[str]:
+    """The outputs that the model declares to be one number a step: a tensor of as many values as a batch is none."""
     axes = () if steps == 1 else (steps,)
-    scalars = {
-        name: np.asarray(value, np.float64).reshape(-1)
-        for name, value in results.items()
-        if value.shape in (axes, (*axes, 1))
-    }
+    return [port.name for port in outputs if port.shape in (axes, (*axes, 1))]
+
+
+def rows_of(results: Mapping[str, np.ndarray], scalars: Iterable[str], steps: int, seconds: float) -> list[Row]:
+    """These outputs of a run as a row for each of its steps."""
+    numbers = {name: np.asarray(results[name], np.float64).reshape(-1) for name in scalars}
     return [
-        {**{name: float(values[index]) for name, values in scalars.items()}, SECONDS: seconds / steps}
+        {**{name: float(values[index]) for name, values in numbers.items()}, SECONDS: seconds / steps}
         for index in range(steps)
     ]
 
 
 @contextmanager
 def reporters(
-    log: str | os.PathLike[str] | None, done: int, *, progress: bool, total: int | None
+    log: str | os.PathLike[str] | None, columns: Sequence[str], done: int, *, progress: bool, total: int | None
 ) -> Iterator[Reporter]:
-    """A reporter to a CSV file, to a line of progress, to both or to none. `done` steps came before."""
+    """A reporter to a CSV file, to a line of progress, to both or to none. `done` steps came before.
+
+    `columns` are those of each row. Raises RefusedInput for a file with others.
+    """
     with ExitStack() as stack:
         tell: list[Reporter] = []
         if log is not None:
-            tell.append(stack.enter_context(_csv(Path(log), done)))
+            tell.append(stack.enter_context(_csv(Path(log), [STEP, *columns], done)))
         if progress:
             tell.append(stack.enter_context(_progress(done, total)))
 
@@ -62,22 +67,16 @@ def reporters(
 
 
 @contextmanager
-def _csv(path: Path, done: int) -> Iterator[Reporter]:
+def _csv(path: Path, columns: list[str], done: int) -> Iterator[Reporter]:
     """Rows behind those of the first `done` steps; later ones, of a run that was broken off, and a half row go."""
-    kept = _rows_until(path, done)
-    write_whole(path, _text(kept))
-    header = kept[0] if kept else None
+    header, *kept = _rows_until(path, done) or [columns]
+    if header != columns:
+        raise RefusedInput(f"'{path}' has the columns {header}, this run {columns}; name another file")
+    write_whole(path, _text([columns, *kept]))
     with path.open("a", newline="", encoding="utf-8") as file:
 
         def report(step: int, row: Row) -> None:
-            nonlocal header
-            columns = [STEP, *row]
-            if header is None:
-                header = columns
-                file.write(_text([columns]))
-            if columns != header:
-                raise RefusedInput(f"'{path}' has the columns {header}, this run {columns}; name another file")
-            file.write(_text([[str(step), *map(repr, row.values())]]))
+            file.write(_text([[str(step), *(repr(row[name]) for name in columns[1:])]]))
             file.flush()
 
         yield report

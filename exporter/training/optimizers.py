@@ -46,6 +46,7 @@ def initial_state(optimizer: Optimizer, names: Mapping[int, str]) -> State:
         if isinstance(optimizer, kind):
             raise OptimizerError(f"{kind.__name__} cannot be a part of the graph: {reason}. Choose another optimizer.")
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    _refuse_closures(optimizer)
     _refuse_other_keys(optimizer, parameters)
     waiting = [p for p in parameters if p.requires_grad and not optimizer.state.get(p)]
     fresh = _fresh(optimizer) if waiting else {}
@@ -66,6 +67,22 @@ def initial_state(optimizer: Optimizer, names: Mapping[int, str]) -> State:
                 "tell apart in a graph. Put those that are new into a group of their own."
             )
     return state
+
+
+def _refuse_closures(optimizer: Optimizer) -> None:
+    """Raise OptimizerError for a step that cannot be called without arguments, such as a closure."""
+    _, *given = inspect.signature(_step_of(optimizer)).parameters.values()
+    wanted = [
+        each.name
+        for each in given
+        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+    if wanted:
+        raise OptimizerError(
+            f"the step of {type(optimizer).__name__} cannot be called without '{wanted[0]}', and a graph has one "
+            "evaluation of the loss, before the update. Write further ones in the loss function, which may call the "
+            "model at other weights by torch.func.functional_call, and export with an optimizer of the gradients alone."
+        )
 
 
 def _refuse_other_keys(optimizer: Optimizer, parameters: Sequence[torch.Tensor]) -> None:

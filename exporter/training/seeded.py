@@ -10,13 +10,25 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxport.diagnostics.errors import FxportError
+from fxport.exporter.capture.control_flow.lifting import is_rehearsal
+from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.training.generator import Known, at_least, uniform
 
 aten = torch.ops.aten
 
+DRAWN_BEFORE = "Draw the numbers before the step and pass them in the batch, or export with rng='native'."
 
-class UnseededError(FxportError, ValueError):
+IN_BODY = "it draws random numbers in a branch or a loop, where they do not follow the seed"
+BEFORE_BODY = (
+    "Draw them before it and use them inside: for a dropout of 0.5, `kept = (torch.rand_like(x) >= 0.5) / 0.5`."
+)
+
+
+class UnseededError(RefusedError, FxportError, ValueError):
     """A random op that cannot draw from a seed. The text says which, and what to do."""
+
+    def __init__(self, op: Any) -> None:
+        super().__init__(f"{op} draws random numbers that no seed gives", cure=DRAWN_BEFORE)
 
 
 class SeededRandom(TorchDispatchMode):
@@ -47,21 +59,23 @@ class SeededRandom(TorchDispatchMode):
     ) -> Any:
         rule = RULES.get(func)
         if rule is None and _draws(func):
-            raise UnseededError(
-                f"{func} draws random numbers that no seed gives; draw them before the step and pass them in the "
-                "batch, or export with rng='native'"
-            )
+            raise UnseededError(func)
         return func(*args, **(kwargs or {})) if rule is None else rule(self, *args, **(kwargs or {}))
+
+    def next_stream(self) -> int:
+        """The number of the next draw. Raises RefusedError in a branch or a loop: how often it draws is not known."""
+        if is_rehearsal():
+            raise RefusedError(IN_BODY, cure=BEFORE_BODY)
+        self.stream += 1
+        return self.stream
 
     def draw(self, like: torch.Tensor) -> torch.Tensor:
         """The next numbers in [0, 1), of the shape of `like`."""
-        self.stream += 1
-        return uniform(self.seed, self.stream, like, self.known)
+        return uniform(self.seed, self.next_stream(), like, self.known)
 
     def at_least(self, like: torch.Tensor, limit: float) -> torch.Tensor:
         """Compute as BOOL where the next numbers are not below a limit."""
-        self.stream += 1
-        return at_least(self.seed, self.stream, like, limit, self.known)
+        return at_least(self.seed, self.next_stream(), like, limit, self.known)
 
 
 def _draws(func: Any) -> bool:
@@ -78,10 +92,10 @@ class GivenRandom(SeededRandom):
         self.numbers = numbers
 
     def draw(self, like: torch.Tensor) -> torch.Tensor:
-        self.stream += 1
-        if self.stream > len(self.numbers):
+        number = self.next_stream()
+        if number > len(self.numbers):
             raise ValueError(f"the step draws more often than the {len(self.numbers)} times that were seen before")
-        return self.numbers[self.stream - 1]
+        return self.numbers[number - 1]
 
     def at_least(self, like: torch.Tensor, limit: float) -> torch.Tensor:
         return self.draw(like) >= limit

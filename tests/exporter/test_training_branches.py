@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn, optim
+from torch.nn.functional import dropout
 
 from fxport import ExportError
 from fxport.exporter.training import export_training_step
@@ -58,9 +59,15 @@ def by_while(model: nn.Module, x: Tensor) -> Tensor:
     return (y - 1).pow(2).mean()
 
 
+LOSSES = (of_the_loss, of_sums, by_while)
+
+
 @pytest.mark.parametrize(
     ("make", "loss"),
-    [(Chosen, squares), *((lambda: nn.Linear(4, 3), loss) for loss in (of_the_loss, of_sums, by_while))],
+    [
+        (Chosen, squares),
+        *((lambda: nn.Linear(4, 3), loss) for loss in LOSSES),
+    ],
 )
 def test_a_step_takes_the_arm_that_its_data_choose(make: Any, loss: Any, tmp_path: Path) -> None:
     torch.manual_seed(0)
@@ -94,6 +101,7 @@ def test_a_gradient_of_the_gradient_of_a_branch_is_refused_at_its_line() -> None
 
 
 def test_the_cure_of_that_is_right(tmp_path: Path) -> None:
+    torch.manual_seed(0)
     model = nn.Linear(4, 3)
 
     def chosen(y: Tensor) -> Tensor:
@@ -101,5 +109,56 @@ def test_the_cure_of_that_is_right(tmp_path: Path) -> None:
         return torch.where(total > 0, total**3, -total * total)
 
     data = [(torch.randn(n, 4) * 0.3,) for n in (6, 2)]
-    optimizer = optim.SGD(model.parameters(), lr=0.001)
+    optimizer = optim.SGD(model.parameters(), lr=1e-6)
     assert_teacher_forced(model, optimizer, penalized(chosen), data, tmp_path, steps=6, dynamic_shapes=({0: "n"},))
+
+
+def dropped_in_arm(model: nn.Module, x: Tensor) -> Tensor:
+    y = model(x)
+    if y.sum() > 0:
+        y = dropout(y, 0.5)  # here
+    return y.pow(2).mean()
+
+
+def dropped_in_turn(model: nn.Module, x: Tensor) -> Tensor:
+    total = torch.zeros(3)
+    for row in range(x.shape[0]):
+        total = total + dropout(model(x[row]), 0.5)  # here
+    return total.pow(2).mean()
+
+
+@pytest.mark.parametrize("loss", [dropped_in_arm, dropped_in_turn])
+def test_what_an_arm_or_a_turn_draws_is_refused_at_its_line(loss: Any) -> None:
+    model = nn.Linear(4, 3)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ExportError) as failure:
+        export_training_step(model, optimizer, loss, (torch.randn(5, 4),), dynamic_shapes=({0: "n"},))
+    (finding,) = failure.value.log.findings
+    assert "draws random numbers in a branch or a loop" in finding.message
+    assert "Draw them before it" in finding.fixes[0].description
+    assert finding.place is not None
+    assert "# here" in Path(__file__).read_text("utf-8").splitlines()[finding.place.line - 1]
+
+
+def drawn_before_the_arm(model: nn.Module, x: Tensor) -> Tensor:
+    y = model(x)
+    kept = (torch.rand_like(y) >= 0.5) / 0.5
+    if y.sum() > 0:
+        y = y * kept
+    return y.pow(2).mean()
+
+
+def drawn_before_the_turns(model: nn.Module, x: Tensor) -> Tensor:
+    total = torch.zeros(3)
+    kept = (torch.rand(x.shape[0], 3) >= 0.5) / 0.5
+    for row in range(x.shape[0]):
+        total = total + model(x[row]) * kept[row]
+    return total.pow(2).mean()
+
+
+@pytest.mark.parametrize("loss", [drawn_before_the_arm, drawn_before_the_turns])
+def test_the_cure_of_that_follows_the_seed(loss: Any, tmp_path: Path) -> None:
+    model = nn.Linear(4, 3)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    data = [(torch.randn(n, 4) + shift,) for n, shift in ((5, 2.0), (3, -2.0))]
+    assert_teacher_forced(model, optimizer, loss, data, tmp_path, steps=6, dynamic_shapes=({0: "n"},))

@@ -128,8 +128,11 @@ def test_a_random_op_without_a_seed_is_said() -> None:
         return layer(x) * torch.poisson(x.abs())
 
     model = Net(drawn)
-    with pytest.raises(ExportError, match="draws random numbers that no seed gives"):
+    with pytest.raises(ExportError, match="draws random numbers that no seed gives") as failure:
         export_training_step(model, optim.SGD(model.parameters(), lr=0.1), loss_of, (torch.randn(5, 6),))
+    (finding,) = failure.value.log.findings
+    assert finding.rule is rules.UNSUPPORTED_PYTHON_CONSTRUCT
+    assert "pass them in the batch" in finding.fixes[0].description
 
 
 def dropped_in_branch(layer: nn.Linear, x: Tensor) -> Tensor:
@@ -220,7 +223,9 @@ def test_numbers_that_no_seed_gives_come_with_the_batch_or_from_the_runtime(tmp_
     """As the error says."""
     model, x = Net(scaled_by_beta), torch.randn(5, 6)
     optimizer = optim.SGD(model.parameters(), lr=0.1)
-    with pytest.raises(ExportError, match=r"_sample_dirichlet.* pass them in the batch, or export with rng='native'"):
+    with pytest.raises(
+        ExportError, match=r"(?s)_sample_dirichlet.* pass them in the batch, or export with rng='native'"
+    ):
         export_training_step(model, optimizer, loss_of, (x,))
     session = opened(export_training_step(model, optimizer, loss_of, (x,), rng="native"), tmp_path)
     assert len({float(session.step({"x": x.numpy()})["loss"]) for _ in range(3)}) == 3

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import nn, optim
+from torch import Tensor, nn, optim
+from torch.func import functional_call
+from torch.nn.functional import cross_entropy
 
 from fxport.exporter.training import TrainingError, as_tensor, export_training_step, load_into, state_from
 from fxport.exporter.training.description import METADATA
@@ -133,3 +136,58 @@ def test_shares_that_do_not_fit_the_groups_are_damage(tmp_path: Path) -> None:
     program.model.metadata_props[METADATA] = json.dumps(described | {"optimizers": [1, 1]})
     with pytest.raises(NotATrainingStep, match="more or fewer groups"):
         opened(program, tmp_path)
+
+
+class AtNeighbour(optim.SGD):
+    """Sharpness-aware minimization: steps by the gradients at the worst of the weights nearby."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Tensor]) -> None:  # type: ignore[override]
+        parameters = [each for group in self.param_groups for each in group["params"]]
+        norm = torch.stack([each.grad.norm() for each in parameters]).norm()
+        before = [each.clone() for each in parameters]
+        for each in parameters:
+            each.add_(RADIUS * each.grad / norm)
+            each.grad = None
+        with torch.enable_grad():
+            closure().backward()
+        for each, kept in zip(parameters, before, strict=True):
+            each.copy_(kept)
+        super().step()
+
+
+RADIUS = 0.05
+
+
+def loss_at_neighbour(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """The same within the loss, as the error says."""
+    own = dict(model.named_parameters())
+    gradients = torch.autograd.grad(classify(model, x, y), list(own.values()))
+    norm = torch.stack([each.norm() for each in gradients]).norm()
+    moved = {name: own[name] + RADIUS * each / norm for name, each in zip(own, gradients, strict=True)}
+    return cross_entropy(functional_call(model, moved, (x,)), y)
+
+
+def test_a_step_that_takes_a_closure_is_refused_and_can_be_written_in_the_loss(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 4))
+    with pytest.raises(TrainingError, match=r"cannot be called without 'closure'.*functional_call"):
+        export_training_step(model, AtNeighbour(model.parameters(), lr=0.1), classify, batches(5)[0])
+    other, ((x, y), *_) = copy.deepcopy(model), batches(5)
+    eager = AtNeighbour(other.parameters(), lr=0.1)
+    classify(other, x, y).backward()
+    eager.step(lambda: classify(other, x, y))
+    plain = optim.SGD(model.parameters(), lr=0.1)
+    session = opened(export_training_step(model, plain, loss_at_neighbour, (x, y)), tmp_path)
+    session.step({"x": x.numpy(), "y": y.numpy()})
+    for name, parameter in other.named_parameters():
+        torch.testing.assert_close(torch.from_numpy(session.state()[f"param/{name}"]), parameter.detach())
+    (tmp_path / "forced").mkdir()
+    assert_teacher_forced(
+        model,
+        plain,
+        loss_at_neighbour,
+        batches(5, 7),
+        tmp_path / "forced",
+        steps=4,
+        dynamic_shapes=({0: "n"}, {0: "n"}),
+    )

@@ -112,6 +112,8 @@ MISTAKES: dict[str, tuple[Callable[[TrainingSession, Batch, Path], Any], str]] =
     "unknown rate": (lambda s, *_: s.rates.__setitem__("lr/7", 0.1), "has 'lr/7'.*did you mean"),
     "rates with an unknown one": (lambda s, *_: setattr(s, "rates", {**s.rates, "lr": 0.1}), "has 'lr'"),
     "rates without one": (lambda s, *_: setattr(s, "rates", {RATE: 0.1}), "lacks 'lr/0'"),
+    "rates of which one is unknown": (lambda s, *_: s.rates.update({"lr/0": 0.5, "lr/7": 0.5}), "has 'lr/7'"),
+    "rates of which one is infinite": (lambda s, *_: s.rates.update({"lr/0": 0.5, RATE: np.inf}), "no finite float32"),
     "a rate that is no number": (lambda s, *_: s.rates.__setitem__(RATE, "fast"), "'fast', which is no number"),
     "a rate that is NaN": (lambda s, *_: s.rates.__setitem__(RATE, np.nan), "no finite float32"),
     "a rate taken away": (lambda s, *_: s.rates.pop(RATE), "needs a learning rate"),
@@ -140,6 +142,7 @@ MISTAKES: dict[str, tuple[Callable[[TrainingSession, Batch, Path], Any], str]] =
         "other.* has 'param/1.bias'",
     ),
     "a log of something else": (lambda s, b, f: s.fit([b], log=f / "text.safetensors"), "no log of a training"),
+    "a log of another step": (lambda s, b, f: s.fit([b], log=f / "other.csv"), "has the columns .*; name another file"),
     "a checkpoint in no folder": (lambda s, *_: s.save("/nowhere/run.safetensors"), "/nowhere"),
     "checkpoints every 0 steps": (lambda s, b, f: s.fit([b], checkpoint=f / "run", every=0), "every is 0"),
 }
@@ -152,6 +155,7 @@ def strange(tmp_path_factory: pytest.TempPathFactory, saved: Path) -> Path:
     whole = saved.with_suffix(".state.safetensors").read_bytes()
     (folder / "half.safetensors").write_bytes(whole[: len(whole) // 2])
     (folder / "text.safetensors").write_text("epoch,loss\n1,2.0\n")
+    (folder / "other.csv").write_text("step,loss\n1,2.0\n")
     layer = nn.Linear(6, 3)
     other = nn.Sequential(nn.Flatten(), layer)
     batch = (torch.randn(5, 6), torch.randint(0, 3, (5,)), torch.tensor(1.0))
@@ -215,7 +219,9 @@ def test_values_are_converted_where_nothing_is_lost(saved: Path) -> None:
         x = batch["x"].astype(ml_dtypes.bfloat16).astype(np.float32)
         plain = {**batch, "x": x}
         forms = {"x": x.astype(np.float64), "y": batch["y"].astype(np.int32), "scale": 1}
-        for strange in (forms, {**forms, "x": x.tolist(), "y": batch["y"].tolist()}, {**forms, "x": torch.tensor(x)}):
+        swapped = {"x": x.astype(">f4"), "y": batch["y"].astype(">i8"), "scale": np.array(1, "<f4")}
+        lists = {**forms, "x": x.tolist(), "y": batch["y"].tolist()}
+        for strange in (forms, lists, swapped, {**forms, "x": torch.tensor(x)}, {**forms, "x": x[::-1].copy()[::-1]}):
             given.load(exact.state(), exact.steps)
             result = given.step(strange)["loss"]
         np.testing.assert_array_equal(exact.step(plain)["loss"], result)
@@ -277,6 +283,20 @@ def test_a_run_of_several_steps_logs_each_of_them(tmp_path: Path) -> None:
     rows = read(tmp_path / "run.csv")
     assert [int(row["step"]) for row in rows] == [1, 2, 3, 4]
     assert [float(row["loss"]) for row in rows] == losses
+
+
+def test_a_value_for_each_row_is_none_for_the_log_in_a_batch_of_one(tmp_path: Path) -> None:
+    def by_rows(model: nn.Module, x: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        rows = model(x).square().mean(1)
+        return rows.mean(), {"rows": rows, "largest": rows.max()}
+
+    model = nn.Linear(6, 3)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    program = export_training_step(model, optimizer, by_rows, (torch.randn(5, 6),), dynamic_shapes=({0: "batch"},))
+    program.save(tmp_path / "step.onnx")
+    session = opened(tmp_path / "step.onnx")
+    session.fit([{"x": np.ones((count, 6), np.float32)} for count in (4, 1, 2)], log=tmp_path / "run.csv")
+    assert [set(row) for row in read(tmp_path / "run.csv")] == [{"step", "loss", "largest", "seconds", "lr/0"}] * 3
 
 
 def test_the_progress_tells_step_and_loss(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,6 +42,11 @@ def test_values_of_every_type_go_in_and_out_of_ort_values(element: Element, shap
     assert back.tobytes() == x.tobytes()
 
 
+def test_bytes_in_the_order_of_other_machines_are_turned() -> None:
+    x = np.arange(6, dtype=">f4").reshape(2, 3)
+    np.testing.assert_array_equal(to_ort(x).numpy(), x)
+
+
 @pytest.mark.parametrize(
     "name", ["float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "int64", "int8", "bool"]
 )
