@@ -7,6 +7,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch.utils._sympy.functions import Identity
 
 Size = int | sympy.Expr
 """One size of a shape: a number, or an expression over size symbols."""
@@ -84,5 +85,7 @@ def rebuilt(expr: Any, values: Mapping[sympy.Symbol, Any], **options: bool) -> A
     """
     if not expr.args:
         return values.get(expr, expr)
+    if isinstance(expr, Identity):  # which keeps sympy from simplifying, also what is a number then
+        return rebuilt(expr.args[0], values, **options)
     made = [rebuilt(each, values, **options) for each in expr.args]
     return expr.func(*made) if isinstance(expr, sympy.Tuple) else expr.func(*made, **options)

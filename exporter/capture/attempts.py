@@ -30,6 +30,7 @@ from fxport.exporter.capture.patches.arithmetic import operators_as_python
 from fxport.exporter.capture.patches.asked_sizes import sizes_as_asked
 from fxport.exporter.capture.patches.asking_layers import layers_unasking
 from fxport.exporter.capture.patches.assigned_buffers import assignments_written
+from fxport.exporter.capture.patches.attention import flags_plain
 from fxport.exporter.capture.patches.autocast_in_bodies import autocast_followed
 from fxport.exporter.capture.patches.body_gradients import body_gradients
 from fxport.exporter.capture.patches.bookkeeping import bookkeeping_unseen
@@ -117,6 +118,7 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
     yield python_kinds(request.model)
     yield kinds_heeded_in_data()
     yield parameters_unchecked()
+    yield flags_plain()
     yield sizes_shortened()
     yield arithmetic_remembered()
     yield views_remembered()

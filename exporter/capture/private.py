@@ -212,6 +212,7 @@ PATCHES: Rows = (
     names("torch.nn.modules.dropout", "_DropoutNd", "modules that act in training alone"),
     names("torch.nn.modules.batchnorm", "_BatchNorm", "the same"),
     names("torch.nn.modules.adaptive", "_ASMoutput", "the result of its loss"),
+    names("torch.nn.functional", "scaled_dot_product_attention", "replaced, documented: takes no symbolic flags"),
     fields("torch.nn:Module", "_buffers _modules _parameters", "tensors and modules by their names"),
     fields(
         "torch.nn:Module", "_forward_hooks _forward_pre_hooks", "tells a wrapper with hooks; hooks that make weights"

@@ -12,7 +12,7 @@ import sympy
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils._sympy.functions import FloorToInt, ToFloat
+from torch.utils._sympy.functions import FloorDiv, FloorToInt, Identity, ToFloat
 
 from fxport import Options, export
 from fxport.diagnostics import Log, rules
@@ -158,3 +158,10 @@ def test_equalities_that_fix_no_size() -> None:
     for size in ((2, 47), (3, 22), (1, 400)):
         x = torch.randn(size)
         assert_same(run_session(session, program, (x,)), [model(x)], tol=(1e-4, 1e-5))
+
+
+def test_numbers_of_identities_are_numbers() -> None:
+    n = sympy.Symbol("n", integer=True, positive=True)
+    condition = sympy.Eq(FloorDiv(Identity(n * 5), 4), 5, evaluate=False)
+    assert rebuilt(condition, {n: sympy.Integer(4)}) == sympy.true
+    assert rebuilt(condition, {n: sympy.Integer(5)}) == sympy.false

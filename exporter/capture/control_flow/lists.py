@@ -157,6 +157,20 @@ class ScanList(list[Any], HoldsItems):
     def reverse(self) -> None:
         list.__setitem__(self, slice(None), [*self.turned().entries()])
 
+    def _row_at(self, key: SymInt) -> Any:
+        """Return an element among those of the only stacked items, which no entry follows.
+
+        Raises:
+            LoopError: The list is another one, or the number is not known to be that of such an element.
+        """
+        *before, found = self.entries()
+        if isinstance(found, StackedItems) and not any(isinstance(each, StackedItems) for each in before):
+            row = key - len(before)
+            if statically_known_true(row >= 0) and statically_known_true(row < found.count):
+                element = tensor_of(found)[row]
+                return element.item() if found.numbers else element
+        raise unreadable(self.entries())
+
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, SymInt) and free_unbacked_symbols(key):
             key = -1 if is_rehearsal() or statically_known_true(key == self.size - 1) else key  # there any one will do
@@ -172,6 +186,8 @@ class ScanList(list[Any], HoldsItems):
             from fxport.exporter.capture.control_flow.entries import entry_at
 
             return entry_at([*self.entries()], key)
+        if isinstance(key, SymInt):
+            return self._row_at(key)
         if type(key) is int and key in (0, -1):
             found = list.__getitem__(self, key)
             if not isinstance(found, StackedItems):

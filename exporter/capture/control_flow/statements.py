@@ -21,6 +21,7 @@ from fxport.exporter.capture.analysis.liveness import Live
 from fxport.exporter.capture.analysis.names import arguments, bound, declared, own_nodes, read
 from fxport.exporter.capture.control_flow.calls import calls_kept_in
 from fxport.exporter.capture.control_flow.conditions import test_of
+from fxport.exporter.capture.control_flow.counting import counts_by
 from fxport.exporter.capture.control_flow.jumps import jumps_of
 from fxport.exporter.capture.control_flow.syntax import (
     call,
@@ -158,7 +159,19 @@ class Statements:
         test = self.part("while", "test", set(), [ast.Return(test_of(node.test))])
         turn = self.part("while", "turn", names, body)
         functions = [ast.Name(each.name, ast.Load()) for each in (test, turn)]
-        return [test, turn, ast.Expr(call("repeated", *functions, dead=names_tuple(dead)))], rest
+        counts = counts_by(node)
+        if counts is None:
+            return [test, turn, ast.Expr(call("repeated", *functions, dead=names_tuple(dead)))], rest
+        held, end, further, step = counts
+        item = expression("_item")
+        taken = [placed(ast.Assign([ast.Name(held.id, ast.Store())], item), held)] if isinstance(held, ast.Name) else []
+        of_number = self.part("while", "number", names, [*taken, ast.Expr(ast.Call(functions[1], [], []))])
+        of_number.args.args.append(ast.arg("_item"))
+        last = placed(ast.BinOp(end, ast.Add(), ast.Constant(further)), end) if further else end
+        given = [*functions, ast.Name(of_number.name, ast.Load()), *(deferred(test_of(each)) for each in (held, last))]
+        late = sorted((self.live[node].after - self.live[node].inside) & names)
+        more = {"dead": names_tuple(dead), "late": names_tuple(late)}
+        return [test, turn, of_number, ast.Expr(call("counted", *given, ast.Constant(step), **more))], rest
 
     def iteration(self, node: ast.For, names: set[str], rest: Block) -> tuple[Block, Block]:
         if node.orelse:

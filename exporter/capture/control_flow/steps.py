@@ -1,6 +1,7 @@
 """The functions that rewritten code calls while it is captured, under the name `_steps`."""
 
 from fxport.exporter.capture.control_flow.branches import chosen, refused, repeated
+from fxport.exporter.capture.control_flow.counted import counted
 from fxport.exporter.capture.control_flow.found_places import Found
 from fxport.exporter.capture.control_flow.generators import Pushed
 from fxport.exporter.capture.control_flow.identities import Bool, Float, Int, IsFalse, IsTrue, class_of, is_truth
@@ -24,6 +25,6 @@ from fxport.exporter.capture.control_flow.operators import (
 from fxport.exporter.capture.control_flow.scans import for_each
 
 __all__ = ["UNSET", "Bool", "Float", "Found", "Int", "IsFalse", "IsTrue", "Local", "Pushed", "ScanList", "among",
-           "and_", "both", "chosen", "class_of", "compared", "either", "element", "for_each", "is_same", "is_truth",
-           "kept", "not_", "or_", "refused", "repeated", "require_unchanged", "state_read_by", "truth",
+           "and_", "both", "chosen", "class_of", "compared", "counted", "either", "element", "for_each", "is_same",
+           "is_truth", "kept", "not_", "or_", "refused", "repeated", "require_unchanged", "state_read_by", "truth",
            "unless_iterator"]  # fmt: skip

@@ -48,6 +48,7 @@ _ASKING = (
     str(_HERE),
     str(_HERE.parent / "control_flow"),
     str(_HERE.parent / "patches" / "arithmetic.py"),
+    str(_HERE.parent / "patches" / "attention.py"),
     str(_HERE.parent / "patches" / "numbers.py"),
     str(_HERE.parent / "patches" / "texts.py"),
     str(_HERE.parent / "sizes" / "progressions.py"),

@@ -79,6 +79,21 @@ class OwnFactor(nn.Module):
         return F.interpolate(x, scale_factor=(height + 1.3) / (height + 1), mode="bilinear")
 
 
+class CausalByASize(nn.Module):
+    """Attention that is causal for more than so many queries, as a decoder's is for more than one."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def forward(self, x: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        is_causal = mask is None and x.shape[0] > self.most
+        return F.scaled_dot_product_attention(x[None], y[None], y[None], is_causal=is_causal)
+
+
+TEXTS = tuple((torch.randn(n, 4), torch.randn(m, 4)) for n, m in ((5, 7), (3, 9), (1, 6), (2, 2)))
+TEXT = {"x": {0: torch.export.Dim.DYNAMIC}, "y": {0: torch.export.Dim.DYNAMIC}}
+
 CASES = of(
     "numbers of sizes",
     Row("padded to a power of two", PaddedToAPower, WIDTHS, COLUMNS),
@@ -95,4 +110,6 @@ CASES = of(
     ),
     Row("factors, nearest", lambda: ByFactors("nearest", None), PICTURES, PICTURE, "# takes factors"),
     Row("a factor that keeps the size", OwnFactor, PICTURES, PICTURE),
+    Row("causal for more than one query", lambda: CausalByASize(1), TEXTS, TEXT, or_right=True),
+    Row("causal for more than four queries", lambda: CausalByASize(4), TEXTS, TEXT, or_right=True),
 )
