@@ -6,6 +6,7 @@ import importlib
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -170,7 +171,7 @@ def _of_other_lengths(
     for length in sorted({1, min(2 * block_of(log.findings) + 1, package.config.context_length - 2)}):
         prompt = np.random.default_rng(length).integers(0, vocabulary, (1, length))
         package.reset()
-        pairs = list(_along_eager_text(package, Eager(model), prompt, np.ones_like(prompt), 2))[:2]
+        pairs = islice(_along_eager_text(package, Eager(model), prompt, np.ones_like(prompt), 2), 2)
         other = _judged(pairs, package.provider, log, 2, limits, weights)
         found = replace(found, error=max(found.error, other.error), flips=found.flips + other.flips)
         found = replace(found, passed=found.passed and other.passed)
@@ -249,7 +250,7 @@ def _compared(
             return found
         ids, mask, eager = _begun(package, model, prompts)
     taking = eager if answers is None else _Remembering(eager, answers)
-    stepwise = list(_along_eager_text(package, taking, ids, mask, steps))[: steps if singly else None]
+    stepwise = list(islice(_along_eager_text(package, taking, ids, mask, steps), steps if singly else None))
     found = _judged(stepwise, package.provider, log, steps, limits.beside(taking), weights)
     return replace(found, own=own_of(taking))
 
