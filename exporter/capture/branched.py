@@ -39,6 +39,8 @@ def with_branches_on_sizes(
         return None
     names = {each.name for each in sizes if each.name}
     together = [each for each in request.sizes if each in sizes or each.name in names]
+    if not together:
+        return None  # they are the roots of derived ones, and no sizes of inputs
     try:
         found = again(replace(request, as_data=together))
     except Exception as error:  # the first capture stands

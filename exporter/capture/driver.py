@@ -82,11 +82,14 @@ def capture(
     dynamic_shapes: Any,
     options: Options,
     log: Log,
+    *,
+    accepts: Callable[[Program], bool] | None = None,
 ) -> Program:
     """Capture a model as a Program under fake tensors: no weight is copied, no kernel runs.
 
     `model` is an nn.Module, also one wrapped for distributed training, or an ExportedProgram. What cannot be captured
-    is reported and ends the stage; what was asked to be dynamic and became a constant is reported as well.
+    is reported and ends the stage; what was asked to be dynamic and became a constant is reported as well. `accepts`
+    tells of a program with branches on sizes whether all of it has a lowering: there is one without, of fewer sizes.
     """
     if isinstance(model, ExportedProgram):
         return captured_before(model, args, kwargs or {}, dynamic_shapes, options, log)
@@ -119,7 +122,8 @@ def capture(
     checked = partial(checked_result, passed=call, example=(request.args, dict(request.kwargs)), options=options)
     if options.strategy is None and options.self_check != "never":
         again = partial(once, capture=partial(_by_one, by_example))
-        if (found := with_branches_on_sizes(result, again, checked)) is not None:
+        found = with_branches_on_sizes(result, again, checked)
+        if found is not None and (accepts is None or accepts(found[0])):
             repeat(found[1].findings, log)
             return found[0]
     repeat(tried.findings, log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -42,7 +43,7 @@ from fxport.exporter.weights.assign import owner_of, with_weights
 from fxport.fx_passes import normalize
 from fxport.fx_passes.graph import SizeError, operator_name, place_of
 from fxport.fx_passes.private import verify
-from fxport.fx_passes.program import WeightSource
+from fxport.fx_passes.program import Program, WeightSource
 
 
 def run(
@@ -100,7 +101,8 @@ def _exported(
             with log.stage("capture"), named_keywords(model, kwargs), masks_unread():
                 if dynamic_axes and dynamic_shapes is None:
                     dynamic_shapes = shapes_of_axes(model, args, kwargs, dynamic_axes, options)
-                program = capture(model, args, kwargs, dynamic_shapes, options, log)
+                accepts = partial(_can_be_lowered, table=table, options=options)
+                program = capture(model, args, kwargs, dynamic_shapes, options, log, accepts=accepts)
                 way.captured(program.graph_module)
         if checkpoint is not None:
             with log.stage("weights"):
@@ -126,6 +128,19 @@ def _exported(
         report_failure_in_eager(unwrapped(model), args, kwargs, log)
         raise ExportError(log, str(stop)) from None  # PyTorch's own words, page after page, are in its context
     return OnnxProgram(onnx, program, log, export_options=options)
+
+
+def _can_be_lowered(program: Program, *, table: Mapping[Any, Any], options: Options) -> bool:
+    """Return whether a captured program, which stays as it is, goes through the stages up to ONNX."""
+    trial, program = Log(), replace(program, graph_module=copy.deepcopy(program.graph_module))
+    try:
+        with trial.stage("normalize"), code_on_demand(), quiet_pytorch():
+            program = normalize(program, table, trial)
+        with trial.stage("lower"):
+            lower(program, table, options, trial)
+    except (Stop, SizeError):
+        return False
+    return True
 
 
 def _report_size(error: SizeError, log: Log) -> None:

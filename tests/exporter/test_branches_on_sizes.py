@@ -35,6 +35,13 @@ class Checks(nn.Module):
         return x * 3
 
 
+class Strided(nn.Module):
+    """ONNX has strides as attributes, which no value of a graph can be."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.conv1d(x.t()[None], torch.ones(2, 4, 1), stride=2 if x.shape[0] > 5 else 1)
+
+
 def said(model: nn.Module, inputs: tuple[Any, ...], shapes: Any, **options: Any) -> list[str]:
     log = Log()
     export(model, inputs, dynamic_shapes=shapes, options=Options(**options), log=log)
@@ -58,6 +65,16 @@ def test_no_size_is_limited_but_without_rewriting(model: nn.Module, inputs: tupl
 def test_a_limit_that_raises_is_told() -> None:
     (message,) = said(Raises(), (torch.randn(4, 4),), ({0: "n"},))
     assert "3 to 6" in message
+
+
+def test_what_has_no_lowering_is_limited() -> None:
+    (message,) = said(Strided(), (torch.randn(4, 4),), ({0: "n"},))
+    assert "at most 5" in message
+
+
+def test_roots_of_derived_sizes() -> None:
+    messages = said(PaddedToEven(), (torch.randn(4, 4),), ({0: 2 * torch.export.Dim("half")},))
+    assert messages == []
 
 
 def test_a_limit_that_is_checked_is_told() -> None:

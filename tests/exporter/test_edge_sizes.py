@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.utils._sympy.functions import Mod
 
-from fxport import ExportError, export
+from fxport import ExportError, Options, export
 from fxport.diagnostics import Level, Log, rules
 from fxport.exporter.validation.adversarial import BY_DEFAULT, HARD, NUMBERS
 from fxport.exporter.validation.reference import cases
@@ -147,14 +147,16 @@ class Refusing(nn.Module):
 
 
 ROWS = {"x": {0: "rows"}}
+LIMITED: dict[str, Any] = {"dynamic_shapes": ROWS, "options": Options(rewrite=False)}
+"""The branches of these models are none of the graph."""
 
 
 def test_a_limit_that_does_not_hold_is_withdrawn(tmp_path: Path) -> None:
     log = Log()
-    program = export(Limited(), (X,), dynamic_shapes=ROWS, log=log)
+    program = export(Limited(), (X,), **LIMITED, log=log)
     assert [finding.rule for finding in log.findings] == [rules.DIMENSION_RANGE_NARROWED]
     assert program.model is not None
-    checked = export_and_validate(Limited(), X, dynamic_shapes=ROWS, path=tmp_path / "model.onnx", provider="cpu")
+    checked = export_and_validate(Limited(), X, **LIMITED, path=tmp_path / "model.onnx", provider="cpu")
     assert not checked.log.findings
     assert checked.validation is not None
     assert checked.validation.equal
@@ -180,7 +182,7 @@ class Bounded(nn.Module):
 
 
 def test_sizes_beyond_a_limit_at_which_the_file_is_right_are_named(tmp_path: Path) -> None:
-    checked = export_and_validate(Bounded(), X, dynamic_shapes=ROWS, path=tmp_path / "model.onnx", provider="cpu")
+    checked = export_and_validate(Bounded(), X, **LIMITED, path=tmp_path / "model.onnx", provider="cpu")
     (finding,) = checked.log.findings
     assert "sizes that are 2 to 40." in finding.message
     assert finding.message.endswith(" Beyond these, the validation found it right at rows=1.")
@@ -198,13 +200,13 @@ def test_a_size_at_which_the_file_is_wrong_is_an_error(model: type[nn.Module], r
     with pytest.raises(
         ExportError, match=f"At rows={rows}, which PyTorch takes, the ONNX model is wrong: Output 'output'"
     ) as raised:
-        export_and_validate(model(), X, dynamic_shapes=ROWS, path=tmp_path / "model.onnx", provider="cpu")
+        export_and_validate(model(), X, **LIMITED, path=tmp_path / "model.onnx", provider="cpu")
     (finding,) = raised.value.log.findings
     assert (finding.rule, finding.level) == (rules.DIMENSION_RANGE_NARROWED, Level.ERROR)
 
 
 def test_a_limit_of_the_model_itself_stays_a_warning(tmp_path: Path) -> None:
-    checked = export_and_validate(Refusing(), X, dynamic_shapes=ROWS, path=tmp_path / "model.onnx", provider="cpu")
+    checked = export_and_validate(Refusing(), X, **LIMITED, path=tmp_path / "model.onnx", provider="cpu")
     (finding,) = checked.log.findings
     assert (finding.rule, finding.level) == (rules.DIMENSION_RANGE_NARROWED, Level.WARNING)
 
@@ -217,7 +219,7 @@ class Undefined(nn.Module):
 
 
 def test_a_size_without_a_result_is_none_that_the_model_takes(tmp_path: Path) -> None:
-    checked = export_and_validate(Undefined(), X, dynamic_shapes=ROWS, path=tmp_path / "model.onnx", provider="cpu")
+    checked = export_and_validate(Undefined(), X, **LIMITED, path=tmp_path / "model.onnx", provider="cpu")
     (finding,) = checked.log.findings
     assert (finding.rule, finding.level) == (rules.DIMENSION_RANGE_NARROWED, Level.WARNING)
 

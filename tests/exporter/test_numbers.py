@@ -223,7 +223,6 @@ LIMITED = {
     "1 << n": "n: at least 5",
     "torch.zeros(n).sum().item()": "n: at least 5",
     "torch.arange(n).sum().item()": "n: at least 5",
-    "[10, 20, 30][n > 1]": "n: at least 7",
 }
 """What Python refuses of some sizes, or gives another kind of number for: the model says for which sizes it is."""
 
