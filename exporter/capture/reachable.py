@@ -71,7 +71,13 @@ FOREIGN = frozenset(
 
 PLAIN = (
     *(SimpleNamespace, local, UserDict, UserList, ChainMap, weakref.WeakKeyDictionary, weakref.WeakValueDictionary),
-    *(WeakIdKeyDictionary, queue.Queue, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler),
+    *(
+        WeakIdKeyDictionary,
+        queue.Queue,
+        torch.optim.Optimizer,
+        torch.optim.lr_scheduler.LRScheduler,
+        torch.amp.GradScaler,
+    ),
 )
 """Classes of Python's library and of PyTorch whose objects hold what users put in."""
 

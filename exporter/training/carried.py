@@ -33,6 +33,10 @@ IN_OPTIMIZER = (
 )
 RANDOM = "Draw with torch, whose random numbers follow the seed, or before the step, and pass them in the batch."
 LAYER = "Make all layers in __init__."
+UNSCALED = "Leave the scaler out of the loss, and autocast to bfloat16, whose gradients need no scaling."
+
+CURES: Mapping[type, str] = {LRScheduler: IN_OPTIMIZER, torch.amp.GradScaler: UNSCALED}
+"""Cures of what objects of PyTorch's would carry, by their class."""
 
 
 @contextmanager
@@ -51,8 +55,9 @@ def nothing_carried(model: torch.nn.Module, around: Mapping[str, Any], own: OwnT
         yield
         for change in state.changes():
             if _is_carried(change, own):
-                is_rate = isinstance(change.holder.owner, LRScheduler) or change.name.startswith("optimizer.")
-                cure = IN_OPTIMIZER if is_rate else IN_MODEL
+                owner = change.holder.owner
+                known = next((cure for kind, cure in CURES.items() if isinstance(owner, kind)), None)
+                cure = known or (IN_OPTIMIZER if change.name.startswith("optimizer.") else IN_MODEL)
                 effect = effect_of(change) or Effect(rules.STATE_LOST, change.name, None, change.holder, change.key)
                 _refuse(change, place_of_effect(model, effect, [*state.functions()]), cure)
     finally:

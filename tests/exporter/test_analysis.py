@@ -126,6 +126,13 @@ def test_what_is_not_analysed_says_why(tmp_path: Path, before: str, after: str |
     assert str(caught.value).startswith(reason)
 
 
+def test_a_class_within_a_function_is_no_change_of_its_source(tmp_path: Path) -> None:
+    """Its body begins with a name that has those of all around it."""
+    path = tmp_path / "written.py"
+    path.write_text("class Outer:\n def f(self):\n  class Inner:\n   class Deep:\n    x = 1\n  return Inner\n", "utf-8")
+    FunctionSource.of(loaded(path).Outer.f.__code__)
+
+
 def test_unmodified_functions_compile_to_themselves() -> None:
     """Methods with private names, free variables, imported names and decorators among them."""
     module = sys.modules["argparse"]

@@ -59,7 +59,30 @@ def by_while(model: nn.Module, x: Tensor) -> Tensor:
     return (y - 1).pow(2).mean()
 
 
-LOSSES = (of_the_loss, of_sums, by_while)
+def by_while_without_a_turn(model: nn.Module, x: Tensor) -> Tensor:
+    """Small rows take none."""
+    y = model(x)
+    while y.norm() > 1.5:
+        y = y * 0.3
+    return (y - 1).pow(2).mean()
+
+
+class Repeated(nn.Module):
+    """Calls a layer as often as the data tell: before the first turn nothing asks for a gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turned, self.linear = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        turns = 0
+        while x.norm() > 1.5:
+            x = 0.7 * x - 0.2 * self.turned(x).tanh()
+            turns = turns + 1
+        return self.linear(x) / (1 + turns)
+
+
+LOSSES = (of_the_loss, of_sums, by_while, by_while_without_a_turn)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +98,15 @@ def test_a_step_takes_the_arm_that_its_data_choose(make: Any, loss: Any, tmp_pat
     data = [(torch.randn(n, 4) * scale,) for n, scale in ((6, 1.0), (1, 2.0), (9, 0.2), (3, 4.0))]
     optimizer = optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     assert_teacher_forced(model, optimizer, loss, data, tmp_path, steps=12, dynamic_shapes=({0: "n"},))
+
+
+def test_gradients_go_through_all_turns_that_call_a_layer(tmp_path: Path) -> None:
+    """Without momentum: eager PyTorch leaves out the update of a layer that no turn has called."""
+    torch.manual_seed(0)
+    model = Repeated()
+    data = [(torch.randn(n, 4) * scale,) for n, scale in ((6, 1.0), (1, 2.0), (9, 0.2), (3, 4.0))]
+    optimizer = optim.SGD(model.parameters(), lr=0.05)
+    assert_teacher_forced(model, optimizer, squares, data, tmp_path, steps=8, dynamic_shapes=({0: "n"},))
 
 
 def penalized(first: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:

@@ -317,7 +317,19 @@ def drawn_by_numpy() -> Parts:
     return model, optim.SGD(model.parameters(), lr=0.1), loss
 
 
+def loss_scaled() -> Parts:
+    """The scaler makes its factor when it is first called."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+
+    def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return scaler.scale(classify(model, x, y))  # here
+
+    model = net()
+    return model, optim.SGD(model.parameters(), lr=0.1), loss
+
+
 REFUSED: dict[str, tuple[Callable[[], Parts], str]] = {
+    "a scaler of losses": (loss_scaled, "Leave the scaler out"),
     "a number in a group": (lambda: with_own(CountsInGroup), "optimizer.state"),
     "a number of the optimizer": (lambda: with_own(CountsItself), "optimizer.state"),
     "a tensor in a group": (lambda: with_own(KeepsTensorInGroup), "optimizer.state"),

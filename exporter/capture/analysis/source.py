@@ -156,7 +156,10 @@ def _only(code: CodeType, name: str | None = None) -> CodeType:
 
 
 def _same_instructions(one: CodeType, other: CodeType) -> bool:
-    """Compare two code objects, and those nested in them, but for places in the file."""
+    """Compare two code objects, and those nested in them, but for places in the file and for names of what is around.
+
+    The body of a class begins with its qualified name, which has the names of all functions and classes around it.
+    """
     if (one.co_code, one.co_names, one.co_varnames, one.co_freevars) != (
         other.co_code,
         other.co_names,
@@ -165,7 +168,8 @@ def _same_instructions(one: CodeType, other: CodeType) -> bool:
     ):
         return False
     pairs = zip(one.co_consts, other.co_consts, strict=False)
-    return len(one.co_consts) == len(other.co_consts) and all(_same_constant(*pair) for pair in pairs)
+    own = (one.co_qualname, other.co_qualname)
+    return len(one.co_consts) == len(other.co_consts) and all(pair == own or _same_constant(*pair) for pair in pairs)
 
 
 def _same_constant(one: object, other: object) -> bool:

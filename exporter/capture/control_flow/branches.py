@@ -157,8 +157,7 @@ def _as_graph(body: Branch, operands: Sequence[Any]) -> Branch:
     """Return the body; a graph of it where it is differentiated: PyTorch runs it again in the backward pass, when the
     variables that it reads hold other values.
     """
-    is_recorded = torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in operands)
-    return materialize_as_graph(body, tuple(operands)) if is_recorded else body
+    return materialize_as_graph(body, tuple(operands)) if _is_recorded(operands) else body
 
 
 def _here() -> frozenset[Line]:
@@ -191,7 +190,7 @@ def repeated(test: Branch, body: Branch, *, dead: Sequence[str] = (), calls: Seq
         if not going:
             return
         body()
-    predicate(going)  # what is around reads it
+    holds = predicate(going)  # what is around reads it
     effects = Effects.of((test, body, *calls), dead, is_loop=True)
     numbers = effects.numbers
     try:
@@ -223,13 +222,41 @@ def repeated(test: Branch, body: Branch, *, dead: Sequence[str] = (), calls: Seq
     _, outside = read_by((goes_on, turn), start, numbers)
     carried.require_unwritten(outside)
     again, turned = lifted(goes_on, start, outside, is_test=True), lifted(turn, start, outside)
-    inputs = (*start, *outside.starts())
+    begun = (*start, *outside.starts())
+    is_recorded = _is_recorded((*begun, *outside.values))
+    inputs = _asking_for_gradients(begun) if is_recorded else begun
     ways = [form.leaves_of(carried.starts), [*leaves], *carried.inherited]
     after = torch.ops.higher_order.while_loop(lambda *given: again(*given)[0], turned, inputs, outside.values)
-    results = _returned(after, outside)
+    results = _returned(_begun_or_ended(holds, inputs, after) if is_recorded else after, outside)
     note_alternatives(results, carried.ways, frozenset())
     watch_merged(results, ways, outside, [None for _ in ways], ways[0])
     effects.leave(form.value(results))
+
+
+def _is_recorded(values: Sequence[Any]) -> bool:
+    """Return whether gradients of an operator that is given these are asked for."""
+    return torch.is_grad_enabled() and any(isinstance(each, Tensor) and each.requires_grad for each in values)
+
+
+def _asking_for_gradients(starts: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Return what a loop begins with, so that gradients go through each of its turns.
+
+    PyTorch's gradient of a loop leaves out what a turn has from the one before it where what is carried asked for no
+    gradient before the first: a layer that the turns call brings one.
+    """
+    return tuple(
+        each.detach().requires_grad_() if each.is_floating_point() and not each.requires_grad else each
+        for each in starts
+    )
+
+
+def _begun_or_ended(holds: Tensor, begun: Sequence[Tensor], ended: Sequence[Tensor]) -> list[Tensor]:
+    """Return what a loop ends with; what it began with where it has no turn.
+
+    The values are the same. PyTorch's gradient of a loop without a turn is that of one turn.
+    """
+    pairs = zip(begun, ended, strict=True)
+    return [torch.where(holds, end, start) if start.is_floating_point() else end for start, end in pairs]
 
 
 def _returned(results: Sequence[Tensor], outside: Outside) -> Sequence[Tensor]:
