@@ -35,12 +35,10 @@ def with_branches_on_sizes(
     """
     request = limited.request
     sizes = [each for each in limited.compared.decided if each.required and _may_be_data(request, each)]
-    if not sizes or not request.rewrite:
-        return None
     names = {each.name for each in sizes if each.name}
     together = [each for each in request.sizes if each in sizes or each.name in names]
-    if not together:
-        return None  # they are the roots of derived ones, and no sizes of inputs
+    if not request.rewrite or not together or not all(_may_be_data(request, each) for each in together):
+        return None
     try:
         found = again(replace(request, as_data=together))
     except Exception as error:  # the first capture stands
@@ -61,7 +59,7 @@ def _may_be_data(request: CaptureRequest, size: Request) -> bool:
     leaves = leaves_of(arguments_of(request.model, request.args, request.kwargs))
     value: Any = next((leaf.value for leaf in leaves if leaf.path == size.input), None)
     is_tensor = isinstance(value, torch.Tensor) and size.axis is not None and size.derived is None
-    return is_tensor and value.is_contiguous() and not value.requires_grad and size.bounds[0] <= 1
+    return is_tensor and value.is_contiguous() and not value.requires_grad
 
 
 def _others(sizes: Sequence[Request]) -> Iterator[dict[Request, int]]:

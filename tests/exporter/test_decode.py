@@ -87,7 +87,7 @@ def assert_exported(example: Example, dims: dict[str, list[Any]]) -> OnnxProgram
 def assert_equal(program: OnnxProgram, recorded: Sequence[reference.Case]) -> None:
     """ONNX Runtime gives what eager PyTorch gave, at both sizes."""
     session = session_of(program)
-    assert [case.label for case in recorded] == ["sample", "resized"]
+    assert [case.label for case in recorded][:2] == ["sample", "resized"]
     for case in recorded:
         results = session.run(list(case.outputs), case.inputs)
         for (name, want), got in zip(case.outputs.items(), results, strict=True):

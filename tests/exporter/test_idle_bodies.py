@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._sympy.functions import Mod
 
-from fxport import export
+from fxport import Options, export
 from fxport.diagnostics import Log
 from fxport.exporter.capture.sizes.implied import follows
 from tests.running import run_session, session_of
@@ -159,14 +159,20 @@ def test_a_body_without_effect_always_runs(model: nn.Module, make: Callable[[int
     [(Doubled(), line), (Below(), line), (Half(), plane), (NamedTwice(), plane), (Written(), line), (Counted(), line)],
 )
 def test_other_bodies_limit_the_sizes(model: nn.Module, make: Callable[[int], Tensor], example: int) -> None:
-    _hold(model, make, example, limits=True)
+    _hold(model, make, example, limits=True, rewrite=False)
 
 
-def _hold(model: nn.Module, make: Callable[[int], Tensor], example: int, *, limits: bool) -> None:
+@pytest.mark.parametrize("example", [5, 8])
+@pytest.mark.parametrize(("model", "make"), [(Doubled(), line), (Below(), line), (Half(), plane), (Counted(), line)])
+def test_other_bodies_are_branches(model: nn.Module, make: Callable[[int], Tensor], example: int) -> None:
+    _hold(model, make, example, limits=False)
+
+
+def _hold(model: nn.Module, make: Callable[[int], Tensor], example: int, *, limits: bool, rewrite: bool = True) -> None:
     """Compare all sizes that the model is said to accept with PyTorch."""
     log, x = Log(), make(example)
     shapes = (dict.fromkeys(range(1, x.dim()), DYNAMIC),)
-    program = export(model, (x.clone(),), dynamic_shapes=shapes, log=log)
+    program = export(model, (x.clone(),), dynamic_shapes=shapes, options=Options(rewrite=rewrite), log=log)
     limited = [finding for finding in log.findings if finding.rule.id == "FXP2002"]
     assert bool(limited) is limits
     session = session_of(program)

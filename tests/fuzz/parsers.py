@@ -135,7 +135,7 @@ def on_device(path: Path) -> object:
 
 
 def logged(path: Path) -> None:
-    with reporters(path, 1, progress=False, total=None):
+    with reporters(path, ["loss", "seconds"], 1, progress=False, total=None):
         pass
 
 

@@ -22,6 +22,7 @@ from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.forward import forward_by
 from fxport.exporter.capture.guards.askers import is_pythons
+from fxport.exporter.capture.sizes.promises import UNLIMITED
 from fxport.exporter.capture.sizes.shapes import Request
 from fxport.fx_passes.data_sizes import OPEN, sized_by_data
 from fxport.fx_passes.sizes import size_of
@@ -80,14 +81,16 @@ def _sized(path: str, value: Any, asked: dict[tuple[str, int | None], Request], 
     if not isinstance(value, Tensor):
         return value
     requests = {axis: asked[path, axis] for axis in range(value.dim()) if (path, axis) in asked}
-    if not requests:
-        return value
     names = {axis: each.name or each for axis, each in requests.items()}
-    sizes = [known.get(names[axis], OPEN) if axis in names else size for axis, size in enumerate(value.shape)]
-    result = sized_by_data(value, sizes)
-    for axis, name in names.items():
-        known.setdefault(name, result.shape[axis])
-    return result
+    firsts = {name: axis for axis, name in reversed(names.items()) if name not in known}
+    if opened := sorted(firsts.values()):
+        bounds = [requests[axis].bounds for axis in opened]
+        least, most = [max(low, 1) for low, _ in bounds], [UNLIMITED if high is None else high for _, high in bounds]
+        value = sized_by_data(value, [OPEN if i in opened else size for i, size in enumerate(value.shape)], least, most)
+        known.update((name, value.shape[axis]) for name, axis in firsts.items())
+    if len(opened) < len(names):
+        value = sized_by_data(value, [known[names[i]] if i in names else n for i, n in enumerate(value.shape)], [], [])
+    return value
 
 
 def is_about_inputs(test: Any) -> bool:

@@ -13,6 +13,6 @@ from fxport.exporter.lowering.lower.symbols import Size
 
 
 @lowering(torch.ops.fxport.sized_by_data.default)
-def sized_by_data(op: Op, x: Value, sizes: Sequence[Size]) -> Value:
-    """fxport::sized_by_data(Tensor x, SymInt[] sizes) -> Tensor"""
+def sized_by_data(op: Op, x: Value, sizes: Sequence[Size], least: Sequence[int], most: Sequence[int]) -> Value:
+    """fxport::sized_by_data(Tensor x, SymInt[] sizes, SymInt[] least, SymInt[] most) -> Tensor"""
     return op.Identity(x)

@@ -9,4 +9,4 @@ from tests.cases.ops import OpCase, f
 
 sized_by_data = torch.ops.fxport.sized_by_data.default
 
-CASES = (OpCase(sized_by_data, f(3, 4), [3, 4]),)
+CASES = (OpCase(sized_by_data, f(3, 4), [3, 4], [], []),)
