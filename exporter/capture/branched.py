@@ -13,8 +13,12 @@ from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.request import CaptureRequest
 from fxport.exporter.capture.results import CaptureResult
+from fxport.exporter.capture.sizes.as_data import at_most
 from fxport.exporter.capture.sizes.shapes import Request
 from fxport.fx_passes.program import Program
+
+SECONDS = 60.0
+"""Of this thread's own time, for the capture: algebra of many sizes that depend on each other takes PyTorch minutes."""
 
 STEPS = (1, 2, 3, -1, -2, -3)
 """Differences from the example's sizes at which a capture is checked."""
@@ -40,7 +44,8 @@ def with_branches_on_sizes(
     if not request.rewrite or not together or not all(_may_be_data(request, each) for each in together):
         return None
     try:
-        found = again(replace(request, as_data=together))
+        with at_most(SECONDS):
+            found = again(replace(request, as_data=together))
     except Exception as error:  # the first capture stands
         if is_our_fault(error):
             raise

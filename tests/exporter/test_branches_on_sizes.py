@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from fxport import Options, export
 from fxport.diagnostics import Level, Log
+from fxport.exporter.capture import branched
 from tests.cases.soundness.branches_on_sizes import Aligned, PaddedToEven, Upsampled, WritesToItsInput, decided_by
 from tests.exporter.test_dimensions import dimension_findings
 
@@ -70,6 +71,12 @@ def test_a_limit_that_raises_is_told() -> None:
 def test_what_has_no_lowering_is_limited() -> None:
     (message,) = said(Strided(), (torch.randn(4, 4),), ({0: "n"},))
     assert "at most 5" in message
+
+
+def test_what_takes_too_long_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(branched, "SECONDS", 0.0)
+    (message,) = said(PaddedToEven(), (torch.randn(4, 4),), ({0: "n"},))
+    assert "a multiple of 2" in message
 
 
 def test_roots_of_derived_sizes() -> None:

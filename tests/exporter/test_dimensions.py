@@ -69,6 +69,18 @@ def test_what_can_be_dynamic_is(case: DimensionCase, tmp_path: Path) -> None:
     validated(case, program, model, log, tmp_path)
 
 
+class Appended(torch.nn.Module):
+    def forward(self, past: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch.cat([past, past[-1:]]) * mask
+
+
+@pytest.mark.parametrize("name", ["past + 1", "1 + past"])
+def test_a_sum_by_name_is_no_relation_to_tell(name: str) -> None:
+    log, inputs = Log(), (torch.ones(4, 3), torch.ones(5, 3))
+    export(Appended(), inputs, dynamic_shapes=({0: "past"}, {0: name}), log=log)
+    assert not dimension_findings(log)
+
+
 class Average(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.mean(0)

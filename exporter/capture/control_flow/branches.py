@@ -27,7 +27,7 @@ from fxport.exporter.capture.guards.answers import refusals
 from fxport.exporter.capture.guards.askers import Line, line_that_asks
 from fxport.exporter.capture.guards.caught import require_uncaught
 from fxport.exporter.capture.rewritten import note_rewritten
-from fxport.exporter.capture.sizes.as_data import is_about_inputs
+from fxport.exporter.capture.sizes.as_data import is_about_inputs, require_time
 
 UNKNOWN = (GuardOnDataDependentSymNode, DataDependentOutputException)
 """The errors that PyTorch raises where a capture would have to know a value."""
@@ -99,6 +99,7 @@ _around: ContextVar[tuple[frozenset[Line], ...]] = ContextVar("around", default=
 
 def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str], local: Local | None) -> Branch:
     """Record both branches; return a function that leaves what they change, and returns the result."""
+    require_time()
     around, here = _around.get(), _here()
     if here and around.count(here) >= MOST_NESTED:
         raise RefusedError(f"it runs itself again within this branch, more than {MOST_NESTED} times")

@@ -6,6 +6,8 @@ size of a selection, `x[mask]`, so that `if n % 2:` becomes part of the graph th
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,6 +31,11 @@ from fxport.fx_passes.sizes import size_of
 
 _of_inputs: ContextVar[frozenset[Any]] = ContextVar("of_inputs", default=frozenset())
 """The symbols of these sizes, while the model runs."""
+
+_ends: ContextVar[float] = ContextVar("ends", default=math.inf)
+"""The time of this thread at which a capture has taken long enough."""
+
+TOO_LONG = "it takes too long to capture with sizes that only a run tells"
 
 CHECKED = "it checks the sizes of inputs, whose limits are told"
 
@@ -91,6 +98,22 @@ def _sized(path: str, value: Any, asked: dict[tuple[str, int | None], Request], 
     if len(opened) < len(names):
         value = sized_by_data(value, [known[names[i]] if i in names else n for i, n in enumerate(value.shape)], [], [])
     return value
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Let what is captured meanwhile take so many seconds of this thread's own time; other load changes nothing."""
+    token = _ends.set(time.thread_time() + seconds)
+    try:
+        yield
+    finally:
+        _ends.reset(token)
+
+
+def require_time() -> None:
+    """Raise RefusedError once the time is over."""
+    if time.thread_time() > _ends.get():
+        raise RefusedError(TOO_LONG)
 
 
 def is_about_inputs(test: Any) -> bool:

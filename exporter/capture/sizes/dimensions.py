@@ -199,7 +199,7 @@ class Comparison:
                 return
         text = text_of(size, self.names)
         owners = [owner for symbol, owner in self.owner.items() if symbol in size.free_symbols]
-        if request.name is None or text != request.name:
+        if request.name is None or sorted(text.split(" + ")) != sorted(request.name.split(" + ")):
             self._relation(f"{request.label} == {text}", request, *owners)
 
     def _relation(self, relation: str, request: Request, *others: Request) -> None:
