@@ -35,6 +35,7 @@ from fxport.exporter.capture.patches.autocast_in_bodies import autocast_followed
 from fxport.exporter.capture.patches.body_gradients import body_gradients
 from fxport.exporter.capture.patches.bookkeeping import bookkeeping_unseen
 from fxport.exporter.capture.patches.bounded_values import BoundsKnown
+from fxport.exporter.capture.patches.checked_sizes import asked_as_data
 from fxport.exporter.capture.patches.conversions import needless_conversions_skipped
 from fxport.exporter.capture.patches.derivatives import forward_mode_by_reverse, gradients_recorded
 from fxport.exporter.capture.patches.distributions import parameters_unchecked
@@ -68,7 +69,6 @@ from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.repeated.blocks import Repeats
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.rewritten import Rewritten
-from fxport.exporter.capture.sizes.as_data import sizes_as_data
 from fxport.exporter.capture.sizes.equalities import equalities_tried
 from fxport.exporter.capture.sizes.promises import equal_from_the_start
 from fxport.exporter.capture.sizes.remembered import arithmetic_remembered
@@ -102,7 +102,7 @@ def frozen(module: torch.nn.Module) -> Iterator[None]:
 
 def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterator[AbstractContextManager[object]]:
     """The contexts of a trace of plain Python, outermost first; `last` is the last part to see a call."""
-    yield sizes_as_data(request.model, request.as_data)
+    yield asked_as_data(request.model, request.as_data)
     trainable, rebinding = TrainableTold(), RebindingFollowed()
     marks = MarksNoted(observed.effects, trainable)
     yield trainable_parameters_told(request.model, trainable)  # which looks before they are frozen

@@ -9,6 +9,7 @@ import onnx
 import pytest
 import torch
 from torch import Tensor, nn
+from torch import _check as check
 
 from fxport import Options, export
 from fxport.diagnostics import Level, Log
@@ -34,6 +35,12 @@ class Checks(nn.Module):
         if x.shape[0] > 2:
             return x * 2
         return x * 3
+
+
+class ChecksByName(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        check(x.shape[0] <= 9)
+        return x * 2 if x.shape[0] > 2 else x * 3
 
 
 class Strided(nn.Module):
@@ -84,8 +91,9 @@ def test_roots_of_derived_sizes() -> None:
     assert messages == []
 
 
-def test_a_limit_that_is_checked_is_told() -> None:
-    (message,) = said(Checks(), (torch.randn(4, 4),), ({0: "n"},))
+@pytest.mark.parametrize("model", [Checks(), ChecksByName()], ids=lambda model: type(model).__name__)
+def test_a_limit_that_is_checked_is_told(model: nn.Module) -> None:
+    (message,) = said(model, (torch.randn(4, 4),), ({0: "n"},))
     assert "3 to 9" in message
 
 

@@ -113,6 +113,7 @@ def _cond(test: Any, then: Branch, other: Branch, dead: Sequence[str], local: Lo
 def _recorded(
     test: Any, ways: tuple[Branch, Branch], here: frozenset[Line], dead: Sequence[str], local: Local | None
 ) -> Branch:
+    """Record them as operators, or find that nothing has to be."""
     require_end()
     decides = predicate(test)  # first: what is around reads it, whatever the branches read
     effects = Effects.of(ways, dead, local=local, branches=here)

@@ -12,18 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
-from unittest import mock
 
 import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.forward import forward_by
-from fxport.exporter.capture.guards.askers import is_pythons
 from fxport.exporter.capture.sizes.promises import UNLIMITED
 from fxport.exporter.capture.sizes.shapes import Request
 from fxport.fx_passes.data_sizes import OPEN, sized_by_data
@@ -37,17 +34,12 @@ _ends: ContextVar[float] = ContextVar("ends", default=math.inf)
 
 TOO_LONG = "it takes too long to capture with sizes that only a run tells"
 
-CHECKED = "it checks the sizes of inputs, whose limits are told"
-
 WRITTEN = "it writes to an input whose size only a run tells"
 
 
 @contextmanager
 def sizes_as_data(model: torch.nn.Module, requests: Sequence[Request]) -> Iterator[None]:
     """Let only a run tell these sizes of inputs; those of one name are one size."""
-    if not requests:
-        yield
-        return
     asked = {(each.input, each.axis): each for each in requests}
 
     def call(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -69,18 +61,8 @@ def sizes_as_data(model: torch.nn.Module, requests: Sequence[Request]) -> Iterat
             raise RefusedError(WRITTEN)
         return result
 
-    with forward_by(model, call), mock.patch.object(torch, "_check", _checked):
+    with forward_by(model, call):
         yield
-
-
-_check = torch._check
-
-
-def _checked(condition: Any, *message: Any) -> None:
-    """Do what `torch._check` does. Raises RefusedError for a limit of these sizes that a line of the model sets."""
-    if is_about_inputs(condition) and is_pythons() and not statically_known_true(condition):
-        raise RefusedError(CHECKED)
-    _check(condition, *message)
 
 
 def _sized(path: str, value: Any, asked: dict[tuple[str, int | None], Request], known: dict[Any, Any]) -> Any:
