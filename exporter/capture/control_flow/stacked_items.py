@@ -133,7 +133,9 @@ def tensor_of(items: StackedItems) -> Tensor:
 
 def unreadable(entries: Iterable[Any] = ()) -> LoopError:
     branches = (each.branches for each in entries if isinstance(each, StackedItems))
-    return LoopError("a list of as many elements as a dynamic size has", frozenset().union(*branches))
+    return LoopError(
+        "it needs single elements of a list of as many elements as a dynamic size has", frozenset().union(*branches)
+    )
 
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
