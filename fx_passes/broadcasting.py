@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
+from itertools import zip_longest
 from typing import Any
 from unittest import mock
 
@@ -76,6 +77,15 @@ def _of_two_shapes(original: Function) -> Function:
     return infer_size
 
 
+def _in_place(original: Function) -> Function:
+    """PyTorch fails where what it writes to would have to grow, so that a size that data decide is taken to fit."""
+
+    def check_inplace_broadcast(shape: Sizes, *given: Sizes) -> None:
+        original(shape, *(_fitting(each, shape) for each in given))
+
+    return check_inplace_broadcast
+
+
 def _of_tensors(original: Function) -> Function:
     """PyTorch's own expands no tensor whose size might be the result's."""
 
@@ -88,7 +98,7 @@ def _of_tensors(original: Function) -> Function:
         def expanded(each: Any) -> Any:
             if not isinstance(each, Tensor) or (preserve_cpu_scalar_tensors and is_cpu_scalar_tensor(each)):
                 return each
-            return each if [*map(size_of, each.shape)] == [*map(size_of, common)] else each.expand(common)
+            return each if [*map(size_of, each.shape)] == [*map(size_of, common)] else _refs.expand(each, common)
 
         return tuple(map(expanded, given))
 
@@ -128,6 +138,7 @@ REPLACED: Sequence[tuple[Any, str, Callable[[Function], Function]]] = (
     (_refs, "_maybe_broadcast", _of_tensors),
     (_meta_registrations, "_broadcast_shapes", _of_shapes),
     (_meta_registrations, "_maybe_broadcast", _of_tensors),
+    (_meta_registrations, "check_inplace_broadcast", _in_place),
     (_conversions, "_broadcast_shapes", _of_shapes),
     (fake_impls, "infer_size", _of_two_shapes),
     (SymNode, "_sym_ite", _in_one_form),
@@ -162,6 +173,12 @@ def _joined(a: Any, b: Any) -> Any:
     if len(wide) == 2:
         torch._check(a == b)
     return wide[0] if wide else _either(a, b)
+
+
+def _fitting(shape: Sizes, written: Sizes) -> Sizes:
+    """Return a shape without the sizes of which only data tell whether they are those of what is written to."""
+    pairs = zip_longest(reversed(shape), reversed(written[-len(shape) :] if len(shape) else ()), fillvalue=1)
+    return [1 if _is_of_data(pair) else pair[0] for pair in pairs][::-1]
 
 
 def _is_wide(size: Any) -> bool:

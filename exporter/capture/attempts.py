@@ -39,6 +39,7 @@ from fxport.exporter.capture.patches.checked_sizes import asked_as_data
 from fxport.exporter.capture.patches.conversions import needless_conversions_skipped
 from fxport.exporter.capture.patches.derivatives import forward_mode_by_reverse, gradients_recorded
 from fxport.exporter.capture.patches.distributions import parameters_unchecked
+from fxport.exporter.capture.patches.equal_masks import MasksRecognized
 from fxport.exporter.capture.patches.kinds import namespaces_of, python_kinds
 from fxport.exporter.capture.patches.known_values import Asked, values_known
 from fxport.exporter.capture.patches.libraries import library_functions_rewritten
@@ -61,7 +62,7 @@ from fxport.exporter.capture.patches.slice_sizes import slices_sized
 from fxport.exporter.capture.patches.symbolic_calls import CallsKept
 from fxport.exporter.capture.patches.texts import texts_noted
 from fxport.exporter.capture.patches.traced_once import traced_once
-from fxport.exporter.capture.patches.trainable import TrainableTold, trainable_parameters_told
+from fxport.exporter.capture.patches.trainable import TrainableTold, frozen, trainable_parameters_told
 from fxport.exporter.capture.patches.views_of_fakes import views_remembered
 from fxport.exporter.capture.patches.watched_calls import CallsWatched
 from fxport.exporter.capture.patches.whole_ops import whole_ops
@@ -79,25 +80,6 @@ from fxport.exporter.capture.snapshot import Snapshot
 from fxport.fx_passes.broadcasting import broadcasting_unassumed
 
 Strategy = Callable[[CaptureRequest, Observed], ExportedProgram]
-
-
-@contextmanager
-def frozen(module: torch.nn.Module) -> Iterator[None]:
-    """Record no gradients and let no parameter ask for any; afterwards both are as they were.
-
-    Several models can be exported only so: the gradient rules of control flow would be captured otherwise. Parameters
-    that are no leaves, as those of a copy of a TorchScript module, stay as they are: PyTorch lets nobody change them.
-    """
-    trainable = [parameter for parameter in module.parameters() if parameter.requires_grad and parameter.is_leaf]
-    for parameter in trainable:
-        parameter.requires_grad_(False)
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for parameter in trainable:
-            with torch.inference_mode(parameter.is_inference()):  # where it was made is where PyTorch lets it be set
-                parameter.requires_grad_(True)
 
 
 def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterator[AbstractContextManager[object]]:
@@ -141,6 +123,7 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
         rebinding,
         CallsKept(),
         WritesCounted(),
+        MasksRecognized(),
         trainable,
         marks,
         last,

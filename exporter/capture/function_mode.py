@@ -8,7 +8,7 @@ and goes to the patches that the table names for it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -35,6 +35,13 @@ READS = frozenset(
     }
 )
 """Attributes and methods that tell how a tensor is stored: nothing is computed or written, and no value is told."""
+
+
+FIRST = {torch.tensor: "data", torch.as_tensor: "data", torch.asarray: "obj"}
+"""Functions whose first argument has another name than `input`."""
+
+LATER = frozenset({torch.where, torch.searchsorted, torch.polygamma, torch.special.polygamma})
+"""Functions whose `input` is not their first argument."""
 
 
 class Part:
@@ -103,6 +110,8 @@ class FunctionMode(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         entry = self.table.get(func)
         left = -1 if entry is None else entry.left
+        if kwargs and not args and entry is not None:
+            args, kwargs = _by_place(func, kwargs)
         try:
             for each in self.asked:
                 if each.left <= left:
@@ -122,3 +131,11 @@ class FunctionMode(TorchFunctionMode):
                 if each.left >= passed:
                     each.part.failed(func, error, args, kwargs)
             raise
+
+
+def _by_place(func: Any, kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """Return arguments of which none was given by its place, with the first one so, for parts to look at."""
+    name = FIRST.get(func, "input")
+    if name not in kwargs or func in LATER:
+        return (), kwargs
+    return (kwargs[name],), {key: value for key, value in kwargs.items() if key != name}

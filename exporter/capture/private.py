@@ -185,6 +185,7 @@ TRACE: Rows = (
     fields(
         "torch._subclasses.fake_tensor:FakeTensor", "constant item_memo", "the number that a tensor is known to hold"
     ),
+    fields("torch._subclasses.fake_tensor:FakeTensor", "nonzero_memo", "how many elements a mask selects"),
     names(
         "torch._subclasses.fake_tensor",
         "DataDependentOutputException DynamicOutputShapeException UnsupportedOperatorException",

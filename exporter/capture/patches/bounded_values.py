@@ -66,8 +66,9 @@ class BoundsKnown(Part):
             return found
         result = func(*args, **kwargs)
         name = getattr(func, "__name__", "")
-        if func in REMAINDERS and not isinstance(args[0], float) and type(args[1]) is int:
-            _note(result, args[1])
+        divisor = args[1] if len(args) > 1 else kwargs.get("other")
+        if func in REMAINDERS and not isinstance(args[0], float) and type(divisor) is int:
+            _note(result, divisor)
         elif func in KEEPING and args and (bound := known(args[0], BOUND)) is not None:
             _note(result[0] if name == "sort" else result, bound)
         if name in PLACING and func in (getattr(torch, name), getattr(Tensor, name)):

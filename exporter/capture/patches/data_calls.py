@@ -13,14 +13,14 @@ from torch.nn import functional as F
 from fxport.fx_passes.decompositions.synonyms import narrow
 
 
-def _allclose(first: Tensor, second: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+def _allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """Return a truth value that only a run of the model knows."""
-    return torch.isclose(first, second, rtol, atol, equal_nan).all().item()
+    return torch.isclose(input, other, rtol, atol, equal_nan).all().item()
 
 
-def _equal(first: Tensor, second: Tensor) -> Any:
+def _equal(input: Tensor, other: Tensor) -> Any:
     """Return whether tensors are equal; those of other sizes are not, whatever they hold."""
-    return first.shape == second.shape and (first == second).all().item()
+    return input.shape == other.shape and (input == other).all().item()
 
 
 def _is_nonzero(x: Tensor) -> Any:

@@ -119,11 +119,11 @@ def _diagonal(x: Tensor, offset: Any = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return x[(slice(None),) * (axis % x.dim()) + (slice(start, None),)].diagonal(0, dim1, dim2)
 
 
-def _kron(x: Tensor, y: Tensor) -> Any:
-    if not _is_sized(x, y):
+def _kron(input: Tensor, other: Tensor) -> Any:
+    if not _is_sized(input, other):
         return NotImplemented
-    rank = max(x.dim(), y.dim())
-    x, y = (each.reshape((1,) * (rank - each.dim()) + tuple(each.shape)) for each in (x, y))
+    rank = max(input.dim(), other.dim())
+    x, y = (each.reshape((1,) * (rank - each.dim()) + tuple(each.shape)) for each in (input, other))
     for axis in range(rank):
         x, y = x.unsqueeze(2 * axis + 1), y.unsqueeze(2 * axis)
     product = x * y
@@ -135,10 +135,10 @@ def _multi_dot(tensors: Sequence[Tensor]) -> Any:
     return reduce(torch.matmul, tensors) if _is_sized(*tensors) else NotImplemented
 
 
-def _inner(x: Tensor, y: Tensor) -> Any:
-    if not _is_sized(x, y) or not (x.dim() == 1 or y.dim() == 1):
+def _inner(input: Tensor, other: Tensor) -> Any:
+    if not _is_sized(input, other) or not (input.dim() == 1 or other.dim() == 1):
         return NotImplemented
-    return torch.matmul(x, y) if y.dim() == 1 else torch.matmul(y, x)
+    return torch.matmul(input, other) if other.dim() == 1 else torch.matmul(other, input)
 
 
 def _einsum(*args: Any) -> Any:
@@ -172,8 +172,9 @@ def _counted(x: Tensor, axes: Sequence[int]) -> list[int]:
     return [axis % x.dim() for axis in axes]
 
 
-def _parts(x: Tensor, parts: Any, dim: int = 0) -> Any:
+def _parts(x: Tensor, indices_or_sections: Any = None, dim: int = 0, **named: Any) -> Any:
     """Compute `tensor_split`: so many parts, the first of which have one element more; or parts that end at indices."""
+    parts = indices_or_sections if not named else next(iter(named.values()))  # each overload has a name of its own
     size: Any = x.shape[dim]  # the stubs know no symbolic sizes
     if isinstance(parts, Tensor):
         if not parts.dim() or isinstance(parts.shape[0], SymInt):

@@ -69,7 +69,7 @@ def _combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> 
     return input[rows]
 
 
-def _arange(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
+def _arange(start: Any = 0, end: Any = None, step: Any = 1, **options: Any) -> Any:
     """Count whole numbers by a step that only data tell, in the direction of which the end lies."""
     numbers = (start, end, step)
     whole = all(type(each) is int or isinstance(each, SymInt) for each in numbers)

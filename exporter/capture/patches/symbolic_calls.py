@@ -52,7 +52,7 @@ class CallsKept(Part):
         if kwargs and kwargs.get("generator") is not None:
             raise GeneratorGiven(str(func))
         rewrite = REWRITES.get(func)
-        result = NotImplemented if rewrite is None else rewrite(*args, **_as_named(rewrite, kwargs or {}))
+        result = NotImplemented if rewrite is None else rewrite(*args, **as_named(rewrite, args, kwargs or {}))
         return func(*args, **(kwargs or {})) if result is NotImplemented else result
 
 
@@ -60,12 +60,13 @@ NAMES: Mapping[str, str] = {"axis": "dim", "keepdims": "keepdim"}
 """Names of NumPy that PyTorch takes for its own."""
 
 
-def _as_named(rewrite: Callable[..., Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+def as_named(rewrite: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return keyword arguments with the names of a rewrite, whose first parameter is what PyTorch calls `input`."""
     if kwargs.keys().isdisjoint(("input", *NAMES)):
         return kwargs
     own = signature(rewrite).parameters
-    names = {**NAMES, "input": next(iter(own))}
+    first = next(iter(own))
+    names = NAMES if args or first in kwargs else {**NAMES, "input": first}
     return {name if name in own else names.get(name, name): value for name, value in kwargs.items()}
 
 

@@ -69,3 +69,22 @@ def trainable_parameters_told(model: torch.nn.Module, part: TrainableTold) -> It
 
     with forward_by(model, call):
         yield
+
+
+@contextmanager
+def frozen(module: torch.nn.Module) -> Iterator[None]:
+    """Record no gradients and let no parameter ask for any; afterwards both are as they were.
+
+    Several models can be exported only so: the gradient rules of control flow would be captured otherwise. Parameters
+    that are no leaves, as those of a copy of a TorchScript module, stay as they are: PyTorch lets nobody change them.
+    """
+    trainable = [parameter for parameter in module.parameters() if parameter.requires_grad and parameter.is_leaf]
+    for parameter in trainable:
+        parameter.requires_grad_(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for parameter in trainable:
+            with torch.inference_mode(parameter.is_inference()):  # where it was made is where PyTorch lets it be set
+                parameter.requires_grad_(True)

@@ -29,6 +29,7 @@ from tests.cases.soundness import (
     ragged,
     replaced,
     returned,
+    selections,
     sizes,
     steps_of_data,
     tensors,
@@ -66,6 +67,7 @@ FAMILIES = (
     alternatives,
     arrays,
     returned,
+    selections,
     sizes,
 )
 
