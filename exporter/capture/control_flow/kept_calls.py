@@ -279,13 +279,16 @@ def _listed(x: Tensor) -> Any:
     return NumberList(x) if x.dim() == 1 else SymbolicList([StackedItems(x)])
 
 
-def _split(x: Tensor, split_size: Any, dim: int = 0) -> Any:
+def _split(tensor: Tensor, split_size: Any = None, dim: int = 0, **named: Any) -> Any:
     """Split a tensor, also into a dynamic number of parts."""
+    x, split_size = tensor, named.get("split_size_or_sections", split_size)
     if isinstance(split_size, SymbolicList):
         return SymbolicList([StackedItems(Ragged(x, dim, unwrap(split_size)))])
     plain, size = functools.partial(x.split, split_size, dim), x.shape[dim]
     if not isinstance(size, SymInt) or type(split_size) is not int:
         return plain()
+    if split_size == 1:
+        return SymbolicList([StackedItems(x.movedim(dim, 0).unsqueeze(dim % x.dim() + 1))], plain)
     count = (size + split_size - 1) // split_size
     sizes = (size - split_size * torch.arange(count)).clamp(max=split_size)
     return SymbolicList([StackedItems(Ragged(x, dim, sizes))], plain)

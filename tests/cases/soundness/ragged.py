@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
@@ -96,6 +97,16 @@ class PartsPaddedAhead(nn.Module):
         return pad_sequence(parts, padding_side="left")  # pads before each part
 
 
+class PartsOfOne(nn.Module):
+    """Each part has one row, for layers that ask how many there are."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        rows = torch.cat([F.group_norm(each, 2) for each in x.split(1)])
+        columns = [F.avg_pool1d(each.t(), 2).t() * each.sum() for each in x.t().split(1, dim=-1)]
+        named = [F.layer_norm(each, (1, 4)) for each in torch.split(x[None], split_size_or_sections=1, dim=1)]
+        return rows, torch.cat(columns, 1), torch.cat(named, -2)
+
+
 LENGTHS: Inputs = tuple(
     (drawn(len(lengths), time, 3, seed=time), torch.tensor(lengths))
     for time, lengths in ((5, (5, 1, 3)), (4, (4,)), (7, (2, 7, 1, 6)), (2, (1, 2)))
@@ -135,6 +146,7 @@ CASES = (
         Row("carried", PartsCarried, SIZES, PARTS),
         Row("padded", PartsPadded, SIZES, PARTS),
         Row("all but the last of one size", PartsOfOneSize, tuple((drawn(n, 3),) for n in (6, 1, 4, 9)), ROWS),
+        Row("of one element", PartsOfOne, tuple((drawn(n, 4),) for n in (5, 2, 7)), ROWS),
         Row("stacked", PartsStacked, SIZES, PARTS, "x.split(sizes.tolist())"),
         Row("padded before them", PartsPaddedAhead, SIZES, PARTS, "x.split(sizes.tolist())"),
     ),
