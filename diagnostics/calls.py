@@ -243,7 +243,7 @@ def names_of(call: str) -> frozenset[str]:
 
 def utf16_length(text: str) -> int:
     """The length of a text in UTF-16 code units: 2 for a character beyond the basic plane."""
-    return len(text) + sum(character > "\uffff" for character in text)
+    return len(text) + (0 if text.isascii() else sum(character > "\uffff" for character in text))
 
 
 def cut(line: str, column: int, end_column: int | None) -> str:

@@ -26,6 +26,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # tests run side by side: none of them 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 process_server.install()
+os.fsync = lambda fd: None  # no file of a test has to outlive a machine that is lost, and each wait is 6 ms
 gc.set_threshold(50_000, 20, 50)  # modules of models are many objects, and stay: few collections find anything
 logging.getLogger("torch.__trace").propagate = True  # else pytest listens to it, and PyTorch describes stacks for it
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -42,15 +42,9 @@ class Site:
         place = self._own_place()
         if place is None or place.column is None:
             return None
-        for node in ast.walk(self.tree):  # from the outside in
-            if isinstance(node, ast.expr) and self._span(node) == (
-                place.line,
-                place.line,
-                place.column,
-                place.end_column,
-            ):
-                return node
-        return None
+        span = (place.line, place.line, place.column, place.end_column)
+        own = (each for each in _expressions(self.tree).get(place.line, ()) if self._span(each) == span)
+        return next(own, None)  # they are listed from the outside in
 
     @cached_property
     def statement(self) -> ast.stmt | None:
@@ -58,7 +52,7 @@ class Site:
         place = self._own_place()
         if place is None:
             return None
-        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt) and _holds(node, place.line)]
+        found = [node for node in _statements(self.tree) if _holds(node, place.line)]
         return max(found, key=lambda node: (node.lineno, -(node.end_lineno or 0)), default=None)
 
     @cached_property
@@ -147,6 +141,21 @@ def _parsed(text: str) -> ast.Module | None:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+@lru_cache(maxsize=16)
+def _statements(tree: ast.Module) -> list[ast.stmt]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+
+
+@lru_cache(maxsize=16)
+def _expressions(tree: ast.Module) -> Mapping[int, Sequence[ast.expr]]:
+    """Line → the expressions that begin on it, from the outside in."""
+    found: dict[int, list[ast.expr]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr):
+            found.setdefault(node.lineno, []).append(node)
+    return found
 
 
 @lru_cache(maxsize=16)

@@ -19,7 +19,7 @@ from fxport.exporter.capture.control_flow.escaped import require_given
 from fxport.exporter.capture.control_flow.recapture import keeping_loops
 from fxport.exporter.capture.control_flow.replaced import replaced_unwritten
 from fxport.exporter.capture.failures import asks_for_values
-from fxport.exporter.capture.faults import RefusedError, is_our_fault
+from fxport.exporter.capture.faults import RefusedError, causes_of, is_about_gradients, is_our_fault
 from fxport.exporter.capture.function_mode import FunctionMode, Part
 from fxport.exporter.capture.guards.answers import RefusalHidden, going_on, refusals_kept
 from fxport.exporter.capture.guards.askers import Line
@@ -223,6 +223,10 @@ def _exported(
     try:
         with going_on(observed.inquiry, halts), refusals_kept(observed.inquiry), replaced_unwritten():
             return require_given(trace(), partial(_has_fakes, state))
+    except Exception as error:
+        if any(is_about_gradients(str(each)) for each in causes_of(error)):
+            observed.ungraded.append(error)
+        raise
     finally:
         observed.effects.note(state)
         state.restore()
@@ -303,12 +307,16 @@ def strict(request: CaptureRequest, observed: Observed) -> ExportedProgram:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An attempt that failed: what it was asked for, how it ended, and the sizes of 0 or 1 that the error is about."""
+    """An attempt that failed: what it was asked for, how it ended, and the sizes of 0 or 1 that the error is about.
+
+    And whether it, or one before it, was about gradients.
+    """
 
     name: str
     request: CaptureRequest
     error: Exception
     blamed: Sequence[Request]
+    asks_for_gradients: bool
 
 
 def always(request: CaptureRequest, failed: Sequence[Failed]) -> CaptureRequest | None:
@@ -333,6 +341,11 @@ def if_values_are_asked(request: CaptureRequest, failed: Sequence[Failed]) -> Ca
     """Try it if the last failure was a question about a value, or if values of inputs may be constants."""
     asks = request.values_of_inputs or asks_for_values(failed[-1].error)
     return failed[-1].request if asks else None
+
+
+def if_gradients_are_asked(request: CaptureRequest, failed: Sequence[Failed]) -> CaptureRequest | None:
+    """Try it if gradients have to do with a failure: else it would be the same again."""
+    return failed[-1].request if failed[-1].asks_for_gradients else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +373,7 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("non-strict", always, non_strict),  # right for nearly every model, and the quickest by far
     Attempt(VALUES, if_values_are_asked, values_asked),
     Attempt("post-dispatch", always, post_dispatch),
-    Attempt("post-dispatch, recording", always, recording),
+    Attempt("post-dispatch, recording", if_gradients_are_asked, recording),
     Attempt("strict", always, strict),
 )
 """In the order in which they are tried, until one captures the model."""

@@ -282,7 +282,8 @@ def _first_success(
             if is_our_fault(error):
                 raise
             small = to_blame(error, observed.inquiry.env, tried.sizes)
-            failed.append(Failed(attempt.name, tried, error, [each for each in small if each not in tried.fixed]))
+            blamed = [each for each in small if each not in tried.fixed]
+            failed.append(Failed(attempt.name, tried, error, blamed, observed.asks_for_gradients))
             observed.effects.note(state)
             state.restore()
         else:

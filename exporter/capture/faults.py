@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Iterator
 from contextvars import ContextVar
 
 from fxport.diagnostics import Place, Rule, rules
@@ -55,3 +56,15 @@ def is_our_fault(error: BaseException) -> bool:
         return False
     called_by_model = any(kind_of(path) != HIDDEN for path in paths)
     return isinstance(error, MISTAKES if called_by_model else OUTSIDE)
+
+
+def causes_of(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, and those that it came of, the latest first."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def is_about_gradients(text: str) -> bool:
+    """Return whether a message, or what was read, may hang on whether gradients are recorded."""
+    return any(word in text.lower() for word in ("grad", "leaf"))

@@ -32,13 +32,18 @@ def _only_raises(statement: ast.If) -> bool:
     return not statement.orelse and isinstance(statement.body[-1], ast.Raise)
 
 
+@lru_cache(maxsize=16)
+def _statements(text: str) -> list[ast.stmt]:
+    """The statements of a file, from the outside in; none where it is not Python."""
+    try:
+        return [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
 @lru_cache(maxsize=64)
 def _statement(text: str, line: int) -> ast.stmt | None:
     """The innermost statement that stands on a line; None where there is no source."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    statements = (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+    statements = _statements(text)
     held = [node for node in statements if node.lineno <= line <= (node.end_lineno or node.lineno)]
     return max(held, key=lambda node: (node.lineno, -(node.end_lineno or 0)), default=None)

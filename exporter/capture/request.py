@@ -10,6 +10,7 @@ import torch
 
 from fxport.diagnostics import Place
 from fxport.exporter.capture.arguments.inputs import arguments_of
+from fxport.exporter.capture.faults import is_about_gradients
 from fxport.exporter.capture.guards.answers import Inquiry
 from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.patches.generators import SHARED
@@ -70,6 +71,7 @@ class Observed:
         unkept: The lines of statements that could not become operators, though sizes are constants so, with the reason.
         copied: Paths of blocks of the user's own code that are copies of others in the graph.
         lost: Paths of buffers registered as None that `forward` assigns tensors to.
+        ungraded: Errors of attempts that were about gradients.
     """
 
     effects: Effects = field(default_factory=lambda: Effects(Snapshot(())))
@@ -81,6 +83,12 @@ class Observed:
     unkept: dict[Line, str] = field(default_factory=dict)
     copied: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
+    ungraded: list[Exception] = field(default_factory=list)
+
+    @property
+    def asks_for_gradients(self) -> bool:
+        """True if an attempt failed by an error about gradients, or the model has asked whether there are any."""
+        return bool(self.ungraded) or any(map(is_about_gradients, self.effects.reads.names))
 
     def noted(self) -> Hashable:
         """Return what tells whether more has been observed since, beside questions about sizes and changes of state."""

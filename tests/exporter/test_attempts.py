@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from fxport import ExportError, export
 from fxport.diagnostics import Level, Log, rules
+from fxport.exporter.capture import attempts as capture
 from fxport.exporter.capture.control_flow import recapture as loops
 from tests.exporter.test_capture import line_of
 from tests.running import assert_same, run_session, session_of
@@ -135,3 +136,46 @@ def test_a_number_is_refused(attempts: list[int]) -> None:
     assert told.place is not None
     assert told.place.line == line_of(Number.forward, "# number")
     assert 0 not in attempts
+
+
+TABLE = {1: 2.0, 2: 4.0}
+
+
+class Looked(nn.Module):
+    """Looks up a number of the data, whatever an attempt does."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * TABLE[int(x[0])]
+
+
+class Sloped(nn.Module):
+    """Asks for a gradient of its input, and then looks up a number."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        (slope,) = torch.autograd.grad((x.detach().requires_grad_() ** 2).sum(), [x])
+        return x * TABLE[int(slope[0])]
+
+
+class Asking(nn.Module):
+    """Asks whether gradients are recorded, and then looks up a number."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = 2 if torch.is_grad_enabled() else 1
+        return x * TABLE[int(x[0] * scale)]
+
+
+@pytest.mark.parametrize(("model", "is_tried"), [(Looked(), False), (Sloped(), True), (Asking(), True)])
+def test_gradients_are_recorded_where_they_have_to_do_with_a_failure(
+    model: nn.Module, is_tried: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[nn.Module] = []
+    recorded = capture.gradients_recorded
+
+    def noted(module: nn.Module) -> Any:
+        tried.append(module)
+        return recorded(module)
+
+    monkeypatch.setattr(capture, "gradients_recorded", noted)
+    with pytest.raises(ExportError):
+        export(model, (torch.tensor([1.0, -2]),))
+    assert bool(tried) is is_tried

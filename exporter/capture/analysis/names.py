@@ -32,7 +32,7 @@ def _bound(node: ast.AST, walrus_only: bool = False) -> Iterator[str]:
     elif isinstance(node, ast.ClassDef):
         parts = (*node.bases, *node.keywords, *node.decorator_list)
     else:
-        parts = ast.iter_child_nodes(node)
+        parts = children(node)
         walrus_only = walrus_only or isinstance(node, COMPREHENSIONS)
     for part in parts:
         yield from _bound(part, walrus_only)
@@ -94,9 +94,20 @@ def arguments(function: ast.FunctionDef) -> list[str]:
 
 def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
     """Yield a node and all below it, outermost first, without what functions and classes below it hold."""
-    yield function
-    for node in ast.iter_child_nodes(function):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield node
-        else:
-            yield from own_nodes(node)
+    waiting = [function]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if node is function or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            waiting += children(node)[::-1]
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """Return the nodes directly below a node, as `ast.iter_child_nodes` yields them."""
+    found: list[ast.AST] = []
+    for _, value in ast.iter_fields(node):
+        if isinstance(value, ast.AST):
+            found.append(value)
+        elif isinstance(value, list):
+            found += [each for each in value if isinstance(each, ast.AST)]
+    return found

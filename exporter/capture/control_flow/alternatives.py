@@ -12,6 +12,7 @@ only where all that it may be lie in memory as it does.
 from __future__ import annotations
 
 import inspect
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,8 +25,8 @@ from unittest import mock
 
 import torch
 from torch import SymBool, SymFloat, SymInt, Tensor
+from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics.source import HIDDEN, kind_of
@@ -33,6 +34,7 @@ from fxport.exporter.capture.control_flow.lifting import is_outside, rehearsed, 
 from fxport.exporter.capture.control_flow.merging import UNSET, LoopError
 from fxport.exporter.capture.control_flow.views import again, origin_of, storage_of
 from fxport.exporter.capture.faults import RefusedError
+from fxport.exporter.capture.function_mode import READS, Part
 from fxport.exporter.capture.guards.askers import Line, calling_frame
 from fxport.exporter.capture.holders import MISSING
 from fxport.exporter.capture.snapshot import same
@@ -215,7 +217,7 @@ COPYING = frozenset(
 """Functions that give a view or a copy, as the memory allows."""
 
 
-class _Asked(TorchFunctionMode):
+class Asked(Part):
     """Ask all that a tensor may be what the model asks of it; note whose strides only data tell.
 
     Args:
@@ -223,9 +225,13 @@ class _Asked(TorchFunctionMode):
         copied: Is told of a copy that may be a view, of what it may be a view of, and of the lines of the branches.
     """
 
+    functions = frozenset({*OBJECT, *LAYOUT, *SETTING})
+
     def __init__(self, any_laid_out: list[bool], copied: Copied) -> None:
-        super().__init__()
         self.any_laid_out, self.copied = any_laid_out, copied
+
+    def wants(self, func: Any, args: Any, kwargs: Any) -> bool:
+        return bool(self.any_laid_out)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -233,7 +239,7 @@ class _Asked(TorchFunctionMode):
         if name is not None and args and isinstance(args[0], Tensor) and _is_asked_by_model():
             return self.told(name, func, args, kwargs)
         result = func(*args, **kwargs)
-        if self.any_laid_out and not torch.compiler.is_dynamo_compiling():
+        if self.any_laid_out and func not in READS:
             return self.with_layout(func, args, kwargs, result)
         return result
 
@@ -297,6 +303,10 @@ _FOR_CALLER = (__file__, *map(inspect.getfile, (Tensor.register_hook, torch.over
 """Files in which something is asked for a caller."""
 
 
+_FAKES = inspect.getfile(FakeTensor)
+"""File of PyTorch's fake tensors."""
+
+
 def _is_asked_by_model() -> bool:
     return kind_of(calling_frame(_FOR_CALLER).f_code.co_filename) != HIDDEN
 
@@ -340,8 +350,10 @@ def _laid_out_by(value: Any, seen: dict[int, frozenset[Line] | None]) -> frozens
 
 
 @contextmanager
-def alternatives_asked(copied: Copied) -> Iterator[None]:
-    """Ask meanwhile all that a tensor may be what the model asks of it: through PyTorch, or for attributes of its own.
+def alternatives_asked(copied: Copied) -> Iterator[Asked]:
+    """Ask meanwhile all that a tensor may be what the model asks of it for attributes of its own.
+
+    Yields the part of a function mode that asks what the model asks through PyTorch.
 
     Args:
         copied: Is told of a copy that may be a view, of what it may be a view of, and of the lines of the branches.
@@ -352,9 +364,8 @@ def alternatives_asked(copied: Copied) -> Iterator[None]:
         with (
             mock.patch.object(Tensor, "__getattr__", _attribute, create=True),
             mock.patch.object(Tensor, "__setattr__", _assigned),
-            _Asked(laid_out, copied),
         ):
-            yield
+            yield Asked(laid_out, copied)
     finally:
         _any_laid_out.reset(token)
 
@@ -378,7 +389,8 @@ def _assigned(tensor: Tensor, name: str, value: Any) -> None:
         LoopError: It may be one of a tensor that the model has by another name; or a body sets it outside of itself,
             which is not undone.
     """
-    if not name.startswith(_OWN) and not hasattr(Tensor, name) and _is_asked_by_model():
+    is_of_pytorch = sys._getframe(1).f_code.co_filename == _FAKES  # which sets a dozen on each
+    if not is_of_pytorch and not name.startswith(_OWN) and not hasattr(Tensor, name) and _is_asked_by_model():
         identity_of(tensor)
         if is_outside(tensor):
             raise LoopError(f"it sets '{name}' of a tensor that is there before it")

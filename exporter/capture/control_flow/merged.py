@@ -20,13 +20,13 @@ from unittest import mock
 import torch
 from torch import SymInt, Tensor
 from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode, get_proxy_mode, get_proxy_slot
-from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.control_flow.alternatives import alternatives_asked, note_alternatives
 from fxport.exporter.capture.control_flow.lifting import Outside, at_end, is_rehearsal, rehearsed, standing_for
 from fxport.exporter.capture.control_flow.merging import MIXED, LoopError
 from fxport.exporter.capture.control_flow.views import Step, ViewsNoted, again, are_repeatable, origin_of, storage_of
+from fxport.exporter.capture.function_mode import READS, FunctionMode, Part
 from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.knowledge import version
 from fxport.exporter.capture.patches.mixed_kinds import MERGED_TRUTH
@@ -154,12 +154,16 @@ ARITHMETIC = frozenset(
 """Functions for which a truth value of Python's is a number."""
 
 
-class _Watched(TorchFunctionMode):
+class _Watched(Part):
     """Count truth values; follow a write to one of two tensors that may be one, or refuse its line."""
 
+    functions = ARITHMETIC
+
     def __init__(self, pairs: list[Pair]) -> None:
-        super().__init__()
         self.pairs = pairs
+
+    def wants(self, func: Any, args: Any, kwargs: Any) -> bool:
+        return bool(self.pairs) and func not in READS
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in ARITHMETIC and any(hasattr(each, MERGED_TRUTH) for each in args):
@@ -205,9 +209,8 @@ def merged_values_watched() -> Iterator[None]:
     try:
         with (
             mock.patch.object(PreDispatchTorchFunctionMode, "__torch_function__", _Recording.__torch_function__),
-            ViewsNoted(),
-            alternatives_asked(watch_copy),
-            _Watched(pairs),
+            alternatives_asked(watch_copy) as asked,
+            FunctionMode((_Watched(pairs), asked, ViewsNoted())),
         ):
             yield
     finally:

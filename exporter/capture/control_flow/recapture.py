@@ -31,7 +31,7 @@ from fxport.exporter.capture.control_flow.merging import LoopError
 from fxport.exporter.capture.control_flow.scans import slices_unasked
 from fxport.exporter.capture.control_flow.undecided import asked_for, undecided_refused
 from fxport.exporter.capture.failures import HASHED, NotRewritten
-from fxport.exporter.capture.faults import RefusedError, is_our_fault
+from fxport.exporter.capture.faults import RefusedError, causes_of, is_our_fault
 from fxport.exporter.capture.guards.answers import WentOn
 from fxport.exporter.capture.guards.askers import WHILE, Line, begins_with
 from fxport.exporter.capture.rewritten import Rewritten, rewritten_noted
@@ -147,7 +147,7 @@ def _explained(error: Exception, errors: Sequence[Exception], reasons: Reasons) 
 
     Where a line that Python asked nothing at ended the last attempt, the error is one of that line.
     """
-    for cause in (cause for each in reversed(errors) for cause in _causes(each)):
+    for cause in (cause for each in reversed(errors) for cause in causes_of(each)):
         if isinstance(cause, RefusedError):
             return cause
     line = _innermost(error)
@@ -169,7 +169,7 @@ def _explained(error: Exception, errors: Sequence[Exception], reasons: Reasons) 
 def _reasons(errors: Sequence[Exception], tried: Collection[Line]) -> Reasons:
     """Return why lines that were tried to be kept could not be, where that is known."""
     found: Reasons = {}
-    causes = [cause for each in errors for cause in _causes(each) if isinstance(cause, (LoopError, RefusedError))]
+    causes = [cause for each in errors for cause in causes_of(each) if isinstance(cause, (LoopError, RefusedError))]
     for error in reversed(causes):
         lines = [*map(_line, _frames_of(error))]
         away = f"at line {lines[-1][1]}, {error}" if lines else str(error)
@@ -184,13 +184,7 @@ def _innermost_line(error: BaseException) -> int | None:
 
 
 def _loop_errors(errors: Sequence[Exception]) -> Iterator[LoopError]:
-    return (cause for each in errors for cause in _causes(each) if isinstance(cause, LoopError))
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
+    return (cause for each in errors for cause in causes_of(each) if isinstance(cause, LoopError))
 
 
 def _line(place: tuple[FrameType, int]) -> Line:

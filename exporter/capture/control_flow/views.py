@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
+
+from fxport.exporter.capture.function_mode import Part
 
 MADE = "_fxport_made"
 """The attribute of a view that holds the step by which it was made."""
@@ -36,13 +38,18 @@ class Step:
         return pytree.tree_leaves((self.args, self.kwargs))
 
 
-class ViewsNoted(TorchFunctionMode):
+class BodyMode(TorchFunctionMode):
+    """Mode of a body of control flow: it notes which tensors the body reads, or calls functions with others instead."""
+
+
+class ViewsNoted(Part):
     """Note how views are made."""
+
+    def wants(self, func: Any, args: Any, kwargs: Any) -> bool:
+        return bool(args) and isinstance(args[0], Tensor)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if torch.compiler.is_dynamo_compiling() or not args or not isinstance(args[0], Tensor):
-            return result
         if isinstance(result, Tensor):
             _note(result, Step(func, args[0], args[1:], kwargs or {}, None))
         elif isinstance(result, (tuple, list)):
@@ -98,7 +105,10 @@ def is_like(one: Tensor, other: Tensor) -> bool:
 
 def storage_of(tensor: Tensor) -> int:
     """Return a number that is the same for all tensors that share memory."""
-    return tensor.untyped_storage()._cdata
+    if any(isinstance(mode, BodyMode) for mode in _get_current_function_mode_stack()):
+        return tensor.untyped_storage()._cdata
+    with torch._C.DisableTorchFunction():  # other modes have nothing to say about it
+        return tensor.untyped_storage()._cdata
 
 
 def again(origin: Tensor, steps: Sequence[Step]) -> Tensor:

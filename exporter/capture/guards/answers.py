@@ -15,7 +15,7 @@ import sympy
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
 from fxport.diagnostics import Place
-from fxport.exporter.capture.faults import RefusedError, is_our_fault, refused
+from fxport.exporter.capture.faults import RefusedError, causes_of, is_our_fault, refused
 from fxport.exporter.capture.guards.askers import (
     WHILE,
     Line,
@@ -289,7 +289,7 @@ def refusals_kept(inquiry: Inquiry) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not inquiry.refused or is_our_fault(error) or any(each in inquiry.refused for each in _causes(error)):
+        if not inquiry.refused or is_our_fault(error) or any(each in inquiry.refused for each in causes_of(error)):
             raise
         raise inquiry.refused[0] from error  # which came of what the model went on with
     finally:
@@ -298,9 +298,3 @@ def refusals_kept(inquiry: Inquiry) -> Iterator[None]:
         if isinstance(first, RefusedError):
             raise first
         raise RefusalHidden(str(first)) from first
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__

@@ -167,27 +167,22 @@ def _noting(name: str, function: Callable[..., Any], note: Callable[[str], None]
     def read(*args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_dynamo_compiling():  # which reads these functions, and looks at no frames
             return function(*args, **kwargs)
-        if not getattr(_noting_one, "runs", False) and not _only_writes(name, *args, **kwargs):
+        before = getattr(_noting_one, "runs", False)
+        if not before and not (name == "open" and _only_writes(*args, **kwargs)):
             note(name)
-        with _alone():
+        _noting_one.runs = True
+        try:
             return function(*args, **kwargs)
+        finally:
+            _noting_one.runs = before
 
     return read
 
 
-def _only_writes(name: str, *args: Any, mode: str = "r", **_: Any) -> bool:
-    """Return whether a call opens a file to which it only writes."""
+def _only_writes(*args: Any, mode: str = "r", **_: Any) -> bool:
+    """Return whether a call of `open` is of a file to which it only writes."""
     mode = args[1] if len(args) > 1 else mode
-    return name == "open" and isinstance(mode, str) and not {"r", "+"} & {*mode}
-
-
-@contextmanager
-def _alone() -> Iterator[None]:
-    before, _noting_one.runs = getattr(_noting_one, "runs", False), True
-    try:
-        yield
-    finally:
-        _noting_one.runs = before
+    return isinstance(mode, str) and not {"r", "+"} & {*mode}
 
 
 def _noting_date(kind: Any, names: tuple[str, ...], note: Callable[[str], None]) -> type:
@@ -216,6 +211,9 @@ def replaced_everywhere(owners: Iterable[ModuleType], others: Mapping[Any, Any])
     known = frozenset(map(id, others))
     changed: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for variables in map(vars, owners):
+        values = variables.values()
+        if known.isdisjoint(map(id, values)) and MethodType not in map(type, values):
+            continue  # as nearly all have none, and this is found in no time
         before = {
             name: value
             for name, value in variables.items()

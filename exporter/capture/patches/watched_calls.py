@@ -191,8 +191,9 @@ def _may_fail(name: str, values: Sequence[Any]) -> bool:
     if name == "__getitem__" and all(each.dtype is torch.bool for each in tensors[1:]):
         tensors = tensors[:1]
     numbers = [each for each in values if isinstance(each, (SymInt, SymFloat, SymBool))]
-    shapes = {str(each.shape) for each in tensors if each.dim()}
-    return any(map(free_unbacked_symbols, (*tensors, *numbers))) and (name not in TOTAL or len(shapes) > 1)
+    if not any(map(free_unbacked_symbols, (*tensors, *numbers))):
+        return False
+    return name not in TOTAL or len({str(each.shape) for each in tensors if each.dim()}) > 1
 
 
 def _is_mask(index: Any) -> bool:
