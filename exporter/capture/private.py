@@ -177,6 +177,7 @@ TRACE: Rows = (
     ),
     names("torch.autograd", "_get_sequence_nr", "the line of what a gradient is a gradient of"),
     names("torch.autograd.graph:Node", "_sequence_nr", "the same"),
+    names("torch.autograd.graph:Node", "next_functions", "the arms and turns that a gradient comes through"),
     names("torch._C._nn", "_parse_to", "what `module.to` is asked for"),
     names("torch._subclasses.functional_tensor", "FunctionalTensor", "a tensor of a trace that takes writes out"),
     names("torch._guards:TracingContext", "try_get extract_stack", "the user's stack where Dynamo reads it"),

@@ -52,19 +52,20 @@ def initial_state(optimizer: Optimizer, names: Mapping[int, str]) -> State:
     fresh = _fresh(optimizer) if waiting else {}
     state: State = {}
     for group in optimizer.param_groups:
-        untouched = {p: 0.0 if optimizer.state.get(p) else 1.0 for p in group["params"]}
         for parameter in group["params"]:
             name = names[id(parameter)]
             held = optimizer.state.get(parameter) or (fresh.get(parameter, {}) if parameter.requires_grad else {})
             entries = {key: _as_tensor(value, name, key) for key, value in held.items() if value is not None}
             if _dampened(group) and parameter.requires_grad:
-                entries[UNTOUCHED] = torch.tensor(untouched[parameter])
+                entries[UNTOUCHED] = torch.tensor(0.0 if optimizer.state.get(parameter) else 1.0)
             if entries:
                 state[name] = entries
-        if _dampened(group) and len({untouched[p] for p in group["params"] if p.requires_grad}) > 1:
+        begun = {bool(optimizer.state.get(p)) for p in group["params"] if p.requires_grad}
+        if _dampened(group) and len(begun) > 1 and not _is_divisible(optimizer):
             raise OptimizerError(
-                "SGD with dampening has momentum for some parameters of a group and for others not, which it cannot "
-                "tell apart in a graph. Put those that are new into a group of their own."
+                f"{type(optimizer).__name__} with dampening has momentum for some parameters of a group and for others "
+                "not, which it or its hooks cannot tell apart in a graph. Put those that are new into a group of their "
+                "own."
             )
     return state
 
@@ -175,6 +176,12 @@ def _dampened(group: Mapping[str, Any]) -> bool:
     return bool(group.get("dampening")) and bool(group.get("momentum"))
 
 
+def _is_divisible(optimizer: Optimizer) -> bool:
+    """Return whether a group for each parameter makes no difference: only PyTorch's own step sees them."""
+    hooks = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)
+    return type(optimizer) is torch.optim.SGD and not any(hooks)
+
+
 def stepped(
     optimizer: Optimizer,
     names: Mapping[int, str],
@@ -191,17 +198,23 @@ def stepped(
     """
     groups = []
     for index, group in enumerate(optimizer.param_groups):
-        chosen = [parameters[name] for p in group["params"] if (name := names[id(p)]) in parameters]
-        changes: dict[str, Any] = {"params": chosen}
+        chosen = [name for p in group["params"] if (name := names[id(p)]) in parameters]
+        changes: dict[str, Any] = {"params": [parameters[name] for name in chosen]}
         if index in learning_rates:
             changes["lr"] = learning_rates[index].double()
-        if _dampened(group) and chosen:
-            untouched = state[next(name for p in group["params"] if (name := names[id(p)]) in parameters)][UNTOUCHED]
-            changes["dampening"] = group["dampening"] * (1 - untouched)
         changes |= {name: False for name in ("foreach", "fused") if name in group}
         if isinstance(optimizer, STEPS_MUST_BE_TENSORS) and torch.compiler.is_compiling():
             changes["capturable"] = True
-        groups.append({**_copied(group), **changes})
+        changed = {**_copied(group), **changes}
+        if not _dampened(group):
+            groups.append(changed)
+            continue
+        for part in [[name] for name in chosen] if _is_divisible(optimizer) else [chosen]:
+            more: dict[str, Any] = {"params": [parameters[name] for name in part]}
+            untouched = next((held[UNTOUCHED] for name in part if UNTOUCHED in (held := state.get(name, {}))), None)
+            if untouched is not None:  # else they are frozen
+                more["dampening"] = group["dampening"] * (1 - untouched)
+            groups.append({**changed, **more})
     new = _like(optimizer, groups)
     for name, parameter in parameters.items():
         if name in state:

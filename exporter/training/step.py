@@ -18,6 +18,7 @@ from torch.nn.utils import get_total_norm
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics.errors import FxportError
+from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.patches.autograd import (
     checkpoints_kept_whole,
     saved_tensor_hooks_kept,
@@ -31,6 +32,7 @@ from fxport.exporter.training.hooks import accumulated, stand_in
 from fxport.exporter.training.optimizers import State, initial_state
 from fxport.exporter.training.own_tensors import OwnTensors
 from fxport.exporter.training.parts import LossFn, Parts, Phase
+from fxport.exporter.training.present import Presence, Presences, leave_absent, require_leavable
 from fxport.exporter.training.seeded import GivenRandom, SeededRandom
 from fxport.exporter.training.written import Written
 from fxport.exporter.weights.session_files import BUFFER, OPTIMIZER, PARAMETER
@@ -75,6 +77,8 @@ class _Seen:
     """
 
     unused: list[str] = field(default_factory=list)
+    absent: set[str] = field(default_factory=set)
+    """Parameters that the capture found to have a gradient in some runs only."""
     written: set[str] = field(default_factory=set)
 
 
@@ -133,22 +137,24 @@ class TrainingStep(Around):
         losses, results, new, changed = list[torch.Tensor](), dict[str, torch.Tensor](), State(), set[str]()
         for phase in parts.phases:
             written.watch(current)
-            loss, extras, gradients = self._gradients(phase, current, buffers, batch, written)
-            changed |= {*gradients}
+            loss, extras, gradients, present = self._gradients(phase, current, buffers, batch, written)
+            changed |= {*gradients, *present}
             losses.append(loss)
             _require_new(extras, results)
             results |= extras
             with torch.no_grad(), annotate({PART: UPDATE}):
                 gradients = self._clipped(gradients, results)
                 if GRADIENT in self.settings.outputs:
-                    results |= {f"{GRADIENT}/{name}": value for name, value in gradients.items()}
-                current = _copies(current)
+                    none = {name: torch.zeros_like(current[name]) for name in present}
+                    results |= {f"{GRADIENT}/{name}": value for name, value in (none | gradients).items()}
+                before, current = current, _copies(current)
                 written.watch(current)
                 for name, gradient in gradients.items():
                     current[name].grad = gradient
                 updated = self._updated(phase, current, buffers, held, learning_rates, numbers)
                 current = {name: _alone(value) for name, value in current.items()}
-            new |= {name: entries for name, entries in updated.items() if name in gradients}
+                leave_absent(present, (before, held), (current, updated))
+            new |= {name: entries for name, entries in updated.items() if name in gradients or name in present}
         self._seen.written |= written.names
         changed |= self._seen.written
         results = {**_losses(losses), **results}
@@ -199,19 +205,21 @@ class TrainingStep(Around):
         buffers: dict[str, torch.Tensor],
         batch: Sequence[Any],
         written: Written,
-    ) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor], dict[str, Presence]]:
         """The loss, what the loss function returned beside it, and the gradient of every parameter that is trained.
 
-        Of several loss functions, each trains the parameters of its own optimizer.
+        Also whether it is present, for those of which data tell. Of several loss functions, each trains the parameters
+        of its own optimizer.
         """
         (parts,) = self.parts
         trained = self._parameters_held
         count = self.settings.accumulate
-        alternates, own = len(parts.phases) > 1, phase.parameters
-        wanted = {name for name, each in trained.items() if not alternates or id(each) in own}
+        alternates, updated = len(parts.phases) > 1, phase.parameters
+        wanted = {name for name, each in trained.items() if not alternates or id(each) in updated}
         unused: list[str] = []
         total: dict[str, torch.Tensor] = {}
         losses, extras = [], {}
+        present, lines = dict[str, Presence](), dict[str, Line | None]()
         for turn in range(count):
             micro = batch if count == 1 else pytree.tree_map_only(torch.Tensor, lambda x, i=turn: x[i], batch)
             with torch.enable_grad():
@@ -220,19 +228,28 @@ class TrainingStep(Around):
                 differentiated = _Differentiated(parts, phase.loss_fn, leaves, share=1 / count)
                 with self._own.instead_of((trained, leaves), (self._buffers_held, buffers)):
                     loss, extras, found = functional_call(differentiated, given, tuple(micro))
+            own = differentiated.presences
             buffers.update({name: _alone(given[f"model.{name}"]) for name in buffers})
             rebound = written.names & leaves.keys()  # `leaf.set_(tensor)` gives it other memory
             parameters.update({name: leaves[name].detach() for name in rebound})
             losses.append(loss.detach())
-            unused = [name for name, gradient in found.items() if gradient is None and name in wanted]
+            own.add(present, lines, {name: leaves[name] for name, each in found.items() if each is not None})
+            unused = [name for name, each in found.items() if each is None and name in wanted - self._seen.absent]
             for name, gradient in found.items():
                 if gradient is not None:
+                    gradient = own.masked(leaves[name], gradient)
                     summed = total[name] + gradient if name in total else gradient
                     total[name] = accumulated(trained[name], leaves[name], summed)
         self._seen.unused += unused
         extras = {name: value.detach() for name, value in extras.items()}
         total = {name: value for name, value in total.items() if name in wanted}
-        return losses[0] if count == 1 else torch.stack(losses).mean(), extras, total
+        present = {name: each for name, each in present.items() if name in wanted and each is not True}
+        if torch.compiler.is_compiling():
+            require_leavable(present, parts, phase.optimizers, lines)
+            self._seen.absent |= {*present}
+        else:
+            present |= {name: name in total for name in wanted & self._seen.absent}
+        return losses[0] if count == 1 else torch.stack(losses).mean(), extras, total, present
 
     def _clipped(self, gradients: dict[str, torch.Tensor], results: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """The gradients within the largest norm, as torch.nn.utils.clip_grad_norm_ does it."""
@@ -284,7 +301,7 @@ class _Differentiated(torch.nn.Module):
         super().__init__()
         self.model = parts.model
         self.loss_fn, self.context = loss_fn, parts.context
-        self.leaves, self.share = leaves, share
+        self.leaves, self.share, self.presences = leaves, share, Presences()
 
     def forward(self, *batch: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor | None]]:
         """Returns the loss, what came with it, and the gradients of the loss times the share; None: no gradient."""
@@ -300,7 +317,7 @@ class _Differentiated(torch.nn.Module):
             with sdpa_kernel(SDPBackend.MATH), annotate({PART: FORWARD}):
                 loss, extras = split_loss(self.loss_fn(self.model, *batch))
             scaled = loss if self.share == 1 else loss * self.share
-            with annotate({PART: BACKWARD}):
+            with annotate({PART: BACKWARD}), self.presences.followed(scaled):
                 found = torch.autograd.grad(scaled, list(wanted.values()), allow_unused=True)
                 run_again()
         return loss, extras, dict(zip(wanted, found, strict=True))

@@ -37,9 +37,10 @@ def begun_in_part(make: Callable[[Any], optim.Optimizer]) -> Parts:
     [
         lambda p: optim.Adam(p, lr=0.01),
         lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
+        lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.5),
         lambda p: optim.RAdam(p, lr=0.01),
     ],
-    ids=["Adam", "SGD", "RAdam"],
+    ids=["Adam", "SGD", "dampened SGD", "RAdam"],
 )
 def test_parameters_that_have_no_state_yet_begin_with_a_fresh_one(
     make: Callable[[Any], optim.Optimizer], tmp_path: Path
@@ -74,7 +75,9 @@ class KeepsParameters(Own):
 
 
 def dampened() -> Parts:
-    return begun_in_part(lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.5))
+    model, optimizer, loss = begun_in_part(lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.5))
+    optimizer.register_step_post_hook(lambda *_: None)  # which may ask for the groups
+    return model, optimizer, loss
 
 
 def under_a_name() -> Parts:

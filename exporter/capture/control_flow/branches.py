@@ -13,6 +13,15 @@ from torch._higher_order_ops.utils import materialize_as_graph
 from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from fxport.exporter.capture.control_flow.absent_gradients import (
+    Arms,
+    is_recorded,
+    note,
+    note_turns,
+    paths_of,
+    places_of,
+    selected,
+)
 from fxport.exporter.capture.control_flow.alternatives import note_alternatives
 from fxport.exporter.capture.control_flow.carried import Carried
 from fxport.exporter.capture.control_flow.effects import Changes, Effects
@@ -144,6 +153,9 @@ def _recorded(
     operands = (*outside.starts(), *outside.values)
     bodies = [_as_graph(lifted_way(way), operands) for way in ways]
     after = torch.ops.higher_order.cond(decides, *bodies, operands)
+    if is_recorded(operands):
+        then_paths, other_paths = (paths_of(each, operands) for each in bodies)
+        note(after, Arms(decides, then_paths, other_paths, places_of(operands), line_that_asks()))
 
     def leave() -> Any:
         merged = _returned(after, outside)
@@ -159,7 +171,7 @@ def _as_graph(body: Branch, operands: Sequence[Any]) -> Branch:
     """Return the body; a graph of it where it is differentiated: PyTorch runs it again in the backward pass, when the
     variables that it reads hold other values.
     """
-    return materialize_as_graph(body, tuple(operands)) if _is_recorded(operands) else body
+    return materialize_as_graph(body, tuple(operands)) if is_recorded(operands) else body
 
 
 def _here() -> frozenset[Line]:
@@ -225,19 +237,15 @@ def repeated(test: Branch, body: Branch, *, dead: Sequence[str] = (), calls: Seq
     carried.require_unwritten(outside)
     again, turned = lifted(goes_on, start, outside, is_test=True), lifted(turn, start, outside)
     begun = (*start, *outside.starts())
-    is_recorded = _is_recorded((*begun, *outside.values))
-    inputs = _asking_for_gradients(begun) if is_recorded else begun
+    recorded = is_recorded((*begun, *outside.values))
+    inputs = _asking_for_gradients(begun) if recorded else begun
     ways = [form.leaves_of(carried.starts), [*leaves], *carried.inherited]
     after = torch.ops.higher_order.while_loop(lambda *given: again(*given)[0], turned, inputs, outside.values)
-    results = _returned(_begun_or_ended(holds, inputs, after) if is_recorded else after, outside)
+    note_turns(after, turned, inputs, (), outside.values, has_turn=True)
+    results = _returned(_begun_or_ended(holds, inputs, after) if recorded else after, outside)
     note_alternatives(results, carried.ways, frozenset())
     watch_merged(results, ways, outside, [None for _ in ways], ways[0])
     effects.leave(form.value(results))
-
-
-def _is_recorded(values: Sequence[Any]) -> bool:
-    """Return whether gradients of an operator that is given these are asked for."""
-    return torch.is_grad_enabled() and any(isinstance(each, Tensor) and each.requires_grad for each in values)
 
 
 def _asking_for_gradients(starts: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -258,7 +266,7 @@ def _begun_or_ended(holds: Tensor, begun: Sequence[Tensor], ended: Sequence[Tens
     The values are the same. PyTorch's gradient of a loop without a turn is that of one turn.
     """
     pairs = zip(begun, ended, strict=True)
-    return [torch.where(holds, end, start) if start.is_floating_point() else end for start, end in pairs]
+    return [selected(holds, end, start) if start.is_floating_point() else end for start, end in pairs]
 
 
 def _returned(results: Sequence[Tensor], outside: Outside) -> Sequence[Tensor]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
+from fxport.exporter.capture.control_flow.absent_gradients import Presence, note_turns
 from fxport.exporter.capture.control_flow.alternatives import note_alternatives
 from fxport.exporter.capture.control_flow.branches import UNKNOWN, repeated
 from fxport.exporter.capture.control_flow.carried import Carried
@@ -183,6 +184,7 @@ def _prepared(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]
     known = known_sizes(turns)
     numbers = symbolic((*effects.numbers, items.count, *items.numbers))
     is_run = statically_known_true(items.count > 0)
+    has_turn = is_run or predicate(items.count > 0)  # before a turn is seen, from where on there seems to be one
 
     def one(number: Tensor) -> None:
         effects.number = _bounded(number.item(), items.count)
@@ -220,11 +222,11 @@ def _prepared(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]
         counts: Sequence[Tensor] = ()
         turn_of_all = run
         if some(axes):
-            counting = _run(_counting(run, axes), init, sample, turns, numbers)[0]
+            counting = _run(_counting(run, axes), init, sample, turns, numbers, has_turn)[0]
             counts = counting[len(counting) - len(axes) :]
             turn_of_all = _filling(run, axes, [longest_of(each) for each in counts])
         ways = [before, [*leaves], *carried.inherited]
-        results, outside = _run(turn_of_all, init, sample, turns, numbers)
+        results, outside = _run(turn_of_all, init, sample, turns, numbers, has_turn)
         kept = len(outside.written)
         outside.write(results[:kept])
         last, stacked = [*results[kept : kept + len(start)]], [*results[kept + count :]]
@@ -296,7 +298,12 @@ def _interleaved(rows: Sequence[tuple[Any, Tensor | None]]) -> Any:
 
 
 def _run(
-    turn: Callable[..., Any], init: Sequence[Tensor], sample: Tensor, turns: Tensor, numbers: Sequence[Any]
+    turn: Callable[..., Any],
+    init: Sequence[Tensor],
+    sample: Tensor,
+    turns: Tensor,
+    numbers: Sequence[Any],
+    has_turn: Presence,
 ) -> tuple[Sequence[Tensor], Outside]:
     """Return what a scan gives: what was written to, what is carried at the end, and what the turns gave.
 
@@ -305,7 +312,10 @@ def _run(
     _, outside = read_by([turn], [*init, sample], numbers)
     body = _carrying(turn, [*init, sample], outside)
     values = tuple(each.clone() if type(each) is Tensor else each for each in outside.values)
-    return scan_module.scan_op(body, [*outside.starts(), *init], [turns], values), outside
+    carried = [*outside.starts(), *init]
+    results = scan_module.scan_op(body, carried, [turns], values)
+    note_turns(results, body, carried, [sample], values, has_turn)
+    return results, outside
 
 
 def _counting(turn: Callable[..., Any], axes: Sequence[int | None]) -> Callable[..., Any]:

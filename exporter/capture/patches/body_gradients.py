@@ -21,6 +21,9 @@ from fxport.exporter.capture.faults import RefusedError
 OPERATORS = ("cond.CondAutogradOp", "map.MapAutogradOp", "scan.ScanAutogradOp", "while_loop.WhileLoopAutogradOp")
 """The autograd.Function of each operator of control flow, below `torch._higher_order_ops`."""
 
+NODES = frozenset(f"{name.partition('.')[2]}Backward" for name in OPERATORS)
+"""Names of the nodes of these in autograd's graph."""
+
 TWICE = (
     "it differentiates a branch or a loop twice, and the gradient that PyTorch makes of one lacks terms that need it"
 )

@@ -12,6 +12,7 @@ import torch
 from torch import SymFloat, SymInt, Tensor
 from torch.utils.weak import TensorWeakRef
 
+from fxport.exporter.capture.control_flow.absent_gradients import selected
 from fxport.exporter.capture.control_flow.alternatives import note_alternatives
 from fxport.exporter.capture.knowledge import Versions, version
 
@@ -88,7 +89,7 @@ def one_of(values: Sequence[Any], is_better: Callable[[Any, Any], Any]) -> Tenso
 
 def _either(is_other: Tensor, one: Tensor, other: Tensor) -> Tensor:
     """Return one tensor or the other, by a test, and note it."""
-    result = torch.where(is_other, other, one)
+    result = selected(is_other, other, one)
     note_alternatives([result], [[one], [other]], frozenset())
     if (found := unwritten.get()) is not None and version(result) is not None:
         found.append(Either(TensorWeakRef(result), version(result), Versions.of(one, other)))
