@@ -297,7 +297,7 @@ def strict(request: CaptureRequest, observed: Observed) -> ExportedProgram:
         broadcasting_unassumed(),
     )
     with frozen(request.model), within(managers):
-        exported = _by_torch_export(request, strict=True)
+        exported = require_given(_by_torch_export(request, strict=True), partial(_has_fakes, observed.effects.state))
     observed.rewritten[:] = [Rewritten("call", place_of_module(request.model))]
     return exported
 

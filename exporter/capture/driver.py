@@ -184,7 +184,8 @@ def _capture_once(
         facts: Mapping[str, Any] = {"detail": RANK, "error": RANK}
         told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **facts)
     report_numbers(captured, told)
-    compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed, observed.unkept)
+    given_up = [(place_of_exception(each), first_line(each).rstrip(".")) for each in observed.given_up]
+    compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed, observed.unkept, given_up)
     rewritten = (each.place for each in observed.rewritten)
     changed = [*rewritten, *inquiry.presumed.answers, *inquiry.always, *ranks, *observed.texts]
     return CaptureResult(captured, request, compared, told, changed)
@@ -288,6 +289,7 @@ def _first_success(
             state.restore()
         else:
             _report_fallbacks(attempt, failed, log)
+            observed.given_up[:] = [each.error for each in failed]
             return exported, tried
     error = _telling(failed, options)
     raise_if_exhausted(error)

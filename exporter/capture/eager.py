@@ -31,6 +31,10 @@ UNEXPLAINED = (rules.CAPTURE_FAILED, rules.LOWERING_RAISED)
 """They repeat what an exception said, which may be the model's own fault."""
 
 
+MOST_BYTES = 2**28
+"""Of all parameters together, which are copied before a call that may write to any of them."""
+
+
 class FailsOnRanks(Exception):
     """A sharded model raised in eager PyTorch, where all ranks run it; the cause is what it raised on rank 0."""
 
@@ -96,6 +100,16 @@ def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:
     return made(call)
 
 
+def may_write_to(module: torch.nn.Module) -> set[str | None]:
+    """Return the names of tensors that a call of the model may write to: buffers, and parameters that are small enough.
+
+    Of larger ones, the program that was captured tells which the model writes to.
+    """
+    parameters = dict(module.named_parameters())
+    small = sum(each.nbytes for each in parameters.values()) <= MOST_BYTES
+    return {*(name for name, _ in module.named_buffers()), *(parameters if small else ())}
+
+
 @contextmanager
 def restored(module: torch.nn.Module, names: Collection[str | None], others: Snapshot | None = None) -> Iterator[None]:
     """Put the buffers and parameters of these names back as they were, and all state that is neither.
@@ -126,7 +140,7 @@ def failure_in_eager(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
     if any(isinstance(tensor, torch.Tensor) and has_no_values(tensor) for tensor in held):
         return None
     try:
-        with restored(module, {name for name, _ in module.named_buffers()}):
+        with restored(module, may_write_to(module)):
             called(module, (args, kwargs))
     except RefusedError:  # ours: it runs in PyTorch
         return None

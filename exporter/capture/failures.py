@@ -183,6 +183,11 @@ def _unregistered(where: str) -> Callable[[BaseException], Facts]:
 
 HASHED = r"unhashable type: .*Sym|Expected an int as second argument to ldexp"
 """Errors where Python wants a plain number for a set or the key of a dict, or as an exponent."""
+KEPT_BY_SIZE = "it puts a value into a dict or a set under a size, of which the graph has no number"
+KEPT_ALONE = (
+    "Compute the value anew in each call; or keep one, beside its size: `if self.size != n: self.size, self.mask = n, "
+    "mask(n)`."
+)
 LOADED = "it loads tensors while it runs"
 LOAD_BEFORE = "Load them in __init__, or before the export."
 ASKED = "Python asks here for a value that is known only when the model runs"
@@ -204,6 +209,8 @@ SEEDED = "it says which random numbers PyTorch draws next, and the ONNX model dr
 DRAW_BEFORE = "Leave the generator or the seed out; or draw the numbers once, in __init__, and keep them as a buffer."
 LEAKED = "a tensor of the capture came from where it cannot be followed: another thread, or a value kept from before"
 
+NUMBERS_ONLY = "PyTorch calls this operator with plain numbers only, and a size that is given here is dynamic"
+MADE_ANEW = "Make a tensor of these sizes, as by `x.new_empty(sizes)`, or take a part or a view of the tensor."
 CTC = "the gradient of ctc_loss has no form in ONNX"
 CTC_BY_PARTS = "Write the loss with tensor operations, as docs/training.md shows under 'CTC'."
 WRITTEN = "it writes to a tensor that is neither an input nor the model's, so that its new value would be lost"
@@ -234,6 +241,12 @@ TABLE: tuple[Failure, ...] = (
         rules.UNSUPPORTED_PYTHON_CONSTRUCT,
         _told(WRITTEN),
         remedy=MAKE_BUFFER,
+    ),
+    Failure(
+        _says(RuntimeError, r"isIntList\(\)"),
+        rules.UNSUPPORTED_PYTHON_CONSTRUCT,
+        _told(NUMBERS_ONLY),
+        remedy=MADE_ANEW,
     ),
     Failure(_packed, rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(PACKED_ROWS), remedy=PAD),
     Failure(_is(DataDependentOutputException, DynamicOutputShapeException), rules.DATA_DEPENDENT_CONTROL_FLOW, _detail),
@@ -282,6 +295,7 @@ OTHER_SIZES = "a turn gives a tensor of other sizes than it gets"
 REMEDIES: Mapping[str, str] = {
     OTHER_SIZES: "Sizes may not change in a loop: write into a buffer of the largest size, `rows[i] = row`, or append "
     "to a list in a `for` over a number of turns that leaves by `break`.",
+    KEPT_BY_SIZE: KEPT_ALONE,
 }
 """Advice by the reason for which a statement was not rewritten."""
 

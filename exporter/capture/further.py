@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import place_of_exception
-from fxport.exporter.capture.eager import called, restored
+from fxport.exporter.capture.eager import called, may_write_to, restored
 from fxport.exporter.capture.failures import asks_for_values
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.faults import is_our_fault
@@ -112,7 +112,7 @@ def values_asked_for(request: CaptureRequest) -> dict[Line, list[Any]]:
     try:
         with (
             warnings.catch_warnings(),
-            restored(model, {name for name, _ in model.named_buffers()}),
+            restored(model, may_write_to(model)),
             ValuesNoted(values),
         ):
             warnings.simplefilter("ignore")  # the model has given them before

@@ -72,6 +72,7 @@ class Observed:
         copied: Paths of blocks of the user's own code that are copies of others in the graph.
         lost: Paths of buffers registered as None that `forward` assigns tensors to.
         ungraded: Errors of attempts that were about gradients.
+        given_up: The errors of attempts that failed before one went through.
     """
 
     effects: Effects = field(default_factory=lambda: Effects(Snapshot(())))
@@ -84,6 +85,7 @@ class Observed:
     copied: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     ungraded: list[Exception] = field(default_factory=list)
+    given_up: list[Exception] = field(default_factory=list)
 
     @property
     def asks_for_gradients(self) -> bool:

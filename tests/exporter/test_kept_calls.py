@@ -163,13 +163,14 @@ def test_sizes_stay_dynamic(function: Callable[[Tensor], Tensor]) -> None:
 VALUES = {
     len: [2, 3], list: [3], tuple: [3], np.prod: [2, 3], torch.unbind: torch.arange(3.0), torch.LongTensor: [3],
     torch.IntTensor: [3], torch.FloatTensor: [3.0], torch.Tensor: [3.0], torch.split: torch.arange(3.0),
-    enumerate: [3], zip: [3], reversed: [3],
+    enumerate: [3], zip: [3], reversed: [3], map: abs, reduce: max,
     sum: [2, 3], any: [0, 3], all: [2, 0], sorted: [3, 2], math.prod: [2, 3], math.asin: 0.5, math.acos: 0.5,
     math.atanh: 0.5, math.dist: [1.0, 2.0], math.fsum: [1.0, 2.0],
     max: [2, 3], min: [3, 2], torch.nn.utils.rnn.pad_sequence: [torch.arange(2.0), torch.arange(3.0)],
 }  # fmt: skip
 OF_TWO = (math.pow, math.copysign, math.fmod, math.atan2, math.comb, math.isclose, math.ldexp, math.nextafter)
-FURTHER = {**dict.fromkeys((torch.split, *OF_TWO, math.remainder), (2,)), math.dist: ([0.0, 3.0],)}
+FURTHER = {**dict.fromkeys((torch.split, *OF_TWO, math.remainder), (2,)), math.dist: ([0.0, 3.0],),
+           map: ([-2, 3],), reduce: ([2, 5, 3],)}  # fmt: skip
 """Further arguments of functions that need some."""
 
 

@@ -17,8 +17,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fxport import Options, export
+from fxport import ExportError, Options, export
 from fxport.diagnostics import Level, Log, rules
+from tests.running import run_session, session_of
 
 
 class Recurrent(nn.Module):
@@ -275,3 +276,45 @@ def test_a_buffer_that_forward_makes_is_told() -> None:
 
 def test_no_call_is_made_where_nothing_is_to_be_checked() -> None:
     assert level_of_state(TakingTurns(), Options(self_check="never")) == Level.NOTE
+
+
+class Writing(nn.Module):
+    """Counts its calls and writes to a tensor that is no buffer."""
+
+    def __init__(self, weight: Tensor, write: Callable[[Tensor], object]) -> None:
+        super().__init__()
+        self.weight, self.write, self.calls = weight, write, 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        with torch.no_grad():
+            self.write(self.weight)
+        return x + self.weight
+
+
+@pytest.mark.parametrize("kind", [nn.Parameter, torch.Tensor], ids=["parameter", "attribute"])
+@pytest.mark.parametrize("write", [lambda w: w.add_(1), lambda w: w.data.add_(1)], ids=["in_place", "through_data"])
+def test_further_calls_leave_weights_as_they_were(kind: Any, write: Callable[[Tensor], object]) -> None:
+    model = Writing(kind(torch.zeros(3)), write)
+    program = export(model, torch.ones(2, 3))
+    assert model.weight.tolist() == [0.0, 0.0, 0.0]
+    output, updated = run_session(session_of(program), program, (torch.ones(2, 3),))
+    assert (output.tolist(), updated.tolist()) == ([[2.0] * 3] * 2, [1.0] * 3)
+
+
+def test_strict_capture_of_a_write_through_data_is_refused() -> None:
+    """Dynamo makes a constant of `weight.data`, of which the fake value ended the process."""
+
+    class Strict(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.weight.data.add_(1)
+            return x.numpy().sum() + self.weight
+
+    log = Log()
+    with pytest.raises(ExportError):
+        export(Strict(), torch.ones(2, 3), log=log)
+    assert log.findings

@@ -39,7 +39,8 @@ NAMES = OF_MATH | frozenset(
     (
         *("int", "float", "len", "range", "round", "sum", "max", "min", "bool", "any", "all", "sorted", "list"),
         *("tuple", "unbind", "split", "pad_sequence", "enumerate", "zip", "reversed", "tolist", "count", "index"),
-        *("LongTensor", "IntTensor", "FloatTensor", "Tensor"),
+        *("LongTensor", "IntTensor", "FloatTensor", "Tensor", "map", "reduce"),
+        *("get", "setdefault", "add"),
     )
 )
 """The names under which the functions of `kept_calls` are called, mostly; a test compares them."""
@@ -77,16 +78,35 @@ class _Calls(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         name = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
-        if name not in NAMES or not (self.lines is None or name in OF_MATH or is_at(node, self.lines)):
+        if name == "zip" and len(node.args) == 1 and isinstance(node.args[0], ast.Starred) and self.is_at(node):
+            self.found = True
+            return placed(call("transposed", node.func, node.args[0].value), node)
+        if name not in NAMES or not (name in OF_MATH or self.is_at(node)):
             return node
         self.found = True
         return placed(ast.Call(call("kept", node.func), node.args, node.keywords), node)
+
+    def is_at(self, node: ast.expr) -> bool:
+        return self.lines is None or is_at(node, self.lines)
+
+    def visit_List(self, node: ast.List) -> ast.AST:
+        """`[first, *others]`, of which there may be as many as a dynamic size has."""
+        self.generic_visit(node)
+        several = [isinstance(each, ast.Starred) for each in node.elts]
+        if not any(several) or not isinstance(node.ctx, ast.Load) or not self.is_at(node):
+            return node
+        self.found = True
+        values = [each.value if isinstance(each, ast.Starred) else each for each in node.elts]
+        parts = [
+            ast.Tuple([ast.Constant(many), value], ast.Load()) for many, value in zip(several, values, strict=True)
+        ]
+        return placed(call("display", *parts), node)
 
 
 def comprehensions_as_loops(function: ast.FunctionDef, lines: set[int]) -> None:
     """`ys = f([g(x) for x in xs])` becomes a loop that fills a list, and `ys = f(list)`.
 
-    A comprehension is one that stands at these lines, with one source. Its names stay its own.
+    A comprehension is one that stands at these lines, also one within another. Its names stay its own.
     """
     for parent in [node for node in ast.walk(function) if hasattr(node, "body")]:
         for field in ("body", "orelse", "finalbody"):
@@ -102,11 +122,14 @@ def _unrolled(node: ast.stmt, lines: set[int]) -> list[ast.stmt]:
     new: list[ast.stmt] = []
     for each in found:
         (first, *rest) = each.generators
-        own = {name.id for name in ast.walk(first.target) if isinstance(name, ast.Name)}
-        parts = [first.target, each.elt, *first.ifs]
+        targets = [source.target for source in each.generators]
+        own = {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+        tests = [test for source in each.generators for test in source.ifs]
+        parts = [*targets, each.elt, *tests, *(source.iter for source in rest)]
         inner = [node for part in parts for node in ast.walk(part)]
         taken = {node.arg for node in inner if isinstance(node, ast.arg)}  # by functions made there
-        if rest or first.is_async or own & taken:
+        ends_early = any(_ends_early(part, each) for part in once)
+        if any(source.is_async for source in each.generators) or own & taken or (rest and ends_early):
             continue
         held = f"_list_{each.lineno}_{each.col_offset}"
         for name in inner:
@@ -114,13 +137,14 @@ def _unrolled(node: ast.stmt, lines: set[int]) -> list[ast.stmt]:
                 name.id = f"{held}_{name.id}"
         given = ast.Expr(ast.Call(ast.Attribute(ast.Name(held, ast.Load()), "append", ast.Load()), [each.elt], []))
         empty = ast.Assign([ast.Name(held, ast.Store())], ast.List([], ast.Load()))
-        turn: ast.stmt = ast.copy_location(given, each.elt)
-        for test in reversed(first.ifs):
-            turn = ast.copy_location(ast.If(test, [turn], []), test)
-        loop = ast.For(first.target, first.iter, [turn], [])
-        lines_of_it = [empty, loop]
-        if any(_ends_early(part, each) for part in once):
-            loop.iter = left_early(first.iter)
+        turn: list[ast.stmt] = _unrolled(ast.copy_location(given, each.elt), lines)
+        for source in reversed(each.generators):
+            for test in reversed(source.ifs):
+                turn = [ast.copy_location(ast.If(test, turn, []), test)]
+            turn = [ast.copy_location(ast.For(source.target, source.iter, turn, []), each)]
+        lines_of_it = [empty, *turn]
+        if ends_early:
+            turn[0].iter = left_early(first.iter)  # type: ignore[attr-defined]  # a loop, as just made
             state = ast.Name(f"{held}_state", ast.Store())
             read = deferred(copy.deepcopy(ast.Tuple([each.elt, *first.ifs], ast.Load())))
             lines_of_it.insert(0, ast.Assign([state], call("state_read_by", read)))
@@ -140,7 +164,11 @@ def _ends_early(node: ast.AST, source: ast.expr) -> bool:
 
 def _once(node: ast.AST) -> list[ast.AST]:
     """Return the parts of a statement that run once: not those in a scope of their own, or behind a condition."""
-    children = [] if isinstance(node, (*SCOPES, ast.IfExp, ast.BoolOp)) else list(ast.iter_child_nodes(node))
+    children: list[ast.AST] = [] if isinstance(node, SCOPES) else list(ast.iter_child_nodes(node))
+    if isinstance(node, ast.IfExp):
+        children = [node.test]
+    elif isinstance(node, ast.BoolOp):
+        children = [node.values[0]]
     return [node, *(part for child in children for part in _once(child))]
 
 

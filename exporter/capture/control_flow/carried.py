@@ -9,11 +9,12 @@ from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils import _pytree as pytree
 
+from fxport.exporter.capture.control_flow.appended import Appended
 from fxport.exporter.capture.control_flow.effects import Changes, Effects, Place
 from fxport.exporter.capture.control_flow.lifting import Outside, read_by
-from fxport.exporter.capture.control_flow.lists import ListRead
 from fxport.exporter.capture.control_flow.merged import require_unwritten, shared_by
-from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, are_of_one_kind, form_of, opaque
+from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, form_of, opaque
+from fxport.exporter.capture.control_flow.stacked_items import ListRead
 from fxport.exporter.capture.control_flow.views import storage_of
 
 SHARED = "a turn gets from the turn before a tensor to which the turns write by another name"
@@ -37,8 +38,7 @@ class Carried:
         ways: What the places are before the first turn, and behind one that was rehearsed, where tensors travel.
         inherited: What a place may be because another one was it before the first turn: `a, b = b, x`.
         ends: What the places are behind the turn that ran last.
-        always: For each list, whether each of the elements that a turn appends is always appended.
-        of_numbers: For each list, whether all that a turn appends are numbers of one kind.
+        appended: For each list, the elements that a turn appends.
     """
 
     def __init__(
@@ -67,12 +67,9 @@ class Carried:
                 self.inherited = self._inherited(ends, given)
                 self.ways = (self.form.leaves_of(self.starts), ends, *self.inherited)
                 grown = dict(zip(effects.grown, effects.appended(changes), strict=True))
-                self.always = {holder: [on is True for _, on in items] for holder, items in grown.items()}
-                self.of_numbers = {
-                    holder: are_of_one_kind([each for each, _ in items]) for holder, items in grown.items()
-                }
+                self.appended = {holder: [*map(Appended.of, items)] for holder, items in grown.items()}
                 for holder in effects.counted:
-                    if not all(self.always[holder]):
+                    if not all(each.always and not each.is_several for each in self.appended[holder]):
                         raise ListRead(holder.owner, "length")
                 return
             known = found

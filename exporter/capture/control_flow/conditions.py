@@ -76,11 +76,22 @@ class _Choices(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         """`values[index]`, where the index may be one that Python asks for."""
         self.generic_visit(node)
-        plain = isinstance(node.slice, (ast.Slice, ast.Tuple, ast.Constant))
+        plain = isinstance(node.slice, (ast.Slice, ast.Constant)) or _holds_slices(node.slice)
         if plain or not isinstance(node.ctx, ast.Load) or not is_at(node, self.lines):
             return node
         self.found = True
         return placed(call("element", node.value, node.slice), node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """`values[key] = value`, where the key may be a dynamic size."""
+        self.generic_visit(node)
+        target = node.targets[0]
+        is_item = isinstance(target, ast.Subscript) and not isinstance(target.slice, (ast.Slice, ast.Constant))
+        if len(node.targets) > 1 or not is_item or not is_at(target, self.lines):
+            return node
+        assert isinstance(target, ast.Subscript)
+        self.found = True
+        return placed(ast.Expr(call("put", target.value, target.slice, node.value)), node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         return self.valued(node, node.values[1:])
@@ -141,6 +152,11 @@ class _Tests(ast.NodeTransformer):
         if not plain:
             return node
         return node.args[0] if self.both == "and_" else placed(call("truth", *node.args), node)
+
+
+def _holds_slices(index: ast.expr) -> bool:
+    """`x[:, 0]`, of a tensor."""
+    return isinstance(index, ast.Tuple) and any(isinstance(each, (ast.Slice, ast.Starred)) for each in index.elts)
 
 
 def _is_membership(node: ast.Compare) -> bool:

@@ -20,12 +20,13 @@ from torch.utils._pytree import tree_leaves
 from fxport.exporter.capture import holders
 from fxport.exporter.capture.arguments.structures import register_dataclasses
 from fxport.exporter.capture.control_flow.attributes import plain_attributes
-from fxport.exporter.capture.control_flow.lists import ListRead, ScanList, turns_entered
+from fxport.exporter.capture.control_flow.lists import ScanList
 from fxport.exporter.capture.control_flow.local_objects import Local
 from fxport.exporter.capture.control_flow.merging import UNSET, LoopError, blaming, containers_in, form_of
 from fxport.exporter.capture.control_flow.replaced import watch_replaced
-from fxport.exporter.capture.control_flow.stacked_items import AtFront, MaybeItem, StackedItems, Unread
+from fxport.exporter.capture.control_flow.stacked_items import AtFront, ListRead, MaybeItem, StackedItems, Unread
 from fxport.exporter.capture.control_flow.truth import predicate
+from fxport.exporter.capture.control_flow.turns import turns_entered
 from fxport.exporter.capture.control_flow.undecided import can_be_undecided, is_undecided, note_undecided
 from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.holders import MISSING, Holder
@@ -153,8 +154,10 @@ class Effects:
         return result, changes
 
     def _run(self, part: Callable[..., Any], *inputs: Any) -> tuple[Any, Changes]:
-        for holder in self.grown if self.is_loop else ():
-            list.append(holder.owner, Unread(partial(self._appended_before, holder)))
+        for holder, each in self.grown.items() if self.is_loop else ():
+            list.append(
+                holder.owner, Unread(holder.owner, each, lambda: self.number, partial(self._appended_before, holder))
+            )
         for place in self.undecided if self.is_loop else ():  # of which another turn may have set it
             _take_away(place, self.branches)
         owned = ((holder.owner, self.fronts.get(holder, False)) for holder, _ in self.snapshot.held)
@@ -199,7 +202,8 @@ class Effects:
                 is_front = isinstance(change.after, AtFront)
                 if self.fronts.setdefault(holder, is_front) is not is_front:
                     raise LoopError("it puts elements at both ends of a list")
-                grown.setdefault(holder, []).append(_item(change.after.item if is_front else change.after))
+                after = change.after.item if is_front else change.after
+                grown.setdefault(holder, []).append(_item(after, takes_several=self.number is not None))
             elif holder.kind is holders.DEQUE and change.before is MISSING:
                 raise LoopError(f"it appends to '{holder.name}', a deque that is not full")
             elif change.after is MISSING and holder.kind is not holders.CELL:
@@ -220,7 +224,8 @@ class Effects:
     @property
     def numbers(self) -> list[Any]:
         """The symbolic numbers that the parts can reach: PyTorch does not see Python compute with them."""
-        return symbolic(value for _, (_, values) in self.snapshot.held for value in values)
+        found = [value for _, (_, values) in self.snapshot.held for value in values]
+        return symbolic([*found, *(each.number() for each in found if isinstance(each, Unread))])
 
     def require_new(self, changes: Changes, result: Any = None) -> None:
         """Raise LoopError for a container of one way that has another name: the operator gives a new one.
@@ -369,9 +374,10 @@ def _assign(place: Place, value: Any) -> None:
         put(place, value)
 
 
-def _item(value: Any) -> Item:
+def _item(value: Any, *, takes_several: bool) -> Item:
+    """Return what was appended, which may be all that a loop within a turn has appended."""
     if isinstance(value, MaybeItem):
         return value.item, value.on
-    if isinstance(value, StackedItems):
+    if isinstance(value, StackedItems) and not takes_several:
         raise LoopError("it appends as many elements to a list as a dynamic size has")
     return value, True

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from fxport.exporter.capture.analysis.names import own_nodes
-from fxport.exporter.capture.control_flow.lists import SymbolicList, unwrap
+from fxport.exporter.capture.control_flow.symbolic_lists import SymbolicList, unwrap
 from fxport.exporter.capture.control_flow.syntax import expression
 from fxport.exporter.capture.knowledge import known, note
 

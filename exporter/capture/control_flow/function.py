@@ -49,7 +49,7 @@ def _rewrite(
     function: ast.FunctionDef, lines: set[int], splits: set[int], calls: bool, reasons: dict[int, str]
 ) -> bool:
     """Rewrite what stands at these lines of the function itself, not of functions in it; return whether it did."""
-    made_plain(function, splits)
+    made_plain(function, lines, splits)
     identities = identities_told(function)
     comprehensions_as_loops(function, lines)
     places = places_as_turns(function, lines)

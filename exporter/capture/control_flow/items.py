@@ -10,10 +10,11 @@ import torch
 from torch import SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
-from fxport.exporter.capture.control_flow.lists import ScanList, SymbolicList, unwrap
+from fxport.exporter.capture.control_flow.lists import ScanList
 from fxport.exporter.capture.control_flow.merging import LoopError
 from fxport.exporter.capture.control_flow.number_lists import rows_of
 from fxport.exporter.capture.control_flow.ragged import Ragged
+from fxport.exporter.capture.control_flow.symbolic_lists import SymbolicList, unwrap
 from fxport.exporter.capture.sizes.progressions import Progression
 
 
@@ -27,15 +28,25 @@ class Items:
     """Symbolic numbers other than the count that `at` computes with."""
     parts: Ragged | None = None
     """Items of different sizes as parts, where a turn may do the same to all at once."""
+    uses: list[bool] | None = None
+    """Of an iterator, True for each use of it: it gives its items once."""
 
     def behind_first(self) -> Items:
         """Return the items without the first one, which is there."""
         return Items(self.count - 1, lambda i: self.at(i + 1), (*self.numbers, self.count))
 
+    def used(self) -> Items:
+        """Return the items. Raises LoopError for those of an iterator that was used before."""
+        if self.uses:
+            raise LoopError("it goes through an iterator for the second time, which then has no items left")
+        if self.uses is not None:
+            self.uses.append(True)
+        return self
+
     def __iter__(self) -> Any:
         raise LoopError("it goes through as many items as a dynamic size has")
 
-    __len__ = __iter__
+    __len__ = __next__ = __iter__
 
 
 def unless_iterator(source: Any) -> Any:
@@ -57,6 +68,8 @@ def items_of(source: Any) -> Items | None:
         return _of_progression(source)
     if (numbers := rows_of(source)) is not None:
         return Items(numbers.shape[0], lambda i: numbers[i].item())
+    if isinstance(source, ScanList) and (tuples := source.tuples) is not None:
+        return Items(tuples.count, tuples.row)
     value = unwrap(source)
     if isinstance(value, Ragged):
         return Items(value.count, value.at, parts=value)
@@ -80,11 +93,10 @@ def _of_progression(source: Progression) -> Items | None:
 def enumerated(source: Any, start: Any = 0) -> Any:
     """Do as `enumerate`, also of a dynamic number of items."""
     items = items_of(source)
-    return (
-        enumerate(source, start)
-        if items is None
-        else Items(items.count, lambda i: (start + i, items.at(i)), (*items.numbers, start))
-    )
+    if items is None:
+        return enumerate(source, start)
+    items.used()
+    return Items(items.count, lambda i: (start + i, items.at(i)), (*items.numbers, start), uses=[])
 
 
 def zipped(*sources: Any, strict: bool = False) -> Any:
@@ -92,13 +104,13 @@ def zipped(*sources: Any, strict: bool = False) -> Any:
     found = [items_of(each) for each in sources]
     if all(each is None for each in found):
         return zip(*sources, strict=strict)
-    parts = [each if each is not None else _of_list(source) for each, source in zip(found, sources, strict=True)]
+    parts = [each.used() if each is not None else _of_list(source) for each, source in zip(found, sources, strict=True)]
     count = parts[0].count
     for each in parts[1:]:
         if strict or not statically_known_true(each.count == count):
             torch._check(each.count == count)
     numbers = tuple(number for each in parts for number in each.numbers)
-    return Items(count, lambda i: tuple(each.at(i) for each in parts), numbers)
+    return Items(count, lambda i: tuple(each.at(i) for each in parts), numbers, uses=[])
 
 
 def _of_list(source: Any) -> Items:
@@ -116,4 +128,5 @@ def turned(source: Any) -> Any:
     items = items_of(source)
     if items is None:
         return reversed(source)
-    return Items(items.count, lambda i: items.at(items.count - 1 - i), items.numbers)
+    items.used()
+    return Items(items.count, lambda i: items.at(items.count - 1 - i), items.numbers, uses=[])

@@ -20,16 +20,18 @@ from torch import SymBool, SymFloat, SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from fxport.exporter.capture.annotations import SORTED, noted
+from fxport.exporter.capture.control_flow.applied import added, listed, mapped, reduced
 from fxport.exporter.capture.control_flow.branches import chosen
 from fxport.exporter.capture.control_flow.entries import total_of
-from fxport.exporter.capture.control_flow.items import enumerated, turned, zipped
-from fxport.exporter.capture.control_flow.lists import ScanList, SymbolicList, unwrap
+from fxport.exporter.capture.control_flow.items import Items, enumerated, turned, zipped
+from fxport.exporter.capture.control_flow.lists import ScanList
 from fxport.exporter.capture.control_flow.math_calls import OF_NUMBERS
 from fxport.exporter.capture.control_flow.merged import watch_copies
 from fxport.exporter.capture.control_flow.merging import LoopError, are_of_one_kind, merged_truth
 from fxport.exporter.capture.control_flow.number_lists import (
     NumberList,
     extreme_of,
+    extreme_row,
     ordered,
     rows_of,
     searching,
@@ -37,10 +39,13 @@ from fxport.exporter.capture.control_flow.number_lists import (
 )
 from fxport.exporter.capture.control_flow.operators import and_, or_
 from fxport.exporter.capture.control_flow.ragged import Ragged
+from fxport.exporter.capture.control_flow.sized_keys import of_keys
 from fxport.exporter.capture.control_flow.stacked_items import StackedItems
+from fxport.exporter.capture.control_flow.symbolic_lists import Parts, SymbolicList, unwrap
 from fxport.exporter.capture.control_flow.truth import as_tensor, depends_on_data, predicate
 from fxport.exporter.capture.knowledge import version
 from fxport.exporter.capture.patches.arithmetic import real_of
+from fxport.exporter.capture.patches.extremes import watch_turned
 from fxport.exporter.capture.sizes.progressions import Progression, progression
 from fxport.exporter.capture.snapshot import Snapshot
 
@@ -53,6 +58,8 @@ def kept(function: Any) -> Any:
     if isinstance(owner, Tensor):
         method = METHODS.get(function.__name__)
         return function if method is None else functools.partial(method, owner)
+    if isinstance(owner, (dict, set)):
+        return of_keys(owner, function.__name__) or function
     if type(owner) in (list, tuple):
         return searching(owner, function.__name__) or function
     try:
@@ -95,6 +102,8 @@ def _sum(values: Any, start: Any = 0) -> Any:
     """Add up a list, also one that a loop over a dynamic size filled and that has an element."""
     if (numbers := rows_of(values)) is not None:
         return total_of_numbers(numbers, start)
+    if isinstance(values, (Tensor, Items)):
+        return added(values, start)
     if not isinstance(values, ScanList) or not values.is_dynamic:
         return sum(values, start)
     if values.is_bounded:
@@ -232,6 +241,11 @@ def _extreme(name: str, is_better: Callable[[Any, Any], Any]) -> Callable[..., A
         given: Any = values[0] if len(values) == 1 else values
         if key is None and (numbers := rows_of(given)) is not None:
             return extreme_of(name, numbers, [*rest.values()])
+        rows = unwrap(given) if key is None and isinstance(given, ScanList) and given.is_dynamic else None
+        if isinstance(rows, Tensor) and rows.dim() == 1:
+            best = extreme_row(name, rows, [*rest.values()])
+            watch_turned(best, rows)
+            return best
         if isinstance(given, ScanList) and given.is_dynamic:
             raise LoopError("it takes the largest or smallest of as many values as a dynamic size has")
         listed = given if isinstance(given, Tensor) else [*given]
@@ -257,12 +271,14 @@ def _round(value: Any, digits: Any = None) -> Any:
 def _elements(kind: Callable[..., Any]) -> Callable[..., Any]:
     def made(*args: Any) -> Any:
         rows = args[0] if len(args) == 1 else None
+        if isinstance(rows, Items):
+            return listed(rows)
         if isinstance(rows, Progression):
             return rows
         if isinstance(rows, NumberList):
             return rows.copy()
         if isinstance(rows, ScanList) and rows.is_dynamic:
-            return ScanList(list.__iter__(rows))
+            return ScanList(rows.entries())
         dynamic = isinstance(rows, Tensor) and rows.dim() and isinstance(rows.shape[0], SymInt)
         return SymbolicList([StackedItems(rows)]) if dynamic else kind(*args)  # type: ignore[arg-type]  # a tensor, as just seen
 
@@ -291,7 +307,7 @@ def _split(tensor: Tensor, split_size: Any = None, dim: int = 0, **named: Any) -
         return SymbolicList([StackedItems(x.movedim(dim, 0).unsqueeze(dim % x.dim() + 1))], plain)
     count = (size + split_size - 1) // split_size
     sizes = (size - split_size * torch.arange(count)).clamp(max=split_size)
-    return SymbolicList([StackedItems(Ragged(x, dim, sizes))], plain)
+    return Parts(StackedItems(Ragged(x, dim, sizes)), plain, x, dim, split_size)
 
 
 def _padded(sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Any:
@@ -322,6 +338,8 @@ KEPT: Mapping[Any, Callable[..., Any]] = {
     len: _len,
     range: progression,
     enumerate: enumerated,
+    map: mapped,
+    functools.reduce: reduced,
     zip: zipped,
     reversed: turned,
     round: _round,

@@ -178,6 +178,8 @@ class _Reads(BodyMode):
                 self.outside.symbols[symbol] = _number(symbol, leaf.node)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.untyped_storage:  # which `storage_of` asks, of tensors of earlier rehearsals, too
+            return func(*args)
         for each in pytree.tree_leaves((args, kwargs)):
             for leaf in each.leaves() if isinstance(each, HoldsItems) else [each]:
                 self.read(leaf)

@@ -1,40 +1,37 @@
 """Lists that stand for as many elements as a dynamic size has.
 
-`ScanList` is a list of the model's that a loop appends to; each loop leaves one `StackedItems` in it. `SymbolicList` is
-what Python makes of a tensor: `list(x)`, `x.unbind(0)`.
+`ScanList` is a list of the model's that a loop appends to; each loop leaves one `StackedItems` in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partialmethod
 from typing import Any
 
 import torch
 from torch import SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
+from fxport.exporter.capture.control_flow.followed import FOLLOWED, written
 from fxport.exporter.capture.control_flow.lifting import HoldsItems, is_rehearsal
 from fxport.exporter.capture.control_flow.merging import LoopError
+from fxport.exporter.capture.control_flow.ragged import Ragged
 from fxport.exporter.capture.control_flow.stacked_items import (
     READ,
     AtFront,
+    FirstItems,
+    ListRead,
     MaybeItem,
     StackedItems,
+    StackedTuples,
     Unread,
+    joined_tuples,
     tensor_of,
     unreadable,
 )
+from fxport.exporter.capture.control_flow.turns import in_turns
 from fxport.exporter.capture.patches.extremes import watch_turned
-
-
-class ListRead(LoopError):
-    """A turn reads of a list to which the turns append what the loop may carry: its last element, or its length."""
-
-    def __init__(self, owner: ScanList, name: str) -> None:
-        super().__init__(READ)
-        self.owner, self.name = owner, name
 
 
 class ScanList(list[Any], HoldsItems):
@@ -43,8 +40,10 @@ class ScanList(list[Any], HoldsItems):
     Python's own list would take stacked items for one element.
     """
 
+    _fxport_in_words = "a list that a loop fills"
     last: Any
     length: Any
+    room: Tensor
 
     @property
     def is_dynamic(self) -> bool:
@@ -57,7 +56,19 @@ class ScanList(list[Any], HoldsItems):
 
     def entries(self) -> Iterator[Any]:
         """Yield what is in the list, stacked items as they are."""
-        return list.__iter__(self)
+        if not self.has_room:
+            return list.__iter__(self)
+        return iter([FirstItems(self.room, self.size, numbers=self.of_numbers)])
+
+    @property
+    def has_room(self) -> bool:
+        """True within a turn of a loop that carries all elements."""
+        return "room" in vars(self) and any(isinstance(each, StackedItems) for each in list.__iter__(self))
+
+    @property
+    def is_unread(self) -> bool:
+        """True within a turn of a loop that appends to the list."""
+        return any(isinstance(each, Unread) for each in list.__iter__(self))
 
     def leaves(self) -> list[Any]:
         """Return the tensors and numbers that it holds."""
@@ -71,38 +82,146 @@ class ScanList(list[Any], HoldsItems):
             each.mapped(change) if isinstance(each, StackedItems) else change(each) for each in self.entries()
         )
 
+    @property
+    def of_numbers(self) -> bool:
+        """True if the elements that stand in the list are numbers."""
+        found = [each for each in list.__iter__(self) if not isinstance(each, Unread)]
+        return not any(
+            isinstance(each, Tensor) or (isinstance(each, StackedItems) and not each.numbers) for each in found
+        )
+
     @contextmanager
-    def following(self, name: str) -> Iterator[None]:
-        """Keep `last`, the last element, or `length` as an attribute meanwhile, which a loop carries.
+    def following(self, name: str, more: Any) -> Iterator[None]:
+        """Keep a part of the list, a key of `FOLLOWED`, as an attribute meanwhile, which a loop carries.
+
+        The loop appends so many elements more.
 
         Raises:
             LoopError: It is not known from what stands in the list before what turns append.
         """
-        before = ScanList(each for each in self.entries() if not isinstance(each, Unread))
-        setattr(self, name, FOLLOWED[name](before))
+        before = ScanList(each for each in list.__iter__(self) if not isinstance(each, Unread))
+        setattr(self, name, FOLLOWED[name](before, more))
         try:
             yield
+            if name == "room" and id(self) in _set:
+                list.__setitem__(self, slice(None), [FirstItems(self.room, self.size, numbers=self.of_numbers)])
         finally:
+            if name == "room":
+                _set.discard(id(self))
             delattr(self, name)
 
+    def learn_length(self) -> None:
+        """Let the capture know that the list has as many elements as it had before the loop that carries its length."""
+        if "length" in vars(self):
+            torch._check(self.length >= sum(not isinstance(each, StackedItems) for each in list.__iter__(self)))
+
+    def require_room(self, more: Any) -> None:
+        """Raise LoopError where a loop carries the elements and has no room for so many more."""
+        if "room" in vars(self) and not statically_known_true(self.size + more <= self.room.shape[0]):
+            raise LoopError("a turn reads a list to which a loop in it appends")
+
     def append(self, value: Any) -> None:
-        list.append(self, value)
         followed = vars(self)
+        if "room" in followed:
+            self.room = written(self.room, self.size, value, numbers=self.of_numbers)
+        list.append(self, value)
         if "last" in followed:
             followed["last"] = value
         if "length" in followed:
             followed["length"] += 1
 
     def extend(self, values: Iterable[Any]) -> None:
+        if isinstance(values, ScanList) and values.is_dynamic and not self.is_unread:
+            list.extend(self, values.entries())
+            return
         for each in [*values]:
             self.append(each)
 
+    def copy(self) -> ScanList:
+        return ScanList(self.entries())
+
+    def __add__(self, other: Any) -> Any:
+        return (
+            ScanList([*self.entries(), *_entries_of(other)]) if isinstance(other, list) else list.__add__(self, other)
+        )
+
+    def __radd__(self, other: list[Any]) -> ScanList:
+        return ScanList([*_entries_of(other), *self.entries()])
+
+    def pop(self, index: Any = -1) -> Any:
+        """Take the last element away, also of stacked items of which there is one for certain."""
+        if not self.is_dynamic:
+            return list.pop(self, index)
+        if vars(self):
+            raise unreadable(self.entries())
+        newest = self.newest
+        if index == -1 and not isinstance(newest, StackedItems):
+            return list.pop(self)
+        if index != -1 or self.is_unread or type(newest) is not StackedItems or isinstance(newest.stacked, Ragged):
+            raise unreadable(self.entries())
+        if not statically_known_true(newest.count > 0):
+            raise LoopError("it takes the last element away of a list that may have none")
+        element = newest.row(-1)
+        list.__setitem__(self, -1, StackedItems(newest.stacked[:-1], numbers=newest.numbers))
+        return element
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(key, SymInt) and free_unbacked_symbols(key) and is_rehearsal() and not self.is_dynamic:
+            key = -1  # any one will do
+        if not self.is_dynamic:
+            list.__setitem__(self, key, value)
+            return
+        place = 0 if type(key) is int and key == 0 else -1 if self._is_last(key) else None
+        if place is None or isinstance(list.__getitem__(self, place), StackedItems):
+            self._replace(key, value)
+            return
+        list.__setitem__(self, place, value)
+        if "room" in vars(self):
+            row = 0 if place == 0 else self.size - 1
+            self.room = written(self.room, row, value, numbers=self.of_numbers)
+            _set.add(id(self))
+        if place == -1 and "last" in vars(self):
+            self.last = value
+
+    def _is_last(self, key: Any) -> bool:
+        return (type(key) is int and key == -1) or (
+            isinstance(key, SymInt) and statically_known_true(key == self.size - 1)
+        )
+
+    def _replace(self, key: Any, value: Any) -> None:
+        """Put another element in the place of one among stacked items.
+
+        Raises:
+            LoopError: The number is not known to be that of such an element.
+        """
+        if isinstance(key, slice):
+            raise unreadable(self.entries())
+        row = self.size + key if type(key) is int and key < 0 else key
+        known = self._has(row)
+        if not self.has_room and id(self) in in_turns:
+            raise unreadable(list.__iter__(self)) if self.is_unread else ListRead(self, "room", 0)
+        if self.has_room:
+            if not (known or is_rehearsal()):
+                raise unreadable(self.entries())
+            self.room = written(self.room, row, value, numbers=self.of_numbers)
+            _set.add(id(self))
+            if "last" in vars(self):
+                self.last = self.room[self.size - 1]
+            return
+        entries = [*self.entries()]
+        if len(entries) != 1 or isinstance(entries[0], StackedTuples) or not known:
+            raise unreadable(entries)
+        rows = tensor_of(entries[0])
+        made = written(rows, row, value, numbers=entries[0].numbers)
+        watch_turned(made, rows)
+        list.__setitem__(self, 0, StackedItems(made, numbers=entries[0].numbers))
+
     def insert(self, index: Any, value: Any) -> None:
-        if type(index) is not int or index != 0:
+        if type(index) is not int or index != 0 or "room" in vars(self):
             if self.is_dynamic:
                 raise unreadable(self.entries())
             list.insert(self, index, value)
-        elif id(self) in _in_turns:
+        elif id(self) in in_turns:
             list.append(self, AtFront(value))
         else:
             list.insert(self, 0, value)
@@ -115,7 +234,7 @@ class ScanList(list[Any], HoldsItems):
 
     def __bool__(self) -> bool:
         """Return whether there is an element; of stacked items there may be none."""
-        if not self.is_dynamic or any(not isinstance(each, StackedItems) for each in self.entries()):
+        if not self.is_dynamic or any(not isinstance(each, StackedItems) for each in list.__iter__(self)):
             return list.__len__(self) > 0
         raise unreadable(self.entries())
 
@@ -124,7 +243,7 @@ class ScanList(list[Any], HoldsItems):
         """Number of elements, symbolic where it is."""
         if "length" in vars(self):
             return self.length
-        return sum(each.count if isinstance(each, StackedItems) else 1 for each in self.entries())
+        return sum(each.count if isinstance(each, StackedItems) else 1 for each in list.__iter__(self))
 
     def joined(self) -> Tensor:
         """Return all elements along a new first axis.
@@ -150,6 +269,14 @@ class ScanList(list[Any], HoldsItems):
         return made
 
     @property
+    def tuples(self) -> StackedTuples | None:
+        """The items of a list of tuples of one form, of which there is a dynamic number."""
+        entries = [*self.entries()]
+        if not any(isinstance(each, StackedTuples) for each in entries):
+            return None
+        return entries[0] if len(entries) == 1 else joined_tuples(entries)
+
+    @property
     def newest(self) -> Any:
         """The entry that stands last, stacked items as they are."""
         return list.__getitem__(self, -1)
@@ -167,21 +294,55 @@ class ScanList(list[Any], HoldsItems):
         if isinstance(found, StackedItems) and not any(isinstance(each, StackedItems) for each in before):
             row = key - len(before)
             if statically_known_true(row >= 0) and statically_known_true(row < found.count):
-                element = tensor_of(found)[row]
-                return element.item() if found.numbers else element
+                return found.row(row)
         raise unreadable(self.entries())
+
+    def _carried_at(self, key: Any) -> Any:
+        """Return an element of a list that a loop carries.
+
+        Raises:
+            LoopError: The number is not known to be that of an element.
+        """
+        newest = self.newest
+        if type(key) is int and key == -1 and not isinstance(newest, StackedItems):
+            return newest
+        row = self.size + key if type(key) is int and key < 0 else key
+        if not is_rehearsal() and not self._has(row):
+            raise unreadable(self.entries())
+        return self.room[row].item() if self.of_numbers else self.room[row]
+
+    def _has(self, row: Any) -> bool:
+        """Return whether there is an element of this number for certain, perhaps one of an earlier turn."""
+        entries = [*list.__iter__(self)]
+        turn = next((i for i, each in enumerate(reversed(entries)) if isinstance(each, Unread)), 0)
+        below = any(statically_known_true(row < bound) for bound in (self.size, self.size - turn))
+        return below and statically_known_true(row >= 0)
+
+    def _part(self, key: slice) -> ScanList:
+        """Return a part of the list, from its start to its end. Raises LoopError for one from its end to its start."""
+        entries = [*self.entries()]
+        if key.step is not None and not (type(key.step) is int and key.step > 0):
+            raise unreadable(entries)
+        rows = tensor_of(entries[0]) if len(entries) == 1 else self.joined()
+        part = rows[key]
+        if len(entries) > 1:
+            watch_turned(part, rows)
+        return ScanList([StackedItems(part, numbers=len(entries) == 1 and entries[0].numbers)])
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, SymInt) and free_unbacked_symbols(key):
-            key = -1 if is_rehearsal() or statically_known_true(key == self.size - 1) else key  # there any one will do
-        if _in_turns.get(id(self)) and not (type(key) is int and key == -1):
+            any_will_do = is_rehearsal() and not self.is_unread and not self.has_room
+            key = -1 if any_will_do or statically_known_true(key == self.size - 1) else key
+        if in_turns.get(id(self)) and not (type(key) is int and key == -1):
             raise LoopError(READ)
         if not self.is_dynamic:
             return list.__getitem__(self, key)
-        if isinstance(key, slice) and (key.start, key.stop, key.step) == (None, None, -1):
-            return self.turned()
+        if isinstance(key, slice):
+            return self.turned() if (key.start, key.stop, key.step) == (None, None, -1) else self._part(key)
         if type(key) is int and key == -1 and "last" in vars(self):
             return self.last
+        if self.has_room:
+            return self._carried_at(key)
         if type(key) is int and self.is_bounded:
             from fxport.exporter.capture.control_flow.entries import entry_at
 
@@ -196,38 +357,13 @@ class ScanList(list[Any], HoldsItems):
                 raise ListRead(self, "last")
             if key == -1 and found.last is not None:
                 return found.last
-            if statically_known_true(
-                tensor_of(found).shape[0] > 0
-            ):  # else Python takes the element beside it, or raises
-                return tensor_of(found)[key].item() if found.numbers else tensor_of(found)[key]
+            if statically_known_true(found.count > 0):  # else Python takes the element beside it, or raises
+                return found.row(key)
         raise unreadable(self.entries())
 
 
-_in_turns: dict[int, bool] = {}
-"""The ids of lists that are there before a loop whose turns run now, and whether these put elements at the head."""
-
-
-@contextmanager
-def turns_entered(lists: Iterable[tuple[ScanList, bool]]) -> Iterator[None]:
-    """Let lists know meanwhile that a turn of a loop runs, and whether the turns put elements at their heads."""
-    before = {**_in_turns}
-    for each, has_front in lists:
-        _in_turns[id(each)] = has_front or before.get(id(each), False)
-    try:
-        yield
-    finally:
-        _in_turns.clear()
-        _in_turns.update(before)
-
-
-def _last_of(before: ScanList) -> Any:
-    if not list.__len__(before):
-        raise LoopError("a turn reads the last element of a list that may have none")
-    return before[-1]
-
-
-FOLLOWED: Mapping[str, Callable[[ScanList], Any]] = {"last": _last_of, "length": lambda before: before.size}
-"""Parts of a list that a loop may carry, from what stands in the list before it."""
+_set: set[int] = set()
+"""The ids of lists that a loop carries, and in which its turns put other elements in the place of earlier ones."""
 
 
 def _guarded(name: str) -> Any:
@@ -241,47 +377,16 @@ def _guarded(name: str) -> Any:
     return method
 
 
-GUARDED = ("__iter__", "__len__", "__reversed__", "__contains__", "__eq__", "__add__", "__mul__", "__setitem__",
-           "__delitem__", "pop", "remove", "index", "count", "copy", "sort", "clear")  # fmt: skip
+GUARDED = ("__iter__", "__len__", "__reversed__", "__contains__", "__eq__", "__mul__", "__delitem__",
+           "remove", "index", "count", "sort")  # fmt: skip
 """Methods of lists that would take stacked items for one element."""
 
 for _name in GUARDED:
     setattr(ScanList, _name, _guarded(_name))
 
 
-def _added_to(self: ScanList, other: list[Any]) -> Any:
-    """Return `other + self`, of which Python would copy the entries as they are."""
-    if self.is_dynamic:
-        raise unreadable(self.entries())
-    return list.__add__(other, self)
-
-
-ScanList.__radd__ = _added_to  # type: ignore[attr-defined]  # which a list has not
-
-
-class SymbolicList(list[StackedItems]):
-    """The elements of a tensor: Python may not count them or go through them one by one.
-
-    Args:
-        items: The elements, stacked.
-        plain: Gives them one by one, of which the number is one of the graph's sizes then.
-    """
-
-    def __init__(self, items: Iterable[StackedItems], plain: Callable[[], Any] | None = None) -> None:
-        super().__init__(items)
-        self._plain = plain
-
-    def _plainly(self, name: str, *given: Any) -> Any:
-        if self._plain is None:
-            raise unreadable()
-        return getattr(self._plain(), name)(*given)
-
-    __hash__ = None  # type: ignore[assignment]  # as that of a list
-
-
-for _name in (*GUARDED, "__getitem__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__radd__", "__iadd__",
-              "__rmul__", "__imul__", "__bool__", "append", "extend", "insert", "reverse"):  # fmt: skip
-    setattr(SymbolicList, _name, partialmethod(SymbolicList._plainly, _name))
+def _entries_of(values: list[Any]) -> Iterable[Any]:
+    return values.entries() if isinstance(values, ScanList) else values
 
 
 def counted(test: Any) -> Any:
@@ -289,15 +394,3 @@ def counted(test: Any) -> Any:
     if not isinstance(test, ScanList) or not test.is_dynamic:
         return test
     return True if statically_known_true(test.size > 0) else test.size
-
-
-def unwrap(value: Any) -> Any:
-    """Return what a list of a dynamic number of elements was made of; other values as they are."""
-    if isinstance(value, ScanList) and value.is_dynamic:
-        only = list.__getitem__(value, 0) if list.__len__(value) == 1 else None
-        return only.stacked if isinstance(only, StackedItems) else value.joined()
-    if not isinstance(value, SymbolicList):
-        return value
-    if list.__len__(value) != 1:
-        raise LoopError("a list of as many elements as a dynamic size has, and more")
-    return list.__getitem__(value, 0).stacked

@@ -83,6 +83,9 @@ def are_of_one_kind(values: Sequence[Any]) -> bool:
     return all(type(each) in DTYPES for each in values) and len(frozenset().union(*map(kinds_of, values))) == 1
 
 
+IN_WORDS = "_fxport_in_words"
+"""The attribute of a stand-in for Python's objects that names it for messages."""
+
 MIXED = "_fxport_mixed"
 """The attribute of such a number: what type a tensor of integers has, once multiplied by it, only data tells."""
 
@@ -215,7 +218,7 @@ def _leaf(one: Any, two: Any, changing: bool) -> Leaf:
         return (MixedFloat if kind is float else kind) if changing else EitherFloat if kind is float else EitherInt
     if constant:
         return Constant(one)
-    raise LoopError(f"its ways give {_kind(one)} and {_kind(two)}, which no value of a graph can be")
+    raise LoopError(f"its ways give {in_words(one)} and {in_words(two)}, which no value of a graph can be")
 
 
 def _tensor(one: Any, two: Any) -> Like:
@@ -225,9 +228,11 @@ def _tensor(one: Any, two: Any) -> Like:
         if tensor.dtype != other.dtype:
             raise LoopError(f"its ways give tensors of {tensor.dtype} and of {other.dtype}")
     elif type(other) not in DTYPES:
-        raise LoopError(f"its ways give a tensor and {_kind(other)}, which no value of a graph can be")
+        raise LoopError(f"its ways give a tensor and {in_words(other)}, which no value of a graph can be")
     elif _rank(DTYPES[type(other)]) > _rank(tensor.dtype):
-        raise LoopError(f"its ways give a tensor of {tensor.dtype} and {_kind(other)}, which such a tensor cannot hold")
+        raise LoopError(
+            f"its ways give a tensor of {tensor.dtype} and {in_words(other)}, which such a tensor cannot hold"
+        )
     return Like(tensor.dtype, tuple(tensor.shape), tensor.device)
 
 
@@ -236,11 +241,13 @@ def _rank(dtype: torch.dtype) -> int:
     return 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype is not torch.bool)
 
 
-def _kind(value: Any) -> str:
+def in_words(value: Any) -> str:
     """Name a value for a message."""
     if isinstance(value, Tensor):
         return f"a tensor of {value.dtype}"
-    return repr(value) if value is None or type(value) in (*PLAIN, str) else f"a value of type {type(value).__name__}"
+    if value is None or type(value) in (*PLAIN, str):
+        return repr(value)
+    return getattr(value, IN_WORDS, f"a value of type {type(value).__name__}")
 
 
 def _as(leaf: Any, like: Like | type, whole: bool) -> Tensor:

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from fxport.exporter.capture.control_flow.lists import ScanList, SymbolicList
+from fxport.exporter.capture.control_flow.lists import ScanList
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError, are_of_one_kind
 from fxport.exporter.capture.control_flow.stacked_items import StackedItems
+from fxport.exporter.capture.control_flow.symbolic_lists import SymbolicList
 from fxport.exporter.capture.control_flow.truth import as_tensor, depends_on_data
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.guards.caught import require_uncaught
@@ -139,7 +140,12 @@ def product_of(rows: Tensor, start: Any) -> Any:
 
 
 def extreme_of(name: str, rows: Tensor, default: Sequence[Any]) -> Any:
-    """Return `max` or `min` of numbers: the first of several that are equal, and NaN only where it is the first."""
+    """Return `max` or `min` of numbers."""
+    return extreme_row(name, rows, default).item()
+
+
+def extreme_row(name: str, rows: Tensor, default: Sequence[Any]) -> Tensor:
+    """Return `max` or `min` of a vector: the first of several that are equal, and NaN only where it is the first."""
     if not _is_some(rows):
         if default:
             raise LoopError("it takes a default where a list of a dynamic size is empty")
@@ -147,10 +153,10 @@ def extreme_of(name: str, rows: Tensor, default: Sequence[Any]) -> Any:
     if rows.dtype is torch.bool:
         raise LoopError(f"it takes the {name} of as many truth values as a dynamic size has")
     if not rows.is_floating_point():
-        return getattr(rows, f"a{name}")(0).item()
+        return getattr(rows, f"a{name}")(0)
     least = float("-inf") if name == "max" else float("inf")
     place = getattr(rows.where(~rows.isnan(), least), f"arg{name}")(0)
-    return torch.where(rows[0].isnan(), rows[0], rows[place]).item()
+    return torch.where(rows[0].isnan(), rows[0], rows[place])
 
 
 def _is_some(rows: Tensor) -> bool:

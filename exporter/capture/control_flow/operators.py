@@ -22,6 +22,7 @@ from fxport.exporter.capture.control_flow.lifting import read_by
 from fxport.exporter.capture.control_flow.lists import counted
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError
 from fxport.exporter.capture.control_flow.number_lists import NumberList, has_data, is_equal
+from fxport.exporter.capture.control_flow.sized_keys import MISSING, found_at, is_sized, taken
 from fxport.exporter.capture.control_flow.truth import NUMBERS, depends_on_data, predicate
 from fxport.exporter.capture.guards.caught import errors_noted, require_uncaught
 from fxport.exporter.capture.patches.numbers import may_be_nan, number
@@ -118,6 +119,8 @@ def among(value: Any, many: Any) -> Any:
         return _is_in_range(number(value), many)
     if isinstance(many, NumberList):
         return many.equal_to(value).any().item()
+    if isinstance(many, (dict, set, frozenset)) and is_sized(value):
+        return found_at(many, value) is not MISSING
     searched = SEARCHED.get(getattr(type(many), "__contains__", None), ())
     if not isinstance(value, searched) or not (depends_on_data(value) or has_data(many)):
         return value in many
@@ -145,10 +148,14 @@ SEARCHED: Mapping[Any, tuple[type, ...]] = {
 def element(values: Any, index: Any) -> Any:
     """Return `values[index]`, of a plain list or tuple, or one of modules, also where data tells the index.
 
+    Of a dict, where the index is a dynamic size.
+
     Raises:
         LoopError: There are too many elements to choose from.
         RefusedError: The model would catch that there is no such element.
     """
+    if isinstance(values, dict):
+        return taken(values, index) if is_sized(index) else values[index]
     if type(values) not in (list, tuple, nn.ModuleList) or not len(values) or not _is_index_of_data(index):
         return values[index]
     require_uncaught(IndexError)

@@ -33,18 +33,19 @@ Forms = list[ast.stmt]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Names of the function that are lists, and the lines of choices that are to be branches."""
+    """Names of the function that are lists, the lines of choices that are to be branches, and those to rewrite."""
 
     lists: set[str]
     splits: set[int]
+    lines: set[int]
 
 
-def made_plain(function: ast.FunctionDef, splits: set[int]) -> None:
+def made_plain(function: ast.FunctionDef, lines: set[int], splits: set[int]) -> None:
     """Rewrite the statements of the function itself, not of functions in it, in their plain forms; inner ones first.
 
-    Choices at the lines of `splits` become branches.
+    Choices at the lines of `splits` become branches, and those of which an arm goes through values at `lines`.
     """
-    known = Known(_lists_of(function), splits)
+    known = Known(_lists_of(function), splits, lines)
     for parent in reversed(list(own_nodes(function))):
         if isinstance(parent, SCOPES) and parent is not function:
             continue
@@ -252,8 +253,10 @@ def _choice(node: Any, known: Known) -> Forms:
     """`y = (z := a) if test else b` as an `if`: what binds names is no part of an expression that can be moved."""
     choice = node.value
     arms = [choice.body, choice.orelse] if isinstance(choice, ast.IfExp) else []
-    is_binding = any(isinstance(each, ast.NamedExpr) for arm in arms for each in ast.walk(arm))
-    if not arms or not (is_binding or is_at(choice.test, known.splits)):
+    inner = [each for arm in arms for each in ast.walk(arm)]
+    is_binding = any(isinstance(each, ast.NamedExpr) for each in inner)
+    is_loop = any(isinstance(each, (ast.ListComp, ast.GeneratorExp)) and is_at(each, known.lines) for each in inner)
+    if not arms or not (is_binding or is_loop or is_at(choice.test, known.splits)):
         return [node]
     ways: list[Forms] = []
     for arm in arms:

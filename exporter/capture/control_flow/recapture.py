@@ -171,7 +171,7 @@ def _reasons(errors: Sequence[Exception], tried: Collection[Line]) -> Reasons:
     found: Reasons = {}
     causes = [cause for each in errors for cause in causes_of(each) if isinstance(cause, (LoopError, RefusedError))]
     for error in reversed(causes):
-        lines = [*map(_line, _frames_of(error))]
+        lines = [line for line in map(_line, _frames_of(error)) if kind_of(line[0]) != HIDDEN]
         away = f"at line {lines[-1][1]}, {error}" if lines else str(error)
         found |= dict.fromkeys(tried, away) | dict.fromkeys(lines, str(error))
     return found

@@ -14,15 +14,16 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statica
 
 from fxport.exporter.capture.control_flow.absent_gradients import Presence, note_turns
 from fxport.exporter.capture.control_flow.alternatives import note_alternatives
+from fxport.exporter.capture.control_flow.appended import items_left, tensors_of
 from fxport.exporter.capture.control_flow.branches import UNKNOWN, repeated
 from fxport.exporter.capture.control_flow.carried import Carried
-from fxport.exporter.capture.control_flow.effects import Changes, Effects, Item, cells_of, symbolic
+from fxport.exporter.capture.control_flow.effects import Effects, Item, cells_of, symbolic
 from fxport.exporter.capture.control_flow.generators import Pushed
 from fxport.exporter.capture.control_flow.items import Items, items_of
 from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by
-from fxport.exporter.capture.control_flow.lists import ListRead, ScanList
+from fxport.exporter.capture.control_flow.lists import ScanList
 from fxport.exporter.capture.control_flow.merged import require_unwritten, told_apart, watch_merged
-from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError, opaque
+from fxport.exporter.capture.control_flow.merging import LoopError, opaque
 from fxport.exporter.capture.control_flow.operators import and_, not_
 from fxport.exporter.capture.control_flow.own_sizes import (
     count_of,
@@ -34,8 +35,9 @@ from fxport.exporter.capture.control_flow.own_sizes import (
     some,
 )
 from fxport.exporter.capture.control_flow.ragged import Ragged
-from fxport.exporter.capture.control_flow.stacked_items import StackedItems
-from fxport.exporter.capture.control_flow.truth import as_tensor, predicate
+from fxport.exporter.capture.control_flow.stacked_items import ListRead, StackedItems
+from fxport.exporter.capture.control_flow.truth import predicate
+from fxport.exporter.capture.control_flow.turns import is_in_turns
 from fxport.exporter.capture.control_flow.undecided import asked_for
 from fxport.exporter.capture.faults import RefusedError, is_our_fault
 from fxport.exporter.capture.guards.answers import refusals
@@ -77,7 +79,7 @@ def for_each(
     """
     items = items_of(source)
     if items is not None:
-        _scan(items, turn, dead, late)
+        _scan(items.used(), turn, dead, late)
         return
     if isinstance(source, Pushed) and source.is_fresh:
         if stopped is not None:
@@ -163,9 +165,12 @@ def _rehearsed(
         try:
             return _prepared(items, turn, dead, late)
         except ListRead as error:
+            if error.owner.is_unread or is_in_turns(error.owner):  # the loop around carries it
+                raise
             del refused[known:]
             try:
-                followed.enter_context(error.owner.following(error.name))
+                more = (items.count + 1) * error.each  # PyTorch's scan runs a turn also where there is none
+                followed.enter_context(error.owner.following(error.name, more))
             except LoopError as unknown:
                 return unknown
         except (*UNKNOWN, RefusedError):  # of a line in the turns, which is to be rewritten, or for good
@@ -179,7 +184,7 @@ def _rehearsed(
 
 def _prepared(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) -> Callable[[], Any]:
     """Rehearse the turns; return what records them as a scan, and leaves what they leave."""
-    effects = Effects.of((turn,), dead, is_loop=True)
+    effects = Effects.of((turn, items.at), dead, is_loop=True)
     turns = torch.arange(items.count)
     known = known_sizes(turns)
     numbers = symbolic((*effects.numbers, items.count, *items.numbers))
@@ -188,6 +193,8 @@ def _prepared(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]
 
     def one(number: Tensor) -> None:
         effects.number = _bounded(number.item(), items.count)
+        for holder in effects.grown:
+            holder.owner.learn_length()
         turn(items.at(effects.number))
 
     sample = _slice(turns)
@@ -201,11 +208,13 @@ def _prepared(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]
     def run(*tensors: Tensor) -> list[Tensor]:
         state = [opaque(each.clone()) for each in tensors[: len(start)]]
         changes, ends, leaves[:] = carried.turn(state, tensors[count])
-        appended[:] = _appended(effects, changes)
+        appended[:] = [each for items in effects.appended(changes) for each in tensors_of(items)]
         return [*(ends or [tensors[0].clone()]), *(each.clone() for each in appended)]
 
     (given,), outside = read_by([run], [*init, sample], numbers)
     carried.require_unwritten(outside)
+    for holder, each in effects.grown.items():
+        holder.owner.require_room(items.count * each)
     axes = [own_axis(each, known) for each in given[count:]]
     if is_rehearsal():
         if some(axes):
@@ -249,17 +258,6 @@ def _bounded(number: Any, count: Any) -> Any:
     return number
 
 
-def _appended(effects: Effects, changes: Changes) -> list[Tensor]:
-    """Return what a turn appended to each list: the elements, and behind each whether it was, where only data tells."""
-    found: list[Tensor] = []
-    for items in effects.appended(changes):
-        for item, on in items:
-            if not isinstance(item, (Tensor, *DTYPES)):
-                raise LoopError(f"it appends a value of type {type(item).__name__} to a list")
-            found += [as_tensor(item)] if on is True else [as_tensor(item), predicate(on)]
-    return found
-
-
 def _leave(effects: Effects, carried: Carried, last: Sequence[Tensor], stacked: Sequence[Any]) -> list[Tensor]:
     """Give places and lists what they hold after the loop.
 
@@ -268,33 +266,16 @@ def _leave(effects: Effects, carried: Carried, last: Sequence[Tensor], stacked: 
     """
     effects.leave(carried.form.value(last))
     rest, listed = iter(stacked), list[Tensor]()
-    for holder, wheres in carried.always.items():
+    for holder, kinds in carried.appended.items():
         if not isinstance(holder.owner, ScanList):
             raise LoopError(f"it appends to '{holder.name}', a list that was made elsewhere")
-        rows = [(next(rest), None if always else next(rest)) for always in wheres]
-        whole = _interleaved(rows)
-        items = StackedItems(whole, vars(holder.owner).get("last"), numbers=carried.of_numbers[holder])
+        items, held = items_left(kinds, rest, vars(holder.owner).get("last"))
         if effects.fronts[holder]:
-            items = items.turned()
-            holder.owner.insert(0, items)
+            holder.owner.insert(0, items.turned())
         else:
             list.append(holder.owner, items)
-        held = items.stacked.whole if isinstance(items.stacked, Ragged) else items.stacked
-        listed += [held] * sum(1 if each else 2 for each in wheres)
+        listed += held
     return listed
-
-
-def _interleaved(rows: Sequence[tuple[Any, Tensor | None]]) -> Any:
-    """Return the elements of all turns in their order, those of one turn together, without what was not appended."""
-    if len(rows) == 1 and rows[0][1] is None:
-        return rows[0][0]
-    if any(isinstance(each, Ragged) for each, _ in rows):
-        raise LoopError("it appends some of the parts of different sizes")
-    items = torch.stack([each for each, _ in rows], 1).flatten(0, 1)
-    if all(on is None for _, on in rows):
-        return items
-    whether = [torch.ones_like(each.flatten(1)[:, 0], dtype=torch.bool) if on is None else on for each, on in rows]
-    return items[torch.stack(whether, 1).flatten()]
 
 
 def _run(

@@ -7,12 +7,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.control_flow.lifting import HoldsItems
 from fxport.exporter.capture.control_flow.merging import DTYPES, LoopError, are_of_one_kind
 from fxport.exporter.capture.control_flow.ragged import Ragged
 from fxport.exporter.capture.control_flow.truth import as_tensor
 from fxport.exporter.capture.guards.askers import Line
+from fxport.exporter.capture.patches.extremes import watch_turned
 
 
 class StackedItems(HoldsItems):
@@ -22,6 +24,7 @@ class StackedItems(HoldsItems):
     elements; whatever else is done with it is refused.
     """
 
+    _fxport_in_words = "the elements of a list that a loop has filled"
     branches: frozenset[Line] = frozenset()
     """The lines of the branch that appended it."""
 
@@ -51,6 +54,11 @@ class StackedItems(HoldsItems):
         """Return the same items made of others in the place of these tensors and numbers."""
         stacked = self.stacked.mapped(change) if isinstance(self.stacked, Ragged) else change(self.stacked)
         return StackedItems(stacked, None if self.last is None else change(self.last), numbers=self.numbers)
+
+    def row(self, number: Any) -> Any:
+        """Return the element of a number that is in range."""
+        element = tensor_of(self)[number]
+        return element.item() if self.numbers else element
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -86,6 +94,85 @@ class MaybeItem(StackedItems):
         self._rows = value
 
 
+class FirstItems(StackedItems):
+    """The first `count` rows of a tensor that has room for more, as a loop carries a list to which its turns append."""
+
+    def __init__(self, room: Tensor, count: Any, *, numbers: bool) -> None:
+        self.room, self._count, self.numbers = room, count, numbers
+
+    @property
+    def count(self) -> Any:
+        return self._count
+
+    def leaves(self) -> list[Any]:
+        return [self.room, self._count]
+
+    def mapped(self, change: Callable[[Any], Any]) -> FirstItems:
+        return FirstItems(change(self.room), change(self._count), numbers=self.numbers)
+
+    @property
+    def stacked(self) -> Any:  # type: ignore[override]  # computed where it is needed
+        for holds in (self._count >= 0, self._count <= self.room.shape[0]):
+            torch._check(holds)
+        return self.room.narrow(0, 0, self._count)
+
+
+class StackedTuples(StackedItems):
+    """Tuples of one form: the items in each of their places, which may be tuples themselves, and the last tuple."""
+
+    def __init__(self, spec: Any, columns: Sequence[StackedItems], last: Any = None) -> None:
+        self.spec, self.columns, self.last = spec, columns, last
+
+    @property
+    def count(self) -> Any:
+        return self.columns[0].count
+
+    @property
+    def stacked(self) -> Any:  # type: ignore[override]  # there is no such tensor
+        raise LoopError("it takes a list of tuples for one of tensors")
+
+    def turned(self) -> StackedTuples:
+        return StackedTuples(self.spec, [each.turned() for each in self.columns])
+
+    def leaves(self) -> list[Any]:
+        rows = [leaf for each in self.columns for leaf in each.leaves()]
+        return [*rows, *([] if self.last is None else pytree.tree_leaves(self.last))]
+
+    def mapped(self, change: Callable[[Any], Any]) -> StackedTuples:
+        last = None if self.last is None else pytree.tree_map(change, self.last)
+        return StackedTuples(self.spec, [each.mapped(change) for each in self.columns], last)
+
+    def row(self, number: Any) -> Any:
+        return pytree.tree_unflatten([each.row(number) for each in self.columns], self.spec)
+
+
+def joined_tuples(entries: Sequence[Any]) -> StackedTuples | None:
+    """Return the entries of a list, tuples and items of such, as one; None where their forms differ."""
+    found = [each if isinstance(each, StackedTuples) else _single(each) for each in entries]
+    if any(each is None or each.spec != found[0].spec for each in found):  # type: ignore[union-attr]  # as just seen
+        return None
+    columns: list[StackedItems] = []
+    for parts in zip(*(each.columns for each in found if each is not None), strict=True):
+        if len({(part.numbers, tensor_of(part).dtype) for part in parts}) > 1:
+            return None
+        rows = torch.cat([tensor_of(part) for part in parts])
+        for part in parts:
+            watch_turned(rows, tensor_of(part))
+        columns.append(StackedItems(rows, numbers=parts[0].numbers))
+    return StackedTuples(found[0].spec, columns)  # type: ignore[union-attr]  # as just seen
+
+
+def _single(value: Any) -> StackedTuples | None:
+    """Return a tuple as items, of which there is one."""
+    if not isinstance(value, tuple):
+        return None
+    parts, spec = pytree.tree_flatten(value)
+    if not all(isinstance(each, (Tensor, *DTYPES)) for each in parts):
+        return None
+    columns = [StackedItems(as_tensor(each).unsqueeze(0), numbers=not isinstance(each, Tensor)) for each in parts]
+    return StackedTuples(spec, columns)
+
+
 class Closed(StackedItems):
     """An item that may not be read."""
 
@@ -100,11 +187,25 @@ class Closed(StackedItems):
         raise LoopError(READ)
 
 
-class Unread(Closed):
-    """Stands in a list for what other turns append to it, which no turn may read; it may ask how many there are."""
+class ListRead(LoopError):
+    """A turn reads of a list to which the turns append what the loop may carry, a key of `lists.FOLLOWED`."""
 
-    def __init__(self, count: Callable[[], Any]) -> None:
-        self._count = count
+    def __init__(self, owner: Any, name: str, each: int = 1) -> None:
+        super().__init__(READ)
+        self.owner, self.name, self.each = owner, name, each
+        """The list, what of it is read, and how many elements each turn appends."""
+
+
+class Unread(Closed):
+    """Stands in a list, its owner, for what other turns append to it; a turn may ask how many elements these are."""
+
+    def __init__(self, owner: Any, each: int, number: Callable[[], Any], count: Callable[[], Any]) -> None:
+        self.owner, self.each, self.number, self._count = owner, each, number, count
+        """The list, how many elements each turn appends, and the number of the turn, where these are counted."""
+
+    @property
+    def stacked(self) -> Any:  # type: ignore[override]  # the loop has to carry it
+        raise ListRead(self.owner, "room", self.each)
 
     @property
     def count(self) -> Any:
@@ -132,6 +233,11 @@ def tensor_of(items: StackedItems) -> Tensor:
 
 
 def unreadable(entries: Iterable[Any] = ()) -> LoopError:
+    """Return the error for a list that Python would go through, from its entries."""
+    entries = [*entries]
+    unread = next((each for each in entries if isinstance(each, Unread)), None)
+    if unread is not None:
+        return ListRead(unread.owner, "room", unread.each)
     branches = (each.branches for each in entries if isinstance(each, StackedItems))
     return LoopError(
         "it needs single elements of a list of as many elements as a dynamic size has", frozenset().union(*branches)
@@ -151,7 +257,11 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
     return whole[0].clone() if len(whole) == 1 else torch.cat(whole, dim)
 
 
-def _entries(tensors: Sequence[Any]) -> list[Any]:
+def _entries(tensors: Any) -> list[Any]:
+    """Return what stands in a list, stacked items as they are."""
+    entries = getattr(tensors, "entries", None)  # of a list of ours
+    if entries is not None:
+        return [*entries()]
     return [*list.__iter__(tensors)] if isinstance(tensors, list) else [*tensors]
 
 

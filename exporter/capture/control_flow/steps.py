@@ -1,5 +1,6 @@
 """The functions that rewritten code calls while it is captured, under the name `_steps`."""
 
+from fxport.exporter.capture.control_flow.applied import display, transposed
 from fxport.exporter.capture.control_flow.branches import chosen, refused, repeated
 from fxport.exporter.capture.control_flow.counted import counted
 from fxport.exporter.capture.control_flow.found_places import Found
@@ -23,8 +24,9 @@ from fxport.exporter.capture.control_flow.operators import (
     truth,
 )
 from fxport.exporter.capture.control_flow.scans import for_each
+from fxport.exporter.capture.control_flow.sized_keys import put
 
 __all__ = ["UNSET", "Bool", "Float", "Found", "Int", "IsFalse", "IsTrue", "Local", "Pushed", "ScanList", "among",
-           "and_", "both", "chosen", "class_of", "compared", "counted", "either", "element", "for_each", "is_same",
-           "is_truth", "kept", "not_", "or_", "refused", "repeated", "require_unchanged", "state_read_by", "truth",
-           "unless_iterator"]  # fmt: skip
+           "and_", "both", "chosen", "class_of", "compared", "counted", "display", "either", "element", "for_each",
+           "is_same", "is_truth", "kept", "not_", "or_", "put", "refused", "repeated", "require_unchanged",
+           "state_read_by", "transposed", "truth", "unless_iterator"]  # fmt: skip

@@ -42,7 +42,7 @@ class Either:
 class Turned(Either):
     """A tensor with the rows of another one in another order, which are the same in Python."""
 
-    reason: ClassVar[str] = "it writes to an element of a list that is in another list, too, which has them turned"
+    reason: ClassVar[str] = "it writes to an element of a list of which the graph has a copy elsewhere"
     cure: ClassVar[str] = "Take copies of their own before the write: `[each.clone() for each in items]`."
 
 

@@ -25,12 +25,14 @@ def restore_state(state: Snapshot) -> Iterator[None]:
         state.restore()
         with torch.no_grad():
             for tensor, version, value in values:
-                if tensor._version != version:
-                    tensor.resize_(value.shape).copy_(value)
+                if tensor._version != version or not torch.equal(tensor, value):  # `tensor.data` has its own versions
+                    (tensor if tensor.shape == value.shape else tensor.resize_(value.shape)).copy_(value)
 
 
 def _values(state: Snapshot) -> list[tuple[torch.Tensor, int, torch.Tensor]]:
-    """Return tensors that are neither parameters nor buffers, each with its version and a copy."""
-    held = (value for holder, (_, values) in state.held if holder.kind is not MEMBERS for value in values)
-    tensors = {id(each): each for each in held if type(each) is torch.Tensor and each.layout is torch.strided}
+    """Return tensors that are neither parameters nor buffers of a module, each with its version and a copy."""
+    own = {id(value) for holder, (_, values) in state.held if holder.kind is MEMBERS for value in values}
+    held = (value for _, (_, values) in state.held for value in values if id(value) not in own)
+    kinds = (torch.Tensor, torch.nn.Parameter)
+    tensors = {id(each): each for each in held if type(each) in kinds and each.layout is torch.strided}
     return [(each, each._version, each.detach().clone()) for each in tensors.values() if not each.is_inference()]

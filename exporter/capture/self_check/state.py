@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Finding, Level, rules
 from fxport.diagnostics.source import USER, kind_of
-from fxport.exporter.capture.eager import called, copied, restored
+from fxport.exporter.capture.eager import called, copied, may_write_to, restored
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.patches.process import restore_process
@@ -23,7 +23,7 @@ from fxport.exporter.capture.self_check.inputs import Call, drawn
 from fxport.exporter.capture.sizes.rehearsal import alike
 from fxport.exporter.capture.sizes.resizing import resized
 from fxport.exporter.capture.snapshot import Snapshot
-from fxport.fx_passes.program import Program
+from fxport.fx_passes.program import OutputKind, Program
 
 PART = 1e-4
 """Of the largest value of a result that a later call's may be off."""
@@ -71,47 +71,47 @@ def weight_of_state(module: torch.nn.Module, call: Call, program: Program) -> We
     held = dict((*module.named_buffers(), *module.named_parameters()))
     if any(isinstance(each, Tensor) and has_no_values(each) for each in pytree.tree_leaves((call, held))):
         return Weight.UNKNOWN
-    with _given_back(module):
-        if (first := _result(module, call)) is None:
+    names = may_write_to(module) | {each.updates for each in program.outputs if each.kind is OutputKind.MUTATION}
+    tensors = [tensor for name, tensor in held.items() if name in names]
+    with _given_back(module, names):
+        if (first := _result(module, call, tensors)) is None:
             return Weight.UNKNOWN
         state = Snapshot.of({"": module})
-        for later in _later(module, call):
+        for later in _later(module, call, tensors):
             if not _alike(first, later):
                 return Weight.MATTERS
             if not any(state.changes()):
                 break
         is_settled = not any(state.changes())
     others = (resized(module, call, program), next(drawn([call]))[1])
-    if any(_keeps(module, other, call, first) for other in others if other is not None):
-        return Weight.MATTERS
+    for other in others:
+        if other is None:
+            continue
+        with _given_back(module, names):
+            taken = _result(module, other, tensors) is not None
+            if taken and not _alike(first, _result(module, call, tensors)):
+                return Weight.MATTERS
     return Weight.SETTLED if is_settled else Weight.UNKNOWN
 
 
-def _later(module: torch.nn.Module, call: Call) -> Iterator[Leaves | None]:
+def _later(module: torch.nn.Module, call: Call, tensors: Sequence[Tensor]) -> Iterator[Leaves | None]:
     """Yield what further calls return."""
     end = time.monotonic() + MOST_SECONDS
     for _ in range(FURTHER_CALLS):
-        yield _result(module, call)
+        yield _result(module, call, tensors)
         if time.monotonic() > end:
             return
 
 
-def _keeps(module: torch.nn.Module, other: Call, call: Call, first: Leaves) -> bool:
-    """Return whether a call gives something else than it gave alone, after another one that the model takes."""
-    with _given_back(module):
-        return _result(module, other) is not None and not _alike(first, _result(module, call))
-
-
 @contextmanager
-def _given_back(module: torch.nn.Module) -> Iterator[None]:
-    buffers = {name for name, _ in module.named_buffers()}
-    with restore_process(), torch.random.fork_rng(), restored(module, buffers):
+def _given_back(module: torch.nn.Module, names: Collection[str | None]) -> Iterator[None]:
+    with restore_process(), torch.random.fork_rng(), restored(module, names):
         yield
 
 
-def _result(module: torch.nn.Module, call: Call) -> Leaves | None:
-    """Call the model and put its buffers back; return the values of its results, None if it raises."""
-    buffers = [(tensor, tensor.detach().clone()) for tensor in module.buffers()]
+def _result(module: torch.nn.Module, call: Call, tensors: Sequence[Tensor]) -> Leaves | None:
+    """Call the model and put these tensors of it back; return the values of its results, None if it raises."""
+    before = [tensor.detach().clone() for tensor in tensors]
     torch.default_generator.manual_seed(0)
     try:
         return pytree.tree_leaves(copied(called(module, call)))
@@ -120,8 +120,8 @@ def _result(module: torch.nn.Module, call: Call) -> Leaves | None:
             raise
         return None
     finally:
-        for tensor, before in buffers:
-            tensor.detach().copy_(before)
+        for tensor, value in zip(tensors, before, strict=True):
+            tensor.detach().copy_(value)
 
 
 def _alike(first: Leaves, other: Leaves | None) -> bool:

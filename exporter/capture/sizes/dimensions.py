@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 import torch
 
-from fxport.diagnostics import Level, Log, Place, Rule, rules
+from fxport.diagnostics import Fix, Level, Log, Place, Rule, rules
 from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.guards.guard import Guard
 from fxport.exporter.capture.sizes.conditions import Test, grid, sizes_to_try, test_of, text_of, words_for
@@ -37,13 +37,20 @@ class Said:
     guard: Guard | None = None
 
 
+UNPLACED = Fix(
+    "PyTorch does not tell which line needs this size: export the model's parts one by one to find it. Or do not ask "
+    "for this dimension to be dynamic; `--allow-specialization` accepts it as it is."
+)
+
+
 class Comparison:
     """The sizes of the captured graph, compared with the requests for them.
 
     `said` holds what is to be told about them; `conditions`, what the graph asks of the sizes that stayed dynamic.
     `contrary` are the sizes of one in the example for which it does not hold; `single`, those for which it holds at the
     example alone: each with the line that is to blame. `fixed` are those that the capture took for constants, `unkept`
-    the lines of statements that could not become operators, each with the reason.
+    the lines of statements that could not become operators, each with the reason; `given_up` the lines at which earlier
+    attempts failed, each with what it failed of.
     """
 
     def __init__(
@@ -53,8 +60,10 @@ class Comparison:
         guards: Sequence[Guard],
         fixed: Mapping[Request, Place | None],
         unkept: Mapping[Line, str],
+        given_up: Sequence[tuple[Place | None, str]] = (),
     ) -> None:
         self.program, self.guards, self.fixed, self.unkept = program, _of(program, guards), fixed, unkept
+        self.given_up = given_up
         self.said: list[Said] = []
         self.contrary: dict[Request, Place | None] = {}
         self.single: dict[Request, Place | None] = {}
@@ -121,13 +130,16 @@ class Comparison:
             allowed = said.rule is rules.DIMENSION_SPECIALIZED and options.allow_specialization
             level = Level.WARNING if allowed else None
             level = level if any(request.required for request in said.about) else Level.NOTE
-            log.report(said.rule, at=said.place, level=level, **said.facts)
+            unplaced = said.rule is rules.DIMENSION_SPECIALIZED and said.place is None
+            log.report(said.rule, at=said.place, level=level, fixes=(UNPLACED,) if unplaced else (), **said.facts)
 
     # One dimension -------------------------------------------------------------------------------------------------
 
     def _became(self, request: Request, value: int | str, guard: Guard | None) -> None:
         place = guard.place if guard is not None else self.fixed.get(request)
         reason = None if place is None else self.unkept.get((place.path, place.line))
+        if place is None and self.given_up:  # another attempt made it a constant, as one that might have kept it failed
+            place, reason = self.given_up[0]
         value = value if reason is None else f"{value}. Reason: {reason}"
         facts = {"dim": request.label, "input": request.input, "value": value}
         self.said.append(Said(rules.DIMENSION_SPECIALIZED, [request], place, facts, guard))

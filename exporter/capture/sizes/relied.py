@@ -29,6 +29,9 @@ SMALLEST = 2
 SQUEEZES = (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)
 """Ops whose result has another number of axes where a size is 1."""
 
+OF_ROWS = (aten.cov.default, aten.corrcoef.default)
+"""Ops that give a number, and no matrix, where their matrix has one row."""
+
 
 @dataclass(frozen=True, slots=True)
 class Relied:
@@ -113,9 +116,11 @@ def _nodes(program: Program) -> Iterator[Any]:
 def _of_squeezes(program: Program) -> Iterator[Relied]:
     """Yield that a size is not 1, where an axis of that size would vanish if it were."""
     for node in _nodes(program):
-        if node.op == "call_function" and node.target in SQUEEZES:
+        if node.op == "call_function" and node.target in (*SQUEEZES, *OF_ROWS):
             sizes = sizes_of(node.args[0].meta["val"])
             wanted = node.args[1] if len(node.args) > 1 else range(len(sizes))
+            if node.target in OF_ROWS:
+                wanted = range(1 if len(sizes) == 2 else 0)
             for axis in [wanted] if isinstance(wanted, int) else wanted:
                 if sizes and isinstance(sizes[axis], sympy.Expr):
                     condition = sympy.Ne(sizes[axis], 1)

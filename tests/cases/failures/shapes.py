@@ -57,6 +57,13 @@ class SizeToInt(nn.Module):
         return x * operator.index(x.shape[0])
 
 
+class Resized(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        y.resize_(x.shape[0], 3)
+        return y * 2
+
+
 class SizeLoop(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         found = x[0]
@@ -184,4 +191,5 @@ CASES = (
         {},
         {"dynamic_shapes": ({0: Dim.AUTO(min=5)}, None)},
     ),
+    FailureCase("resized in place", "plain numbers", "FXP1003", "«y.resize_(x.shape[0], 3)»", Resized, (X,), {}, ROWS),
 )

@@ -359,7 +359,7 @@ CASES = (
     ),
     *of(
         "containers filled in loops",
-        Row("a list that is filled and read", ListFilled, SIZES, ROWS, known_gap=REFUSED),
+        Row("a list that is filled and read", ListFilled, SIZES, ROWS),
         Row("a list that data fills", ListFilledOnData, SIZES, ROWS),
         Row("a dict that data fills", DictFilled, SIZES, ROWS, known_gap=REFUSED),
         Row("a list whose length data decides on", ListReturned, SIZES, ROWS, "# gives outputs by data"),

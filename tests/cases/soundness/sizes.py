@@ -91,6 +91,13 @@ class CausalByASize(nn.Module):
         return F.scaled_dot_product_attention(x[None], y[None], y[None], is_causal=is_causal)
 
 
+class Covariances(nn.Module):
+    """Of one row, each is a number and no matrix."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.cov(x), torch.corrcoef(x)
+
+
 TEXTS = tuple((torch.randn(n, 4), torch.randn(m, 4)) for n, m in ((5, 7), (3, 9), (1, 6), (2, 2)))
 TEXT = {"x": {0: torch.export.Dim.DYNAMIC}, "y": {0: torch.export.Dim.DYNAMIC}}
 
@@ -100,6 +107,7 @@ CASES = of(
     Row("padded by bits", PaddedByBits, WIDTHS, COLUMNS),
     Row("a common divisor", Divided, MATRICES, BOTH),
     Row("a common multiple", PaddedToAMultiple, MATRICES, BOTH),
+    Row("covariances", Covariances, ((torch.randn(3, 4),), (torch.randn(1, 4),)), ({0: "n"},), or_right=True),
     Row("a root of NumPy", RootOfNumPy, WIDTHS, COLUMNS),
     Row("places in a list", PlacesInAList, MATRICES, BOTH),
     Row("a diagonal", DiagonalOfASize, MATRICES, BOTH),

@@ -1,0 +1,135 @@
+"""Lists that loops within loops fill, and comprehensions within others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tests.cases.soundness.case import Inputs, Row, drawn, of
+
+
+class Pairs(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        kept = []
+        for row in x:
+            for other in y:
+                kept.append(row.sum() * other)
+        return torch.stack(kept)
+
+
+class Patches(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        kept = []
+        for i in range(0, x.shape[0], 2):
+            for j in range(0, y.shape[0], 3):
+                kept.append(x[i : i + 2].mean() * y[j : j + 3].mean())
+        return torch.stack(kept), kept[0] * len(kept)
+
+
+class Triangle(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        kept = []
+        for i in range(x.shape[0]):
+            for j in range(i + 1):
+                kept.append(x[i] * x[j] + y[0].sum())
+        return torch.stack(kept)
+
+
+class Between(nn.Module):
+    """Single elements before and behind those of the inner loop."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        kept = [x[0, 0]]
+        for row in x:
+            kept.append(row.sum())
+            for other in y:
+                kept.append(row.sum() * other.sum())
+            kept.append(row.prod())
+        return torch.stack(kept)
+
+
+class Asked(nn.Module):
+    """A turn asks how many elements there are."""
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        kept: list[Tensor] = []
+        total = x.sum() * 0
+        for row in x:
+            total = total + len(kept)
+            for other in y:
+                kept.append(row.sum() * other)
+        return torch.stack(kept), total
+
+
+class ByATest(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        kept = [x[0] * 0]
+        for row in x:
+            for other in y:
+                if other.sum() > 0:
+                    kept.append(row * other[0])
+        return torch.stack(kept)
+
+
+class ThreeDeep(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        kept = []
+        for row in x:
+            for other in y:
+                for third in x:
+                    kept.append(row.sum() * other.sum() + third)
+        return torch.stack(kept)
+
+
+class Comprehensions(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        n = x.shape[0]
+        grid = torch.stack([torch.stack([row.sum() * other.sum() for other in y]) for row in x])
+        products = torch.stack(
+            [
+                torch.stack(
+                    [
+                        x[i] @ x[j]  # a matrix of products
+                        for j in range(n)
+                    ]
+                )
+                for i in range(n)
+            ]
+        )
+        return grid, products
+
+
+class OneOfTwoSources(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.stack([row.sum() * other.sum() for row in x for other in y])
+
+
+class ReadByTheOuter(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        kept = [x.sum()]
+        for row in x:  # reads what the inner one appends
+            total = torch.stack(kept).sum()
+            for other in y:  # reads what the inner one appends
+                kept.append(row.sum() * other.sum() + total)
+        return torch.stack(kept)
+
+
+BOTH: Any = ({0: "n"}, {0: "m"})
+
+PAIRED: Inputs = tuple((drawn(n, 3, seed=n), drawn(m, 2, seed=m)) for n, m in ((4, 5), (5, 3), (2, 6), (8, 2), (1, 1)))
+
+CASES = of(
+    "loops within loops",
+    Row("pairs", Pairs, PAIRED, BOTH),
+    Row("patches", Patches, PAIRED, BOTH),
+    Row("a triangle", Triangle, PAIRED, BOTH),
+    Row("single elements beside", Between, PAIRED, BOTH),
+    Row("the length is asked for", Asked, PAIRED, BOTH),
+    Row("elements by a test", ByATest, PAIRED, BOTH),
+    Row("three loops", ThreeDeep, PAIRED, BOTH),
+    Row("comprehensions within others", Comprehensions, PAIRED, BOTH),
+    Row("a comprehension of two sources", OneOfTwoSources, PAIRED, BOTH),
+    Row("the outer loop reads the list", ReadByTheOuter, PAIRED, BOTH, "# reads what the inner one appends"),
+)

@@ -1,0 +1,116 @@
+"""Dicts and sets that are asked for a dynamic size: caches, and tables of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tests.cases.soundness.case import ROWS, SIZES, Inputs, Row, drawn, of
+
+
+class Cached(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache: dict[Any, Tensor] = {}
+
+    def forward(self, x: Tensor) -> Tensor:
+        n = x.shape[0]
+        if n not in self.cache:  # under a size
+            self.cache[n] = torch.tril(torch.ones(n, n))
+        return self.cache[n] @ x
+
+
+class CachedByTuple(Cached):
+    def forward(self, x: Tensor) -> Tensor:
+        key = (x.shape[0], x.device.type)
+        if key not in self.cache:  # under a tuple
+            self.cache[key] = torch.tril(torch.ones(x.shape[0], x.shape[0]))
+        return self.cache[key] @ x
+
+
+class CachedByTrial(Cached):
+    def forward(self, x: Tensor) -> Tensor:
+        n = x.shape[0]
+        try:
+            mask = self.cache[n]
+        except KeyError:
+            mask = torch.arange(n)[:, None].float()
+            self.cache[n] = mask  # where there is none
+        return x * mask
+
+
+class CachedByDefault(Cached):
+    def forward(self, x: Tensor) -> Tensor:
+        n = x.shape[0]
+        return x * self.cache.setdefault(n, torch.arange(n)[:, None].float())  # by default
+
+
+class CachedAlone(nn.Module):
+    """The cure: one value beside its size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size, self.mask = -1, torch.ones(())
+
+    def forward(self, x: Tensor) -> Tensor:
+        n = x.shape[0]
+        if self.size != n:
+            self.size, self.mask = n, torch.tril(torch.ones(n, n))
+        return self.mask @ x
+
+
+class NumberOfASize(nn.Module):
+    """A number that is asked for may be equal to a size under which something was put."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: dict[int, Tensor] = {}
+        found[x.shape[0]] = x  # a number later
+        if 7 not in found:
+            found[7] = x * 2
+        return found[7]
+
+
+class Table(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * {2: 0.5, 5: 0.25}.get(x.shape[0], 1.0)
+
+
+class TableWithout(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * {3: 0.5, 5: 0.25}[x.shape[0]]
+
+
+class InSet(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[0] in {2, 5}:
+            return x * 2
+        return x - 1
+
+
+class SetOfSizes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[int] = set()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen.add(x.shape[0])  # into a set
+        return x * 2
+
+
+MORE: Inputs = (*SIZES, (drawn(7, 4, seed=4),), (drawn(1, 4, seed=6),))
+
+CASES = of(
+    "what is looked up by a size",
+    Row("a cache", Cached, MORE, ROWS, "# under a size"),
+    Row("a cache by tuples", CachedByTuple, MORE, ROWS, "# under a tuple"),
+    Row("a cache that is tried", CachedByTrial, MORE, ROWS, "# where there is none"),
+    Row("a cache with a default", CachedByDefault, MORE, ROWS, "# by default"),
+    Row("a cache of one value", CachedAlone, MORE, ROWS),
+    Row("a number that may be a size", NumberOfASize, MORE, ROWS, "# a number later"),
+    Row("a table with a default", Table, MORE, ROWS, or_right=True),
+    Row("a table without one", TableWithout, SIZES[:2], ROWS, "{3: 0.5, 5: 0.25}[x.shape[0]]"),
+    Row("a set", InSet, MORE, ROWS),
+    Row("a set of sizes", SetOfSizes, MORE, ROWS, "# into a set"),
+)
