@@ -14,6 +14,7 @@ from fxport.diagnostics.errors import FxportError
 from fxport.ort_runner.failures import RUN, failure_of
 from fxport.ort_runner.providers import AUTO
 from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
+from fxport.ort_runner.size_limits import limits_in
 from fxport.ort_runner.train_checkpoint import RunState, read_checkpoint, write_checkpoint
 from fxport.ort_runner.train_description import description_in
 from fxport.ort_runner.train_evaluate import Evaluator
@@ -95,6 +96,7 @@ class TrainingSession:
         self._opened = path, used.name, threads, save
         self._description = description_in(metadata, path.name, {port.name for port in ports}, {*outputs})
         self._pairs, self._constant = self._description.state, self._description.constant
+        self._limits = limits_in(metadata)
         self._stride, self._rates = self._description.steps, self._description.rates
         self._seed = 0
         self._steps = 0
@@ -276,7 +278,8 @@ class TrainingSession:
         return bad is not None
 
     def _fed(self, batch: Mapping[str, Any]) -> dict[str, onnxruntime.OrtValue]:
-        given = arrays_for(self._batch_ports, named_batch(batch, self._batch_ports, BATCH), may_be_empty=False)
+        named = named_batch(batch, self._batch_ports, BATCH)
+        given = arrays_for(self._batch_ports, named, may_be_empty=False, limits=self._limits)
         given |= {name: np.asarray(rate, np.float32) for name, rate in self._rates.items()}
         if self._has_seed:
             given[SEED] = np.asarray(as_seed(self._seed + self.steps), np.int64)

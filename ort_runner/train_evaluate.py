@@ -11,6 +11,7 @@ import numpy as np
 from fxport.diagnostics.errors import FxportError
 from fxport.ort_runner.failures import RUN, Failure, failure_of
 from fxport.ort_runner.session import from_ort, ports_of, session_on, to_ort
+from fxport.ort_runner.size_limits import limits_in
 from fxport.ort_runner.train_files import EVALUATION_SUFFIX, SAVED, opened_beside
 from fxport.ort_runner.train_inputs import arrays_for, named_batch
 
@@ -51,13 +52,14 @@ class Evaluator:
             ) from error
         self._provider = used.name
         self._ports = ports_of(self._session.get_inputs())
+        self._limits = limits_in(self._session.get_modelmeta().custom_metadata_map)
 
     def run(
         self, weights: Mapping[str, onnxruntime.OrtValue], batch: Mapping[str, Any], seed: int
     ) -> dict[str, np.ndarray]:
         """Outputs by name. Raises RefusedInput, fxport.ort_runner.failures.Failure."""
         ports = [port for port in self._ports if port.name not in weights and port.name != SEED]
-        fed = arrays_for(ports, named_batch(batch, ports, BATCH), may_be_empty=False)
+        fed = arrays_for(ports, named_batch(batch, ports, BATCH), may_be_empty=False, limits=self._limits)
         held = {name: to_ort(array) for name, array in {**fed, SEED: np.asarray(seed, np.int64)}.items()}
         binding = self._session.io_binding()
         for port in self._ports:

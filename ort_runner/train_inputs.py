@@ -12,6 +12,7 @@ import numpy as np
 from fxport.diagnostics.errors import FxportError
 from fxport.ort_runner.dtypes import BOOL, BY_NAME, FLOAT, INTEGER
 from fxport.ort_runner.session import Port, in_native_order
+from fxport.ort_runner.size_limits import Limit
 
 LARGEST_SEED = 2**63 - 1
 
@@ -44,8 +45,10 @@ def _listed(names: Collection[str]) -> str:
     return ", ".join(first) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if first else "none"
 
 
-def arrays_for(ports: Iterable[Port], given: Mapping[str, Any], *, may_be_empty: bool) -> dict[str, np.ndarray]:
-    """The values of all ports, in the dtypes of the model. Sizes of one name must agree.
+def arrays_for(
+    ports: Iterable[Port], given: Mapping[str, Any], *, may_be_empty: bool, limits: Sequence[Limit] = ()
+) -> dict[str, np.ndarray]:
+    """The values of all ports, in the dtypes of the model. Sizes of one name must agree, and be within the limits.
 
     Raises RefusedInput; unless `may_be_empty`, also for a tensor without elements where the model does not fix that.
     """
@@ -56,6 +59,11 @@ def arrays_for(ports: Iterable[Port], given: Mapping[str, Any], *, may_be_empty:
         _require_shape(array, port, sizes)
         if array.size == 0 and 0 not in port.shape and not may_be_empty:
             raise RefusedInput(f"'{port.name}' is empty: its shape is {list(array.shape)}; leave such a batch out")
+    for limit in limits:
+        size, name = sizes.get(limit.name, (None, ""))
+        if size is not None and not limit.allows(size):
+            known = f"the model is known to be right for {limit.words}"
+            raise RefusedInput(f"'{name}' has the size {size} for '{limit.name}'; {known}")
     return found
 
 

@@ -321,3 +321,32 @@ def test_state_in_bfloat16_is_saved_and_resumed(tmp_path: Path) -> None:
     assert session.state()["param/weight"].dtype == ml_dtypes.bfloat16
     assert_same(again, session)
     assert session.step(batch) == again.step(batch)
+
+
+class BySize(nn.Module):
+    """Of small batches it does something else, which a step limits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        return y if x.shape[0] > 4 else y * 0.1
+
+
+def test_a_size_that_the_report_leaves_out_is_refused(tmp_path: Path) -> None:
+    model = BySize()
+    step = export_training_step(
+        model,
+        optim.SGD(model.parameters(), lr=0.1),
+        lambda model, x: model(x).square().mean(),
+        (torch.randn(6, 6),),
+        dynamic_shapes=({0: "batch"},),
+    )
+    step.save(tmp_path / "step.onnx")
+    session = TrainingSession(tmp_path / "step.onnx")
+    session.step({"x": np.ones((7, 6), np.float32)})
+    with pytest.raises(RefusedInput, match="has the size 2 for 'batch'; the model is known to be right for at least 5"):
+        session.step({"x": np.ones((2, 6), np.float32)})
+    assert session.steps == 1

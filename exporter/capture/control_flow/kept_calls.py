@@ -241,7 +241,11 @@ def _extreme(name: str, is_better: Callable[[Any, Any], Any]) -> Callable[..., A
         given: Any = values[0] if len(values) == 1 else values
         if key is None and (numbers := rows_of(given)) is not None:
             return extreme_of(name, numbers, [*rest.values()])
-        rows = unwrap(given) if key is None and isinstance(given, ScanList) and given.is_dynamic else None
+        is_dynamic = isinstance(given, ScanList) and given.is_dynamic
+        is_dynamic = is_dynamic or (
+            isinstance(given, Tensor) and given.dim() == 1 and isinstance(given.shape[0], SymInt)
+        )
+        rows = unwrap(given) if key is None and is_dynamic else None
         if isinstance(rows, Tensor) and rows.dim() == 1:
             best = extreme_row(name, rows, [*rest.values()])
             watch_turned(best, rows)

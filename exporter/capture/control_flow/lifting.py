@@ -29,7 +29,7 @@ from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.control_flow.branch_facts import facts_forgotten
 from fxport.exporter.capture.control_flow.merging import LoopError, opaque
-from fxport.exporter.capture.control_flow.views import BodyMode, Step, again, are_repeatable, origin_of, storage_of
+from fxport.exporter.capture.control_flow.views import Step, again, are_repeatable, origin_of, storage_of
 from fxport.exporter.capture.knowledge import body_entered
 
 Body = Callable[..., Sequence[Tensor]]
@@ -153,7 +153,7 @@ class Outside:
         return (*self.tensors.values(), *map(_passed, self.symbols.values()))
 
 
-class _Reads(BodyMode):
+class _Reads(TorchFunctionMode):
     """Notes the tensors and numbers that functions are called with and that did not come of the body."""
 
     def __init__(self, given: Sequence[Any], outside: Outside, around: Sequence[Any]) -> None:
@@ -194,7 +194,7 @@ class _Reads(BodyMode):
         return result
 
 
-class _Instead(BodyMode):
+class _Instead(TorchFunctionMode):
     """Calls functions with others in the place of tensors, and of numbers that travel in tensors."""
 
     def __init__(self, tensors: Mapping[int, Tensor], items: Mapping[sympy.Basic, Any]) -> None:

@@ -323,6 +323,9 @@ class ScanList(list[Any], HoldsItems):
         entries = [*self.entries()]
         if key.step is not None and not (type(key.step) is int and key.step > 0):
             raise unreadable(entries)
+        single = next((i for i, each in enumerate(entries) if isinstance(each, StackedItems)), 0)
+        if (key.stop, key.step) == (None, None) and type(key.start) is int and 0 <= key.start <= single:
+            return ScanList(entries[key.start :])
         rows = tensor_of(entries[0]) if len(entries) == 1 else self.joined()
         part = rows[key]
         if len(entries) > 1:

@@ -47,6 +47,8 @@ def blaming(branches: frozenset[Line]) -> Iterator[None]:
 class _Unset:
     """The value of a name that is not bound yet."""
 
+    _fxport_in_words = "nothing on one of its ways"
+
 
 UNSET = _Unset()
 

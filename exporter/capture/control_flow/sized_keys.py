@@ -48,11 +48,11 @@ def put(values: Any, key: Any, value: Any) -> None:
 
 
 def taken(values: Mapping[Any, Any], key: Any) -> Any:
-    """Return `values[key]` of a dict. Raises KeyError where it has no such key."""
+    """Return `values[key]` of a dict. Raises KeyError where it has no such key, and LoopError where it makes one."""
     found = found_at(values, key)
-    if found is MISSING:
-        raise KeyError(key)
-    return values[found]
+    if found is not MISSING:
+        return values[found]
+    raise LoopError(KEPT_BY_SIZE) if hasattr(values, "__missing__") else KeyError(key)  # as of a defaultdict
 
 
 def _known(values: Iterable[Any], key: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.function_mode import Part
@@ -36,10 +35,6 @@ class Step:
     def operands(self) -> list[Any]:
         """The arguments other than the base, without their structure."""
         return pytree.tree_leaves((self.args, self.kwargs))
-
-
-class BodyMode(TorchFunctionMode):
-    """Mode of a body of control flow: it notes which tensors the body reads, or calls functions with others instead."""
 
 
 class ViewsNoted(Part):
@@ -105,10 +100,7 @@ def is_like(one: Tensor, other: Tensor) -> bool:
 
 def storage_of(tensor: Tensor) -> int:
     """Return a number that is the same for all tensors that share memory."""
-    if any(isinstance(mode, BodyMode) for mode in _get_current_function_mode_stack()):
-        return tensor.untyped_storage()._cdata
-    with torch._C.DisableTorchFunction():  # other modes have nothing to say about it
-        return tensor.untyped_storage()._cdata
+    return tensor.untyped_storage()._cdata  # with all modes: a tensor that was `set_` has another one without them
 
 
 def again(origin: Tensor, steps: Sequence[Step]) -> Tensor:

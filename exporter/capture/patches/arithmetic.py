@@ -63,7 +63,7 @@ def _extreme(
         return marked(of_numbers(a, b), kinds_of(one) | kinds_of(other))
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and isinstance(args[0], (tuple, Iterator)):
+        if len(args) == 1 and isinstance(args[0], (tuple, Iterator, Tensor)):  # of a tensor, its rows
             args = ([*args[0]],)
         values = args[0] if len(args) == 1 and isinstance(args[0], list) else args
         if len(values) > 1 and not kwargs and any(isinstance(each, Tensor) for each in values):

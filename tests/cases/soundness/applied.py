@@ -50,6 +50,11 @@ class ExtremesOfNan(nn.Module):
         return max(row.sum() for row in x.sqrt()), min(row.sum() for row in x.flip(0).sqrt())
 
 
+class OfAVector(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return max(x), min(x)
+
+
 class Displayed(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         kept = []
@@ -158,6 +163,7 @@ CASES = of(
     Row("sum", Summed, MORE, ROWS),
     Row("max and min", Extremes, MORE, ROWS),
     Row("max and min of NaN", ExtremesOfNan, MORE, ROWS),
+    Row("max and min of a vector", OfAVector, tuple((drawn(n, seed=n),) for n in (4, 6, 1, 9)), ROWS),
     Row("displays of lists", Displayed, MORE, ROWS),
     Row("any in a choice", AskedInAChoice, MORE, ROWS),
     Row("a list of tuples", Tuples, MORE, ROWS),

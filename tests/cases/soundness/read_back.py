@@ -123,6 +123,16 @@ class TwoLists(nn.Module):
         return torch.stack(means), torch.stack(peaks)
 
 
+class SumsOfRows(nn.Module):
+    """The list begins with a number."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        sums = [0]
+        for row in x:
+            sums.append(sums[-1] + row)
+        return torch.stack(sums[1:])
+
+
 class OfNumbers(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         kept = [1.0, 2.0]
@@ -291,6 +301,7 @@ CASES = of(
     Row("the nearest of those kept", NearestOfKept, WITH_ONE, ROWS),
     Row("the last three", LastThree, WITH_ONE, ROWS),
     Row("two lists, one of which grows by two", TwoLists, WITH_ONE, ROWS),
+    Row("sums of rows, of which the first is a number", SumsOfRows, WITH_ONE, ROWS),
     Row("a list of numbers", OfNumbers, WITH_ONE, ROWS),
     Row("an inner loop reads the last element", FromInnerLoop, WITH_ONE, ROWS),
     Row("parts of a filled list", PartsOfFilled, MORE, ROWS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import torch
@@ -45,6 +46,12 @@ class CachedByDefault(Cached):
     def forward(self, x: Tensor) -> Tensor:
         n = x.shape[0]
         return x * self.cache.setdefault(n, torch.arange(n)[:, None].float())  # by default
+
+
+class Counted(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        counts: dict[int, int] = defaultdict(int)
+        return x + counts[x.shape[0]]  # makes an entry
 
 
 class CachedAlone(nn.Module):
@@ -107,6 +114,7 @@ CASES = of(
     Row("a cache by tuples", CachedByTuple, MORE, ROWS, "# under a tuple"),
     Row("a cache that is tried", CachedByTrial, MORE, ROWS, "# where there is none"),
     Row("a cache with a default", CachedByDefault, MORE, ROWS, "# by default"),
+    Row("a dict with a factory", Counted, MORE, ROWS, "# makes an entry"),
     Row("a cache of one value", CachedAlone, MORE, ROWS),
     Row("a number that may be a size", NumberOfASize, MORE, ROWS, "# a number later"),
     Row("a table with a default", Table, MORE, ROWS, or_right=True),
