@@ -165,6 +165,8 @@ def _rehearsed(
         try:
             return _prepared(items, turn, dead, late)
         except ListRead as error:
+            if not isinstance(error.owner, ScanList):
+                return error
             if error.owner.is_unread or is_in_turns(error.owner):  # the loop around carries it
                 raise
             del refused[known:]
@@ -194,7 +196,8 @@ def _prepared(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]
     def one(number: Tensor) -> None:
         effects.number = _bounded(number.item(), items.count)
         for holder in effects.grown:
-            holder.owner.learn_length()
+            if isinstance(holder.owner, ScanList):
+                holder.owner.learn_length()
         turn(items.at(effects.number))
 
     sample = _slice(turns)
@@ -214,7 +217,8 @@ def _prepared(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]
     (given,), outside = read_by([run], [*init, sample], numbers)
     carried.require_unwritten(outside)
     for holder, each in effects.grown.items():
-        holder.owner.require_room(items.count * each)
+        if isinstance(holder.owner, ScanList):
+            holder.owner.require_room(items.count * each)
     axes = [own_axis(each, known) for each in given[count:]]
     if is_rehearsal():
         if some(axes):

@@ -64,7 +64,7 @@ class StackedItems(HoldsItems):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         joined = JOINED.get(func)
         if joined is None:
-            raise LoopError(f"{func} of a list that a loop over a dynamic size fills")
+            raise LoopError(f"'{getattr(func, '__name__', func)}' of a list that a loop over a dynamic size fills")
         return joined(*args, **(kwargs or {}))
 
 

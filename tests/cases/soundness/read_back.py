@@ -285,6 +285,16 @@ class NumberAmongTensors(nn.Module):
         return torch.stack([torch.as_tensor(each) for each in kept])
 
 
+class MadeElsewhere(nn.Module):
+    """A list that the rewritten function does not make by a name of its own."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.kept = [x[0]]
+        for row in x:  # a list of an object
+            self.kept.append(row + torch.stack(self.kept).sum(0))
+        return torch.stack(self.kept)
+
+
 MORE: Inputs = (*SIZES, (drawn(7, 4, seed=4),), (drawn(12, 4, seed=5),))
 WITH_ONE: Inputs = (*MORE, (drawn(1, 4, seed=6),))
 
@@ -317,4 +327,5 @@ CASES = of(
     Row("elements are replaced in another loop", ReplacedInAnother, WITH_ONE, ROWS),
     Row("an element is written to behind that", WrittenBehindReplaced, MORE, ROWS, "# an element is written to"),
     Row("a number in the place of a tensor", NumberAmongTensors, MORE, ROWS, "# gets a number later"),
+    Row("a list of an object", MadeElsewhere, MORE, ROWS, "# a list of an object"),
 )
