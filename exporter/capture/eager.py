@@ -19,7 +19,7 @@ from fxport.exporter.capture.bounds import bounds_checked
 from fxport.exporter.capture.failures import first_line
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.faults import RefusedError
-from fxport.exporter.capture.patches.restoration import restore_state
+from fxport.exporter.capture.patches.restoration import is_same, restore_state
 from fxport.exporter.capture.places import of_user, place_of_module
 from fxport.exporter.capture.snapshot import Snapshot
 from fxport.fx_passes.graph import loops_by_data
@@ -105,7 +105,8 @@ def may_write_to(module: torch.nn.Module) -> set[str | None]:
 
     Of larger ones, the program that was captured tells which the model writes to.
     """
-    parameters = dict(module.named_parameters())
+    plain = (each for each in module.named_parameters() if type(each[1]) is torch.nn.Parameter)
+    parameters = {name: each for name, each in plain if each.layout is torch.strided and not each.is_inference()}
     small = sum(each.nbytes for each in parameters.values()) <= MOST_BYTES
     return {*(name for name, _ in module.named_buffers()), *(parameters if small else ())}
 
@@ -126,7 +127,10 @@ def restored(module: torch.nn.Module, names: Collection[str | None], others: Sna
         with torch.no_grad():
             for name, value in before.items():
                 owner, _, attribute = name.rpartition(".")
-                setattr(module.get_submodule(owner), attribute, held[name].copy_(value))
+                tensor = held[name]
+                setattr(
+                    module.get_submodule(owner), attribute, tensor if is_same(tensor, value) else tensor.copy_(value)
+                )
 
 
 def failure_in_eager(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:

@@ -94,7 +94,7 @@ def the_larger(net: Net, x: Tensor) -> Tensor:
 
 
 def one_then_other(net: Net, x: Tensor) -> Tensor:
-    """What decides on the layer is two tests together."""
+    """The layer runs where both of two tests hold."""
     y = x
     if x.sum() > 0:
         y = net.a(x)

@@ -67,21 +67,26 @@ def listed(source: Any) -> ScanList:
     return made
 
 
-def display(*parts: tuple[bool, Any]) -> Any:
-    """Return `[first, *others]`: each part with whether it is several elements."""
-    if not any(several and _is_dynamic(value) for several, value in parts):
-        return [each for several, value in parts for each in (value if several else [value])]
+def display(*parts: tuple[bool, Callable[[], Any]]) -> Any:
+    """Return `[first, *others]`: parts, each with whether it is several elements; one is gone through before the next.
+
+    Args:
+        parts: Whether it is several, and what computes it.
+    """
     made = ScanList()
-    for several, value in parts:
+    for several, part in parts:
+        value = part()
         if not several:
             list.append(made, value)
         elif isinstance(value, ScanList):
             list.extend(made, value.entries())
-        elif isinstance(value, (SymbolicList, Tensor)) and _is_dynamic(value):
-            list.extend(made, list.__iter__(value) if isinstance(value, SymbolicList) else [StackedItems(value)])
+        elif not _is_dynamic(value):
+            list.extend(made, value)
+        elif isinstance(value, SymbolicList):
+            list.extend(made, list.__iter__(value))
         else:
-            list.extend(made, listed(value).entries() if _is_dynamic(value) else value)
-    return made
+            list.extend(made, [StackedItems(value)] if isinstance(value, Tensor) else listed(value).entries())
+    return made if made.is_dynamic else [*list.__iter__(made)]
 
 
 def transposed(function: Any, values: Any) -> Any:

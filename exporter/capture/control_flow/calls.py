@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fxport.exporter.capture.analysis.names import SCOPES, own_nodes
+from fxport.exporter.capture.control_flow.conditions import binds
 from fxport.exporter.capture.control_flow.syntax import call, deferred, is_at, left_early, placed
 
 OF_MATH = frozenset(
@@ -93,12 +94,13 @@ class _Calls(ast.NodeTransformer):
         """`[first, *others]`, of which there may be as many as a dynamic size has."""
         self.generic_visit(node)
         several = [isinstance(each, ast.Starred) for each in node.elts]
-        if not any(several) or not isinstance(node.ctx, ast.Load) or not self.is_at(node):
+        values = [each.value if isinstance(each, ast.Starred) else each for each in node.elts]
+        if not any(several) or not isinstance(node.ctx, ast.Load) or not self.is_at(node) or binds(values):
             return node
         self.found = True
-        values = [each.value if isinstance(each, ast.Starred) else each for each in node.elts]
         parts = [
-            ast.Tuple([ast.Constant(many), value], ast.Load()) for many, value in zip(several, values, strict=True)
+            ast.Tuple([ast.Constant(many), deferred(value)], ast.Load())
+            for many, value in zip(several, values, strict=True)
         ]
         return placed(call("display", *parts), node)
 
@@ -116,7 +118,8 @@ def comprehensions_as_loops(function: ast.FunctionDef, lines: set[int]) -> None:
 
 
 def _unrolled(node: ast.stmt, lines: set[int]) -> list[ast.stmt]:
-    heads = [node] if isinstance(node, SIMPLE) else [getattr(node, field) for field in HEADS.get(type(node), ())]
+    fields = ("value",) if isinstance(node, SIMPLE) else HEADS.get(type(node), ())
+    heads = [head for head in (getattr(node, field) for field in fields) if head is not None]
     once = [part for head in heads for part in _once(head)]
     found = [each for each in once if isinstance(each, (ast.ListComp, ast.GeneratorExp)) and is_at(each, lines)]
     new: list[ast.stmt] = []
@@ -131,6 +134,13 @@ def _unrolled(node: ast.stmt, lines: set[int]) -> list[ast.stmt]:
         ends_early = any(_ends_early(part, each) for part in once)
         if any(source.is_async for source in each.generators) or own & taken or (rest and ends_early):
             continue
+        earlier = _computed_before(heads, each)
+        if any(isinstance(part, ast.Starred) for part in earlier):
+            continue
+        for i, part in enumerate(earlier):
+            name = f"_before_{each.lineno}_{each.col_offset}_{i}"
+            new.append(placed(ast.Assign([ast.Name(name, ast.Store())], part), part))
+            _Instead(part, ast.copy_location(ast.Name(name, ast.Load()), part)).visit(node)
         held = f"_list_{each.lineno}_{each.col_offset}"
         for name in inner:
             if isinstance(name, ast.Name) and name.id in own:
@@ -154,6 +164,32 @@ def _unrolled(node: ast.stmt, lines: set[int]) -> list[ast.stmt]:
     for each in new:
         ast.fix_missing_locations(each)
     return [*new, node]
+
+
+def _computed_before(heads: Sequence[ast.AST], target: ast.expr) -> list[ast.expr]:
+    """Return what Python computes before an expression of a statement and what may change something, in its order."""
+    ways = (_before(head, target) for head in heads)
+    found = next((each for each in ways if each is not None), [])
+    parts: list[ast.expr] = []
+    for part in found:
+        while isinstance(part, (ast.Attribute, ast.keyword)):
+            part = part.value  # of `f(x).g`, what is computed
+        if isinstance(part, ast.expr) and any(isinstance(each, (ast.Call, ast.NamedExpr)) for each in ast.walk(part)):
+            parts.append(part)
+    return parts
+
+
+def _before(node: ast.AST, target: ast.expr) -> list[ast.AST] | None:
+    """Return the parts of an expression that come before another part of it; None where it has no such part."""
+    if node is target:
+        return []
+    seen: list[ast.AST] = []
+    for child in ast.iter_child_nodes(node):
+        inner = _before(child, target)
+        if inner is not None:
+            return [*seen, *inner]
+        seen.append(child)
+    return None
 
 
 def _ends_early(node: ast.AST, source: ast.expr) -> bool:

@@ -91,7 +91,7 @@ class _Choices(ast.NodeTransformer):
             return node
         assert isinstance(target, ast.Subscript)
         self.found = True
-        return placed(ast.Expr(call("put", target.value, target.slice, node.value)), node)
+        return placed(ast.Expr(call("put", node.value, target.value, target.slice)), node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         return self.valued(node, node.values[1:])

@@ -100,6 +100,7 @@ class Effects:
         is_loop: bool = False,
         local: Local | None = None,
         branches: frozenset[Line] = frozenset(),
+        also: Any = None,
     ) -> Effects:
         """Take the snapshot of all that the parts can reach.
 
@@ -109,8 +110,9 @@ class Effects:
             is_loop: Whether a part may find what other runs of it have left.
             local: What ends with the function, where that ends with the parts.
             branches: The line of the statement, if it is a branch.
+            also: What else runs with the parts, such as what makes the items of a loop.
         """
-        held = Snapshot.of({str(i): part for i, part in enumerate(parts)}).held
+        held = Snapshot.of({**{str(i): part for i, part in enumerate(parts)}, "": also}).held
         lists = (holder for holder, _ in held if isinstance(holder.owner, ScanList) and vars(holder.owner))
         followed = [Holder(each.owner, holders.ATTRIBUTES, each.path) for each in lists]
         snapshot = Snapshot([*held, *((each, each.kind.read(each.owner)) for each in followed)])

@@ -186,7 +186,7 @@ def _rehearsed(
 
 def _prepared(items: Items, turn: Turn, dead: Sequence[str], late: Sequence[str]) -> Callable[[], Any]:
     """Rehearse the turns; return what records them as a scan, and leaves what they leave."""
-    effects = Effects.of((turn, items.at), dead, is_loop=True)
+    effects = Effects.of((turn,), dead, is_loop=True, also=items.at)
     turns = torch.arange(items.count)
     known = known_sizes(turns)
     numbers = symbolic((*effects.numbers, items.count, *items.numbers))

@@ -2,7 +2,7 @@
 
 table[x.shape[0]]                        _steps.element(table, x.shape[0])
 x.shape[0] in {1, 2, 4}                  _steps.among(x.shape[0], {1, 2, 4})
-cache[x.shape[0]] = mask                 _steps.put(cache, x.shape[0], mask), which is refused
+cache[x.shape[0]] = mask                 _steps.put(mask, cache, x.shape[0]), which is refused
 
 Each key that is there is compared with the size, which asks a question about the size. Nothing is put in under a size:
 code that is not rewritten may ask for a number that is equal to it, and Python would not compare them.
@@ -40,8 +40,12 @@ def found_at(keys: Iterable[Any], key: Any) -> Any:
     return next((each for each in keys if _may_equal(each, key) and _is_equal(each, key)), MISSING)
 
 
-def put(values: Any, key: Any, value: Any) -> None:
-    """Do `values[key] = value`. Raises LoopError for a new key of a dict that is a symbolic number."""
+def put(value: Any, values: Any, key: Any) -> None:
+    """Do `values[key] = value`, of which Python computes the value first.
+
+    Raises:
+        LoopError: It would be a new key of a dict, and is a symbolic number.
+    """
     if isinstance(values, dict) and is_sized(key):
         key = _known(values, key)
     values[key] = value

@@ -25,8 +25,18 @@ def restore_state(state: Snapshot) -> Iterator[None]:
         state.restore()
         with torch.no_grad():
             for tensor, version, value in values:
-                if tensor._version != version or not torch.equal(tensor, value):  # `tensor.data` has its own versions
+                if tensor._version != version or not is_same(tensor, value):  # `tensor.data` has its own versions
                     (tensor if tensor.shape == value.shape else tensor.resize_(value.shape)).copy_(value)
+
+
+def is_same(tensor: torch.Tensor, value: torch.Tensor) -> bool:
+    """Return whether a tensor holds what it held: nothing is written where nothing has changed, NaN included.
+
+    A tensor may lie in memory that is shared, or that cannot be written to.
+    """
+    if tensor.shape != value.shape or tensor.dtype != value.dtype:
+        return False
+    return torch.equal(tensor, value) or bool(((tensor == value) | ((tensor != tensor) & (value != value))).all())
 
 
 def _values(state: Snapshot) -> list[tuple[torch.Tensor, int, torch.Tensor]]:

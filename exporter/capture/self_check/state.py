@@ -19,6 +19,7 @@ from fxport.exporter.capture.eager import called, copied, may_write_to, restored
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.patches.process import restore_process
+from fxport.exporter.capture.patches.restoration import is_same
 from fxport.exporter.capture.self_check.inputs import Call, drawn
 from fxport.exporter.capture.sizes.rehearsal import alike
 from fxport.exporter.capture.sizes.resizing import resized
@@ -121,7 +122,8 @@ def _result(module: torch.nn.Module, call: Call, tensors: Sequence[Tensor]) -> L
         return None
     finally:
         for tensor, value in zip(tensors, before, strict=True):
-            tensor.detach().copy_(value)
+            if not is_same(tensor.detach(), value):
+                tensor.detach().copy_(value)
 
 
 def _alike(first: Leaves, other: Leaves | None) -> bool:

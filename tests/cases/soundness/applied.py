@@ -1,4 +1,4 @@
-"""What goes through values one by one without a loop of its own: `map`, `reduce`, `sum`, `max`, displays, choices."""
+"""Programs that go through rows by `map`, `reduce`, `sum`, `max` and displays of lists, without a loop of their own."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class TuplesByATest(nn.Module):
 
 
 class Counting(nn.Module):
-    """What is called for each row changes state of Python, and other tensors."""
+    """A function that `map` calls for each row counts, appends and writes to a tensor."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         counted, seen, total = [0], [], torch.zeros_like(x[0])

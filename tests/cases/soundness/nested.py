@@ -106,6 +106,16 @@ class OneOfTwoSources(nn.Module):
         return torch.stack([row.sum() * other.sum() for row in x for other in y])
 
 
+class BehindAWrite(nn.Module):
+    """What a statement writes before it comes to the comprehension; the example shows nothing of it."""
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        z, kept = x * 1, list[Tensor]()
+        total = z.clamp_(min=-90).sum(), torch.stack([row * 2 for row in z]).sum(), z.clamp_(min=-80).sum()
+        kept.append(total[0] + total[2])
+        return total[1] + y[0].sum(), kept[0]
+
+
 class ReadByTheOuter(nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         kept = [x.sum()]
@@ -131,5 +141,6 @@ CASES = of(
     Row("three loops", ThreeDeep, PAIRED, BOTH),
     Row("comprehensions within others", Comprehensions, PAIRED, BOTH),
     Row("a comprehension of two sources", OneOfTwoSources, PAIRED, BOTH),
+    Row("behind a write of the same statement", BehindAWrite, (*PAIRED, (drawn(3, 3) * 999, drawn(2, 2))), BOTH),
     Row("the outer loop reads the list", ReadByTheOuter, PAIRED, BOTH, "# reads what the inner one appends"),
 )
