@@ -36,11 +36,12 @@ class _Record:
     count: int = 1
     built: Finding | None = None
 
-    def seen_again(self, at: Place | None, level: Level) -> None:
+    def seen_again(self, again: Finding) -> None:
         self.count += 1
         self.built = None
-        if level.rank > self.finding.level.rank:
-            self.finding = replace(self.finding, level=level)
+        at = again.place
+        if again.level.rank > self.finding.level.rank:  # the graver one says why it is
+            self.finding = replace(again, place=self.finding.place)
         known = [self.finding.place, *self.related]
         if at is None or len(self.related) >= MAX_RELATED or any(place and _same(place, at) for place in known):
             return
@@ -120,24 +121,22 @@ class Log:
         identity = identity_of(rule, at, held)
         if wanted is Level.ERROR and (level or rule.level) is Level.ERROR:  # a promoted warning fails no stage
             self._errors.append(message)
+        finding = Finding(
+            rule=rule,
+            level=shown,
+            message=message,
+            place=at,
+            facts=held,
+            related=tuple(related),
+            fixes=tuple(fixes),
+            identity=identity,
+            steps=tuple(steps),
+        )
         record = self._records.get(identity)
         if record is not None:
-            record.seen_again(at, shown)
+            record.seen_again(finding)
             return record.finding
-        record = _Record(
-            Finding(
-                rule=rule,
-                level=shown,
-                message=message,
-                place=at,
-                facts=held,
-                related=tuple(related),
-                fixes=tuple(fixes),
-                identity=identity,
-                steps=tuple(steps),
-            ),
-            related=list(related)[:MAX_RELATED],
-        )
+        record = _Record(finding, related=list(related)[:MAX_RELATED])
         if wanted is not None:
             self._records[identity] = record
         return record.finding

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from fxport.diagnostics.fixes.conditions import as_tensor
 from fxport.diagnostics.fixes.site import Function, Site, fix
+from fxport.diagnostics.fixes.tensors import are_loop_numbers, is_no_tensor
 from fxport.diagnostics.model import Edit, Fix
 
 Branch = Sequence[ast.stmt]
@@ -37,8 +38,10 @@ def _ways(site: Site) -> Iterator[Fix]:
     node = site.expression
     if node is None or any(isinstance(each, ast.NamedExpr) for each in ast.walk(node)):
         return  # the branches may read the name that the condition gives
-    if isinstance(node, ast.Name) and _is_list(site, node.id):
-        return  # whether it has elements is no value of a tensor
+    if any(is_no_tensor(site, each) for each in ast.walk(node) if isinstance(each, ast.Name)):
+        return  # what a container holds is no value of a tensor
+    if are_loop_numbers(site, node):
+        return
     for outer in (node, *site.around(node)):
         if isinstance(outer, ast.IfExp) and _within(outer.test, node):
             yield from _ternary(site, outer)
@@ -64,18 +67,13 @@ def _items(site: Site) -> Iterator[tuple[ast.Call, ast.expr]]:
                 yield node.value, called.value
 
 
-def _is_list(site: Site, name: str) -> bool:
-    """Return whether a name of the function is given a list somewhere in it."""
-    nodes = ast.walk(site.function) if site.function is not None else ()
-    given = (
-        each for each in nodes if isinstance(each, ast.Assign) and isinstance(each.value, (ast.List, ast.ListComp))
-    )
-    return any(isinstance(target, ast.Name) and target.id == name for each in given for target in each.targets)
+def _are_alike(site: Site, one: ast.AST, other: ast.AST | None) -> bool:
+    """Return whether one operator may choose between the values of two expressions or statements.
 
-
-def _are_alike(one: ast.AST, other: ast.AST | None) -> bool:
-    """Return whether one operator may choose between two values: not if one alone is cut, converted or of a list."""
-    return _forms(one) == _forms(other)
+    It may not if one alone is cut, converted or of a list, or if one is no tensor.
+    """
+    values = [each if isinstance(each, ast.expr) else getattr(each, "value", None) for each in (one, other)]
+    return _forms(one) == _forms(other) and not any(is_no_tensor(site, each) for each in values)
 
 
 def _forms(value: ast.AST | None) -> set[str]:
@@ -98,7 +96,7 @@ def _within(test: ast.expr, node: ast.expr) -> bool:
 
 def _ternary(site: Site, node: ast.IfExp) -> Iterator[Fix]:
     test, body, other = as_tensor(site, node.test), site.code(node.body), site.code(node.orelse)
-    if not _are_alike(node.body, node.orelse):
+    if not _are_alike(site, node.body, node.orelse):
         return
     yield fix("Choose by torch.where.", site.replaced(node, f"torch.where({test}, {body}, {other})"))
     ways = f"lambda: {_fresh(site, node.body)}, lambda: {_fresh(site, node.orelse)}"
@@ -108,7 +106,7 @@ def _ternary(site: Site, node: ast.IfExp) -> Iterator[Fix]:
 def _statement(site: Site, node: ast.If) -> Iterator[Fix]:
     test, (other, last) = as_tensor(site, node.test), _otherwise(site, node)
     pair = _values(site, node.body, other)
-    if pair is not None and _are_alike(node.body[0], other[0] if other else None):
+    if pair is not None and _are_alike(site, node.body[0], other[0] if other else None):
         target, body, orelse = pair
         yield fix("Choose by torch.where.", _line(site, node, last, f"{target}torch.where({test}, {body}, {orelse})"))
     if (text := _as_cond(site, node, test, other)) is not None:
@@ -174,6 +172,10 @@ def _as_cond(site: Site, node: ast.If, test: str, other: Branch) -> str | None:
     statements = [*node.body, *other]
     if function is None or not all(isinstance(each, PLAIN) for each in statements) or len(set(returns)) > 1:
         return None
+    if any(isinstance(each, (ast.Nonlocal, ast.Global)) for each in ast.walk(function)):
+        return None  # a new function would make the name its own
+    if any(is_no_tensor(site, value) for each in statements for value in _parts(getattr(each, "value", None))):
+        return None
     if sum(isinstance(each, ast.Return) for each in statements) != sum(returns):
         return None
     changed = [_changed(branch) for branch in (node.body, other)]
@@ -183,6 +185,8 @@ def _as_cond(site: Site, node: ast.If, test: str, other: Branch) -> str | None:
     before, last = _bound_before(function, node), statements[-1].end_lineno or 0
     carried = sorted((on_true | on_false) & before)
     names = sorted((on_true | on_false) & _read_after(function, last) | set(carried))
+    if any(is_no_tensor(site, ast.Name(name)) for name in names):
+        return None
     if not returns[0] and (not names or set(names) - before - (on_true & on_false)):
         return None  # nothing comes of it, or a name that only one branch makes is read later
     parts = [
@@ -192,6 +196,11 @@ def _as_cond(site: Site, node: ast.If, test: str, other: Branch) -> str | None:
     left = "return " if returns[0] else f"{names[0]} = " if len(names) == 1 else f"{', '.join(names)} = "
     operands = f", ({', '.join(carried)},)" if carried else ""
     return "\n\n".join(parts) + f"\n\n{left}torch.cond({test}, on_true, on_false{operands})"
+
+
+def _parts(value: ast.expr | None) -> Sequence[ast.expr]:
+    """Return the values of a tuple, or the one value."""
+    return value.elts if isinstance(value, ast.Tuple) else [value] if value is not None else []
 
 
 def _function(site: Site, name: str, branch: Branch, carried: Sequence[str], results: Sequence[str] | None) -> str:
@@ -267,6 +276,8 @@ def _loop(site: Site, node: ast.While) -> Iterator[Fix]:
     if "reason" in site.facts:  # for which the loop was tried as a while_loop in vain
         return
     if site.function is None or not names or not held or node.orelse or names - _bound_before(site.function, node):
+        return
+    if any(is_no_tensor(site, ast.Name(name)) for name in names):
         return
     carried = sorted(names)
     listed = ", ".join(carried)

@@ -219,6 +219,7 @@ def _exported(
     trace: Callable[[], ExportedProgram], observed: Observed, halts: Collection[Line] | None
 ) -> ExportedProgram:
     observed.inquiry.presumed.answers.clear()
+    observed.inquiry.presumed.truths.clear()
     state = observed.effects.state.anew()
     try:
         with going_on(observed.inquiry, halts), refusals_kept(observed.inquiry), replaced_unwritten():

@@ -36,7 +36,9 @@ from fxport.exporter.capture.failures import (
     PRESUMED,
     RANK,
     SEEDED,
+    TRUTH,
     first_line,
+    reason_of,
     report_failure,
     report_overcome,
 )
@@ -56,6 +58,7 @@ from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.regions import without_regions
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.results import CaptureResult, checked_result, repeat
+from fxport.exporter.capture.sizes.bits import power_guards
 from fxport.exporter.capture.sizes.conditions import ROUNDINGS
 from fxport.exporter.capture.sizes.copies import copies_unwritten
 from fxport.exporter.capture.sizes.dimensions import Comparison
@@ -167,8 +170,11 @@ def _capture_once(
     for name in sorted(set().union(*(each.names for each in observed.asked))):
         first = next(each for each in observed.asked if name in each.names)
         told.report(rules.VALUES_SPECIALIZED, at=first.place, name=name)
-    for place, error in observed.inquiry.presumed.answers.items():
-        known: Mapping[str, Any] = {"detail": PRESUMED, "error": first_line(error)}
+    presumed = observed.inquiry.presumed
+    for place, error in presumed.answers.items():
+        known: dict[str, Any] = {"detail": PRESUMED, "error": first_line(error)}
+        if place in presumed.truths:
+            known[TRUTH] = presumed.truths[place]
         told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **known)
     for error in observed.overcome:
         report_overcome(error, model, told)
@@ -184,7 +190,7 @@ def _capture_once(
         facts: Mapping[str, Any] = {"detail": RANK, "error": RANK}
         told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **facts)
     report_numbers(captured, told)
-    given_up = [(place_of_exception(each), first_line(each).rstrip(".")) for each in observed.given_up]
+    given_up = [(place_of_exception(each), reason_of(each, model)) for each in observed.given_up]
     compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed, observed.unkept, given_up)
     rewritten = (each.place for each in observed.rewritten)
     changed = [*rewritten, *inquiry.presumed.answers, *inquiry.always, *ranks, *observed.texts]
@@ -249,6 +255,7 @@ def _checked(strategy: Strategy, request: CaptureRequest, observed: Observed) ->
         inquiry.guards.clear()
         exported = without_regions(require_seen_through(strategy(request, observed)))
     inquiry.guards.extend(memory_guards(exported, inquiry.guards))
+    inquiry.guards.extend(power_guards(exported))
     return require_own_memory(functional(exported))
 
 
@@ -337,7 +344,7 @@ def _tried(
 def _report_fallbacks(attempt: Attempt, failed: Sequence[Failed], log: Log) -> None:
     """Report what made the attempts before this one fail."""
     for each in failed:
-        place, told = place_of_exception(each.error), first_line(each.error)
+        place, told = place_of_exception(each.error), reason_of(each.error, each.request.model)
         log.report(rules.CAPTURE_FELL_BACK, at=place, strategy=attempt.name, failed=each.name, error=told)
 
 

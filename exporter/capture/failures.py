@@ -183,6 +183,7 @@ def _unregistered(where: str) -> Callable[[BaseException], Facts]:
 
 HASHED = r"unhashable type: .*Sym|Expected an int as second argument to ldexp"
 """Errors where Python wants a plain number for a set or the key of a dict, or as an exponent."""
+KEY = "it uses a size as the key of a dict or as a member of a set, for which Python needs a plain number"
 KEPT_BY_SIZE = "it puts a value into a dict or a set under a size, of which the graph has no number"
 KEPT_ALONE = (
     "Compute the value anew in each call; or keep one, beside its size: `if self.size != n: self.size, self.mask = n, "
@@ -194,6 +195,8 @@ ASKED = "Python asks here for a value that is known only when the model runs"
 USED = "what stands here uses values that are known only when the model runs"
 RANK = "the ONNX model keeps the axis that is squeezed here, also where data make its size 1"
 PRESUMED = "the ONNX model has one side of this only: that of sizes of at least 1 and masks that select something"
+TRUTH = "truth"
+"""Fact of a finding about a mask that is presumed to have an effect: what a test of it was answered."""
 HIDDEN = f"{ASKED}, and an except clause hides it"
 UNTRACED = "PyTorch cannot run '{op}' without values; sparse and nested tensors, for one, it cannot capture"
 SCRIPTED = "it calls TorchScript, which has left Python"
@@ -229,6 +232,7 @@ TABLE: tuple[Failure, ...] = (
     Failure(_says(Exception, r"merging two branches' output"), rules.BRANCHES_DISAGREE, _branches),
     Failure(_is(NotRewritten), rules.DATA_DEPENDENT_CONTROL_FLOW, _not_rewritten),
     Failure(_is(GuardOnDataDependentSymNode), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(ASKED)),
+    Failure(_says(TypeError, r"unhashable"), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(KEY), remedy=KEPT_ALONE),
     Failure(_says(TypeError, HASHED), rules.DATA_DEPENDENT_CONTROL_FLOW, _told(ASKED)),
     Failure(_says(Exception, r"UntypedStorage"), rules.UNSUPPORTED_PYTHON_CONSTRUCT, _told(LOADED), remedy=LOAD_BEFORE),
     Failure(
@@ -316,6 +320,18 @@ def report_failure(error: Exception, model: torch.nn.Module, log: Log) -> None:
                 log.report(row.rule, at=row.place(model) or place, fixes=fixes, **facts)
                 return
     log.report(rules.CAPTURE_FAILED, at=place, error=first_line(error))
+
+
+def reason_of(error: Exception, model: torch.nn.Module) -> str:
+    """Return why a capture failed, in the words of its finding."""
+    for cause in causes(error):
+        row = next((each for each in TABLE if each.matches(cause, model)), None)
+        if isinstance(cause, RefusedError):
+            return str(cause)
+        if row is not None:
+            facts = row.facts(cause)
+            return str(facts.get("reason", facts["detail"]))
+    return first_line(error).rstrip(".")
 
 
 def report_overcome(error: Exception, model: torch.nn.Module, log: Log) -> None:

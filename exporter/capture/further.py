@@ -81,7 +81,7 @@ def further_failures(
     deadline = time.monotonic() + max(LEAST, LONGEST * taken)
     error = first
     lines: set[Line] = set()
-    values = values_asked_for(request) if asks_for_values(first) else {}
+    values = values_asked_for(request.model, (request.args, dict(request.kwargs))) if asks_for_values(first) else {}
     while (line := _line_of(place_of_exception(error))) in values and line not in lines and len(lines) < MOST:
         lines.add(line)
 
@@ -103,10 +103,10 @@ def further_failures(
             yield error
 
 
-def values_asked_for(request: CaptureRequest) -> dict[Line, list[Any]]:
+def values_asked_for(model: torch.nn.Module, call: tuple[Any, Any]) -> dict[Line, list[Any]]:
     """Return what each line of the model is given in PyTorch; nothing for a model without values, or one that fails."""
-    model, values = request.model, {}
-    held = (*model.parameters(), *model.buffers(), *pytree.tree_leaves((request.args, request.kwargs)))
+    values: dict[Line, list[Any]] = {}
+    held = (*model.parameters(), *model.buffers(), *pytree.tree_leaves(call))
     if any(isinstance(tensor, torch.Tensor) and has_no_values(tensor) for tensor in held):
         return {}
     try:
@@ -116,7 +116,7 @@ def values_asked_for(request: CaptureRequest) -> dict[Line, list[Any]]:
             ValuesNoted(values),
         ):
             warnings.simplefilter("ignore")  # the model has given them before
-            called(model, (request.args, dict(request.kwargs)))
+            called(model, call)
     except Exception:  # noqa: BLE001  # what the model raises is told by whoever asks whether it runs
         return {}
     return values

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fxport.diagnostics import Finding, Log, Place
+from fxport.diagnostics import Finding, Level, Log, Place
 from fxport.exporter.capture.request import CaptureRequest
-from fxport.exporter.capture.self_check.checking import Subject, check, check_inputs, has_presumption, told_in
+from fxport.exporter.capture.self_check.assumed import assumptions
+from fxport.exporter.capture.self_check.checking import Subject, check, check_inputs, told_in
 from fxport.exporter.capture.self_check.inputs import Sizes
 from fxport.exporter.capture.self_check.state import with_weight_of_state
 from fxport.exporter.capture.sizes.dimensions import Comparison
@@ -73,8 +74,10 @@ def checked_result(
         return captured
     subject = Subject(captured, module, passed, result.rewritten, result.compared.owner, beyond=beyond, others=others)
     check_inputs(subject, example, log)
+    if any(each.level is Level.ERROR for each in log.findings):
+        return captured  # nothing is exported
     if options.self_check == "rewritten" and not result.rewritten:
         return captured
-    told, presumed = told_in([*result.log.findings, *log.findings]), has_presumption(log.findings)
-    subject = replace(subject, call=example, told=told, is_presumed=presumed)
+    subject = replace(subject, call=example, told=told_in([*result.log.findings, *log.findings]))
+    subject = replace(subject, assumed=assumptions(log.findings))
     return replace(captured, conditions=(*captured.conditions, *check(subject, log)))

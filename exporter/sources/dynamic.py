@@ -15,8 +15,8 @@ from fxport.exporter.sources.usage import UsageError
 if TYPE_CHECKING:
     from torch import nn
 
-INDEX = re.compile(r"-?\d+")
-DIM = re.compile(r"(?P<name>\w+)(?:\[(?P<low>\d*)\.\.(?P<high>\d*)\])?")
+INDEX = re.compile(r"-?\d{1,18}")
+DIM = re.compile(r"(?P<name>\w+)(?:\[(?P<low>\d{0,18})\.\.(?P<high>\d{0,18})\])?")
 AUTO = "auto"
 
 FORM = (
@@ -73,6 +73,8 @@ def parse_dim(dim: str, text: str) -> Asked:
     if match is None or not match["name"].isidentifier():
         raise UsageError(f"--dynamic '{text}': '{dim}' is no name of a dim; {FORM}.")
     low, high = (int(match[each]) if match[each] else None for each in ("low", "high"))
+    if high is not None and high < 1:
+        raise UsageError(f"--dynamic '{text}': the upper bound {high} leaves no size; {FORM}.")
     if low is not None and high is not None and low >= high:
         raise UsageError(
             f"--dynamic '{text}': the upper bound {high} must be larger than the lower bound {low}; {FORM}."

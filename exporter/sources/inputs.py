@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-SHAPE = re.compile(r"scalar|\d+(x\d+)*")
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
-RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
+SHAPE = re.compile(r"scalar|\d{1,18}(x\d{1,18})*")
+NUMBER = re.compile(r"[+-]?(\d{1,400}\.?\d{0,400}|\.\d{1,400})(e[+-]?\d{1,18})?", re.IGNORECASE)
+RANGE = re.compile(r"(-?\d{1,20})\.\.(-?\d{1,20})")
 WORDS: Mapping[str, bool | None] = {"true": True, "false": False, "none": None}
 
 # Whole numbers are drawn from 0 and 1 unless a range is given: valid in a mask, as a token, as a token type.

@@ -22,6 +22,7 @@ from tests.cases.sized_models import (
     Expanded,
     FirstTwo,
     Groups,
+    Halved,
     Hashed,
     Keywords,
     LoopOverSize,
@@ -238,5 +239,12 @@ CASES: Mapping[str, DimensionCase] = {
         ({2: "short"}, {2: "long"}),
         ((TIED, "'long == 2*short'", "+ skip"),),
         ("x.0", "x.1", "x.2", "skip.0", "skip.1", "skip.2"),
+    ),
+    "a product of halves": DimensionCase(
+        Halved,
+        (t(2, 4, 6, 8), t(12, 4)),
+        ({2: "h", 3: "w"}, {0: "n"}),
+        ((TIED, "((w // 2)*(h // 2)) == n", "* positions"),),
+        ("x.0", "x.1", "x.2", "x.3", "positions.0", "positions.1"),
     ),
 }

@@ -193,6 +193,16 @@ NOTHING = {
     "a call in the branch": "def f(x):\n    if «x.sum() > 0»:\n        log(x)\n    return x\n",
     "a name of one branch": "def f(x):\n    if «x.sum() > 0»:\n        y = x\n        x = y\n    return x + y\n",
     "a name of the condition": "def f(x):\n    while «(gap := x.sum()) > 0»:\n        x = x - gap\n    return x\n",
+    "None": "def f(x):\n    return None if «x.min() < 0» else x.sqrt()\n",
+    "a dtype": "def f(x):\n    dt = torch.float64 if «x.min() < 0» else torch.float32\n    return x.to(dt)\n",
+    "text": "def f(x):\n    if «x.sum() > 0»:\n        return x, 'positive'\n    return x, 'other'\n",
+    "one of two lists": "def f(x):\n    a, b = [], []\n    (a if «x.sum() > 0» else b).append(x)\n    return a\n",
+    "a dict": "def f(x):\n    d = {}\n    if «x.sum() > 0»:\n        return x, d\n    return -x, d\n",
+    "a value among those of a list": "def f(x):\n    k = []\n    k.append(x)\n    if «x in k»:\n        x = x + 1\n    return x\n",
+    "a part of a list": "def f(x, k):\n    k.append(x)\n    if «x.sum() > 0»:\n        k = k[1:]\n    return k\n",
+    "a name of the function around": "def f(x):\n    nonlocal y\n    if «x.sum() > 0»:\n        y = x * 2\n        z = y\n"
+    "    else:\n        z = x\n    return z\n",
+    "the number of a turn": "def f(x):\n    for k in range(x.shape[0]):\n        y = x[k - 1] if «k > 0» else x[0] * 2\n    return y\n",
     "a loop that breaks": "def f(x):\n    while «x.sum() > 0»:\n        break\n    return x\n",
 }
 

@@ -217,14 +217,15 @@ def test_numbers_with_tensors(name: str, kind: str, tmp_path: Path) -> None:
 
 LIMITED = {
     "n ** 0.5": "n: at least 5",
-    "2 ** n": "n: at least 5",
+    "2 ** n": "n: 5 to 67",
     "7 / n": "n: not 5",
     "7 % (n - 1)": "n: not 6",
-    "1 << n": "n: at least 5",
+    "1 << n": "n: 5 to 67",
     "torch.zeros(n).sum().item()": "n: at least 5",
     "torch.arange(n).sum().item()": "n: at least 5",
 }
-"""What Python refuses of some sizes, or gives another kind of number for: the model says for which sizes it is."""
+"""What Python refuses of some sizes, gives another kind of number for, or more than 64 bits: the model says for which
+sizes it is."""
 
 
 @pytest.mark.parametrize("text", LIMITED)
@@ -304,6 +305,33 @@ def test_numbers_that_may_need_more_than_64_bits_are_told(name: str, tmp_path: P
     told = [each.place for each in log.findings if each.rule.id == "FXP1037"]
     lines = Path(module.__file__).read_text().splitlines()
     assert [line in lines[place.line - 1] for place in told if place and line] == [True] * (line is not None)
+
+
+POWERS_OF_SIZES: Mapping[str, int | None] = {
+    "n**20 % 7": 8,
+    "2**n % 3": 62,
+    "(1 << n) % 5": 62,
+    "n**9 / n**8": 127,
+    "math.factorial(n) % 23": 20,
+    "3 * 2**n % 5": 61,
+    "n**2 + n * n * n * n // (n * n)": None,
+    "2 ** (n % 5)": None,
+}
+"""Numbers of a size, and the largest size at which 64 bits hold them, where that is near."""
+
+
+@pytest.mark.parametrize("text", POWERS_OF_SIZES)
+def test_powers_of_sizes_limit_them(text: str, tmp_path: Path) -> None:
+    head = "import math\n\nimport torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
+    module = module_with(f"{head}        n = x.shape[0]\n        return x + {text}\n", tmp_path, "powers")
+    log, most = Log(), POWERS_OF_SIZES[text]
+    program = export(module.Model(), (torch.zeros(4),), dynamic_shapes=({0: "n"},), log=log)
+    told = [each.message for each in log.findings if each.rule.id == "FXP2002"]
+    assert [f"at most {most}." in each for each in told] == [True] * (most is not None)
+    session = session_of(program)
+    for n in range(1, (most or 70) + 1):
+        (got,) = run_session(session, program, (torch.zeros(n),))
+        assert torch.equal(got, module.Model()(torch.zeros(n)))
 
 
 POWERS: Mapping[str, bool] = {

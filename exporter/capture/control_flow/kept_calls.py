@@ -43,7 +43,8 @@ from fxport.exporter.capture.control_flow.sized_keys import of_keys
 from fxport.exporter.capture.control_flow.stacked_items import StackedItems
 from fxport.exporter.capture.control_flow.symbolic_lists import Parts, SymbolicList, unwrap
 from fxport.exporter.capture.control_flow.truth import as_tensor, depends_on_data, predicate
-from fxport.exporter.capture.knowledge import version
+from fxport.exporter.capture.guards.presence import SOME
+from fxport.exporter.capture.knowledge import note, version
 from fxport.exporter.capture.patches.arithmetic import real_of
 from fxport.exporter.capture.patches.extremes import watch_turned
 from fxport.exporter.capture.sizes.progressions import Progression, progression
@@ -125,7 +126,9 @@ def _truths(plain: Callable[..., Any], of_rows: Callable[[Tensor], Tensor], step
         if (numbers := rows_of(values)) is not None:
             return of_rows(numbers != 0).item()
         if isinstance(values, ScanList) and values.is_dynamic:
-            return of_rows(values.joined().reshape(-1).bool())
+            truth = of_rows(values.joined().reshape(-1).bool())
+            note(truth, SOME, None)  # a list of truth values is no mask, which is presumed to have an effect
+            return truth
         return functools.reduce(lambda one, other: step(one, lambda: other), _tests_of(values), plain(()))
 
     return made

@@ -296,15 +296,16 @@ def _noted(attempt: Attempt[object], halts: Collection[Line] | None) -> tuple[_O
 
 def _asking(error: BaseException | None, *kinds: type[Exception]) -> Iterator[Site]:
     """Yield the lines of the model that ended in such an error: `if x.any()` asks for what only data can tell."""
-    while error is not None and not (isinstance(error, kinds) or _is_about_hashes(error)):
+    while error is not None and not (isinstance(error, kinds) or _is_about_numbers(error)):
         error = error.__cause__ or error.__context__
     if error is not None:
         yield from (Site(frame.f_code, line) for frame, line in _frames_of(error))
 
 
-def _is_about_hashes(error: BaseException) -> bool:
-    """Return whether a set, or a dict, was asked for a number that only data tells."""
-    return isinstance(error, TypeError) and re.search(HASHED, str(error)) is not None
+def _is_about_numbers(error: BaseException) -> bool:
+    """Return whether a set, a dict or the truth of a part of a tensor was asked for a number that only data tells."""
+    told = {TypeError: HASHED, RuntimeError: r"Cannot call numel\(\) on tensor with symbolic"}.get(type(error))
+    return told is not None and re.search(told, str(error)) is not None
 
 
 def _frames_of(error: BaseException) -> Iterator[tuple[FrameType, int]]:

@@ -48,6 +48,8 @@ class Presumed:
 
     answers: dict[Place | None, BaseException] = field(default_factory=dict)
     """Questions that were answered, with the reason that kept both branches from the graph."""
+    truths: dict[Place | None, bool] = field(default_factory=dict)
+    """Answers that were truth values of masks, by the place that asked."""
     open: bool = False
     """True if there were questions that could be answered so, had that been allowed."""
     refusal: Exception | None = None
@@ -83,7 +85,9 @@ class TruthsPresumed(Part):
         if func is Tensor.__bool__ and barred is not None and is_a_kept_branch():
             answer = known(args[0], SOME)
             if answer is not None:
-                self.presumed.answers.setdefault(place_of_asker(), barred)
+                place = place_of_asker()
+                self.presumed.answers.setdefault(place, barred)
+                self.presumed.truths.setdefault(place, answer)
                 return answer
         result = func(*args, **(kwargs or {}))
         if isinstance(result, Tensor) and not result.dim():

@@ -1,9 +1,10 @@
-"""PyTorch says nothing while it is asked: neither logs nor prints."""
+"""PyTorch says nothing while it is asked: it neither logs nor prints, and Dynamo gives no warnings."""
 
 from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,7 +26,8 @@ def quiet_pytorch() -> Iterator[None]:
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        with mock.patch.object(_trace, "print", _unprinted, create=True):
+        with mock.patch.object(_trace, "print", _unprinted, create=True), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"torch\._dynamo")
             yield
     finally:
         logger.setLevel(level)

@@ -24,6 +24,7 @@ from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.patches.outside import effect_of
 from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.places import place_of_module
+from fxport.exporter.capture.self_check.assumed import is_presumption, report_difference
 from fxport.exporter.capture.self_check.differences import Results, difference
 from fxport.exporter.capture.self_check.inputs import LEAST, Call, Sizes, at_given, at_sizes, drawn
 from fxport.exporter.capture.self_check.running import Body, Recorder, bodies_of
@@ -53,7 +54,7 @@ class Subject:
         at: The lines that were rewritten or presumed, in the order of the trace.
         dims: The dynamic dimensions by their symbols.
         told: Names of state of which a finding says already that the graph does not have its new value.
-        is_presumed: Whether a finding says that the graph leaves some values out.
+        assumed: Findings that tell what the graph leaves out.
         beyond: Sizes at which to check, beside those that are chosen for every model.
         others: Sizes at which to check until all bodies of control flow have run.
     """
@@ -64,7 +65,7 @@ class Subject:
     at: Sequence[Place | None]
     dims: Mapping[sympy.Symbol, Request] = field(default_factory=dict)
     told: frozenset[str] = frozenset()
-    is_presumed: bool = False
+    assumed: Sequence[Finding] = ()
     beyond: Sequence[Sizes] = ()
     others: Sequence[Sizes] = ()
 
@@ -80,12 +81,6 @@ STATE = (rules.STATE_LOST, rules.PYTHON_STATE_BAKED, rules.LAYER_MADE)
 def told_in(found: Sequence[Finding]) -> frozenset[str]:
     """Return the names of the state that findings say is not followed."""
     return frozenset(str(each.facts["name"]) for each in found if each.rule in STATE)
-
-
-def has_presumption(found: Sequence[Finding]) -> bool:
-    """Return whether a finding says that something about the data is presumed."""
-    data = (each for each in found if each.rule is rules.DATA_DEPENDENT_CONTROL_FLOW)
-    return any(each.level is Level.WARNING for each in data)
 
 
 def check(subject: Subject, log: Log) -> Sequence[Condition]:
@@ -166,7 +161,7 @@ class _Check:
     def run(self) -> Sequence[Condition]:
         """Compare both at all calls, up to the first at which they differ."""
         self.require_repeatable()
-        if all(self.agrees(*each) for each in self.calls()) and not self.subject.is_presumed:
+        if all(self.agrees(*each) for each in self.calls()) and not self.is_presumed:
             self.report_unreached()
         return self.conditions
 
@@ -189,7 +184,7 @@ class _Check:
         if not self.allows(call):
             raise CannotCompareError("its conditions on sizes leave the example out")
         yield "the example", call
-        if self.subject.is_presumed:  # others may be those that the presumption leaves out
+        if self.is_presumed:  # others may be those that the presumption leaves out
             return
         program, beyond, others = self.subject.program, self.subject.beyond, self.subject.others
         sized = [*at_sizes(self.module, call, program), *at_given(self.module, call, program, beyond)]
@@ -199,6 +194,11 @@ class _Check:
                 if self.ended or time.thread_time() - begun > SECONDS or (number >= LEAST and self.all_reached):
                     break
                 yield each
+
+    @property
+    def is_presumed(self) -> bool:
+        """True if a finding says that the graph leaves some values out."""
+        return any(map(is_presumption, self.subject.assumed))
 
     @property
     def all_reached(self) -> bool:
@@ -234,7 +234,8 @@ class _Check:
             self.narrow(small, self.to_blame(name, reached))
             return True
         facts: Mapping[str, Any] = {"result": name, "got": given, "want": wanted, "call": words}
-        self.log.report(rules.CAPTURE_DIFFERS, at=self.to_blame(name, reached), **facts)
+        example = (self.module, self.subject.call)
+        report_difference(self.to_blame(name, reached), facts, self.subject.assumed, example, self.log)
         return False
 
     def compare_inputs(self, own: Call) -> None:

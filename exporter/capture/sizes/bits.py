@@ -1,29 +1,38 @@
 """Whole numbers of the data that may need more bits than a graph has for one.
 
 Python's whole numbers have no bound, and those of a graph have 64 bits. What data give is taken to be a million at
-most, so that products of three such numbers are no matter, and a power or a product in each turn of a loop is.
+most, so that products of three such numbers are no matter, and a power or a product in each turn of a loop is. Sizes
+have conditions that 64 bits hold their powers.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch import SymInt
+from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._sympy.functions import PowByNatural
 
 from fxport.diagnostics import Log, rules
+from fxport.exporter.capture.guards.guard import Guard
 from fxport.fx_passes.graph import bodies, place_of
 from fxport.fx_passes.program import Program
+from fxport.fx_passes.sizes import unfolded
 
 aten, higher_order = torch.ops.aten, torch.ops.higher_order
 
 MOST = 63.5
 """The bits that a graph has, but for the sign: one half is nothing."""
+
+END = 1 << 63
+"""The first whole number that 64 bits do not hold."""
 
 OF_DATA = 20.0
 """The bits of a number that data give."""
@@ -42,6 +51,19 @@ def report_numbers_beyond(program: Program, log: Log) -> None:
     """Report FXP1037 at each of `numbers_beyond`."""
     for node, bits in numbers_beyond(program).items():
         log.report(rules.NUMBER_TOO_LARGE, at=place_of(node), bits=round(bits))
+
+
+def power_guards(exported: ExportedProgram) -> Iterator[Guard]:
+    """Yield for each power of a size, and for each product of one, the condition that 64 bits hold it."""
+    for gm in (each for each in exported.graph_module.modules() if isinstance(each, GraphModule)):
+        for node in gm.graph.nodes:
+            value = node.meta.get("val")
+            if node.target not in (operator.pow, operator.mul) or not isinstance(value, SymInt) or _is_of_data(node):
+                continue
+            expr = unfolded(value.node.expr)
+            if expr.has(sympy.Pow, PowByNatural):
+                for fits in (sympy.Lt(expr, END), sympy.Gt(expr, -END)):
+                    yield Guard(fits, value.node.shape_env, place_of(node), True, False, False)
 
 
 def numbers_beyond(program: Program) -> Found:

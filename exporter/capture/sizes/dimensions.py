@@ -251,7 +251,7 @@ class Comparison:
         """Say which sizes are next to constants where a condition lets neither one of them nor all of them grow."""
         sizes = [self.owner[symbol].size or 0 for symbol in relied.symbols]
         test = test_of(relied.condition, relied.symbols)
-        if not isinstance(relied.condition, sympy.Eq) or any(test(*(k * n for n in sizes)) for k in (2, 3, 4)):
+        if not isinstance(relied.condition, sympy.Eq) or any(_grows(relied, sizes, test)):
             return False
         left: list[tuple[Request, str]] = []
         for position, (symbol, size) in enumerate(zip(relied.symbols, sizes, strict=True)):
@@ -302,6 +302,22 @@ def _pins(relied: Relied, passing: Sequence[int], request: Request) -> bool:
     if not passing:
         return True
     return isinstance(relied.condition, sympy.Eq) and passing[-1] < 2 * max(request.size or 0, passing[0])
+
+
+def _grows(relied: Relied, sizes: Sequence[int], test: Test) -> Iterator[bool]:
+    """Yield whether an equation holds where its sizes are a few times as large, or all but the one that it computes.
+
+    `n == (h // 2) * (w // 2)` computes `n`, which then grows as their product does.
+    """
+    one, other = relied.condition.args
+    sides = {one: other, other: one}
+    for factor in (2, 3, 4):
+        grown = [factor * size for size in sizes]
+        yield test(*grown)
+        for position, symbol in enumerate(relied.symbols):
+            if (side := sides.get(symbol)) is not None and symbol not in side.free_symbols:
+                value: Any = side.subs(dict(zip(relied.symbols, grown, strict=True)))
+                yield value.is_Integer and test(*grown[:position], int(value), *grown[position + 1 :])
 
 
 def _sizes(program: Program) -> dict[tuple[str | None, int | None], Size]:

@@ -35,6 +35,33 @@ class ByNumbers(nn.Module):
         return x[torch.arange(0, len(x), n)], torch.arange(3, 3 * n + 1, n, dtype=torch.float32)
 
 
+class NonMaximumSuppression(nn.Module):
+    """The intervals, best first, that overlap none before them by more than half; those of low scores are left out."""
+
+    def forward(self, spans: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+        likely = scores > 0.3
+        spans, scores = spans[likely], scores[likely]
+        order = scores.argsort(descending=True)
+        spans, scores = spans[order], scores[order]
+        low, high = spans.unbind(1)
+        shared = (torch.minimum(high[:, None], high) - torch.maximum(low[:, None], low)).clamp(min=0)
+        keep = torch.ones_like(scores, dtype=torch.bool)
+        for j in range(spans.shape[0]):
+            if keep[j]:
+                keep[j + 1 :] &= shared[j, j + 1 :] < 0.5
+        return spans[keep], scores[keep]
+
+
+def _spans(count: int, seed: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    low, length, scores = torch.rand(3, count, generator=generator).unbind()
+    return torch.stack([low * 3, low * 3 + length + 0.2], 1), scores
+
+
+MANY = tuple(_spans(count, seed) for seed, count in enumerate((8, 8, 5, 13, 1)))
+SPANS: Inputs = (*MANY, (_spans(4, 9)[0], torch.zeros(4)))
+
+
 class Voice(nn.Module):
     """Two thresholds: what is on goes off below the lower one, what is off goes on above the upper one."""
 
@@ -112,6 +139,7 @@ CASES = of(
     Row("a step", EachNth, STEPS, N, "# a step from data"),
     Row("a step, written", EachNthWritten, STEPS, N, "# a step from data, written"),
     Row("by numbers", ByNumbers, STEPS, N),
+    Row("non-maximum suppression of likely ones", NonMaximumSuppression, SPANS, ({0: "n"}, {0: "n"})),
     Row("a voice with two thresholds", Voice, FRAMES, ({0: "n"},)),
     Row("beams in a list", Beam, STARTS),
     Row("a sorted row that is written to", WritesWhatItSorted, PAIRS, None, "# a row of y"),
