@@ -177,7 +177,7 @@ def _factorial(value: Any) -> Any:
     if not isinstance(value, (SymInt, SymBool)):
         return math.factorial(value)
     _require_domain(value)
-    if not depends_on_data(value) and value > MOST_FACTORIAL:
+    if isinstance(value, SymInt) and not depends_on_data(value) and value > MOST_FACTORIAL:
         return math.factorial(int(value))
     table = torch.tensor([math.factorial(n) for n in range(MOST_FACTORIAL + 1)])
     return table[double(value).long()].item()
