@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
+import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -13,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Log, rules
-from fxport.diagnostics.source import place_of_exception
+from fxport.diagnostics.source import USER, kind_of, place_of_exception
 from fxport.exporter.capture.arguments.padded import call_padded
 from fxport.exporter.capture.bounds import bounds_checked
 from fxport.exporter.capture.failures import first_line
@@ -73,9 +76,44 @@ class Patience(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def patience(gm: GraphModule, seconds: float) -> AbstractContextManager[object]:
+@contextmanager
+def patience(gm: GraphModule, seconds: float) -> Iterator[None]:
     """End calls that take longer than `seconds` at values of ours, if the graph has a loop that ends by data."""
-    return Patience(max(LEAST_PATIENCE, MORE_PATIENCE * seconds)) if loops_by_data(gm) else nullcontext()
+    if not loops_by_data(gm):
+        yield
+        return
+    limit = max(LEAST_PATIENCE, MORE_PATIENCE * seconds)
+    with Patience(limit), interrupted(limit + LEAST_PATIENCE):
+        yield
+
+
+@contextmanager
+def interrupted(seconds: float) -> Iterator[None]:
+    """Raise TookTooLongError in this thread after `seconds`, and each second from then on, where it runs user code.
+
+    A loop over Python's numbers calls no function of PyTorch, in which `Patience` could end it. Within one, nothing is
+    raised, since what is cleaned up there would be left undone.
+    """
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    me, left = threading.get_ident(), threading.Event()
+    one_at_a_time = threading.Lock()
+
+    def watch() -> None:
+        pause = seconds
+        while not left.wait(pause):
+            with one_at_a_time:
+                running = sys._current_frames().get(me)
+                if not left.is_set() and running is not None and kind_of(running.f_code.co_filename) == USER:
+                    raise_in(ctypes.c_ulong(me), ctypes.py_object(TookTooLongError))
+            pause = 1.0
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        with one_at_a_time:
+            left.set()
+            raise_in(ctypes.c_ulong(me), None)  # what was not raised yet is not raised any more
 
 
 def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -25,16 +25,29 @@ class Doubles(nn.Module):
         return x
 
 
+class DoublesNumber(nn.Module):
+    """Ends only where the first element is more than -1; its turns call nothing of PyTorch."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        number = x[0].item()
+        while number < 100:
+            number = number * 2 + 1
+        return x + number
+
+
 class Branches(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x * 2 if x.sum() > 0 else x - 1
 
 
 @pytest.mark.timeout(120)
-def test_an_export_ends_where_the_model_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("model", [Doubles, DoublesNumber])
+def test_an_export_ends_where_the_model_does_not(
+    model: type[nn.Module], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(eager, "LEAST_PATIENCE", 0.2)
     log = Log()
-    result = export_and_validate(Doubles(), (torch.ones(4),), path=tmp_path / "m.onnx", log=log)
+    result = export_and_validate(model(), (torch.ones(4),), path=tmp_path / "m.onnx", log=log)
     assert result.validation is not None
     assert result.validation.passed
     assert not [each for each in log.findings if each.rule is rules.CAPTURE_DIFFERS]
