@@ -36,11 +36,13 @@ class CaptureResult:
     rewritten: Sequence[Place | None]
 
 
-def repeat(told: Iterable[Finding], log: Log) -> None:
-    """Report in a log what has been reported in another one."""
+def repeat(told: Iterable[Finding], log: Log) -> list[Finding]:
+    """Report in a log what has been reported in another one; return the findings as this log has them."""
+    repeated: list[Finding] = []
     for finding in told:
         facts: Mapping[str, Any] = finding.facts
-        log.report(finding.rule, at=finding.place, level=finding.level, fixes=finding.fixes, **facts)
+        repeated.append(log.report(finding.rule, at=finding.place, level=finding.level, fixes=finding.fixes, **facts))
+    return repeated
 
 
 def checked_result(
@@ -67,17 +69,20 @@ def checked_result(
     module, found = result.request.model, result.log.findings
     if options.self_check != "never":
         found = with_weight_of_state(found, module, example, result.program)
-    repeat(found, log)
-    result.compared.report(options, log)
+    sizes = Log()
+    result.compared.report(options, sizes)
+    own = [*found, *sizes.findings]  # a log may hold those of other exports
+    pairs = zip(own, repeat(own, log), strict=True)
+    ends = any(each.level is shown.level is Level.ERROR for each, shown in pairs)  # a log may have levels of its own
     captured = replace(result.program, conditions=tuple(result.compared.conditions))
     if options.self_check == "never":
         return captured
     subject = Subject(captured, module, passed, result.rewritten, result.compared.owner, beyond=beyond, others=others)
     check_inputs(subject, example, log)
-    if any(each.level is Level.ERROR for each in log.findings):
+    if ends:
         return captured  # nothing is exported
     if options.self_check == "rewritten" and not result.rewritten:
         return captured
-    subject = replace(subject, call=example, told=told_in([*result.log.findings, *log.findings]))
-    subject = replace(subject, assumed=assumptions(log.findings))
+    subject = replace(subject, call=example, told=told_in([*result.log.findings, *own]))
+    subject = replace(subject, assumed=assumptions(own))
     return replace(captured, conditions=(*captured.conditions, *check(subject, log)))

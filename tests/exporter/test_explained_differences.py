@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fxport import ExportError, export
-from fxport.diagnostics import Finding, Level
+from fxport.diagnostics import Finding, Level, Log
 from fxport.diagnostics.text import advice_of
 
 ROWS = ({0: "n"},)
@@ -70,6 +70,21 @@ def test_a_difference_by_a_text_stands_at_the_text(model: Any, line: str) -> Non
     assert error.rule.id == "FXP1033"
     assert line_of(error).startswith(line)
     assert advice_of(error).startswith("Choose by the value itself")
+
+
+def test_a_log_with_the_errors_of_another_export_hides_no_difference() -> None:
+    log = Log()
+    for model in (CountedBySize(), TextOfSize()):
+        with pytest.raises(ExportError):
+            export(model, (torch.ones(4, 3),), dynamic_shapes=ROWS, log=log)
+    assert [each.rule.id for each in log.findings if each.level is Level.ERROR] == ["FXP2001", "FXP1033"]
+
+
+def test_an_error_that_is_wanted_as_a_warning_hides_no_difference() -> None:
+    log = Log(levels={"FXP2001": Level.WARNING})
+    with pytest.raises(ExportError):
+        export(CountedBySize(), (torch.ones(4, 3),), dynamic_shapes=ROWS, log=log)
+    assert [each.rule.id for each in log.findings if each.level is Level.ERROR] == ["FXP1033"]
 
 
 class KeptBySize(nn.Module):
