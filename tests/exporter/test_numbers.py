@@ -224,8 +224,7 @@ LIMITED = {
     "torch.zeros(n).sum().item()": "n: at least 5",
     "torch.arange(n).sum().item()": "n: at least 5",
 }
-"""What Python refuses of some sizes, gives another kind of number for, or more than 64 bits: the model says for which
-sizes it is."""
+"""Numbers that Python refuses at some sizes, or that are of another kind or beyond 64 bits there, and the condition."""
 
 
 @pytest.mark.parametrize("text", LIMITED)
@@ -314,6 +313,8 @@ POWERS_OF_SIZES: Mapping[str, int | None] = {
     "n**9 / n**8": 127,
     "math.factorial(n) % 23": 20,
     "3 * 2**n % 5": 61,
+    "n * 10**18 % 7": 9,
+    "(2**62 - 1 + n * 2**58) % 11": 16,
     "n**2 + n * n * n * n // (n * n)": None,
     "2 ** (n % 5)": None,
 }
@@ -332,6 +333,16 @@ def test_powers_of_sizes_limit_them(text: str, tmp_path: Path) -> None:
     for n in range(1, (most or 70) + 1):
         (got,) = run_session(session, program, (torch.zeros(n),))
         assert torch.equal(got, module.Model()(torch.zeros(n)))
+
+
+def test_a_number_beyond_64_bits_is_refused_beside_a_size(tmp_path: Path) -> None:
+    head = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
+    module = module_with(f"{head}        return x + x.shape[0] * 10**19 % 7\n", tmp_path, "huge")
+    with pytest.raises(ExportError, match="a whole number beyond 64 bits") as caught:
+        export(module.Model(), (torch.zeros(4),), dynamic_shapes=({0: "n"},))
+    (found,) = [each for each in caught.value.log.findings if each.place is not None]
+    assert found.place is not None
+    assert found.place.line == 6
 
 
 POWERS: Mapping[str, bool] = {

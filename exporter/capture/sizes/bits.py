@@ -21,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.functions import PowByNatural
 
 from fxport.diagnostics import Log, rules
+from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.guards.guard import Guard
 from fxport.fx_passes.graph import bodies, place_of
 from fxport.fx_passes.program import Program
@@ -33,6 +34,14 @@ MOST = 63.5
 
 END = 1 << 63
 """The first whole number that 64 bits do not hold."""
+
+BEYOND = "it computes with a size and a whole number beyond 64 bits, which the ONNX model has no form for"
+
+LARGE = 1 << 31
+"""A number from which on a product with a size may soon be too large."""
+
+GROWING = (operator.pow, operator.mul, operator.add, operator.sub)
+"""Operators whose results need more bits than what they are given."""
 
 OF_DATA = 20.0
 """The bits of a number that data give."""
@@ -54,14 +63,20 @@ def report_numbers_beyond(program: Program, log: Log) -> None:
 
 
 def power_guards(exported: ExportedProgram) -> Iterator[Guard]:
-    """Yield for each power of a size, and for each product of one, the condition that 64 bits hold it."""
+    """Yield for each power of a size, and each sum or product with one or with a large number, that 64 bits hold it.
+
+    Raises:
+        RefusedError: A number that 64 bits do not hold is added to a size, or multiplied with one.
+    """
     for gm in (each for each in exported.graph_module.modules() if isinstance(each, GraphModule)):
         for node in gm.graph.nodes:
             value = node.meta.get("val")
-            if node.target not in (operator.pow, operator.mul) or not isinstance(value, SymInt) or _is_of_data(node):
+            if node.target not in GROWING or not isinstance(value, SymInt) or _is_of_data(node):
                 continue
+            if any(isinstance(each, int) and abs(each) >= END for each in node.args):
+                raise RefusedError(BEYOND, place=place_of(node))
             expr = unfolded(value.node.expr)
-            if expr.has(sympy.Pow, PowByNatural):
+            if expr.has(sympy.Pow, PowByNatural) or any(abs(each) >= LARGE for each in expr.atoms(sympy.Integer)):
                 for fits in (sympy.Lt(expr, END), sympy.Gt(expr, -END)):
                     yield Guard(fits, value.node.shape_env, place_of(node), True, False, False)
 

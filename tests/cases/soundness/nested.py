@@ -107,7 +107,7 @@ class OneOfTwoSources(nn.Module):
 
 
 class BehindAWrite(nn.Module):
-    """What a statement writes before it comes to the comprehension; the example shows nothing of it."""
+    """Write to a tensor in front of a comprehension, in one statement; no value of the example is changed by it."""
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         z, kept = x * 1, list[Tensor]()
