@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
-import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Log, rules
-from fxport.diagnostics.source import USER, kind_of, place_of_exception
+from fxport.diagnostics.source import HIDDEN, kind_of, place_of_exception
 from fxport.exporter.capture.arguments.padded import call_padded
 from fxport.exporter.capture.bounds import bounds_checked
 from fxport.exporter.capture.failures import first_line
@@ -89,31 +88,36 @@ def patience(gm: GraphModule, seconds: float) -> Iterator[None]:
 
 @contextmanager
 def interrupted(seconds: float) -> Iterator[None]:
-    """Raise TookTooLongError in this thread after `seconds`, and each second from then on, where it runs user code.
+    """Raise TookTooLongError once `seconds` have passed, from the next turn of a loop of the user's or of a library.
 
-    A loop over Python's numbers calls no function of PyTorch, in which `Patience` could end it. Within one, nothing is
-    raised, since what is cleaned up there would be left undone.
+    A loop over Python's numbers calls no function of PyTorch, in which `Patience` could end it. Python's own and
+    PyTorch's functions are not ended, since what they clean up would be left undone. Where a debugger or a measurement
+    of coverage traces the process already, nothing is ended.
     """
-    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
-    me, left = threading.get_ident(), threading.Event()
-    one_at_a_time = threading.Lock()
+    if sys.gettrace() is not None:
+        yield
+        return
+    end = time.monotonic() + seconds
 
-    def watch() -> None:
-        pause = seconds
-        while not left.wait(pause):
-            with one_at_a_time:
-                running = sys._current_frames().get(me)
-                if not left.is_set() and running is not None and kind_of(running.f_code.co_filename) == USER:
-                    raise_in(ctypes.c_ulong(me), ctypes.py_object(TookTooLongError))
-            pause = 1.0
+    def of_function(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
+        if kind_of(frame.f_code.co_filename) == HIDDEN:
+            return None
+        line = frame.f_lineno
 
-    threading.Thread(target=watch, daemon=True).start()
+        def of_line(frame: FrameType, event: str, arg: object) -> Callable[..., Any]:
+            nonlocal line
+            before, line = line, frame.f_lineno
+            if event == "line" and line <= before and time.monotonic() > end:
+                raise TookTooLongError(f"it did not end within {seconds:.0f} seconds")
+            return of_line
+
+        return of_line
+
+    sys.settrace(of_function)
     try:
         yield
     finally:
-        with one_at_a_time:
-            left.set()
-            raise_in(ctypes.c_ulong(me), None)  # what was not raised yet is not raised any more
+        sys.settrace(None)
 
 
 def copied(call: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from fxport import Log, Options, export, export_and_validate
 from fxport.diagnostics import rules
 from fxport.exporter.capture import eager
-from fxport.exporter.capture.eager import Patience, TookTooLongError, patience
+from fxport.exporter.capture.eager import Patience, TookTooLongError, interrupted, patience
 from fxport.fx_passes.graph import loops_by_data
 
 
@@ -59,6 +60,48 @@ def test_only_a_loop_by_data_is_ended() -> None:
     assert not loops_by_data(branches.graph_module)
     with patience(branches.graph_module, 0.0):
         assert not isinstance(torch.overrides._get_current_function_mode(), Patience)
+
+
+def count(most: int) -> int:
+    number = 0
+    while number < most:
+        number += 1
+    return number
+
+
+def test_a_loop_over_numbers_is_ended_once_and_leaves_nothing_behind() -> None:
+    with pytest.raises(TookTooLongError, match="did not end within"), interrupted(0.1):
+        count(10**12)
+    assert sys.gettrace() is None
+    with interrupted(0.0):  # no loop
+        torch.ones(2).add(1)
+    assert count(1000) == 1000
+
+
+def test_a_profile_can_be_taken_after_a_call_that_may_be_ended() -> None:
+    """Python 3.11 goes on for ever in a function that is profiled once a thread has been given an exception."""
+    called: list[str] = []
+    with interrupted(60.0):
+        count(10)
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        count(10)
+    finally:
+        sys.setprofile(None)
+    assert called == ["count"]
+
+
+def test_a_debugger_keeps_its_trace() -> None:
+    def trace(*_: object) -> None: ...
+
+    sys.settrace(trace)
+    try:
+        with interrupted(0.0):
+            kept = sys.gettrace()
+            count(10)
+    finally:
+        sys.settrace(None)
+    assert kept is trace
 
 
 def spin(seconds: float) -> None:
