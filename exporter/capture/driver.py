@@ -63,6 +63,7 @@ from fxport.exporter.capture.sizes.conditions import ROUNDINGS
 from fxport.exporter.capture.sizes.copies import copies_unwritten
 from fxport.exporter.capture.sizes.dimensions import Comparison
 from fxport.exporter.capture.sizes.idle_bodies import always_run
+from fxport.exporter.capture.sizes.last_bits import last_bit_guards
 from fxport.exporter.capture.sizes.memory_conditions import memory_guards
 from fxport.exporter.capture.sizes.numbers_told import report_numbers
 from fxport.exporter.capture.sizes.ranks import keep_axes_of_data
@@ -256,6 +257,7 @@ def _checked(strategy: Strategy, request: CaptureRequest, observed: Observed) ->
         exported = without_regions(require_seen_through(strategy(request, observed)))
     inquiry.guards.extend(memory_guards(exported, inquiry.guards))
     inquiry.guards.extend(power_guards(exported))
+    inquiry.guards.extend(last_bit_guards(exported))
     return require_own_memory(functional(exported))
 
 

@@ -102,7 +102,11 @@ SIZES: Rows = (
     names(
         "torch.fx.experimental._config", "backed_size_oblivious patch", "allows a dynamic size whose example is 0 or 1"
     ),
-    names("torch.utils._sympy.functions", "PowByNatural", "powers of sizes, found by their type"),
+    names(
+        "torch.utils._sympy.functions",
+        "LShift PowByNatural FloorDiv Mod PythonMod",
+        "functions of sizes, found by their types",
+    ),
     names("torch.utils._sympy.numbers", "int_oo", "no upper limit"),
     names("torch.utils._sympy.value_ranges", "ValueRanges bound_sympy", "limits of an expression"),
     names("torch.utils._sympy.value_ranges:ValueRanges", "unknown_int is_singleton", "the same"),

@@ -306,45 +306,6 @@ def test_numbers_that_may_need_more_than_64_bits_are_told(name: str, tmp_path: P
     assert [line in lines[place.line - 1] for place in told if place and line] == [True] * (line is not None)
 
 
-POWERS_OF_SIZES: Mapping[str, int | None] = {
-    "n**20 % 7": 8,
-    "2**n % 3": 62,
-    "(1 << n) % 5": 62,
-    "n**9 / n**8": 127,
-    "math.factorial(n) % 23": 20,
-    "3 * 2**n % 5": 61,
-    "n * 10**18 % 7": 9,
-    "(2**62 - 1 + n * 2**58) % 11": 16,
-    "n**2 + n * n * n * n // (n * n)": None,
-    "2 ** (n % 5)": None,
-}
-"""Numbers of a size, and the largest size at which 64 bits hold them, where that is near."""
-
-
-@pytest.mark.parametrize("text", POWERS_OF_SIZES)
-def test_powers_of_sizes_limit_them(text: str, tmp_path: Path) -> None:
-    head = "import math\n\nimport torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
-    module = module_with(f"{head}        n = x.shape[0]\n        return x + {text}\n", tmp_path, "powers")
-    log, most = Log(), POWERS_OF_SIZES[text]
-    program = export(module.Model(), (torch.zeros(4),), dynamic_shapes=({0: "n"},), log=log)
-    told = [each.message for each in log.findings if each.rule.id == "FXP2002"]
-    assert [f"at most {most}." in each for each in told] == [True] * (most is not None)
-    session = session_of(program)
-    for n in range(1, (most or 70) + 1):
-        (got,) = run_session(session, program, (torch.zeros(n),))
-        assert torch.equal(got, module.Model()(torch.zeros(n)))
-
-
-def test_a_number_beyond_64_bits_is_refused_beside_a_size(tmp_path: Path) -> None:
-    head = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
-    module = module_with(f"{head}        return x + x.shape[0] * 10**19 % 7\n", tmp_path, "huge")
-    with pytest.raises(ExportError, match="a whole number beyond 64 bits") as caught:
-        export(module.Model(), (torch.zeros(4),), dynamic_shapes=({0: "n"},))
-    (found,) = [each for each in caught.value.log.findings if each.place is not None]
-    assert found.place is not None
-    assert found.place.line == 6
-
-
 POWERS: Mapping[str, bool] = {
     "y[0].item() ** 0.5": True,
     "(1 - y.square().sum().item()) ** 0.25": True,

@@ -106,6 +106,9 @@ def _multiple(*values: Any) -> Any:
 
 
 def _exp(value: Any) -> Any:
+    """Compute the exponential of data by a tensor; of a size as a power, of which PyTorch knows that sizes give it."""
+    if depends_on_data(value):
+        return double(value).exp().item()
     return math.e ** torch.sym_float(value)
 
 

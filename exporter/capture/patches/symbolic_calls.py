@@ -248,6 +248,13 @@ def _holds_sizes(data: Any) -> bool:
     return isinstance(data, (SymInt, SymFloat, SymBool))
 
 
+def _contiguous(x: Tensor, *, memory_format: torch.memory_format = torch.contiguous_format) -> Any:
+    """Call the operator where sizes decide whether there is a copy: Python returns a contiguous tensor as it is."""
+    if not any(isinstance(each, SymInt) for each in (*x.shape, *x.stride())):
+        return NotImplemented
+    return torch.ops.aten.contiguous.default(x, memory_format=memory_format)
+
+
 REWRITES: Mapping[Any, Callable[..., Any]] = {
     **HELD,
     **FINDING,
@@ -267,6 +274,7 @@ REWRITES: Mapping[Any, Callable[..., Any]] = {
     torch.asarray: _as_tensor,
     Tensor.new_tensor: _new_tensor,
     Tensor.random_: _random,
+    Tensor.contiguous: _contiguous,
     Tensor.data.__get__: _data,  # type: ignore[attr-defined]  # a descriptor
     Tensor.__getitem__: read_at,
     Tensor.__setitem__: write_at,

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -207,7 +207,7 @@ def _is_of_data(index: Any) -> bool:
 
 
 def _note_layout(guards: list[Guard], x: Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> None:
-    """Note a guard for each dynamic size that decides, by being 1, on whether a tensor is contiguous."""
+    """Note guards for what decides on whether a tensor is contiguous: sizes of 1, and strides that fit the sizes."""
     numbers = [each for each in (*x.shape, *x.stride()) if isinstance(each, SymInt)]
     line = line_that_asks() if numbers else None
     if line is None or kind_of(line[0]) != USER:
@@ -220,6 +220,21 @@ def _note_layout(guards: list[Guard], x: Tensor, memory_format: torch.memory_for
         if _is_contiguous(x, example | {symbol: sympy.S.One}, memory_format) != answer:
             condition = sympy.Ne(symbol, 1)
             guards.append(Guard(condition, env, place_of_asker(), by_user=True, counted=False, about_layout=False))
+    if memory_format is torch.contiguous_format:
+        fitting = [*_fitting(x)]
+        broken = [each for each in fitting if not each.subs(example)]
+        for condition in fitting if answer else [sympy.Not(each) for each in broken[:1]]:
+            guards.append(Guard(condition, env, place_of_asker(), by_user=True, counted=False, about_layout=False))
+
+
+def _fitting(x: Tensor) -> Iterator[Any]:
+    """Yield the equations of strides and sizes of a contiguous tensor that do not hold at all sizes."""
+    expected = sympy.S.One
+    for size, stride in reversed([*zip(x.shape, x.stride(), strict=True)]):
+        size, stride = (unfolded(sympy.sympify(size_of(each))) for each in (size, stride))
+        if size != 1 and stride != expected:
+            yield sympy.Eq(stride, expected)
+        expected = expected * size
 
 
 HINT = 3

@@ -37,6 +37,8 @@ END = 1 << 63
 
 BEYOND = "it computes with a size and a whole number beyond 64 bits, which the ONNX model has no form for"
 
+BEYOND_AT_EXAMPLE = "it computes a whole number beyond 64 bits for your example, which the ONNX model has no form for"
+
 LARGE = 1 << 31
 """A number from which on a product with a size may soon be too large."""
 
@@ -77,6 +79,9 @@ def power_guards(exported: ExportedProgram) -> Iterator[Guard]:
                 raise RefusedError(BEYOND, place=place_of(node))
             expr = unfolded(value.node.expr)
             if expr.has(sympy.Pow, PowByNatural) or any(abs(each) >= LARGE for each in expr.atoms(sympy.Integer)):
+                example = value.node.hint
+                if isinstance(example, int) and not -END < example < END:
+                    raise RefusedError(BEYOND_AT_EXAMPLE, place=place_of(node))
                 for fits in (sympy.Lt(expr, END), sympy.Gt(expr, -END)):
                     yield Guard(fits, value.node.shape_env, place_of(node), True, False, False)
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sympy
-from torch.utils._sympy.functions import CeilToInt, FloorToInt, RoundToInt, TruncToInt
+from torch.utils._sympy.functions import (
+    CeilToInt,
+    FloorDiv,
+    FloorToInt,
+    LShift,
+    Mod,
+    PowByNatural,
+    PythonMod,
+    RoundToInt,
+    TruncToInt,
+)
 from torch.utils._sympy.printers import PythonPrinter
 
 from fxport.fx_passes.sizes import rebuilt
@@ -19,7 +30,19 @@ ROUNDINGS = (CeilToInt, FloorToInt, RoundToInt, TruncToInt)
 Test = Callable[..., bool]
 
 FARTHEST = 4096
-"""Sizes beyond this one are not tried."""
+"""Sizes beyond this one are told as a limit alone."""
+
+EFFORT = 2**18
+"""Terms of a condition that are computed to try one size after the other."""
+
+BEYOND = tuple(2**n for n in range(13, 25))
+"""Of larger sizes, those that are."""
+
+FAR = (64, 1024, 2**16)
+"""Sizes that are tried with others, far from those of an example."""
+
+STEPPED = (FloorDiv, Mod, PythonMod, *ROUNDINGS)
+"""Functions of sizes by which a condition may hold again and again."""
 
 
 def test_of(condition: sympy.Basic, symbols: Sequence[sympy.Symbol]) -> Test:
@@ -50,6 +73,57 @@ def renamed(condition: sympy.Basic, names: Mapping[sympy.Symbol, str]) -> Any:
 def sizes_to_try(low: int, high: int | None, hint: int) -> range:
     """Return all sizes from the smallest to well beyond that of the example, without a gap."""
     return range(low, min(max(2 * hint + 2, low + 130), high if high is not None else FARTHEST, FARTHEST) + 1)
+
+
+def first_failing(condition: sympy.Basic, symbol: sympy.Symbol, above: int, high: int | None) -> int | None:
+    """Return the first size above one, and at most `high`, at which a condition is found not to hold.
+
+    One after the other is tried as long as EFFORT allows; then what BEYOND has, and what the condition names. Between
+    one of these and the next, one side of the condition is taken to overtake the other once.
+    """
+    test, last = test_of(condition, (symbol,)), BEYOND[-1] if high is None else min(high, BEYOND[-1])
+    top = min(above + EFFORT // sum(1 for _ in sympy.preorder_traversal(condition)), last)
+    for size in range(above + 1, top + 1):
+        if not test(size):
+            return size
+    is_less = test_of(sympy.Lt(*condition.args, evaluate=False), (symbol,)) if isinstance(condition, sympy.Ne) else test
+    held, named = max(above, top), {int(each) + d for each in condition.atoms(sympy.Integer) for d in (-1, 0, 1)}
+    for size in sorted({*BEYOND, *named}) if not _explodes(condition) else ():
+        if size <= held or size > last:
+            continue
+        if is_less(size) is not is_less(held):
+            turn = bisect.bisect_left(range(size), True, held + 1, key=lambda n: is_less(n) is not is_less(held))
+            if failing := next((each for each in (turn, turn - 1) if not test(each)), None):
+                return failing
+        if not test(size):
+            return size
+        held = size
+    return None
+
+
+def far_sizes(condition: sympy.Basic) -> Sequence[int]:
+    """Return sizes far from an example's that a condition on several sizes is tried with."""
+    return () if _explodes(condition) else FAR
+
+
+def far_points(condition: sympy.Basic, sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield sizes far from an example's: each alone, beside the example's others and beside ones."""
+    jumps = isinstance(condition, sympy.Ne) or condition.has(*STEPPED)
+    tries = EFFORT // (2 * len(sizes) * sum(1 for _ in sympy.preorder_traversal(condition)))
+    for far in (*far_sizes(condition), *(range(1, tries + 1) if jumps else ())):
+        for others in (tuple(sizes), (1,) * len(sizes)):
+            yield from ((*others[:i], far, *others[i + 1 :]) for i in range(len(sizes)))
+
+
+def far_multiples(condition: sympy.Basic, sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield the sizes of an example, many times as large."""
+    yield from (tuple(far * size for size in sizes) for far in far_sizes(condition))
+
+
+def _explodes(condition: sympy.Basic) -> bool:
+    """Return whether a condition has powers that take Python long where sizes are large."""
+    powers = condition.atoms(sympy.Pow, PowByNatural, LShift)
+    return any(each.args[1].free_symbols for each in powers)
 
 
 def few_sizes(low: int, high: int | None, hint: int, count: int) -> list[int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -14,16 +15,31 @@ import torch
 from fxport.diagnostics import Fix, Level, Log, Place, Rule, rules
 from fxport.exporter.capture.guards.askers import Line
 from fxport.exporter.capture.guards.guard import Guard
-from fxport.exporter.capture.sizes.conditions import Test, grid, sizes_to_try, test_of, text_of, words_for
+from fxport.exporter.capture.sizes.conditions import (
+    FARTHEST,
+    Test,
+    far_multiples,
+    far_points,
+    first_failing,
+    grid,
+    sizes_to_try,
+    test_of,
+    text_of,
+    words_for,
+)
 from fxport.exporter.capture.sizes.relied import SMALLEST, Relied, Symbol, sorted_conditions
 from fxport.exporter.capture.sizes.shapes import Derived, Request
 from fxport.exporter.capture.sizes.zero_one_specialization import is_small
 from fxport.exporter.pipeline.options import Options
 from fxport.fx_passes.program import Condition, Program
-from fxport.fx_passes.sizes import Size, size_of, sizes_of
+from fxport.fx_passes.sizes import Size, rebuilt, size_of, sizes_of
 
 FEW = 4
 """Conditions of so many sizes are not searched for one at which they do not hold: there are too many combinations."""
+
+
+CHECKED = 1024
+"""The largest size that is looked for to check a capture: the model runs at it in PyTorch."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +116,15 @@ class Comparison:
 
     @property
     def equations(self) -> dict[Symbol, list[Test]]:
-        """Return for each size the equations that the captured graph relies on, and that are about it alone."""
-        return {
-            symbol: [test_of(each.condition, (symbol,)) for each in found if isinstance(each.condition, sympy.Eq)]
-            for symbol, found in self.relied.alone.items()
-        }
+        """Return for each size the equations that the captured graph relies on, of others at their sizes."""
+        found: dict[Symbol, list[Test]] = {}
+        for relied in (*itertools.chain(*self.relied.alone.values()), *self.relied.joint):
+            sizes = {symbol: self.owner[symbol].size or 0 for symbol in relied.symbols}
+            for symbol in relied.symbols if isinstance(relied.condition, sympy.Eq) else ():
+                others = {other: sympy.Integer(size) for other, size in sizes.items() if other != symbol}
+                test = test_of(rebuilt(relied.condition, others, evaluate=False), (symbol,))
+                found.setdefault(symbol, []).append(test)
+        return found
 
     @property
     def decided(self) -> list[Request]:
@@ -114,12 +134,18 @@ class Comparison:
 
     @property
     def beyond(self) -> Iterator[dict[Request, int]]:
-        """Yield sizes near the example's at which a condition on them does not hold, for each condition."""
+        """Yield sizes at which a condition on them does not hold, for each: near those of the example, if there are."""
         for relied in (*itertools.chain(*self.relied.alone.values()), *self.relied.joint):
             owners = [self.owner[symbol] for symbol in relied.symbols]
             test, sizes = test_of(relied.condition, relied.symbols), [each.size or 0 for each in owners]
             near = [sizes_to_try(1, None, size) if len(owners) == 1 else range(1, size + 4) for size in sizes]
             failing = [point for point in grid(near) if not test(*point)] if len(owners) < FEW else []
+            if not failing and len(owners) == 1:
+                first = first_failing(relied.condition, relied.symbols[0], near[0][-1], CHECKED)
+                failing = [(first,)] if first is not None else []
+            elif not failing:
+                far = (point for point in far_points(relied.condition, sizes) if max(point) <= CHECKED)
+                failing = [point for point in far if not test(*point)]
             if failing:
                 nearest = min(failing, key=lambda point: sum(abs(a - b) for a, b in zip(point, sizes, strict=True)))
                 yield dict(zip(owners, nearest, strict=True))
@@ -159,10 +185,15 @@ class Comparison:
         """Say which of the requested sizes the model can no longer have; return the others, as far as tried."""
         low, high = max(request.bounds[0], 1), request.bounds[1]
         tried = sizes_to_try(low, high, request.size or 0)
+        alone = self.relied.alone.get(symbol, ())
+        far = (first_failing(each.condition, symbol, tried[-1], high) for each in alone)
+        first = min((each for each in far if each is not None), default=None)
+        if first is not None and first <= FARTHEST:
+            tried = range(low, first + 1)
         passing: Sequence[int] = tried
         lenient: Sequence[int] = tried
         blamed: list[Relied] = []
-        for relied in self.relied.alone.get(symbol, ()):
+        for relied in alone:
             test = test_of(relied.condition, (symbol,))
             kept = [n for n in lenient if test(n) or (n < SMALLEST and not relied.from_one)]
             blamed += [relied] if len(kept) < len(lenient) else []
@@ -171,6 +202,8 @@ class Comparison:
             self.contrary[request] = blamed[0].place
         pinning = next((each for each in blamed if _pins(each, passing, request)), None)
         least, most = self.program.ranges.get(str(symbol), (0, None))
+        if first is not None and first > FARTHEST:
+            most = first - 1 if most is None else min(most, first - 1)
         least = least if least > SMALLEST else low
         passing, lenient = (
             [n for n in sizes if n >= least and (most is None or n <= most)] for sizes in (passing, lenient)
@@ -181,7 +214,7 @@ class Comparison:
             facts = {"dim": request.label, "input": request.input, "range": "at least 1"}
             self.said.append(Said(rules.DIMENSION_RANGE_NARROWED, [request], None, facts))
         if words is not None:
-            conditions = [each.condition for each in self.relied.alone.get(symbol, ())]
+            conditions = [each.condition for each in alone]
             conditions += [] if least <= low else [sympy.Ge(symbol, least)]
             conditions += [] if most is None else [sympy.Le(symbol, most)]
             self.conditions.append(Condition(f"{request.label}: {words}", tuple(conditions)))
@@ -196,6 +229,18 @@ class Comparison:
             guard = blamed[0].guard if blamed else last
             self.said.append(Said(rules.DIMENSION_RANGE_NARROWED, [request], place, facts, guard))
         return passing
+
+    def _allowing(self, symbol: Symbol) -> Callable[[int], bool]:
+        """Return whether what is known of one size alone allows a number, as a function of it."""
+        (low, high), (least, most) = self.owner[symbol].bounds, self.program.ranges.get(str(symbol), (0, None))
+        tests = [test_of(each.condition, (symbol,)) for each in self.relied.alone.get(symbol, ())]
+        limits = [each for each in (high, most) if each is not None]
+
+        def allows(size: int) -> bool:
+            in_range = size >= max(low, least, 1) and all(size <= each for each in limits)
+            return in_range and all(test(size) for test in tests)
+
+        return cache(allows)
 
     # Several dimensions --------------------------------------------------------------------------------------------
 
@@ -225,6 +270,7 @@ class Comparison:
         """Say which conditions bind several sizes to each other, beyond what is known of each alone."""
         known: list[tuple[tuple[Symbol, ...], set[tuple[int, ...]]]] = []
         told: dict[frozenset[Symbol], list[tuple[Relied, str]]] = {}
+        allowing = {symbol: self._allowing(symbol) for relied in self.relied.joint for symbol in relied.symbols}
         for relied in self.relied.joint:
             owners = [self.owner[symbol] for symbol in relied.symbols]
             count = {2: 24, 3: 9}.get(len(owners), 4)
@@ -233,7 +279,15 @@ class Comparison:
             wide = [each[: int(relied.from_one)] for each in sizes]
             near = [_near(*each, count) for each in zip(sizes, owners, wide, strict=True)]
             test = test_of(relied.condition, relied.symbols)
+            example = [each.size or 0 for each in owners]
+            far = [*far_multiples(relied.condition, example)]
+            far += far_points(relied.condition, example) if relied.from_one else ()
             failing = {point for point in grid(near) if not test(*point)}
+            for point in far:
+                if not test(*point) and all(
+                    allowing[symbol](n) for symbol, n in zip(relied.symbols, point, strict=True)
+                ):
+                    failing.add(point)
             if not failing or any(relied.symbols == symbols and failing <= other for symbols, other in known):
                 continue
             known.append((relied.symbols, failing))

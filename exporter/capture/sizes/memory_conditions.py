@@ -22,7 +22,7 @@ from fxport.diagnostics import Place
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.guards.guard import Guard
 from fxport.exporter.capture.regions import with_open_regions
-from fxport.exporter.capture.sizes.conditions import few_sizes, grid, sizes_to_try, test_of
+from fxport.exporter.capture.sizes.conditions import FAR, few_sizes, grid, sizes_to_try, test_of
 from fxport.exporter.capture.sizes.memory import Eager, Event, Memory, Point, memory_of, symbols_of
 from fxport.exporter.capture.sizes.relied import SMALLEST, stated
 from fxport.fx_passes.aliases import expand_aliases
@@ -72,7 +72,7 @@ def _guards_of(gm: GraphModule, guards: Sequence[Guard]) -> Iterator[Guard]:
     known = [each for each in stated([guard for guard in guards if guard.env is env]) if {*each.symbols} <= {*symbols}]
     tests = [test_of(each.condition, symbols) for each in known]
     tried, apart = set[Point](), dict[Point, Place | None]()
-    for point in _points(symbols, env):
+    for point in _points(symbols, _named(eager.nodes), env):
         values = eager.at(point) if all(test(*point) for test in tests) else None
         if values is None:
             continue
@@ -118,7 +118,14 @@ def _differs(pair: _Pair, memory: Memory, values: Values) -> bool:
     return together != (memory_of(values[written]) == memory_of(values[read]))
 
 
-def _points(symbols: Sequence[sympy.Symbol], env: ShapeEnv) -> Iterator[Point]:
+def _named(nodes: Sequence[Node]) -> list[int]:
+    """List the numbers in the sizes of tensors, and their neighbours: a slice may be as long as its axis there."""
+    sizes = [_plain(size) for node in nodes for size in _sizes(node)]
+    numbers = {abs(int(each)) for size in sizes for each in size.atoms(sympy.Integer)}
+    return sorted({number + d for number in numbers for d in (-1, 0, 1)})
+
+
+def _points(symbols: Sequence[sympy.Symbol], named: Sequence[int], env: ShapeEnv) -> Iterator[Point]:
     """Sizes to try: of each symbol many, those of the others as in the example; and of each two some together."""
     example = [int(env.backed_var_to_val.get(symbol, HINT)) for symbol in symbols]
     bounds = [env.var_to_range.get(symbol) for symbol in symbols]
@@ -135,7 +142,9 @@ def _points(symbols: Sequence[sympy.Symbol], env: ShapeEnv) -> Iterator[Point]:
 
     yield tuple(example)
     for place, size in enumerate(example):
-        yield from (with_sizes({place: each}) for each in sizes_to_try(*limits[place], size))
+        near, (low, high) = sizes_to_try(*limits[place], size), limits[place]
+        far = (each for each in (*named, *FAR) if each > near[-1] and each >= low and (high is None or each <= high))
+        yield from (with_sizes({place: each}) for each in (*near, *far))
     for one, two in combinations(range(len(symbols)), 2):
         choices = [few_sizes(*limits[place], example[place], 12) for place in (one, two)]
         yield from (with_sizes({one: first, two: second}) for first, second in grid(choices))

@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from fxport.diagnostics import Place
 from fxport.exporter.capture.guards.guard import Guard
-from fxport.exporter.capture.sizes.conditions import few_sizes, grid, test_of
+from fxport.exporter.capture.sizes.conditions import far_sizes, few_sizes, grid, test_of
 from fxport.exporter.capture.sizes.shapes import Request
 from fxport.fx_passes.graph import place_of
 from fxport.fx_passes.program import Program
@@ -79,9 +79,12 @@ def _alone(relied: Relied, owner: Mapping[Symbol, Request]) -> Relied | None:
         return None
     sizes = {symbol: owner[symbol].size or SMALLEST for symbol in relied.symbols}
     least = 1 if relied.from_one else SMALLEST
-    choices = [few_sizes(least, None, size, 12) for size in sizes.values()]
+    far = far_sizes(relied.condition)
+    choices = [[*dict.fromkeys((*few_sizes(least, None, size, 12), *far))] for size in sizes.values()]
     test = test_of(relied.condition, relied.symbols)
     truth = {point: test(*point) for point in grid(choices)}
+    if all(truth.values()):  # which of them matters shows at other sizes
+        return None
     for position, symbol in enumerate(relied.symbols):
         answers = {size: {truth[point] for point in truth if point[position] == size} for size in choices[position]}
         if all(len(each) == 1 for each in answers.values()):
