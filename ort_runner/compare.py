@@ -13,7 +13,7 @@ from functools import partial
 import ml_dtypes
 import numpy as np
 
-from fxport.ort_runner import ties
+from fxport.ort_runner import phases, ties
 from fxport.ort_runner.budget import MEAN_RATIO, MEAN_SHARE, RATIO, Budget, budget_of
 from fxport.ort_runner.dtypes import FLOAT, element_of
 from fxport.ort_runner.providers import PROVIDERS, Provider
@@ -173,15 +173,20 @@ def _by_count(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, round
 def _by_budget(
     want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget: Budget, roundings: np.ndarray | None
 ) -> Gap:
-    """The gap of floating-point numbers; without the elements at a tie, if only these are outside the budget."""
+    """The gap of floating-point numbers; without the elements at a tie, if only these are outside the budget. Angles on
+    the branch cut are compared as angles (see `phases`)."""
     everything = np.ones(want.shape, np.bool_)
-    gap = _within(want, got, exact, budget, everything)
+    gap, count = _within(want, got, exact, budget, everything), 0
+    if (gap.too_big or not gap.comparable) and (other := phases.turned(want, got, exact, roundings)) is not None:
+        want, exact, roundings, count = other.want, other.exact, other.roundings, other.count
+        gap = _within(want, got, exact, budget, everything)
     if gap.too_big:
         at_tie = ties.of_reals(want, got, exact, budget, roundings)
         rest = _within(want, got, exact, budget, ~at_tie) if at_tie.any() else gap
         if not rest.too_big:
-            return replace(rest, ties=int(np.count_nonzero(at_tie)))
-    return gap
+            return replace(rest, ties=count + int(np.count_nonzero(at_tie)))
+        return gap
+    return replace(gap, ties=count)
 
 
 def _within(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget: Budget, considered: np.ndarray) -> Gap:

@@ -15,6 +15,7 @@ import numpy as np
 from fxport.diagnostics import rules
 from fxport.ort_runner.budget import RATIO
 from fxport.ort_runner.dtypes import FLOAT, element_of
+from fxport.ort_runner.phases import turned
 from fxport.ort_runner.samples import Arrays, Samples
 from fxport.ort_runner.session import Opened
 from fxport.ort_runner.ties import MOST
@@ -103,6 +104,8 @@ def is_open(want: np.ndarray, got: np.ndarray, runs: np.ndarray | None) -> bool:
     if element_of(want.dtype).kind != FLOAT:
         moved = (runs != want).any(0)
         return bool(moved[want != got].all()) or np.count_nonzero(moved) > MOST * moved.size
+    if (other := turned(want, got, None, runs)) is not None:
+        want, runs = other.want, other.roundings
     w, g, r = want.astype(np.float64), got.astype(np.float64), runs.astype(np.float64)
     finite = np.isfinite(w) & np.isfinite(g) & np.isfinite(r).all(0)
     moved = np.where(finite, np.abs(np.where(finite, r, 0.0) - np.where(finite, w, 0.0)).max(0), 0.0)

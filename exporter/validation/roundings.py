@@ -42,21 +42,31 @@ INEXACT = frozenset(
 """Names of ATen operators of which no standard fixes the last digits. IEEE 754 fixes those of +, -, *, / and sqrt."""
 
 
+FOURIER = frozenset({"_fft_r2c", "_fft_c2c", "_fft_c2r"})
+"""Transforms: kernels compute each frequency as exactly as the largest one, also where it is real, or 0."""
+
 GATES = frozenset({"gelu", "silu", "mish"})
 """Functions that scale their input by a factor from 0 to 1: where that is nearly 0, errors are those of the input."""
 
 
 class OtherRoundings(TorchDispatchMode):
-    """Moves each result of an inexact operator by a few units in its last place, drawn anew for each element."""
+    """Moves each result of an inexact operator by a few units in its last place, drawn anew for each element.
+
+    Results of Fourier transforms are always moved, and with an odd seed the other way than with a seed that is even.
+    """
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._generator = torch.Generator().manual_seed(seed)
+        self._of_pair = torch.Generator().manual_seed(seed // 2)
+        self._sign = -1 if seed % 2 else 1
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         name = None if isinstance(func, HigherOrderOperator) else func._schema.name.removeprefix("aten::").rstrip("_")
-        if name in INEXACT:
+        if name in FOURIER:
+            self._move_frequencies(result, args[1])
+        elif name in INEXACT:
             like = args[0] if name in GATES else None
             pytree.tree_map_only(torch.Tensor, lambda each: self._move(each, like), result)
         return result
@@ -68,6 +78,17 @@ class OtherRoundings(TorchDispatchMode):
             noise = steps.to(result.device, torch.float64) * torch.finfo(result.dtype).eps / 2
             moved = noise * (result if like is None else like)
             result.add_(moved.nan_to_num(0.0, 0.0, 0.0).to(result.dtype))  # of infinity there is no last place
+
+    def _move_frequencies(self, result: torch.Tensor, dims: list[int]) -> None:
+        """Move each part of each frequency by units in the last place of the largest one along `dims`."""
+        if result.is_meta or not result.numel():
+            return
+        largest = result.abs().amax(dims, keepdim=True)
+        parts, largest = (torch.view_as_real(result), largest[..., None]) if result.is_complex() else (result, largest)
+        steps = torch.randint(1, UNITS + 1, parts.shape, generator=self._of_pair)
+        steps *= (torch.randint(0, 2, parts.shape, generator=self._of_pair) * 2 - 1) * self._sign
+        noise = steps.to(parts.device, torch.float64) * torch.finfo(parts.dtype).eps / 2
+        parts.add_((noise * largest).nan_to_num(0.0, 0.0, 0.0).to(parts.dtype))
 
 
 def rounded_otherwise(run: Callable[[], Arrays], first: Arrays, each: Callable[[], Any]) -> Arrays:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -118,3 +119,51 @@ def test_infinities_stay_what_they_are() -> None:
     x = torch.tensor([0.0, float("inf"), float("-inf"), float("nan")])
     with OtherRoundings(0):
         assert torch.equal(torch.exp(x)[1:3], torch.tensor([float("inf"), 0.0]))
+
+
+class Phases(nn.Module):
+    """Phases of the spectrum of a real signal, whose lowest and highest frequencies are real."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.fft.rfft(x).angle()
+
+
+class Conjugated(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return -torch.fft.rfft(x).angle()
+
+
+class Rotated(nn.Module):
+    """Phases off by a third of a turn, from -pi to pi."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        angle = torch.fft.rfft(x).angle() + 2 * torch.pi / 3
+        return torch.where(angle > torch.pi, angle - 2 * torch.pi, angle)
+
+
+SIGNALS = torch.randn(32, 8, generator=torch.Generator().manual_seed(0))
+
+
+def test_phases_of_real_frequencies_are_compared_as_angles(tmp_path: Path) -> None:
+    assert validated(Phases(), (SIGNALS,), tmp_path / "m.onnx") == [rules.TIES_LEFT_OUT.id]
+
+
+@pytest.mark.parametrize("faulty", [Conjugated, Rotated])
+def test_another_phase_is_found(faulty: type[nn.Module], tmp_path: Path) -> None:
+    export(faulty(), (SIGNALS,)).save(tmp_path / "m.onnx")
+    log = Log()
+    wanted = export(Phases(), (SIGNALS,))
+    samples = [each.samples() for each in reference.cases(Phases(), (SIGNALS,), {}, wanted, log)]
+    validate(tmp_path / "m.onnx", samples, "cpu", log)
+    assert rules.OUTPUT_DRIFT.id in [finding.rule.id for finding in log.findings]
+
+
+def test_frequencies_that_are_real_get_either_sign() -> None:
+    spectra = []
+    for seed in range(2):
+        with OtherRoundings(seed):
+            spectra.append(torch.fft.rfft(SIGNALS))
+    one, other = (spectrum.imag[:, 0].sign() for spectrum in spectra)
+    assert torch.equal(one, -other)
+    assert one.all()
+    assert torch.allclose(spectra[0], torch.fft.rfft(SIGNALS), rtol=0, atol=4e-6)
