@@ -218,8 +218,7 @@ def _copying(
 def _exported(
     trace: Callable[[], ExportedProgram], observed: Observed, halts: Collection[Line] | None
 ) -> ExportedProgram:
-    observed.inquiry.presumed.answers.clear()
-    observed.inquiry.presumed.truths.clear()
+    observed.inquiry.presumed.clear()
     state = observed.effects.state.anew()
     try:
         with going_on(observed.inquiry, halts), refusals_kept(observed.inquiry), replaced_unwritten():

@@ -32,8 +32,10 @@ from fxport.exporter.capture.attempts import (
 from fxport.exporter.capture.branched import with_branches_on_sizes
 from fxport.exporter.capture.exported import captured_before
 from fxport.exporter.capture.failures import (
+    CHOICE,
     DRAW_BEFORE,
     PRESUMED,
+    PRESUMED_NONE,
     RANK,
     SEEDED,
     TRUTH,
@@ -49,6 +51,7 @@ from fxport.exporter.capture.functional import copied, functional
 from fxport.exporter.capture.further import further_failures
 from fxport.exporter.capture.guards.answers import Inquiry, answered
 from fxport.exporter.capture.guards.handlers import catches
+from fxport.exporter.capture.guards.presence import Presumed
 from fxport.exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from fxport.exporter.capture.patches.derivatives import require_seen_through
 from fxport.exporter.capture.patches.memory_given import require_own_memory
@@ -58,6 +61,7 @@ from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.regions import without_regions
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.results import CaptureResult, checked_result, repeat
+from fxport.exporter.capture.self_check.assumed import choices_of_example
 from fxport.exporter.capture.sizes.bits import power_guards
 from fxport.exporter.capture.sizes.conditions import ROUNDINGS
 from fxport.exporter.capture.sizes.copies import copies_unwritten
@@ -120,6 +124,8 @@ def capture(
     tried = Log()
     if result.compared.lost and options.strategy is None and not options.allow_specialization:
         result = _with_more_sizes(result, replace(request, fixed=fixed), once, tried)
+    if contrary := choices_of_example(result.log.findings, request.model, (request.args, dict(request.kwargs))):
+        result = once(replace(result.request, contrary=contrary), capture=first_success)
     if single := {size: at for size, at in result.compared.single.items() if may_ask or not size.required}:
         result = once(request.fixing({**fixed, **single}), capture=first_success)
     _report_training(module, log)
@@ -142,7 +148,7 @@ def _capture_once(
     request: CaptureRequest, *, capture: Capture, paths: Sequence[str], options: Options, log: Log
 ) -> CaptureResult:
     """Run a capture with everything observed that it may lose of the model."""
-    told, inquiry = Log(), Inquiry()
+    told, inquiry = Log(), Inquiry(presumed=Presumed(contrary=request.contrary))
     model, fakes, frames = request.model, fake_weights(request.model), helpers_kept()
     state, numbers = nothing_lost(model, told), numbers_as_python()
     try:
@@ -173,9 +179,12 @@ def _capture_once(
         told.report(rules.VALUES_SPECIALIZED, at=first.place, name=name)
     presumed = observed.inquiry.presumed
     for place, error in presumed.answers.items():
-        known: dict[str, Any] = {"detail": PRESUMED, "error": first_line(error)}
+        detail = PRESUMED_NONE if place in request.contrary else PRESUMED
+        known: dict[str, Any] = {"detail": detail, "error": reason_of(error, model)}
         if place in presumed.truths:
             known[TRUTH] = presumed.truths[place]
+        if any(place == asked for _, asked in presumed.numbers.values()):
+            known[CHOICE] = True
         told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **known)
     for error in observed.overcome:
         report_overcome(error, model, told)

@@ -195,8 +195,11 @@ ASKED = "Python asks here for a value that is known only when the model runs"
 USED = "what stands here uses values that are known only when the model runs"
 RANK = "the ONNX model keeps the axis that is squeezed here, also where data make its size 1"
 PRESUMED = "the ONNX model has one side of this only: that of sizes of at least 1 and masks that select something"
+PRESUMED_NONE = "the ONNX model has one side of this only: that of masks that select nothing, as in the example"
 TRUTH = "truth"
 """Fact of a finding about a mask that is presumed to have an effect: what a test of it was answered."""
+CHOICE = "choice"
+"""Fact of such a finding, where Python has the answer as a number: another capture may have the other side."""
 HIDDEN = f"{ASKED}, and an except clause hides it"
 UNTRACED = "PyTorch cannot run '{op}' without values; sparse and nested tensors, for one, it cannot capture"
 SCRIPTED = "it calls TorchScript, which has left Python"
@@ -322,7 +325,7 @@ def report_failure(error: Exception, model: torch.nn.Module, log: Log) -> None:
     log.report(rules.CAPTURE_FAILED, at=place, error=first_line(error))
 
 
-def reason_of(error: Exception, model: torch.nn.Module) -> str:
+def reason_of(error: BaseException, model: torch.nn.Module) -> str:
     """Return why a capture failed, in the words of its finding."""
     for cause in causes(error):
         row = next((each for each in TABLE if each.matches(cause, model)), None)

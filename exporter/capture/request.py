@@ -36,6 +36,7 @@ class CaptureRequest:
         rewrite: Whether statements that depend on data or on dynamic sizes may become operators.
         fixed: Sizes that are constants of the graph, each with the line that is to blame, if one is known.
         as_data: Sizes of tensors of which only a run tells, so that branches on them are operators.
+        contrary: Lines that ask whether masks have an effect, and are presumed to be told that they have none.
     """
 
     model: torch.nn.Module
@@ -48,6 +49,7 @@ class CaptureRequest:
     rewrite: bool = True
     fixed: Mapping[Request, Place | None] = field(default_factory=dict)
     as_data: Sequence[Request] = ()
+    contrary: Sequence[Place] = ()
 
     def fixing(self, sizes: Mapping[Request, Place | None]) -> CaptureRequest:
         """Return the request with these sizes as constants too."""

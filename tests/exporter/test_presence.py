@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from fxport import ExportError, export
 from fxport.diagnostics import Level, Log, rules
-from fxport.exporter.capture.failures import PRESUMED
+from fxport.exporter.capture.failures import PRESUMED, PRESUMED_NONE
 from tests.exporter.test_capture import line_of
 from tests.running import assert_same, run_exported, run_session, session_of
 
@@ -184,3 +184,35 @@ def test_of_elements_that_data_select_the_number_decides_in_the_graph() -> None:
     ]
     for case, result in zip(cases, run_exported(FewSelected(), cases), strict=True):
         assert_same(result, (FewSelected()(*case),))
+
+
+class Chosen(nn.Module):
+    """Asks once whether a mask has an effect, and branches on the number; the sides have tensors of several shapes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        marked = x > 3
+        has_marked = marked.flatten().any().item()  # asks
+        scores = x
+        if has_marked:
+            most = marked.long().sum(1).max()
+            rows = marked.nonzero(as_tuple=True)
+            scores = torch.cat([x.new_zeros(len(x), most), x], 1)
+        weights = scores.softmax(1)
+        if has_marked:
+            weights = weights.narrow(1, 0, most)
+            weights[rows[0], 0] = 0
+            return weights.sum(1)
+        return weights[:, 0]
+
+
+@pytest.mark.parametrize(("example", "side"), [(SOME, PRESUMED), (SOME * 0.5, PRESUMED_NONE)])
+def test_a_number_of_a_mask_is_that_of_the_example(example: Tensor, side: str) -> None:
+    log = Log()
+    program = export(Chosen(), (example,), dynamic_shapes=SHAPES, log=log)
+    (told,) = (finding for finding in log.findings if finding.level is Level.WARNING)
+    assert side in told.message
+    assert told.place is not None
+    assert told.place.line == line_of(Chosen.forward, "# asks")
+    session = session_of(program)
+    for x in (example, torch.cat([example, example + 0.1])):
+        assert_same(run_session(session, program, (x,)), (Chosen()(x),))

@@ -32,7 +32,7 @@ from fxport.exporter.capture.guards.askers import (
     with_stack,
 )
 from fxport.exporter.capture.guards.guard import Guard, guard_of, guards_noted
-from fxport.exporter.capture.guards.presence import Presumed, Scope, answer_of_some
+from fxport.exporter.capture.guards.presence import Presumed, Scope, answer_of_some, answer_of_truth
 
 Refusal = GuardOnDataDependentSymNode
 
@@ -177,13 +177,20 @@ def true_of_some(question: Question, inquiry: Inquiry) -> Any:
     line = line_that_asks()
     if line is not None and begins_with(line, WHILE):
         return DEFER
-    answer = answer_of_some(question.env, question.asked)
+    symbols = question.asked.free_symbols
+    truth = next((presumed.numbers[each] for each in symbols if each in presumed.numbers), None)
+    answer = (
+        answer_of_some(question.env, question.asked) if truth is None else answer_of_truth(question.asked, truth[0])
+    )
     if answer is None:
         return DEFER
     if presumed.scope is Scope.KEPT and not is_a_kept_branch():
         presumed.open = True
         return DEFER
-    presumed.answers.setdefault(place_of_asker(), refusal.__context__ or presumed.refusal or refusal)
+    place = place_of_asker() if truth is None else truth[1]
+    presumed.answers.setdefault(place, refusal.__context__ or presumed.refusal or refusal)
+    if truth is not None:
+        presumed.truths.setdefault(place, truth[0])
     return answer
 
 

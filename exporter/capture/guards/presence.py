@@ -8,7 +8,7 @@ is with `if not padding.any()` and `if mask.all()`, after which a mask of no eff
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,13 +16,14 @@ from typing import Any
 
 import sympy
 import torch
-from torch import Tensor
+from torch import SymBool, Tensor
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from fxport.diagnostics import Place
+from fxport.diagnostics.source import HIDDEN, kind_of
 from fxport.exporter.capture.function_mode import Part
-from fxport.exporter.capture.guards.askers import is_a_kept_branch, place_of_asker
+from fxport.exporter.capture.guards.askers import calling_frame, is_a_kept_branch, place_of_asker
 from fxport.exporter.capture.knowledge import known, note
 
 TRUTHS: Mapping[Any, bool] = {torch.any: True, Tensor.any: True, torch.all: False, Tensor.all: False}
@@ -50,11 +51,20 @@ class Presumed:
     """Questions that were answered, with the reason that kept both branches from the graph."""
     truths: dict[Place | None, bool] = field(default_factory=dict)
     """Answers that were truth values of masks, by the place that asked."""
+    numbers: dict[sympy.Symbol, tuple[bool, Place | None]] = field(default_factory=dict)
+    """Truth values of masks that Python has as numbers: what is presumed of them, and who asked."""
+    contrary: Collection[Place | None] = ()
+    """Lines that asked for such a number, of masks that are presumed to have no effect, as in the example."""
     open: bool = False
     """True if there were questions that could be answered so, had that been allowed."""
     refusal: Exception | None = None
     """Exception that ended the capture without these answers."""
     scope: Scope = Scope.NOWHERE
+
+    def clear(self) -> None:
+        """Forget the questions of another trace."""
+        for each in (self.answers, self.truths, self.numbers):
+            each.clear()
 
 
 @contextmanager
@@ -73,7 +83,7 @@ def some_presumed(presumed: Presumed, scope: Scope) -> Iterator[None]:
 class TruthsPresumed(Part):
     """Answer by the presumption whether a mask has an effect, for an `if` that does not fit into a cond."""
 
-    functions = frozenset({Tensor.__bool__, *TRUTHS, *CONTRARY})
+    functions = frozenset({Tensor.__bool__, Tensor.item, *TRUTHS, *CONTRARY})
 
     def __init__(self, presumed: Presumed) -> None:
         self.presumed = presumed
@@ -90,12 +100,27 @@ class TruthsPresumed(Part):
                 self.presumed.truths.setdefault(place, answer)
                 return answer
         result = func(*args, **(kwargs or {}))
+        if func is Tensor.item and isinstance(result, SymBool):
+            self._note_number(result, known(args[0], SOME))
         if isinstance(result, Tensor) and not result.dim():
             if func in TRUTHS:
                 note(result, SOME, TRUTHS[func])
             elif func in CONTRARY and (answer := known(args[0], SOME)) is not None:
                 note(result, SOME, not answer)
         return result
+
+    def _note_number(self, number: SymBool, answer: bool | None) -> None:
+        if answer is None or kind_of(calling_frame((__file__,)).f_code.co_filename) == HIDDEN:
+            return  # the statement of a branch asks, which has its own answer
+        place = place_of_asker()
+        presumed = answer is not (place in self.presumed.contrary)
+        self.presumed.numbers |= dict.fromkeys(free_unbacked_symbols(number), (presumed, place))
+
+
+def answer_of_truth(asked: Any, truth: bool) -> sympy.Basic | None:
+    """Return the answer to a question about one truth value, which is a number of 0 or 1; None if it is about more."""
+    found = asked.subs(dict.fromkeys(asked.free_symbols, int(truth)))
+    return found if len(asked.free_symbols) == 1 else None
 
 
 def answer_of_some(env: ShapeEnv, asked: Any, *, numbers: bool = False) -> sympy.Basic | None:

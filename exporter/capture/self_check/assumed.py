@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from fxport.diagnostics import Finding, Fix, Level, Log, Place, rules
-from fxport.exporter.capture.failures import TRUTH
+from fxport.exporter.capture.failures import CHOICE, TRUTH
 from fxport.exporter.capture.further import values_asked_for
 from fxport.exporter.capture.self_check.inputs import Call
 
@@ -48,7 +48,7 @@ def report_difference(
         example: The model, which runs once more where a branch was presumed, and the call of the example.
         log: Gets the finding.
     """
-    if (branch := _other_way_taken(assumed, *example)) is not None:
+    if (branch := next(_other_ways_taken(assumed, *example), None)) is not None:
         detail = OTHER_WAY.format(reason=branch.facts["error"])
         told: Mapping[str, Any] = {"detail": detail, "error": branch.facts["error"]}
         log.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=branch.place, **told)
@@ -57,12 +57,17 @@ def report_difference(
     log.report(rules.CAPTURE_DIFFERS, at=text or at, fixes=() if text is None else (BY_VALUE,), **facts)
 
 
-def _other_way_taken(assumed: Sequence[Finding], module: torch.nn.Module, call: Call) -> Finding | None:
-    """Return the first branch of which a call is seen to take the way that the capture leaves out."""
+def choices_of_example(found: Iterable[Finding], module: torch.nn.Module, call: Call) -> list[Place]:
+    """Return the lines that ask whether a mask has an effect, for a number, and are told otherwise by a call."""
+    chosen = [each for each in found if is_presumption(each) and CHOICE in each.facts]
+    return [each.place for each in _other_ways_taken(chosen, module, call) if each.place is not None]
+
+
+def _other_ways_taken(assumed: Sequence[Finding], module: torch.nn.Module, call: Call) -> Iterator[Finding]:
+    """Yield the branches of which a call is seen to take the way that the capture leaves out."""
     presumed = [(each, each.place) for each in assumed if each.place is not None and TRUTH in each.facts]
     values = values_asked_for(module, call) if presumed else {}
     for finding, place in presumed:
         contrary = not finding.facts[TRUTH]
         if any(value is contrary for value in values.get((place.path, place.line), ())):
-            return finding
-    return None
+            yield finding
