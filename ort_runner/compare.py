@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,7 +17,7 @@ from fxport.ort_runner import phases, ties
 from fxport.ort_runner.budget import MEAN_RATIO, MEAN_SHARE, RATIO, Budget, budget_of
 from fxport.ort_runner.dtypes import FLOAT, element_of
 from fxport.ort_runner.providers import PROVIDERS, Provider
-from fxport.ort_runner.systematic import systematic_ratio
+from fxport.ort_runner.systematic import shared_axes, systematic_ratio
 
 CPU = PROVIDERS["cpu"]
 
@@ -210,13 +210,15 @@ def _within(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget:
     budget = replace(budget, tiny=budget.tiny / unit)
     norm_of_all = _rms(scale, count)
     ratio, at = max(_verdicts(error, own, scale, judged, budget, ()), key=_ratio)
-    if ratio > 1.0 and (shared := _shared_axes(np.where(g > x, error, -error))):
+    if ratio > 1.0 and (shared := shared_axes(np.where(g > x, error, -error))):
         ratio, at = max(_verdicts(error, own, scale, judged, budget, shared), key=_ratio)
     if exact is not None and ratio <= 1.0 and g.size <= MOST_SLICED:
-        ratio = max(ratio, systematic_ratio(g / unit, w / unit, x / unit, judged, budget.mean_limit(norm_of_all)))
-    if exact is not None and ratio <= 1.0 and g.size <= MOST_SLICED:
-        small = max(_verdicts_of_small(error, own, scale, budget, 1.0 / unit), key=_ratio, default=(0.0, at))
-        ratio, at = (ratio, at) if small[0] <= 1.0 else small
+        means = partial(systematic_ratio, g / unit, w / unit, x / unit)
+        ratio = max(ratio, means(judged, budget.mean_limit(norm_of_all)))
+        if ratio <= 1.0:
+            verdicts = _verdicts_of_small(error, own, scale, budget, 1.0 / unit, partial(means, steady=True))
+            small = max(verdicts, key=_ratio, default=(0.0, at))
+            ratio, at = (ratio, at) if small[0] <= 1.0 else small
     gap = _gap(want, got, at, ratio, rms, yardstick, judged)
     if furthest <= budget.tiny * unit:
         return gap
@@ -278,35 +280,29 @@ def _spread(x: np.ndarray, scale: np.ndarray, judged: np.ndarray, count: int) ->
 
 
 def _verdicts_of_small(
-    error: np.ndarray, own: np.ndarray, scale: np.ndarray, budget: Budget, one: float
+    error: np.ndarray,
+    own: np.ndarray,
+    scale: np.ndarray,
+    budget: Budget,
+    one: float,
+    means: Callable[[np.ndarray, float], float],
 ) -> Iterator[Verdict]:
     """Yield the verdicts on elements that are so small beside the largest that its rounding unit hides all of them.
 
     They are judged by their own size where PyTorch has them exact: only what is no rounding at all is outside. `one` is
-    the number 1, the natural size of sigmoids and the like, in the units of the arrays.
+    the number 1, the natural size of sigmoids and the like, in the units of the arrays. `means` judges errors of one
+    sign of some elements, above a floor.
     """
     limit = float(scale.max()) / SMALLER
     while np.count_nonzero((scale > 0.0) & (scale <= limit)) >= SMALLEST_SLICE:
         part = (scale > limit / SMALLER) & (scale <= limit)
         if np.count_nonzero(part) >= SMALLEST_SLICE:
             error_of, own_of, scale_of = (float(np.sqrt(np.square(each[part]).mean())) for each in (error, own, scale))
-            granted = max(RATIO * own_of, budget.ceiling * scale_of, budget.units * budget.epsilon * one) + budget.tiny
-            yield error_of / granted, _argmax(np.where(part, error, 0.0))
+            floor, worst = budget.units * budget.epsilon * one, _argmax(np.where(part, error, 0.0))
+            granted = max(RATIO * own_of, budget.ceiling * scale_of, floor) + budget.tiny
+            yield error_of / granted, worst
+            yield means(part, max(floor + budget.tiny, budget.mean_limit(scale_of))), worst
         limit /= SMALLER
-
-
-def _shared_axes(signed: np.ndarray) -> tuple[int, ...]:
-    """The axes along which the error is one and the same, as that of a mean which was subtracted from a whole row:
-    those over which an average keeps more than half of the error's energy."""
-    shared = []
-    energy = float(np.square(signed).mean())
-    for axis, length in enumerate(signed.shape):
-        average = signed.mean(axis=axis, keepdims=True)
-        kept = float(np.square(average).mean())
-        if length > 1 and kept > 0.5 * energy:
-            shared.append(axis)
-            signed, energy = average, kept
-    return tuple(shared)
 
 
 def _ratio(verdict: Verdict) -> float:

@@ -120,6 +120,9 @@ FURTHER: Mapping[str, Subtle] = {
     "beside large values": Subtle(
         f(lambda v: torch.cat([v * 1e8, torch.sin(v)], -1)), x(64, 64), aten.sin.default, scaled(1.05)
     ),
+    "by little beside large values": Subtle(
+        f(lambda v: torch.cat([v * 1e5, torch.sin(v) * 1e-2], -1)), x(64, 64), aten.sin.default, scaled(1.003)
+    ),
     "beside large values in a row": Subtle(
         f(lambda v: torch.cat([v * 1e30, torch.sin(v)])), x(2000), aten.sin.default, scaled(1.05)
     ),

@@ -352,6 +352,11 @@ def test_small_elements_beside_large_ones_are_judged_by_their_own_size(factor: f
 
     assert gap(SINE * (1 + 3e-7)) < 1
     assert gap(SINE * 1.03) > 1
+    # An error of one sign is found below the ceiling, and no rounding on the scale of 1 is one.
+    assert gap(SINE * 1.003) > 1
+    assert gap(SINE + 1e-4) > 1
+    assert gap(SINE * (1 + 0.003 * np.random.default_rng(2).choice([-1, 1], SINE.size))) < 1
+    assert gap(SINE + 1e-6) < 1
 
 
 def test_what_is_0_on_the_scale_of_1_may_be_0() -> None:
