@@ -18,8 +18,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx.numpy_helper
+from google.protobuf.message import DecodeError
 
 from fxport.diagnostics.drafts import draft_folder
+from fxport.ort_runner.wire import NO_MODEL
 
 VALUE_KEY = "fxport.value"
 MODELS = "models"
@@ -67,7 +69,10 @@ class Cuts:
 
     def __init__(self, path: Path, results: Sequence[str] = ()) -> None:
         self.path = path
-        self.proto = onnx.load(path, load_external_data=False)
+        try:
+            self.proto = onnx.load(path, load_external_data=False)
+        except DecodeError as error:
+            raise ValueError(NO_MODEL) from error
         self._makers = {name: i for i, node in enumerate(self.graph.node) for name in node.output if name}
         self._reads = [tuple(_reads(node)) for node in self.graph.node]
         self._initializers = {tensor.name: tensor for tensor in self.graph.initializer}

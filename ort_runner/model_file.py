@@ -10,6 +10,7 @@ import mmap
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 INLINED = "_inlfunc_"
 PLACE_KEY = "fxport.place"
+MOST_FIELDS = 1000
+"""Of a tensor that are looked at one by one: one of more has each of its values as a field, which protobuf may read."""
+
 LONGEST_INDEX = 12  # digits
 
 
@@ -176,7 +180,8 @@ def _read_node(node: onnx.NodeProto, nodes: list[NodeRecord], external: dict[str
 def _read_tensor(data: mmap.mmap, start: int, end: int, external: dict[str, tuple[str, int, int | None]]) -> None:
     import onnx
 
-    if any(number == RAW_DATA and last > first for number, first, last in fields_of(data, start, end)):
+    fields = islice(fields_of(data, start, end), MOST_FIELDS)
+    if any(number == RAW_DATA and last > first for number, first, last in fields):
         return  # the weights are in this file
     _note_external(onnx.TensorProto.FromString(data[start:end]), external)
 

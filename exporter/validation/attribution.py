@@ -8,6 +8,7 @@ operation is then found by bisecting the first model that is wrong.
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from fxport.ort_runner.validate import Explain
 
 OPTIMIZATION = "graph optimization of ONNX Runtime"
+MOST_SECONDS = 15.0
+"""After the first search for an origin, for searches with other samples where it could not be told."""
+
 OTHER_WEIGHTS = "the file, whose weights are not the model's"
 
 
@@ -97,14 +101,20 @@ def explainer(
 ) -> Explain:
     """Finds the origin of a difference, once for each output: that of the first sample for which it can be told.
 
+    After `MOST_SECONDS` no further sample is tried for an output.
+
     `cases` have the names of the program, and `adapt` gives them those of the file.
     """
     from fxport.ort_runner.validate import Origin
 
     found: dict[str, Origin] = {}
+    until = None
 
     def explain(samples: Samples, outputs: Collection[str]) -> Mapping[str, Origin]:
-        wanted = [name for name in outputs if name not in found or found[name].place is None]
+        nonlocal until
+        until = time.monotonic() + MOST_SECONDS if until is None else until
+        is_late = time.monotonic() > until
+        wanted = [name for name in outputs if name not in found or (found[name].place is None and not is_late)]
         if wanted:
             case = next(each for each in cases if each.label == samples.label)
             adapted = adapt(case)

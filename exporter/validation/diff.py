@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fxport.diagnostics import Log, Place, rules
@@ -14,22 +16,31 @@ from fxport.exporter.validation.model_file import model_of, require_weights
 from fxport.exporter.validation.results import Numerics, numerics_of
 
 
+@contextmanager
+def comparing(what: str) -> Iterator[None]:
+    """Raise UsageError for weights that cannot be read, such as those with fewer bytes than their shape needs."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise UsageError(f"The {what} cannot be compared: {error_line(error)}; export the file again.") from error
+
+
 def compare(old: Path, new: Path, log: Log, ran: Numerics | None = None) -> str:
     """Report each difference, of results where both are `ran`; returns the summary."""
     before, after = model_of(old), model_of(new)
     for path in (old, new):
         require_weights(path, log)
     place, counts = Place(str(new.resolve()), 1, 1), dict.fromkeys(COMPARISONS, 0)
-    if are_unrelated(before, after):
+    with comparing("weights"):
+        unrelated = are_unrelated(before, after)
+    if unrelated:
         log.report(rules.CONTRACT_CHANGED, at=place, name="model", old=old.name, new=new.name)
         return "unrelated: no input or output of one name and form and no weight is in both files"
     for what, comparison in COMPARISONS.items():
-        try:
+        with comparing(what):
             for rule, facts in comparison(before, after):
                 log.report(rule, at=place, **facts)
                 counts[what] += 1
-        except (OSError, ValueError) as error:  # weights with fewer bytes than their shape needs
-            raise UsageError(f"The {what} cannot be compared: {error_line(error)}; export the file again.") from error
     told = [f"{what}: {plural(count, 'difference') if count else 'equal'}" for what, count in counts.items()]
     numerics = numerics_of(ran, place, log) if ran else []
     return "\n".join([*told, *numerics, f"nodes: {count_nodes(before)} → {count_nodes(after)}"])

@@ -113,9 +113,13 @@ def difference(old: ir.Value, new: ir.Value) -> str:
         return "" if one is other else "Only one of the files has its values"
     if (one.dtype, one.shape) != (other.dtype, other.shape):
         return f"It was {said(one)}; it is {said(other)}"
-    if one.tobytes() == other.tobytes():
+    if bytes_of(one) == bytes_of(other):
         return ""
-    wide = [np.asarray(tensor.numpy()).astype(np.float64) for tensor in (one, other)]
+    if one.dtype.name == "STRING":
+        pairs = zip(one.numpy().ravel(), other.numpy().ravel(), strict=True)
+        return f"{sum(was != now for was, now in pairs)} of {one.size} texts differ"
+    widest = np.complex128 if one.dtype.name.startswith("COMPLEX") else np.float64
+    wide = [np.asarray(tensor.numpy()).astype(widest) for tensor in (one, other)]
     gap = np.abs(wide[0] - wide[1])
     worst = np.nanmax(gap, initial=0.0)
     return f"The largest difference is {worst:.3g}, in {np.count_nonzero(gap)} of {gap.size} values"
@@ -128,7 +132,14 @@ def said(tensor: ir.TensorProtocol) -> str:
 def digest_of(value: ir.Value) -> str:
     """Type, shape and values in short; read one weight at a time."""
     tensor = value.const_value
-    return hashlib.sha256(said(tensor).encode() + tensor.tobytes()).hexdigest() if tensor is not None else ""
+    return hashlib.sha256(said(tensor).encode() + bytes_of(tensor)).hexdigest() if tensor is not None else ""
+
+
+def bytes_of(tensor: ir.TensorProtocol) -> bytes:
+    """The values of a tensor; of texts each with its length."""
+    if tensor.dtype.name == "STRING":
+        return b"".join(b"%d:%s" % (len(text), text) for text in map(bytes, tensor.numpy().ravel()))
+    return tensor.tobytes()
 
 
 def contract_of(entries: Sequence[ir.Value]) -> dict[str, str]:

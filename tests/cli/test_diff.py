@@ -15,6 +15,7 @@ from torch import nn
 from fxport import export
 from fxport.diagnostics import rules
 from fxport.exporter.cli import main
+from tests.hostile import encoded
 
 Output = pytest.CaptureFixture[str]
 
@@ -207,3 +208,38 @@ def test_unrelated_models_are_one_finding(tmp_path: Path, capsys: Output) -> Non
     said = capsys.readouterr().out
     assert "unrelated: no input or output of one name and form and no weight is in both files" in said
     assert said.count("error[") == 1
+
+
+def with_weight(path: Path, weight: numpy.ndarray[Any, Any]) -> str:
+    """Save a model that gives one weight."""
+    held = onnx.numpy_helper.from_array(weight, "w")
+    result = onnx.helper.make_tensor_value_info("y", held.data_type, weight.shape)
+    node = onnx.helper.make_node("Identity", ["w"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", [], [result], [held])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10), path)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (numpy.array(["a", "bc"], object), numpy.array(["a", "b"], object), "1 of 2 texts differ"),
+        (numpy.array([1 + 2j, 3], "complex64"), numpy.array([1 + 2j, 4j], "complex64"), "The largest difference is 5"),
+        (numpy.array(["a", "bc"], object), numpy.array(["a", "bc"], object), None),
+    ],
+)
+def test_weights_of_texts_and_of_complex_numbers(
+    old: Any, new: Any, told: str | None, tmp_path: Path, capsys: Output
+) -> None:
+    files = with_weight(tmp_path / "a.onnx", old), with_weight(tmp_path / "b.onnx", new)
+    assert main(["diff", *files]) in (0, 1)
+    said = capsys.readouterr()
+    assert (told in said.out) if told else ("weights: equal" in said.out)
+    assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize("where", encoded.WHERE)
+def test_a_name_that_is_not_utf8_is_told(where: str, tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "bad.onnx").write_bytes(encoded.with_name(where))
+    assert main(["diff", saved(tmp_path / "a.onnx", net()), str(tmp_path / "bad.onnx")]) == 2
+    assert "is no ONNX model" in capsys.readouterr().err

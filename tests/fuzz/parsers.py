@@ -53,7 +53,7 @@ from fxport.ort_runner.train_description import NotATrainingStep
 from fxport.ort_runner.train_inputs import RefusedInput
 from fxport.ort_runner.train_log import reporters
 from tests.cases.seq2seq_models import SETTINGS
-from tests.fuzz import media, seeds
+from tests.fuzz import answers, media, seeds
 from tests.hostile import models, tensors, texts
 
 
@@ -273,6 +273,18 @@ PARSERS = (
         *("preprocessor_config.json of sounds", media.processed_sounds, "preprocessor_config.json"),
         *(lambda: media.texts(media.WHISPER), FOLDER, nothing, True),
     ),
+    Parser(
+        *("--dynamic", answers.dynamic, "t", lambda: [b"x:0=batch,1=seq[2..64]", b"past.0.key:auto", b"x:-1=n[..9]"]),
+        (UsageError,),
+    ),
+    Parser(*("--severity", answers.levels, "t", lambda: [b"FXP4001=error", b"FXP4", b"OutputDrift"], (UsageError,))),
+    Parser(*("--ids", answers.prompted, "t", lambda: [b"1,2,3"], (PackageError,))),
+    Parser("conditions on sizes", answers.allowed, "t", lambda: answers.CONDITIONED, ()),
+    Parser("log in every format", answers.shown, "l.sarif", lambda: [seeds.sound_log()], (ValueError, OSError)),
+    Parser("--baseline", answers.compared, "l.sarif", lambda: [seeds.sound_log()], (UsageError,)),
+    Parser("lines of source", answers.looked_up, "a.py", lambda: [answers.PYTHON, seeds.PYTHON], ()),
+    Parser("onnx, cut apart", answers.cut, "m.onnx", answers.marked, (ValueError, OSError)),
+    Parser("onnx, differences", answers.differences, "m.onnx", answers.marked, (UsageError, OSError, ValueError)),
     Parser("features.npy", features, "f.npy", lambda: [seeds.array()], (PackageError,)),
     Parser("source.py", lambda path: described(str(path)), "a.py", lambda: [seeds.PYTHON], ()),
     Parser("models in a file", lambda path: list(init.models_in(path, "a.py")), "a.py", lambda: [seeds.PYTHON], ()),

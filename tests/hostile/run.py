@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.hostile import media, models, packages, places, tensors, texts
+from tests.hostile import encoded, media, models, packages, places, tensors, texts
 from tests.hostile.cases import RAN, SECRET, Case
 
 SECONDS, MEMORY = 60.0, 2_000_000_000
@@ -51,7 +51,7 @@ class Outcome:
 
 def all_cases() -> list[Case]:
     """Every case; names are unique."""
-    found = [case for kind in (models, tensors, texts, packages, media, places) for case in kind.cases()]
+    found = [case for kind in (models, tensors, texts, packages, media, places, encoded) for case in kind.cases()]
     assert len({case.name for case in found}) == len(found)
     return found
 
