@@ -90,6 +90,14 @@ def test_a_relation_that_is_broken_far_from_the_example_is_told(condition: str, 
     assert [each.rule.id for each in log.findings if each.rule.id.startswith("FXP2")] == ["FXP2003"]
 
 
+def test_a_limit_of_more_elements_than_any_file_runs_with_is_not_told(tmp_path: Path) -> None:
+    """As in the upsampling of diffusers, whose kernels had such limits."""
+    body = "        if n * m * 64 > 2**31:\n            x = x.contiguous()\n        return x + y.sum()\n"
+    model, log = model_of(body, tmp_path, "elements"), Log()
+    export(model, (torch.ones(6), torch.ones(4)), dynamic_shapes=({0: "n"}, {0: "m"}), log=log)
+    assert not log.findings
+
+
 WRITES: Mapping[str, int] = {
     "y = x[:, :300].contiguous()\n        y.add_(1)\n        return x * 2": 300,
     "y = x[:, :300].reshape(-1)\n        y.add_(1)\n        return x * 2": 300,

@@ -41,6 +41,9 @@ BEYOND = tuple(2**n for n in range(13, 25))
 FAR = (64, 1024, 2**16)
 """Sizes that are tried with others, far from those of an example."""
 
+MOST = 2**26
+"""Elements: a tensor has as many as the product of sizes, and no file runs with many more."""
+
 STEPPED = (FloorDiv, Mod, PythonMod, *ROUNDINGS)
 """Functions of sizes by which a condition may hold again and again."""
 
@@ -112,12 +115,14 @@ def far_points(condition: sympy.Basic, sizes: Sequence[int]) -> Iterator[tuple[i
     tries = EFFORT // (2 * len(sizes) * sum(1 for _ in sympy.preorder_traversal(condition)))
     for far in (*far_sizes(condition), *(range(1, tries + 1) if jumps else ())):
         for others in (tuple(sizes), (1,) * len(sizes)):
-            yield from ((*others[:i], far, *others[i + 1 :]) for i in range(len(sizes)))
+            points = ((*others[:i], far, *others[i + 1 :]) for i in range(len(sizes)))
+            yield from (point for point in points if math.prod(point) <= MOST)
 
 
 def far_multiples(condition: sympy.Basic, sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Yield the sizes of an example, many times as large."""
-    yield from (tuple(far * size for size in sizes) for far in far_sizes(condition))
+    points = (tuple(far * size for size in sizes) for far in far_sizes(condition))
+    yield from (point for point in points if math.prod(point) <= MOST)
 
 
 def _explodes(condition: sympy.Basic) -> bool:
