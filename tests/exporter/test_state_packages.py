@@ -11,7 +11,7 @@ import onnx
 import pytest
 import torch
 
-from fxport import package
+from fxport import Package, package
 from fxport.diagnostics import Log
 from fxport.exporter.language_models import shared_weights
 from fxport.exporter.language_models.verdict import verdict
@@ -40,14 +40,23 @@ def written(folder: Path, prompts: Any = PROMPTS) -> list[list[int]]:
     return np.stack(list(Generator(folder, "cpu").greedy(prompts, NEW, stop=frozenset())), 1).tolist()
 
 
+@pytest.fixture(scope="module")
+def lfm2(tmp_path_factory: pytest.TempPathFactory) -> Package:
+    """The package of the smallest model, for all tests that ask something of it; those that change files copy it."""
+    return package(model_of(*STATES["LFM2"]), tmp_path_factory.mktemp("made") / "package", steps=4)
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in STATES]
 )
 @pytest.mark.filterwarnings("ignore::UserWarning:transformers")
-def test_a_package_with_states_writes_the_tokens_of_generate(name: str, tmp_path: Path) -> None:
+def test_a_package_with_states_writes_the_tokens_of_generate(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Of prompts that are padded, of one token, and of more tokens than the blocks in which a prompt is computed."""
     model = model_of(*STATES[name])
-    found = package(model, tmp_path / "package", steps=4)
+    is_shared = name == "LFM2"
+    found = request.getfixturevalue("lfm2") if is_shared else package(model, tmp_path / "package", steps=4)
     assert found.verdict is not None
     assert found.verdict.passed
     assert not {each.rule.id for each in found.log.findings} & {"FXP2002", "FXP2003"}
@@ -56,9 +65,8 @@ def test_a_package_with_states_writes_the_tokens_of_generate(name: str, tmp_path
         assert written(found.folder, prompts) == generated(model, prompts)
 
 
-def test_tokens_after_others_are_taken_one_by_one(tmp_path: Path) -> None:
-    model = model_of(*STATES["LFM2"])
-    runner = Generator(package(model, tmp_path / "package", steps=0).folder, "cpu")
+def test_tokens_after_others_are_taken_one_by_one(lfm2: Package) -> None:
+    runner = Generator(lfm2.folder, "cpu")
     ids = np.array([[5, 6, 7, 8, 9]])
     whole = runner.feed(ids)
     runner.reset()
@@ -93,21 +101,21 @@ def test_choices_without_sense_for_states_are_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_package_with_other_graphs_is_refused(tmp_path: Path) -> None:
-    folder = package(model_of(*STATES["LFM2"]), tmp_path / "package", steps=0).folder
+def test_a_package_with_other_graphs_is_refused(lfm2: Package, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(lfm2.folder, tmp_path / "package"))
     description = folder / FILE
     description.write_text(description.read_text().replace('"0.conv_states.0"', '"0.conv_states.1"'))
     with pytest.raises(PackageError, match=r"has no 'past_key_values\.0\.conv_states\.1'"):
         Generator(folder, "cpu")
 
 
-def test_a_step_of_another_model_is_told(tmp_path: Path) -> None:
+def test_a_step_of_another_model_is_told(lfm2: Package, tmp_path: Path) -> None:
     """The verdict runs steps after the prompt, and names the first that differs."""
-    model, other, log = model_of(*STATES["LFM2"]), model_of(*STATES["LFM2"]), Log()
-    with torch.no_grad():
-        other.model.embed_tokens.weight.mul_(2)
-    one, two = (package(each, tmp_path / name, steps=0).folder for each, name in ((model, "one"), (other, "two")))
-    shutil.copyfile(two / "model.onnx", one / "model.onnx")
-    found = verdict(one, model, log, "cpu", steps=3, accuracy="exact", weights="float32")
+    folder, log = Path(shutil.copytree(lfm2.folder, tmp_path / "package")), Log()
+    step = onnx.load(folder / "model.onnx")
+    (embedding,) = (each for each in step.graph.initializer if each.name == "lm_head.weight")  # tied
+    embedding.CopyFrom(onnx.numpy_helper.from_array(2 * onnx.numpy_helper.to_array(embedding), embedding.name))
+    (folder / "model.onnx").write_bytes(step.SerializeToString())
+    found = verdict(folder, model_of(*STATES["LFM2"]), log, "cpu", steps=3, accuracy="exact", weights="float32")
     assert not found.passed
     assert [each.facts["sample"] for each in log.findings if each.rule.id == "FXP5002"] == ["token 1"]
