@@ -216,7 +216,7 @@ def test_a_method_that_the_user_has_replaced_keeps_layers_from_being_copied(monk
 
     def update(cache: Any, keys: Tensor, values: Tensor, *rest: Any) -> Any:
         calls.append(keys)
-        return plain(cache, keys * (3 if len(calls) % DEPTH == 3 else 1), values, *rest)
+        return plain(cache, keys * (3 if len(calls) % LAYERS == 3 else 1), values, *rest)
 
     monkeypatch.setattr(transformers.DynamicCache, "update", update)
     case = decode_step(model_of(*MADE["Llama"]))
@@ -241,11 +241,14 @@ def test_a_cache_with_one_layer_at_two_places_is_refused() -> None:
         export(Stack(Block), (torch.randn(2, 4, WIDTH), cache))
 
 
+LAYERS = 4
+"""Of which two are copied: the first and the last are captured in full."""
+
 MADE = {
-    "Llama": ("LlamaForCausalLM", {**GROUPED, "num_hidden_layers": DEPTH}),
-    "GPT-2": ("GPT2LMHeadModel", {**GPT2, "n_layer": DEPTH}),
-    "OPT": ("OPTForCausalLM", {**GROUPED, "ffn_dim": 64, "num_hidden_layers": DEPTH, "word_embed_proj_dim": 32}),
-    "Mistral, windows": ("MistralForCausalLM", {**GROUPED, "num_hidden_layers": DEPTH, "sliding_window": 4}),
+    "Llama": ("LlamaForCausalLM", {**GROUPED, "num_hidden_layers": LAYERS}),
+    "GPT-2": ("GPT2LMHeadModel", {**GPT2, "n_layer": LAYERS}),
+    "OPT": ("OPTForCausalLM", {**GROUPED, "ffn_dim": 64, "num_hidden_layers": LAYERS, "word_embed_proj_dim": 32}),
+    "Mistral, windows": ("MistralForCausalLM", {**GROUPED, "num_hidden_layers": LAYERS, "sliding_window": 4}),
 }
 
 
