@@ -64,11 +64,12 @@ holds states of convolutions."""
 QUICK = ("Llama", "T5")
 
 
-def named(name: str) -> torch.nn.Module:
-    kind, settings = MODELS[name]
+def named(name: str, **settings: Any) -> torch.nn.Module:
+    """A model of the table, with other settings."""
+    kind, usual = MODELS[name]
     cls = getattr(transformers, kind)
     torch.manual_seed(0)
-    return cls(cls.config_class(**settings)).eval()
+    return cls(cls.config_class(**{**usual, **settings})).eval()
 
 
 def assert_exported(example: Example, dims: dict[str, list[Any]]) -> OnnxProgram:
@@ -127,10 +128,10 @@ def test_a_prompt_of_any_length(name: str) -> None:
 
 
 def test_a_model_without_memory_has_a_step(tmp_path: Path) -> None:
-    whole, path = named("Llama"), tmp_path / "model.pt"
+    whole, path = named("Llama", num_hidden_layers=1), tmp_path / "model.pt"
     torch.save(whole.state_dict(), path)
     with without_memory():
-        empty = named("Llama")
+        empty = named("Llama", num_hidden_layers=1)
     example = decode_step(empty)
     leaves = [each for each in pytree.tree_leaves(example.kwargs) if isinstance(each, torch.Tensor)]
     assert len(leaves) > 2

@@ -183,7 +183,7 @@ def test_what_fails_leaves_the_earlier_package(packaged: Path, tmp_path: Path, m
     with monkeypatch.context() as patch:
         patch.setattr(type(model), "__call__", wrong)
         with pytest.raises(Stop):
-            package(model, target)
+            package(model, target, steps=2)
     assert {path.name: path.read_bytes() for path in target.iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["package"]
     package(model, target, steps=0)
@@ -240,7 +240,7 @@ def saved(folder: Path, **settings: Any) -> Path:
 
 def test_a_folder_is_packaged_with_its_tokenizer(tmp_path: Path) -> None:
     source = saved(tmp_path / "source")
-    found = package(source, tmp_path / "package")
+    found = package(source, tmp_path / "package", steps=2)
     names = {path.name for path in found.files}
     assert {"model.onnx", FILE, "generation_config.json", "tokenizer.json"} == names
     assert written(found.folder) == generated(small())
@@ -250,7 +250,7 @@ def test_half_precision_is_widened(tmp_path: Path) -> None:
     source = tmp_path / "source"
     small().to(torch.bfloat16).save_pretrained(source)
     (source / "tokenizer.json").write_text(TOKENIZER)
-    found = package(source, tmp_path / "package")
+    found = package(source, tmp_path / "package", steps=2)
     assert [each.rule.id for each in found.log.findings if each.rule.id == "FXP7013"]
 
 

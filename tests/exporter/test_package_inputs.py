@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from fxport import package
+from fxport import Package, package
 from fxport.diagnostics import Log
 from fxport.exporter.cli.embed import Request as Embedded
 from fxport.exporter.cli.embed import embedded
@@ -251,10 +251,17 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     return model, source
 
 
-def test_texts_and_images_become_vectors_of_one_space(clip: tuple[Any, Path], tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def packaged_clip(clip: tuple[Any, Path], tmp_path_factory: pytest.TempPathFactory) -> Package:
+    """Its package, which no test changes."""
+    return package(clip[1], tmp_path_factory.mktemp("packaged") / "package")
+
+
+def test_texts_and_images_become_vectors_of_one_space(
+    clip: tuple[Any, Path], packaged_clip: Package, tmp_path: Path
+) -> None:
     """Vectors equal those of transformers, normalized; shorter texts of a batch are padded with the end token."""
-    model, source = clip
-    made_of = package(source, tmp_path / "package")
+    (model, source), made_of = clip, packaged_clip
     assert made_of.verdict is not None
     assert made_of.verdict.error < 1e-5
     assert [each.facts["range"] for each in made_of.log.findings] == ["at most 12"]
@@ -272,9 +279,9 @@ def test_texts_and_images_become_vectors_of_one_space(clip: tuple[Any, Path], tm
         TextModel(made_of.folder).embed_images([{PIXELS: np.zeros((1, 3, 8, 8), np.float32)}])
 
 
-def test_another_tower_is_told(clip: tuple[Any, Path], tmp_path: Path) -> None:
+def test_another_tower_is_told(clip: tuple[Any, Path], packaged_clip: Package, tmp_path: Path) -> None:
     model, source = clip
-    folder, log = package(source, tmp_path / "package", steps=0).folder, Log()
+    folder, log = packaged_clip.folder, Log()
     other = copy.deepcopy(model)
     with torch.no_grad():
         other.visual_projection.weight[0].mul_(2)
