@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -36,6 +37,9 @@ BUDGETS = {"exact": 1e-4, "fast": 5e-2}
 
 TOKENS, MOST = (SEQUENCE, PAST, SOURCE), "at most"
 """Dimensions that count tokens, and the beginning of the words for a limit of one."""
+
+AT_MOST = re.compile(r"[^<>=]* <=? \d+")
+"""The relation of a limit of several, as of all tokens before and of new ones."""
 
 TIE = BUDGETS["exact"]
 """Two logits that are no further apart, in parts of the largest, may change places by rounding."""
@@ -181,6 +185,8 @@ def _of_other_lengths(
 def limits_tokens(finding: Finding) -> bool:
     """Return True for a finding that a graph takes no more than some number of tokens."""
     facts = finding.facts
+    if finding.rule is rules.DIMENSIONS_TIED:
+        return {facts["dim"], facts["other"]} <= {*TOKENS} and AT_MOST.fullmatch(str(facts["relation"])) is not None
     is_limit = finding.rule is rules.DIMENSION_RANGE_NARROWED and str(facts["range"]).startswith(MOST)
     return is_limit and facts["dim"] in TOKENS
 
