@@ -79,8 +79,8 @@ TIES_LEFT_OUT = Rule(
     "FXP5012",
     "TiesLeftOut",
     NOTE,
-    "Elements of output '{output}' that PyTorch's own rounding decides either way were not compared; "
-    "of angles of pi, only the sign was not. "
+    "Elements of output '{output}' that PyTorch's own rounding decides either way were not compared. "
+    "Of angles of pi, only the sign was not. "
     "These are {count} of {elements}. Seen with the inputs '{sample}'.",
 )
 PASS_CHANGES_VALUES = Rule(

@@ -104,8 +104,8 @@ SIZES: Rows = (
     ),
     names(
         "torch.utils._sympy.functions",
-        "LShift PowByNatural FloorDiv Mod PythonMod",
-        "functions of sizes, found by their types",
+        "LShift PowByNatural",
+        "powers of sizes, found by their types",
     ),
     names("torch.utils._sympy.numbers", "int_oo", "no upper limit"),
     names("torch.utils._sympy.value_ranges", "ValueRanges bound_sympy", "limits of an expression"),

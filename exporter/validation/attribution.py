@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 OPTIMIZATION = "graph optimization of ONNX Runtime"
 MOST_SECONDS = 15.0
-"""After the first search for an origin, for searches with other samples where it could not be told."""
+"""From the beginning of the first search for an origin, for those with other samples where it could not be told."""
 
 OTHER_WEIGHTS = "the file, whose weights are not the model's"
 

@@ -40,6 +40,7 @@ BRANCHES: Mapping[str, tuple[int, int]] = {
     "m > n * n": (6, 64),
     "n // 64 > m": (400, 5),
     "n == 100 * m": (400, 4),
+    "abs(n - 100 * m) < 5": (402, 4),
     "n // 100 == 77": (7750, 4),
     "n * 7 % 50000 == 3": (21429, 4),
     "3 * n == 30000": (10000, 4),
@@ -90,12 +91,19 @@ def test_a_relation_that_is_broken_far_from_the_example_is_told(condition: str, 
     assert [each.rule.id for each in log.findings if each.rule.id.startswith("FXP2")] == ["FXP2003"]
 
 
-def test_a_limit_of_more_elements_than_any_file_runs_with_is_not_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", ["n * m * 64", "n * n"])
+def test_a_limit_of_more_elements_than_32_bits_count_is_not_told(count: str, tmp_path: Path) -> None:
     """As in the upsampling of diffusers, whose kernels had such limits."""
-    body = "        if n * m * 64 > 2**31:\n            x = x.contiguous()\n        return x + y.sum()\n"
+    body = f"        if {count} > 2**31:\n            x = x.contiguous()\n        return x + y.sum()\n"
     model, log = model_of(body, tmp_path, "elements"), Log()
     export(model, (torch.ones(6), torch.ones(4)), dynamic_shapes=({0: "n"}, {0: "m"}), log=log)
     assert not log.findings
+
+
+def test_a_slice_that_ends_before_its_axis_far_from_the_example_is_told(tmp_path: Path) -> None:
+    model, log = model_of("        return x[: 64 * m]\n", tmp_path, "slice"), Log()
+    export(model, (torch.ones(6), torch.ones(4)), dynamic_shapes=({0: "n"}, {0: "m"}), log=log)
+    assert [each.rule.id for each in log.findings] == ["FXP2003"]
 
 
 WRITES: Mapping[str, int] = {

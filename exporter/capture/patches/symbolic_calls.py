@@ -21,6 +21,7 @@ from fxport.exporter.capture.patches.indexed_writes import read_at, sliced, writ
 from fxport.exporter.capture.patches.numbers import number
 from fxport.exporter.capture.sizes.held import HELD
 from fxport.exporter.capture.sizes.progressions import Progression
+from fxport.exporter.capture.sizes.strides import contiguity
 from fxport.fx_passes.decompose import decomposition_of
 
 CURVES: Mapping[Any, Callable[[Any], Any]] = {
@@ -250,7 +251,8 @@ def _holds_sizes(data: Any) -> bool:
 
 def _contiguous(x: Tensor, *, memory_format: torch.memory_format = torch.contiguous_format) -> Any:
     """Call the operator where sizes decide whether there is a copy: Python returns a contiguous tensor as it is."""
-    if not any(isinstance(each, SymInt) for each in (*x.shape, *x.stride())):
+    is_sized = any(isinstance(each, SymInt) for each in (*x.shape, *x.stride()))
+    if not is_sized or memory_format is not torch.contiguous_format or next(contiguity(x), None) is None:
         return NotImplemented
     return torch.ops.aten.contiguous.default(x, memory_format=memory_format)
 

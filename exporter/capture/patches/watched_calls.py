@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from fxport.exporter.capture.guards.caught import NOT_IN_MEMORY, SIZED, require_
 from fxport.exporter.capture.guards.guard import Guard
 from fxport.exporter.capture.patches.extremes import Watched, unwritten
 from fxport.exporter.capture.rewritten import note_rewritten
+from fxport.exporter.capture.sizes.strides import contiguity
 from fxport.fx_passes.sizes import size_of, unfolded
 
 LinAlgError: Any = linalg.LinAlgError  # type: ignore[attr-defined]  # of C++
@@ -221,20 +222,10 @@ def _note_layout(guards: list[Guard], x: Tensor, memory_format: torch.memory_for
             condition = sympy.Ne(symbol, 1)
             guards.append(Guard(condition, env, place_of_asker(), by_user=True, counted=False, about_layout=False))
     if memory_format is torch.contiguous_format:
-        fitting = [*_fitting(x)]
+        fitting = [*contiguity(x)]
         broken = [each for each in fitting if not each.subs(example)]
         for condition in fitting if answer else [sympy.Not(each) for each in broken[:1]]:
             guards.append(Guard(condition, env, place_of_asker(), by_user=True, counted=False, about_layout=False))
-
-
-def _fitting(x: Tensor) -> Iterator[Any]:
-    """Yield the equations of strides and sizes of a contiguous tensor that do not hold at all sizes."""
-    expected = sympy.S.One
-    for size, stride in reversed([*zip(x.shape, x.stride(), strict=True)]):
-        size, stride = (unfolded(sympy.sympify(size_of(each))) for each in (size, stride))
-        if size != 1 and stride != expected:
-            yield sympy.Eq(stride, expected)
-        expected = expected * size
 
 
 HINT = 3

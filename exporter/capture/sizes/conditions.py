@@ -11,12 +11,9 @@ from typing import Any
 import sympy
 from torch.utils._sympy.functions import (
     CeilToInt,
-    FloorDiv,
     FloorToInt,
     LShift,
-    Mod,
     PowByNatural,
-    PythonMod,
     RoundToInt,
     TruncToInt,
 )
@@ -41,11 +38,14 @@ BEYOND = tuple(2**n for n in range(13, 25))
 FAR = (64, 1024, 2**16)
 """Sizes that are tried with others, far from those of an example."""
 
+OF_32_BITS = frozenset((2**31, 2**31 - 1))
+"""Numbers of elements that a kernel counts in 32 bits; no size far from the example's is tried with them."""
+
+CHECKED = 1024
+"""The largest size at which a capture is checked: the model runs at it in PyTorch."""
+
 MOST = 2**26
 """Elements: a tensor has as many as the product of sizes, and no file runs with many more."""
-
-STEPPED = (FloorDiv, Mod, PythonMod, *ROUNDINGS)
-"""Functions of sizes by which a condition may hold again and again."""
 
 
 def test_of(condition: sympy.Basic, symbols: Sequence[sympy.Symbol]) -> Test:
@@ -84,8 +84,10 @@ def first_failing(condition: sympy.Basic, symbol: sympy.Symbol, above: int, high
     One after the other is tried as long as EFFORT allows; then what BEYOND has, and what the condition names. Between
     one of these and the next, one side of the condition is taken to overtake the other once.
     """
+    if _counts_elements(condition):
+        return None
     test, last = test_of(condition, (symbol,)), BEYOND[-1] if high is None else min(high, BEYOND[-1])
-    top = min(above + EFFORT // sum(1 for _ in sympy.preorder_traversal(condition)), last)
+    top = min(above + EFFORT // _terms(condition), last)
     for size in range(above + 1, top + 1):
         if not test(size):
             return size
@@ -106,16 +108,21 @@ def first_failing(condition: sympy.Basic, symbol: sympy.Symbol, above: int, high
 
 def far_sizes(condition: sympy.Basic) -> Sequence[int]:
     """Return sizes far from an example's that a condition on several sizes is tried with."""
-    return () if _explodes(condition) else FAR
+    return () if _explodes(condition) or _counts_elements(condition) else FAR
 
 
-def far_points(condition: sympy.Basic, sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield sizes far from an example's: each alone, beside the example's others and beside ones."""
-    jumps = isinstance(condition, sympy.Ne) or condition.has(*STEPPED)
-    tries = EFFORT // (2 * len(sizes) * sum(1 for _ in sympy.preorder_traversal(condition)))
-    for far in (*far_sizes(condition), *(range(1, tries + 1) if jumps else ())):
-        for others in (tuple(sizes), (1,) * len(sizes)):
-            points = ((*others[:i], far, *others[i + 1 :]) for i in range(len(sizes)))
+def far_points(condition: sympy.Basic, sizes: Sequence[int], *, asked: bool) -> Iterator[tuple[int, ...]]:
+    """Yield sizes far from an example's: each alone, beside the example's others.
+
+    Of what Python code has `asked`, each also beside ones, and one size after the other as long as EFFORT allows. An op
+    may not be computable at all at such sizes, as of a picture that is scaled to nothing.
+    """
+    far = [*far_sizes(condition)]
+    if asked:
+        far += range(1, EFFORT // (2 * len(sizes) * _terms(condition)) + 1)
+    for size in far if asked else far[:-1]:
+        for others in (tuple(sizes), (1,) * len(sizes))[: 1 + asked]:
+            points = ((*others[:i], size, *others[i + 1 :]) for i in range(len(sizes)))
             yield from (point for point in points if math.prod(point) <= MOST)
 
 
@@ -123,6 +130,25 @@ def far_multiples(condition: sympy.Basic, sizes: Sequence[int]) -> Iterator[tupl
     """Yield the sizes of an example, many times as large."""
     points = (tuple(far * size for size in sizes) for far in far_sizes(condition))
     yield from (point for point in points if math.prod(point) <= MOST)
+
+
+def far_failing(
+    condition: sympy.Basic, symbols: Sequence[sympy.Symbol], sizes: Sequence[int], *, asked: bool
+) -> list[tuple[int, ...]]:
+    """Return sizes up to CHECKED, far from an example's, at which a condition does not hold; of one size, the first."""
+    if len(symbols) == 1:
+        first = first_failing(condition, symbols[0], sizes_to_try(1, None, sizes[0])[-1], CHECKED)
+        return [] if first is None else [(first,)]
+    test, points = test_of(condition, symbols), far_points(condition, sizes, asked=asked)
+    return [point for point in points if max(point) <= CHECKED and not test(*point)]
+
+
+def _counts_elements(condition: sympy.Basic) -> bool:
+    return any(int(each) in OF_32_BITS for each in condition.atoms(sympy.Integer))
+
+
+def _terms(condition: sympy.Basic) -> int:
+    return sum(1 for _ in sympy.preorder_traversal(condition))
 
 
 def _explodes(condition: sympy.Basic) -> bool:

@@ -18,6 +18,7 @@ from fxport.exporter.capture.guards.guard import Guard
 from fxport.exporter.capture.sizes.conditions import (
     FARTHEST,
     Test,
+    far_failing,
     far_multiples,
     far_points,
     first_failing,
@@ -36,10 +37,6 @@ from fxport.fx_passes.sizes import Size, rebuilt, size_of, sizes_of
 
 FEW = 4
 """Conditions of so many sizes are not searched for one at which they do not hold: there are too many combinations."""
-
-
-CHECKED = 1024
-"""The largest size that is looked for to check a capture: the model runs at it in PyTorch."""
 
 
 @dataclass(frozen=True)
@@ -140,12 +137,7 @@ class Comparison:
             test, sizes = test_of(relied.condition, relied.symbols), [each.size or 0 for each in owners]
             near = [sizes_to_try(1, None, size) if len(owners) == 1 else range(1, size + 4) for size in sizes]
             failing = [point for point in grid(near) if not test(*point)] if len(owners) < FEW else []
-            if not failing and len(owners) == 1:
-                first = first_failing(relied.condition, relied.symbols[0], near[0][-1], CHECKED)
-                failing = [(first,)] if first is not None else []
-            elif not failing:
-                far = (point for point in far_points(relied.condition, sizes) if max(point) <= CHECKED)
-                failing = [point for point in far if not test(*point)]
+            failing = failing or far_failing(relied.condition, relied.symbols, sizes, asked=relied.from_one)
             if failing:
                 nearest = min(failing, key=lambda point: sum(abs(a - b) for a, b in zip(point, sizes, strict=True)))
                 yield dict(zip(owners, nearest, strict=True))
@@ -235,9 +227,10 @@ class Comparison:
         (low, high), (least, most) = self.owner[symbol].bounds, self.program.ranges.get(str(symbol), (0, None))
         tests = [test_of(each.condition, (symbol,)) for each in self.relied.alone.get(symbol, ())]
         limits = [each for each in (high, most) if each is not None]
+        smallest = least if least > SMALLEST else max(low, 1)
 
         def allows(size: int) -> bool:
-            in_range = size >= max(low, least, 1) and all(size <= each for each in limits)
+            in_range = size >= smallest and all(size <= each for each in limits)
             return in_range and all(test(size) for test in tests)
 
         return cache(allows)
@@ -281,7 +274,7 @@ class Comparison:
             test = test_of(relied.condition, relied.symbols)
             example = [each.size or 0 for each in owners]
             far = [*far_multiples(relied.condition, example)]
-            far += far_points(relied.condition, example) if relied.from_one else ()
+            far += far_points(relied.condition, example, asked=relied.from_one)
             failing = {point for point in grid(near) if not test(*point)}
             for point in far:
                 if not test(*point) and all(

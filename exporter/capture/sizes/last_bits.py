@@ -121,16 +121,15 @@ class Decision:
 
     def fault(self, sizes: Sizes) -> str | None:
         """Return what is wrong at these sizes; None where Python raises as well."""
+        nudges = NUDGES if any(node.target in UNSURE or _is_exponential(node) for node in self.before) else ()
         try:
-            exact = self._value(sizes, None)
+            exact, *others = (self._value(sizes, nudge) for nudge in (None, *nudges))
         except (ArithmeticError, ValueError):
             return None
         if isinstance(exact, int) and exact not in RANGE:
             return "this is beyond the 64 bits that the ONNX model has"
-        if not any(node.target in UNSURE or _is_exponential(node) for node in self.before):
-            return None
-        others = {self._value(sizes, nudge) for nudge in NUDGES} - {exact}
-        return f"Python has {exact}, and the ONNX model, by the last bit, may have {others.pop()}" if others else None
+        other = next((each for each in others if each != exact and not (math.isnan(each) and math.isnan(exact))), None)
+        return None if other is None else f"Python has {exact}, and the ONNX model, by the last bit, may have {other}"
 
     def _value(self, sizes: Sizes, nudge: Nudge | None) -> Any:
         values: dict[Node, Any] = {node: int(rebuilt(expr, sizes)) for node, expr in self.given.items()}
