@@ -128,3 +128,12 @@ def test_memory_that_is_shared_up_to_a_size_is_told(body: str, tmp_path: Path) -
         x = torch.rand(3, n)
         got, *_ = run_session(session, program, (x.clone(),))
         torch.testing.assert_close(got, model(x.clone()))
+
+
+@pytest.mark.timeout(60)
+def test_powers_of_sizes_that_grow_fast_are_tried_in_no_time(tmp_path: Path) -> None:
+    """A power of products has a million digits soon."""
+    body = "        if 2 ** (n * m) % 7 == 5:\n            x = x * 2\n        return x + y.sum()\n"
+    model, log = model_of(body, tmp_path, "powers"), Log()
+    export(model, (torch.ones(6), torch.ones(4)), dynamic_shapes=({0: "n"}, {0: "m"}), log=log)
+    assert {each.rule.id for each in log.findings} <= {"FXP2002", "FXP2003"}

@@ -45,7 +45,7 @@ CHECKED = 1024
 """The largest size at which a capture is checked: the model runs at it in PyTorch."""
 
 MOST = 2**26
-"""Elements: a tensor has as many as the product of sizes, and no file runs with many more."""
+"""The largest product of sizes that are tried together: no file runs with tensors of many more elements."""
 
 
 def test_of(condition: sympy.Basic, symbols: Sequence[sympy.Symbol]) -> Test:
@@ -87,7 +87,7 @@ def first_failing(condition: sympy.Basic, symbol: sympy.Symbol, above: int, high
     if _counts_elements(condition):
         return None
     test, last = test_of(condition, (symbol,)), BEYOND[-1] if high is None else min(high, BEYOND[-1])
-    top = min(above + EFFORT // _terms(condition), last)
+    top = min(above + _tries(condition), last)
     for size in range(above + 1, top + 1):
         if not test(size):
             return size
@@ -119,7 +119,7 @@ def far_points(condition: sympy.Basic, sizes: Sequence[int], *, asked: bool) -> 
     """
     far = [*far_sizes(condition)]
     if asked:
-        far += range(1, EFFORT // (2 * len(sizes) * _terms(condition)) + 1)
+        far += range(1, _tries(condition) // (2 * len(sizes)) + 1)
     for size in far if asked else far[:-1]:
         for others in (tuple(sizes), (1,) * len(sizes))[: 1 + asked]:
             points = ((*others[:i], size, *others[i + 1 :]) for i in range(len(sizes)))
@@ -147,8 +147,10 @@ def _counts_elements(condition: sympy.Basic) -> bool:
     return any(int(each) in OF_32_BITS for each in condition.atoms(sympy.Integer))
 
 
-def _terms(condition: sympy.Basic) -> int:
-    return sum(1 for _ in sympy.preorder_traversal(condition))
+def _tries(condition: sympy.Basic) -> int:
+    """Return at how many sizes a condition is tried, one after the other."""
+    tries = EFFORT // sum(1 for _ in sympy.preorder_traversal(condition))
+    return min(tries, CHECKED) if _explodes(condition) else tries
 
 
 def _explodes(condition: sympy.Basic) -> bool:
