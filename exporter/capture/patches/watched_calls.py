@@ -222,9 +222,10 @@ def _note_layout(guards: list[Guard], x: Tensor, memory_format: torch.memory_for
             condition = sympy.Ne(symbol, 1)
             guards.append(Guard(condition, env, place_of_asker(), by_user=True, counted=False, about_layout=False))
     if memory_format is torch.contiguous_format:
-        fitting = [*contiguity(x)]
-        broken = [each for each in fitting if not each.subs(example)]
-        for condition in fitting if answer else [sympy.Not(each) for each in broken[:1]]:
+        fitting = {each: bool(each.subs(example)) for each in contiguity(x)}
+        held = [each for each, holds in fitting.items() if holds]
+        broken = [sympy.Not(each) for each, holds in fitting.items() if not holds]
+        for condition in held if answer else broken[:1]:
             guards.append(Guard(condition, env, place_of_asker(), by_user=True, counted=False, about_layout=False))
 
 
