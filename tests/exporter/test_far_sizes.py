@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from fxport import Log, export
+from fxport.diagnostics import Level
 from tests.modules import module_with
 from tests.running import run_session, session_of
 
@@ -34,6 +35,8 @@ BRANCHES: Mapping[str, tuple[int, int]] = {
     "n % 512 == 0": (512, 4),
     "n % 1000 == 999": (999, 4),
     "n * n > 10**9": (31623, 4),
+    "n * n > 2**31": (46341, 4),
+    "n * m > 10**8": (20000, 5001),
     "n * m > 10000": (5000, 4),
     "n > 50 * m": (201, 4),
     "n + m > 1000": (999, 4),
@@ -91,13 +94,13 @@ def test_a_relation_that_is_broken_far_from_the_example_is_told(condition: str, 
     assert [each.rule.id for each in log.findings if each.rule.id.startswith("FXP2")] == ["FXP2003"]
 
 
-@pytest.mark.parametrize("count", ["n * m * 64", "n * n"])
-def test_a_limit_of_more_elements_than_32_bits_count_is_not_told(count: str, tmp_path: Path) -> None:
+def test_a_limit_of_elements_that_32_bits_count_is_a_note(tmp_path: Path) -> None:
     """As in the upsampling of diffusers, whose kernels had such limits."""
-    body = f"        if {count} > 2**31:\n            x = x.contiguous()\n        return x + y.sum()\n"
-    model, log = model_of(body, tmp_path, "elements"), Log()
-    export(model, (torch.ones(6), torch.ones(4)), dynamic_shapes=({0: "n"}, {0: "m"}), log=log)
-    assert not log.findings
+    head = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
+    body = "        if x.numel() * 64 > 2**31:\n            x = x.contiguous()\n        return x * 2\n"
+    model, log = module_with(f"{head}{body}", tmp_path, "elements").Model(), Log()
+    export(model, (torch.ones(6, 4),), dynamic_shapes=({0: "n", 1: "m"},), log=log)
+    assert [each.level for each in log.findings] == [Level.NOTE] * len(log.findings)
 
 
 def test_a_slice_that_ends_before_its_axis_far_from_the_example_is_told(tmp_path: Path) -> None:
@@ -132,8 +135,8 @@ def test_memory_that_is_shared_up_to_a_size_is_told(body: str, tmp_path: Path) -
 
 @pytest.mark.timeout(60)
 def test_powers_of_sizes_that_grow_fast_are_tried_in_no_time(tmp_path: Path) -> None:
-    """A power of products has a million digits soon."""
+    """A power of products has a million digits soon. No power of two leaves 5: nothing is to be told."""
     body = "        if 2 ** (n * m) % 7 == 5:\n            x = x * 2\n        return x + y.sum()\n"
     model, log = model_of(body, tmp_path, "powers"), Log()
     export(model, (torch.ones(6), torch.ones(4)), dynamic_shapes=({0: "n"}, {0: "m"}), log=log)
-    assert {each.rule.id for each in log.findings} <= {"FXP2002", "FXP2003"}
+    assert not log.findings

@@ -1,4 +1,4 @@
-"""What the command line does with texts and files after they are read: formats of a log, a baseline, a comparison."""
+"""Run what the command line does with texts and files that it has read: formats of a log, a baseline, a comparison."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def compared(path: Path) -> object:
 
 
 def looked_up(path: Path) -> object:
-    """What a report asks about a line of source."""
+    """Look up a line of source as a report does."""
     text = text_of(path)
     lines = range(1, 9)
     asked = (lambda line: span_of_call(text, line, "relu"), lambda line: span_of_test(text, line))

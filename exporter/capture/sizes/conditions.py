@@ -39,13 +39,10 @@ FAR = (64, 1024, 2**16)
 """Sizes that are tried with others, far from those of an example."""
 
 OF_32_BITS = frozenset((2**31, 2**31 - 1))
-"""Numbers of elements that a kernel counts in 32 bits; no size far from the example's is tried with them."""
+"""Numbers of elements that a kernel counts in 32 bits."""
 
 CHECKED = 1024
 """The largest size at which a capture is checked: the model runs at it in PyTorch."""
-
-MOST = 2**26
-"""The largest product of sizes that are tried together: no file runs with tensors of many more elements."""
 
 
 def test_of(condition: sympy.Basic, symbols: Sequence[sympy.Symbol]) -> Test:
@@ -84,8 +81,6 @@ def first_failing(condition: sympy.Basic, symbol: sympy.Symbol, above: int, high
     One after the other is tried as long as EFFORT allows; then what BEYOND has, and what the condition names. Between
     one of these and the next, one side of the condition is taken to overtake the other once.
     """
-    if _counts_elements(condition):
-        return None
     test, last = test_of(condition, (symbol,)), BEYOND[-1] if high is None else min(high, BEYOND[-1])
     top = min(above + _tries(condition), last)
     for size in range(above + 1, top + 1):
@@ -108,7 +103,7 @@ def first_failing(condition: sympy.Basic, symbol: sympy.Symbol, above: int, high
 
 def far_sizes(condition: sympy.Basic) -> Sequence[int]:
     """Return sizes far from an example's that a condition on several sizes is tried with."""
-    return () if _explodes(condition) or _counts_elements(condition) else FAR
+    return () if _explodes(condition) else FAR
 
 
 def far_points(condition: sympy.Basic, sizes: Sequence[int], *, asked: bool) -> Iterator[tuple[int, ...]]:
@@ -122,14 +117,12 @@ def far_points(condition: sympy.Basic, sizes: Sequence[int], *, asked: bool) -> 
         far += range(1, _tries(condition) // (2 * len(sizes)) + 1)
     for size in far if asked else far[:-1]:
         for others in (tuple(sizes), (1,) * len(sizes))[: 1 + asked]:
-            points = ((*others[:i], size, *others[i + 1 :]) for i in range(len(sizes)))
-            yield from (point for point in points if math.prod(point) <= MOST)
+            yield from ((*others[:i], size, *others[i + 1 :]) for i in range(len(sizes)))
 
 
 def far_multiples(condition: sympy.Basic, sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Yield the sizes of an example, many times as large."""
-    points = (tuple(far * size for size in sizes) for far in far_sizes(condition))
-    yield from (point for point in points if math.prod(point) <= MOST)
+    yield from (tuple(far * size for size in sizes) for far in far_sizes(condition))
 
 
 def far_failing(
@@ -143,7 +136,8 @@ def far_failing(
     return [point for point in points if max(point) <= CHECKED and not test(*point)]
 
 
-def _counts_elements(condition: sympy.Basic) -> bool:
+def counts_elements(condition: sympy.Basic) -> bool:
+    """Return whether a condition is about a number of elements that only tensors of gigabytes have."""
     return any(int(each) in OF_32_BITS for each in condition.atoms(sympy.Integer))
 
 

@@ -18,6 +18,7 @@ from fxport.exporter.capture.guards.guard import Guard
 from fxport.exporter.capture.sizes.conditions import (
     FARTHEST,
     Test,
+    counts_elements,
     far_failing,
     far_multiples,
     far_points,
@@ -41,13 +42,17 @@ FEW = 4
 
 @dataclass(frozen=True)
 class Said:
-    """A finding to be: about which requests, at which place, and the guard that is to blame, if one is known."""
+    """A finding to be: about which requests, at which place, and the guard that is to blame, if one is known.
+
+    One of `elements` is about tensors of gigabytes alone, and a note.
+    """
 
     rule: Rule
     about: Sequence[Request]
     place: Place | None
     facts: Mapping[str, Any]
     guard: Guard | None = None
+    elements: bool = False
 
 
 UNPLACED = Fix(
@@ -127,7 +132,7 @@ class Comparison:
     def decided(self) -> list[Request]:
         """Return the dimensions that are limited because Python code asks about them, as an `if` does."""
         asked = (said for said in self.said if said.guard is not None and said.guard.by_user and not said.guard.counted)
-        return list(dict.fromkeys(request for said in asked for request in said.about))
+        return list(dict.fromkeys(request for said in asked if not said.elements for request in said.about))
 
     @property
     def beyond(self) -> Iterator[dict[Request, int]]:
@@ -147,7 +152,7 @@ class Comparison:
         for said in self.said:
             allowed = said.rule is rules.DIMENSION_SPECIALIZED and options.allow_specialization
             level = Level.WARNING if allowed else None
-            level = level if any(request.required for request in said.about) else Level.NOTE
+            level = level if any(request.required for request in said.about) and not said.elements else Level.NOTE
             unplaced = said.rule is rules.DIMENSION_SPECIALIZED and said.place is None
             log.report(said.rule, at=said.place, level=level, fixes=(UNPLACED,) if unplaced else (), **said.facts)
 
@@ -288,11 +293,12 @@ class Comparison:
             self.conditions.append(Condition(text, (relied.condition,)))
             if not self._pinned(relied):
                 told.setdefault(frozenset(relied.symbols), []).append((relied, text))
-        for (relied, _), *_ in told.values():
+        for found in told.values():
+            relied, elements = found[0][0], all(counts_elements(each.condition) for each, _ in found)
             owners = [self.owner[symbol] for symbol in relied.symbols]
-            relation = " and ".join(text for _, text in told[frozenset(relied.symbols)])
+            relation = " and ".join(text for _, text in found)
             facts = {"dim": owners[0].label, "other": owners[1].label, "relation": relation}
-            self.said.append(Said(rules.DIMENSIONS_TIED, owners, relied.place, facts, relied.guard))
+            self.said.append(Said(rules.DIMENSIONS_TIED, owners, relied.place, facts, relied.guard, elements))
 
     def _pinned(self, relied: Relied) -> bool:
         """Say which sizes are next to constants where a condition lets neither one of them nor all of them grow."""
