@@ -7,6 +7,7 @@ that of a dead process. Unlike a process id, this also holds for containers that
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -28,6 +29,11 @@ COMMIT = ".fxport-lock"
 
 PATIENCE = 60.0
 """Seconds to wait for another process that puts files in place, which takes milliseconds."""
+
+CANNOT_SYNC = frozenset(
+    (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF, errno.EISDIR, errno.EACCES, errno.EPERM)
+)
+"""Errors of systems that sync no folders, and of folders that may be written to, but not read."""
 
 _POLL = 0.005  # seconds
 
@@ -86,13 +92,20 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk. Windows and some network file systems do that by themselves."""
-    with suppress(OSError):
+    """Have the names in a folder on the disk. Windows and some network file systems do that by themselves.
+
+    Raises OSError where the disk fails or is full, but not where folders cannot be synced, or not be opened for that.
+    """
+    try:
         opened = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(opened)
         finally:
             os.close(opened)
+    except OSError as error:
+        if error.errno not in CANNOT_SYNC:
+            error.filename = error.filename or str(folder)
+            raise
 
 
 def put(draft: Path, target: Path, mode_of: Path | None = None) -> None:

@@ -16,20 +16,7 @@ from typing import TYPE_CHECKING
 
 from fxport.diagnostics import Place
 from fxport.ort_runner.provenance import PLACES_KEY, rows_of
-from fxport.ort_runner.wire import (
-    FUNCTION_NODE,
-    FUNCTION_VALUE,
-    GRAPH_INITIALIZER,
-    GRAPH_NODE,
-    GRAPH_OUTPUT,
-    GRAPH_VALUE,
-    MODEL_FUNCTIONS,
-    MODEL_GRAPH,
-    MODEL_METADATA,
-    NO_MODEL,
-    RAW_DATA,
-    fields_of,
-)
+from fxport.ort_runner.wire import NO_MODEL, fields_of
 
 if TYPE_CHECKING:
     import onnx
@@ -37,7 +24,7 @@ if TYPE_CHECKING:
 INLINED = "_inlfunc_"
 PLACE_KEY = "fxport.place"
 MOST_FIELDS = 1000
-"""Of a tensor that are looked at one by one: one of more has each of its values as a field, which protobuf may read."""
+"""Of a tensor that are looked at one by one: one of more has texts as values, which protobuf may read."""
 
 LONGEST_INDEX = 12  # digits
 
@@ -104,14 +91,16 @@ def read_shapes(path: Path) -> dict[str, tuple[int | str | None, ...]]:
     """The declared shapes of values and outputs, of the graph and of its functions, in a sound file."""
     import onnx
 
+    graph, function = onnx.GraphProto, onnx.FunctionProto
+    values = {
+        onnx.ModelProto.GRAPH_FIELD_NUMBER: (graph.OUTPUT_FIELD_NUMBER, graph.VALUE_INFO_FIELD_NUMBER),
+        onnx.ModelProto.FUNCTIONS_FIELD_NUMBER: (function.VALUE_INFO_FIELD_NUMBER,),
+    }
     shapes: dict[str, tuple[int | str | None, ...]] = {}
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         for number, start, end in fields_of(data, 0, len(data)):
-            if number not in (MODEL_GRAPH, MODEL_FUNCTIONS):
-                continue
-            wanted = (GRAPH_OUTPUT, GRAPH_VALUE) if number == MODEL_GRAPH else (FUNCTION_VALUE,)
-            for inner, first, last in fields_of(data, start, end):
-                if inner in wanted:
+            for inner, first, last in fields_of(data, start, end) if number in values else ():
+                if inner in values[number]:
                     value = onnx.ValueInfoProto.FromString(data[first:last])
                     if value.type.tensor_type.HasField("shape"):
                         shapes[value.name] = tuple(_dim(dim) for dim in value.type.tensor_type.shape.dim)
@@ -142,22 +131,25 @@ def _read(path: Path, data: mmap.mmap) -> ModelFile:
     import onnx
     from google.protobuf.message import DecodeError
 
+    model, graph = onnx.ModelProto, onnx.GraphProto
+    bodies = {
+        model.GRAPH_FIELD_NUMBER: graph.NODE_FIELD_NUMBER,
+        model.FUNCTIONS_FIELD_NUMBER: onnx.FunctionProto.NODE_FIELD_NUMBER,
+    }
     nodes: list[NodeRecord] = []
     external: dict[str, tuple[str, int, int | None]] = {}
     places: tuple[Place, ...] = ()
     try:
         for number, start, end in fields_of(data, 0, len(data)):
-            if number == MODEL_METADATA:
+            if number == model.METADATA_PROPS_FIELD_NUMBER:
                 entry = onnx.StringStringEntryProto.FromString(data[start:end])
                 if entry.key == PLACES_KEY:
                     places = _places(path, entry.value)
-            elif number in (MODEL_GRAPH, MODEL_FUNCTIONS):
-                node_field = GRAPH_NODE if number == MODEL_GRAPH else FUNCTION_NODE
-                for inner, first, last in fields_of(data, start, end):
-                    if inner == node_field:
-                        _read_node(onnx.NodeProto.FromString(data[first:last]), nodes, external)
-                    elif number == MODEL_GRAPH and inner == GRAPH_INITIALIZER:
-                        _read_tensor(data, first, last, external)
+            for inner, first, last in fields_of(data, start, end) if number in bodies else ():
+                if inner == bodies[number]:
+                    _read_node(onnx.NodeProto.FromString(data[first:last]), nodes, external)
+                elif number == model.GRAPH_FIELD_NUMBER and inner == graph.INITIALIZER_FIELD_NUMBER:
+                    _read_tensor(data, first, last, external)
     except DecodeError as error:
         raise ValueError(NO_MODEL) from error
     return ModelFile(path, tuple(nodes), places, external)
@@ -181,7 +173,7 @@ def _read_tensor(data: mmap.mmap, start: int, end: int, external: dict[str, tupl
     import onnx
 
     fields = islice(fields_of(data, start, end), MOST_FIELDS)
-    if any(number == RAW_DATA and last > first for number, first, last in fields):
+    if any(number == onnx.TensorProto.RAW_DATA_FIELD_NUMBER and last > first for number, first, last in fields):
         return  # the weights are in this file
     _note_external(onnx.TensorProto.FromString(data[start:end]), external)
 

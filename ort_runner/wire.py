@@ -4,75 +4,61 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from fxport.diagnostics.amounts import size
 from fxport.diagnostics.limits import STRUCTURE, LimitError
 
-# Field numbers of onnx.proto.
-MODEL_GRAPH, MODEL_METADATA, MODEL_TRAINING, MODEL_FUNCTIONS = 7, 14, 20, 25
-GRAPH_NODE, GRAPH_INITIALIZER, GRAPH_INPUT, GRAPH_OUTPUT, GRAPH_VALUE, GRAPH_SPARSE = 1, 5, 11, 12, 13, 15
-GRAPH_METADATA = 16
-FUNCTION_NODE, FUNCTION_VALUE = 7, 12
-NODE_ATTRIBUTE = 5
-ATTRIBUTE_TENSOR, ATTRIBUTE_GRAPH, ATTRIBUTE_TENSORS, ATTRIBUTE_GRAPHS, ATTRIBUTE_SPARSE, ATTRIBUTE_SPARSES = (
-    *(5, 6, 10, 11),
-    *(22, 23),
-)
-RAW_DATA = 9
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-_FIXED = MappingProxyType({FIXED64: 8, FIXED32: 4})
 
-WEIGHTS = "weights"
-NESTED: Mapping[str, Mapping[int, str]] = {
-    "model": {
-        MODEL_GRAPH: "graph",
-        MODEL_FUNCTIONS: "function",
-        MODEL_TRAINING: "training",
-        MODEL_METADATA: "entry",
-    },
-    "training": {1: "graph", 2: "graph"},
-    "graph": {
-        GRAPH_NODE: "node",
-        GRAPH_INITIALIZER: WEIGHTS,
-        GRAPH_SPARSE: WEIGHTS,
-        **dict.fromkeys((GRAPH_INPUT, GRAPH_OUTPUT, GRAPH_VALUE), "value"),
-        GRAPH_METADATA: "entry",
-    },
-    "function": {FUNCTION_NODE: "node", 11: "attribute", FUNCTION_VALUE: "value", 14: "entry"},
-    "node": {NODE_ATTRIBUTE: "attribute", 9: "entry"},
-    "value": {2: "type", 4: "entry"},
-    "type": {1: "tensor type", 4: "type of parts", 5: "map type", 8: "tensor type", 9: "type of parts"},
-    "type of parts": {1: "type"},
-    "map type": {2: "type"},
-    "tensor type": {2: "shape"},
-    "shape": {1: "size"},
-    "size": {},
-    "entry": {},
-    "attribute": {
-        ATTRIBUTE_GRAPH: "graph",
-        ATTRIBUTE_GRAPHS: "graph",
-        **dict.fromkeys((ATTRIBUTE_TENSOR, ATTRIBUTE_TENSORS, ATTRIBUTE_SPARSE, ATTRIBUTE_SPARSES), WEIGHTS),
-    },
-}
-"""Messages within a message, by field number; all other fields are plain values."""
-
-TEXTS: Mapping[str, frozenset[int]] = {
-    "model": frozenset((2, 3, 4, 6)),
-    "graph": frozenset((2, 10)),
-    "function": frozenset((1, 4, 5, 6, 8, 10, 13)),
-    "node": frozenset((1, 2, 3, 4, 6, 7, 8)),
-    "attribute": frozenset((1, 13, 21)),
-    "value": frozenset((1, 3)),
-    "size": frozenset((2, 3)),
-    "entry": frozenset((1, 2)),
-}
-"""Fields that are texts, by message: protobuf wants UTF-8 there, and its Python gives bytes for what is none."""
+FIELDS_OF_A_NODE = 32
+"""Texts, bytes and messages for each node of the largest model: more fields than those are refused."""
 
 NO_MODEL = "the file is no ONNX model, or is cut off"
+
+
+def _number_field(kind: int, content: bytes) -> bytes:
+    """The pattern of a field whose wire type is `kind`, with a key of one to five bytes."""
+    short, long = (re.escape(bytes(range(first | kind, first + 0x80, 8))) for first in (0, 0x80))
+    short = short.removeprefix(re.escape(b"\x00"))  # there is no field 0
+    return b"(?:[%b]|[%b][\x80-\xff]{0,3}[\x01-\x7f])%b" % (short, long, content)
+
+
+NUMBERS = re.compile(
+    b"(?:%b|%b|%b)++"
+    % (
+        _number_field(VARINT, rb"[\x80-\xff]{0,9}[\x00-\x7f]"),
+        _number_field(FIXED32, b".{4}"),
+        _number_field(FIXED64, b".{8}"),
+    ),
+    re.DOTALL,
+)
+"""Fields that are numbers, one after another: a weight may have each of its values as such a field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Fields of a message by number: those that are texts, and those that are messages."""
+
+    texts: frozenset[int]
+    messages: Mapping[int, Descriptor]
+
+
+@cache
+def fields_in(message: Descriptor) -> Fields:
+    """The texts and messages in a message of ONNX, as the installed onnx describes it."""
+    return Fields(
+        frozenset(field.number for field in message.fields if field.type == field.TYPE_STRING),
+        {field.number: field.message_type for field in message.fields if field.message_type is not None},
+    )
 
 
 def require_bounded(path: Path) -> None:
@@ -88,22 +74,30 @@ def require_bounded(path: Path) -> None:
 
 
 def _require_bounded(data: mmap.mmap) -> None:
-    nodes = structure = 0
-    waiting = [("model", 0, len(data))]
+    import onnx
+
+    assert STRUCTURE.items is not None
+    assert STRUCTURE.bytes is not None
+    node, weights = onnx.NodeProto.DESCRIPTOR, onnx.TensorProto.DESCRIPTOR
+    nodes = structure = fields = 0
+    waiting = [(onnx.ModelProto.DESCRIPTOR, 0, len(data))]
     while waiting:
-        kind, start, end = waiting.pop()
-        nodes += kind == "node"
-        structure += end - start
-        inner, texts = NESTED[kind], TEXTS.get(kind, ())
+        message, start, end = waiting.pop()
+        inner, is_weight = fields_in(message), message is weights
+        nodes += message is node
+        structure += 0 if is_weight else end - start
         for number, first, last in fields_of(data, start, end):
-            if number in texts:
+            fields += 1
+            if fields > FIELDS_OF_A_NODE * STRUCTURE.items:
+                raise LimitError(f"more than {fields - 1:,} texts and messages are too much for {STRUCTURE.what}")
+            if number in inner.texts:
                 _require_text(data[first:last])
-            if number in inner:
-                structure -= last - first
-                if (name := inner[number]) is not WEIGHTS:
-                    waiting.append((name, first, last))
-        if nodes > (STRUCTURE.items or nodes) or structure > (STRUCTURE.bytes or structure):
-            told = f"{STRUCTURE.items:,} nodes, or {size(STRUCTURE.bytes or 0)},"
+                structure += (last - first) * is_weight
+            elif number in inner.messages:
+                structure -= (last - first) * (not is_weight)
+                waiting.append((inner.messages[number], first, last))
+        if nodes > STRUCTURE.items or structure > STRUCTURE.bytes:
+            told = f"{STRUCTURE.items:,} nodes, or {size(STRUCTURE.bytes)},"
             raise LimitError(f"more than {told} are too much for {STRUCTURE.what}")
 
 
@@ -115,21 +109,22 @@ def _require_text(content: bytes) -> None:
 
 
 def fields_of(data: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """(field number, first byte, end) of each field of the message in data[start:end]."""
+    """(field number, first byte, end) of each text, message and other field of bytes in the message data[start:end].
+
+    Fields that are numbers are passed over, but packed ones. Raises ValueError for what is no message.
+    """
     while start < end:
-        key, start = _varint(data, start, end)
-        number, kind = key >> 3, key & 7
-        if kind == VARINT:
-            _, last = _varint(data, start, end)
-        elif kind == BYTES:
-            length, start = _varint(data, start, end)
-            last = start + length
+        key, first = _varint(data, start, end)
+        if key & 7 == BYTES and key >> 3:
+            length, first = _varint(data, first, end)
+            start = first + length
+            if start > end:
+                raise ValueError(NO_MODEL)
+            yield key >> 3, first, start
+        elif numbers := NUMBERS.match(data, start, end):
+            start = numbers.end()
         else:
-            last = start + _FIXED.get(kind, end - start + 1)
-        if last > end or number == 0:
             raise ValueError(NO_MODEL)
-        yield number, start, last
-        start = last
 
 
 def _varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:

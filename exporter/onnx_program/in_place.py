@@ -91,7 +91,8 @@ def put_in_place(target: Path, draft: Path, data: Sequence[Path] = (), companion
 
     The model is renamed last: it refers to its weights by a name, and to its companions by the number of the save.
     Then companions get their own names, and the weights of the model that was there are removed, unless a model in the
-    folder refers to them. One process at a time does this in a folder. Raises OSError; then `target` is what it was.
+    folder refers to them. One process at a time does this in a folder. Raises OSError; then `target` is what it was,
+    or the new model where the disk fails when its name is to be synced.
     """
     folder = target.parent
     for each in (*data, *(each.draft for each in companions), draft):

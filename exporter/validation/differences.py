@@ -116,7 +116,7 @@ def difference(old: ir.Value, new: ir.Value) -> str:
     if bytes_of(one) == bytes_of(other):
         return ""
     if one.dtype.name == "STRING":
-        pairs = zip(one.numpy().ravel(), other.numpy().ravel(), strict=True)
+        pairs = zip(texts_of(one), texts_of(other), strict=True)
         return f"{sum(was != now for was, now in pairs)} of {one.size} texts differ"
     widest = np.complex128 if one.dtype.name.startswith("COMPLEX") else np.float64
     wide = [np.asarray(tensor.numpy()).astype(widest) for tensor in (one, other)]
@@ -138,8 +138,13 @@ def digest_of(value: ir.Value) -> str:
 def bytes_of(tensor: ir.TensorProtocol) -> bytes:
     """The values of a tensor; of texts each with its length."""
     if tensor.dtype.name == "STRING":
-        return b"".join(b"%d:%s" % (len(text), text) for text in map(bytes, tensor.numpy().ravel()))
+        return b"".join(b"%d:%s" % (len(text), text) for text in texts_of(tensor))
     return tensor.tobytes()
+
+
+def texts_of(tensor: ir.TensorProtocol) -> list[bytes]:
+    """The elements of a tensor of texts, which are bytes in a file and may be str in a model that was built."""
+    return [text.encode() if isinstance(text, str) else bytes(text) for text in tensor.numpy().ravel()]
 
 
 def contract_of(entries: Sequence[ir.Value]) -> dict[str, str]:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -201,6 +202,29 @@ def test_what_cannot_be_told_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
     origin = attribution.explainer(subject, [case], lambda each: each, lambda found: None)(case, ["output"])["output"]
     assert origin.text == "cannot be told, because the search failed: RuntimeError: no luck"
     assert origin.place is None
+
+
+def test_the_search_for_an_origin_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each output has one search, whatever it takes, and more for further samples only in the time for all of them."""
+    now, asked = [0.0], list[tuple[str, tuple[str, ...]]]()
+
+    def slow(subject: Subject, case: Samples, samples: Samples) -> Attribution:
+        now[0] += attribution.MOST_SECONDS * 0.6
+        asked.append((samples.label, tuple(samples.outputs or ())))
+        return Attribution(None, reason="nothing was found", samples=samples)
+
+    monkeypatch.setattr(attribution, "attribute", slow)
+    monkeypatch.setattr(attribution, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    array = np.zeros(1)
+    cases = [Samples(label, {}, {"a": array, "b": array}) for label in ("one", "two", "three", "four")]
+    program = export(torch.nn.ReLU(), (torch.ones(1),))
+    subject = Subject(tmp_path / "x.onnx", Source("relu", torch.nn.ReLU(), ()), program, Options(), "cpu")
+    explain = attribution.explainer(subject, cases, lambda each: each, lambda found: None)
+    for case in cases:
+        outputs = ["a", "b"] if case.label == "four" else ["a"]
+        found = explain(case, outputs)
+        assert [found[name].text for name in outputs] == ["cannot be told, because nothing was found"] * len(outputs)
+    assert asked == [("one", ("a",)), ("two", ("a",)), ("four", ("b",))]
 
 
 class TwoResults(torch.nn.Module):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 import onnx.parser
+import onnx_ir as ir
 import pytest
 import torch
 from torch import nn
@@ -15,6 +16,7 @@ from torch import nn
 from fxport import export
 from fxport.diagnostics import rules
 from fxport.exporter.cli import main
+from fxport.exporter.validation.differences import difference, digest_of
 from tests.hostile import encoded
 
 Output = pytest.CaptureFixture[str]
@@ -236,6 +238,16 @@ def test_weights_of_texts_and_of_complex_numbers(
     said = capsys.readouterr()
     assert (told in said.out) if told else ("weights: equal" in said.out)
     assert "Traceback" not in said.err
+
+
+def test_texts_of_a_model_that_was_built_are_those_of_a_file() -> None:
+    built = ir.Value(name="w", const_value=ir.StringTensor(["a", "ü"], shape=ir.Shape([2])))  # type: ignore[arg-type]
+    read = ir.Value(name="w", const_value=ir.StringTensor([b"a", "ü".encode()], shape=ir.Shape([2])))
+    other = ir.Value(name="w", const_value=ir.StringTensor([b"a", b"b"], shape=ir.Shape([2])))
+    assert difference(built, read) == ""
+    assert digest_of(built) == digest_of(read)
+    assert difference(built, other) == "1 of 2 texts differ"
+    assert digest_of(built) != digest_of(other)
 
 
 @pytest.mark.parametrize("where", encoded.WHERE)

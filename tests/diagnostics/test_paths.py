@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import threading
 from pathlib import Path
 
@@ -54,3 +56,41 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
     reader.join(60)
     assert got == ["text"]
     assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows syncs no folders")
+@pytest.mark.parametrize(
+    ("number", "is_told"),
+    [
+        *((errno.EIO, True), (errno.ENOSPC, True), (errno.EDQUOT, True)),
+        *((errno.EINVAL, False), (errno.ENOTSUP, False), (errno.EACCES, False)),
+    ],
+)
+def test_a_disk_that_fails_to_sync_a_folder_is_told(
+    number: int, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fsync
+
+    def failing(opened: int) -> None:
+        if stat.S_ISDIR(os.fstat(opened).st_mode):
+            raise OSError(number, os.strerror(number))
+        sync(opened)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    target = tmp_path / "a.txt"
+    if is_told:
+        with pytest.raises(OSError, match=os.strerror(number)) as raised:
+            write_whole(target, "text")
+        assert raised.value.filename == str(tmp_path)
+    else:
+        write_whole(target, "text")
+    assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]  # renamed before, and no draft
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads every folder")
+def test_a_folder_that_cannot_be_read_is_written_to(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir(mode=0o300)
+    write_whole(folder / "a.txt", "text")
+    folder.chmod(0o700)
+    assert (folder / "a.txt").read_text() == "text"
