@@ -117,3 +117,11 @@ PRODUCTS_KEPT_EXACT = Rule(
     "Products with '{name}' are exact, not fast. They are {layers} of all {all} with weights in few bits. "
     "Reason: {reason}.",
 )
+INEXACT_KERNELS = Rule(
+    "FXP5018",
+    "InexactKernels",
+    NOTE,
+    "Kernels on '{provider}' round what they give for output '{output}', which is PyTorch's otherwise. "
+    "They are {operators}. The worst difference is {worst:.3g}: {got:.6g} in the place of {want:.6g}, "
+    "and {share:.2g} of the values are lost. Seen with the inputs '{sample}'.",
+)

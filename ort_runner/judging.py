@@ -7,12 +7,13 @@ what it gives then is right as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fxport.diagnostics import rules
+from fxport.diagnostics import Level, rules
 from fxport.ort_runner.budget import RATIO
 from fxport.ort_runner.dtypes import FLOAT, element_of
 from fxport.ort_runner.phases import turned
@@ -21,13 +22,25 @@ from fxport.ort_runner.session import Opened
 from fxport.ort_runner.ties import MOST
 from fxport.ort_runner.validations import VALIDATIONS, Report, Run, run_of
 
+if TYPE_CHECKING:
+    from fxport.ort_runner.inexact_kernels import Exact
+
 LOCATABLE = frozenset(
     {rules.OUTPUT_DRIFT, rules.NON_FINITE_OUTPUT, rules.OUTPUT_SHAPE_MISMATCH, rules.OUTPUT_TYPE_MISMATCH}
 )
 """Rules about an output that is not PyTorch's: something inside of the model made it so."""
 
-OF_INEXACT_INPUTS = frozenset({rules.NOT_COMPARABLE, rules.TIES_LEFT_OUT})
-"""Rules about how exact PyTorch is: on inputs that no user gave, they say nothing of interest."""
+OF_INEXACT_INPUTS = frozenset({rules.NOT_COMPARABLE, rules.TIES_LEFT_OUT, rules.INEXACT_KERNELS})
+"""Rules about how exact PyTorch or a kernel is: on inputs that no user gave, they say nothing of interest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A run and what is to be reported of it. With `is_exact`, it was judged without the errors of inexact kernels."""
+
+    run: Run
+    reports: list[Report]
+    is_exact: bool = False
 
 
 def compared(
@@ -39,7 +52,8 @@ def compared(
     atol: float | None = None,
     rtol: float | None = None,
     draws: Mapping[str, np.ndarray] | None = None,
-) -> tuple[Run, list[Report]]:
+    without_errors: Callable[[], Exact | None] = lambda: None,
+) -> Compared:
     """Compare the outputs of a run with PyTorch's.
 
     Args:
@@ -50,15 +64,22 @@ def compared(
         atol: as in `compare`, like `rtol`.
         rtol: see there.
         draws: ONNX Runtime's random outputs over several runs.
-
-    Returns:
-        The run and what is to be reported of it.
+        without_errors: runs the model without the errors of inexact kernels; asked for where something differs.
     """
     against = partial(run_of, outputs=outputs, opened=opened, atol=atol, rtol=rtol, draws=draws)
     run, roundings = against(samples), None
+    of_kernels: dict[str, Report] = {}
     if _is_doubtful(run):
-        against = partial(against, sums=sums())
+        allowed = sums()
+        against = partial(against, sums=allowed)
         run = against(samples)
+        drifting = [name for name in _lost(_reports(run)) if run.gaps[name].too_big] if _only_drifts(run) else []
+        if drifting and atol is None and rtol is None and (exact := without_errors()) is not None:
+            provider = opened.choice.provider
+            held = [name for name in drifting if exact.explains(name, outputs[name], provider, allowed)]
+            of_kernels = {name: _of_kernels(run, name, exact) for name in held}
+            against = partial(against, outputs={**outputs, **{name: exact.outputs[name] for name in held}})
+            run = against(samples) if held else run
         if samples.roundings and _is_doubtful(run):
             roundings = samples.roundings()
             run = against(samples, roundings=roundings)
@@ -67,12 +88,27 @@ def compared(
         for which, want, exact in samples.choices():
             other = against(replace(samples, outputs=want, exact=exact))
             if not _lost(_reports(other)):
-                told = [(rules.EQUAL_ELEMENTS, {"output": name, "which": which}) for name in _lost(reports)]
-                run, reports = other, [*_reports(other), *told]
+                equal = [(rules.EQUAL_ELEMENTS, {"output": name, "which": which}) for name in _lost(reports)]
+                run, reports = other, [*_reports(other), *equal]
                 break
+    lost = _lost(reports)
+    reports = [*(report for name, report in of_kernels.items() if name not in lost), *reports]
     if samples.is_made:
-        return _of_made(run, reports, roundings)
-    return run, reports
+        run, reports = _of_made(run, reports, roundings)
+    return Compared(run, reports, is_exact=bool(of_kernels))
+
+
+def _only_drifts(run: Run) -> bool:
+    """Return True if nothing but the values of some outputs is wrong."""
+    return {rule for rule, _ in _reports(run)} & LOCATABLE == {rules.OUTPUT_DRIFT}
+
+
+def _of_kernels(run: Run, name: str, exact: Exact) -> Report:
+    """Tell that kernels are inexact for an output: a doubt where a fault of that size would not be seen as one."""
+    gap = run.gaps[name]
+    facts = {"output": name, "operators": exact.operators, "provider": run.provider.name, "share": gap.share}
+    level = rules.INEXACT_KERNELS.level if gap.share <= gap.ceiling else Level.WARNING
+    return rules.INEXACT_KERNELS, {**facts, "worst": gap.worst, "got": gap.got, "want": gap.want, "level": level}
 
 
 def _of_made(run: Run, reports: list[Report], roundings: Arrays | None) -> tuple[Run, list[Report]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -65,6 +65,15 @@ class Samples:
                 raise ValueError(f"exact '{name}' has shape {list(value.shape)}, but {found}")
             if element_of(want.dtype).kind == FLOAT and value.dtype != np.float64:
                 raise ValueError(f"exact '{name}' is {value.dtype.name}, but must be float64")
+
+    def only(self, outputs: Collection[str]) -> Samples:
+        """The samples with these of their outputs."""
+
+        def kept(arrays: Arrays | None) -> Arrays | None:
+            return None if arrays is None else {name: array for name, array in arrays.items() if name in outputs}
+
+        own = {name: array for name, array in self.outputs.items() if name in outputs}
+        return replace(self, outputs=own, exact=kept(self.exact), draws=kept(self.draws))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write this one to `path`, whole or not at all."""

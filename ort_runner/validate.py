@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ from fxport.ort_runner.sums import allowance
 from fxport.ort_runner.validations import Facts, Run, inputs_fit
 
 if TYPE_CHECKING:
+    from fxport.ort_runner.inexact_kernels import Exact
     from fxport.ort_runner.optimizers import OptimizerFault
 
 LARGE_MODEL = 1 << 28  # bytes; a larger one is not kept in memory twice
@@ -48,8 +49,9 @@ class Origin:
     related: tuple[Place, ...] = ()
 
 
-Explain = Callable[[Samples, Collection[str]], Mapping[str, Origin]]
-"""Called with a sample and the outputs of it that are not PyTorch's; gives the origin for each of them."""
+Explain = Callable[[Samples, Collection[str], bool], Mapping[str, Origin]]
+"""Called with a sample, the outputs of it that are not PyTorch's, and whether they are that without the errors of
+inexact kernels, too; gives the origin for each of them."""
 
 UNSOUGHT = Origin("not looked for")
 
@@ -268,7 +270,7 @@ class _Work:
         """Report what is wrong with the outputs of a run; returns them with those that are not PyTorch's."""
         atol, rtol = self._tolerances
         draws = self._draws(samples, outputs)
-        run, reports = compared(
+        found = compared(
             samples,
             outputs,
             opened,
@@ -276,9 +278,11 @@ class _Work:
             atol=atol,
             rtol=rtol,
             draws=draws,
+            without_errors=partial(self._without_errors, opened, samples),
         )
+        run, reports = found.run, found.reports
         lost = dict.fromkeys(str(facts["output"]) for rule, facts in reports if rule in LOCATABLE)
-        origins = self._explain(samples, lost) if lost and self._explain else {}
+        origins = self._explain(samples, lost, found.is_exact) if lost and self._explain else {}
         for rule, facts in reports:
             name = str(facts.get("output", facts.get("name", "")))
             place, related = self._file.place_of_value(name), ()
@@ -287,9 +291,17 @@ class _Work:
                 facts = {**facts, "cause": origin.text}
                 place, related = origin.place or place, origin.related
             self.say(rule, {**facts, "sample": samples.label}, place, related)
-            if rule is rules.NOT_COMPARABLE:
+            if rule is rules.NOT_COMPARABLE or (rule is rules.INEXACT_KERNELS and facts["level"] is Level.WARNING):
                 self.doubts[name] = rule.id
         return run, {name: outputs[name] for name in lost}
+
+    def _without_errors(self, opened: Opened, samples: Samples) -> Exact | None:
+        """Run the file without the errors of inexact kernels, where those are what runs."""
+        from fxport.ort_runner.inexact_kernels import PROVIDER, exact_outputs  # loads onnx
+
+        if self._runtime != ONNXRUNTIME or opened.choice.provider.name != PROVIDER:
+            return None
+        return exact_outputs(self._path, samples.inputs, replace(self._trials, provider=PROVIDER))
 
     def _draws(self, samples: Samples, first: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """The outputs that are drawn at random, over as many runs as PyTorch's."""
@@ -314,7 +326,7 @@ class _Work:
         facts = facts if samples is None or opening else {**facts, "sample": samples.label}
         place, related = self._file.place_of_node(failure.node or ""), ()
         if self._explain and samples and rule in BY_OPTIMIZERS and not failure.late:
-            origins = [*self._explain(samples, samples.outputs.keys()).values()]
+            origins = [*self._explain(samples, samples.outputs.keys(), False).values()]
             origin = next((each for each in origins if each.place is not None), origins[0] if origins else UNSOUGHT)
             cause = origin.text.removesuffix(f": {facts.get('error', '')}")  # said already
             facts, place, related = {**facts, "cause": cause}, origin.place or place, origin.related

@@ -110,7 +110,7 @@ def explainer(
     found: dict[str, Origin] = {}
     until = None
 
-    def explain(samples: Samples, outputs: Collection[str]) -> Mapping[str, Origin]:
+    def explain(samples: Samples, outputs: Collection[str], is_exact: bool) -> Mapping[str, Origin]:
         nonlocal until
         until = time.monotonic() + MOST_SECONDS if until is None else until
         is_late = time.monotonic() > until
@@ -120,7 +120,8 @@ def explainer(
             adapted = adapt(case)
             names = dict(zip(adapted.outputs, case.outputs, strict=True))
             try:
-                attribution = attribute(subject, only(case, [names[name] for name in wanted]), only(adapted, wanted))
+                own = case.only([names[name] for name in wanted])
+                attribution = attribute(subject, own, adapted.only(wanted), exact=is_exact)
                 told(attribution)
                 origin = Origin(attribution.text, attribution.place, attribution.related)
             except Exception as error:  # noqa: BLE001 - it runs the user's graph and parts of models; the finding tells
@@ -131,23 +132,16 @@ def explainer(
     return explain
 
 
-def only(samples: Samples, outputs: Collection[str]) -> Samples:
-    """The samples with these of their outputs."""
-
-    def kept(arrays: Mapping[str, np.ndarray] | None) -> dict[str, np.ndarray] | None:
-        return None if arrays is None else {name: array for name, array in arrays.items() if name in outputs}
-
-    return replace(samples, outputs=kept(samples.outputs), exact=kept(samples.exact), draws=kept(samples.draws))
-
-
-def attribute(subject: Subject, case: Samples, samples: Samples) -> Attribution:
+def attribute(subject: Subject, case: Samples, samples: Samples, *, exact: bool = False) -> Attribution:
     """Look at the stages in order, and bisect the first that is wrong.
 
-    `case` is the sample that differs under the names of the program, `samples` the same under those of the file.
+    `case` is the sample that differs under the names of the program, `samples` the same under those of the file. With
+    `exact`, models run without the errors of inexact kernels, which would be found in the place of the fault.
     """
     if draws_numbers(subject.program.program.graph_module):
         return Attribution(None, reason="the model draws random numbers", samples=samples)
-    return _in_a_step(replace(_Stages(subject, case, samples).run(), samples=samples), subject.program.program)
+    found = _Stages(subject, case, samples, exact=exact).run()
+    return _in_a_step(replace(found, samples=samples), subject.program.program)
 
 
 def _in_a_step(found: Attribution, program: Program) -> Attribution:
@@ -165,7 +159,7 @@ def _in_a_step(found: Attribution, program: Program) -> Attribution:
 class _Stages:
     """One attribution while it runs: the stages that were looked at so far."""
 
-    def __init__(self, subject: Subject, case: Samples, samples: Samples) -> None:
+    def __init__(self, subject: Subject, case: Samples, samples: Samples, *, exact: bool) -> None:
         from fxport.exporter.validation.equals import FIRST, OWN
         from fxport.exporter.validation.intermediates import Intermediates
         from fxport.ort_runner.session import Runtime
@@ -175,6 +169,7 @@ class _Stages:
         equals = FIRST if case.is_made else OWN
         self.values = Intermediates(subject.program.program, case.inputs, equals=equals)
         self.runtime = Runtime(subject.provider, optimize=False, isolate=subject.isolate)
+        self.exact = exact
 
     def run(self) -> Attribution:
         if self._note("captured graph and FX passes", self._graph_is_right()):
@@ -292,10 +287,12 @@ class _Stages:
 
     def _runs_right(self, path: Path, samples: Samples, runtime: Runtime) -> bool:
         from fxport.ort_runner.failures import Failure
+        from fxport.ort_runner.inexact_kernels import file_to_run
         from fxport.ort_runner.trials import judged, run_file, sums_of
 
         try:
-            opened, outputs = run_file(path, samples.inputs, runtime)
+            with file_to_run(path, exact=self.exact) as file:
+                opened, outputs = run_file(file, samples.inputs, runtime)
         except Failure:
             return False
         return not judged(samples, outputs, opened, sums_of(path, opened, samples.inputs))
@@ -319,14 +316,16 @@ class _Stages:
         self, stage: str, path: Path, samples: Samples, runtime: Runtime, kept: Collection[str]
     ) -> Attribution:
         from fxport.ort_runner.bisect import bisect
+        from fxport.ort_runner.inexact_kernels import file_to_run
 
-        divergence = bisect(path, samples, self._reference(kept), runtime)
+        with file_to_run(path, exact=self.exact) as file:
+            divergence = bisect(file, samples, self._reference(kept), runtime)
         cause = divergence.cause
         shown: Suspect | None = cause or divergence.first
         others = [place for each in divergence.causes[1:] for place in (each.place,)]
         nearby = list(cause.nearby) if cause else []
         related = tuple(dict.fromkeys(place for place in (*nearby, *others) if cause and place != cause.place))
-        in_source = shown is not None and shown.place.path != str(path)  # the model of a stage is no file to show
+        in_source = shown is not None and shown.place.path not in (str(path), str(file))  # that of a stage is not shown
         place = shown.place if shown and in_source else None
         return Attribution(stage, place, related, divergence, reason=divergence.reason)
 

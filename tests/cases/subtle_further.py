@@ -129,4 +129,14 @@ FURTHER: Mapping[str, Subtle] = {
     "threshold of the window": Subtle(
         f(lambda v: F.softplus(v, 2.0, 5.0)), x(6, 32), aten.softplus.default, argument(2, 3.0)
     ),
+    "sigmoid x 1.002 beside 0": Subtle(
+        f(lambda v: torch.sigmoid(v - 11)), x(64, 64), aten.sigmoid.default, scaled(1.002)
+    ),
+    "elu x 1.0001": Subtle(f(F.elu), x(64, 64), aten.elu.default, scaled(1.0001)),
+    "1e-4 more before elu": Subtle(
+        lambda: Calls(lambda v, scale: F.elu(scale(v) * 0.1), nn.Linear(64, 64)),
+        x(64, 64),
+        aten.linear.default,
+        lambda op, right, *args: op.Add(right(op, *args), op.const(1e-4, like=args[0])),
+    ),
 }

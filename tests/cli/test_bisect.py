@@ -194,12 +194,13 @@ def test_what_cannot_be_told_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
     found = attribute(Subject(tmp_path / "x.onnx", source, program, Options(), "cpu"), case, case)
     assert found.text == "cannot be told, because the model draws random numbers"
 
-    def failing(*_: object) -> Attribution:
+    def failing(*_: object, exact: bool) -> Attribution:
         raise RuntimeError("no luck")
 
     monkeypatch.setattr(attribution, "attribute", failing)
     subject = Subject(tmp_path / "x.onnx", source, program, Options(), "cpu")
-    origin = attribution.explainer(subject, [case], lambda each: each, lambda found: None)(case, ["output"])["output"]
+    explain = attribution.explainer(subject, [case], lambda each: each, lambda found: None)
+    origin = explain(case, ["output"], False)["output"]
     assert origin.text == "cannot be told, because the search failed: RuntimeError: no luck"
     assert origin.place is None
 
@@ -208,7 +209,7 @@ def test_the_search_for_an_origin_ends_in_time(tmp_path: Path, monkeypatch: pyte
     """Each output has one search, whatever it takes, and more for further samples only in the time for all of them."""
     now, asked = [0.0], list[tuple[str, tuple[str, ...]]]()
 
-    def slow(subject: Subject, case: Samples, samples: Samples) -> Attribution:
+    def slow(subject: Subject, case: Samples, samples: Samples, *, exact: bool) -> Attribution:
         now[0] += attribution.MOST_SECONDS * 0.6
         asked.append((samples.label, tuple(samples.outputs or ())))
         return Attribution(None, reason="nothing was found", samples=samples)
@@ -222,9 +223,32 @@ def test_the_search_for_an_origin_ends_in_time(tmp_path: Path, monkeypatch: pyte
     explain = attribution.explainer(subject, cases, lambda each: each, lambda found: None)
     for case in cases:
         outputs = ["a", "b"] if case.label == "four" else ["a"]
-        found = explain(case, outputs)
+        found = explain(case, outputs, False)
         assert [found[name].text for name in outputs] == ["cannot be told, because nothing was found"] * len(outputs)
     assert asked == [("one", ("a",)), ("two", ("a",)), ("four", ("b",))]
+
+
+class AfterElu(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        below = torch.nn.functional.elu(x)
+        above = torch.sin(below)
+        return above * 2
+
+
+def test_a_fault_behind_an_inexact_kernel_has_its_own_line(tmp_path: Path) -> None:
+    """The kernel of Elu errs by more than its budget, too."""
+
+    def scaled(op: Any, x: Any) -> Any:
+        return op.Mul(op.Sin(x), op.const(1.0001, like=x))
+
+    model, x = AfterElu(), torch.linspace(-1e-3, 1e-3, 2000)
+    options = Options(lowerings={aten.sin.default: scaled})
+    program, log = export(model, (x,), options=options), Log()
+    path = program.save(tmp_path / "model.onnx")[0]
+    validation_of(path, Source("model", model, (x,)), program, "cpu", log, isolate=False, options=options)
+    assert {str(finding.facts["cause"]).partition(":")[0] for finding in log.findings} == {
+        "lowering of aten.sin.default"
+    }
 
 
 class TwoResults(torch.nn.Module):

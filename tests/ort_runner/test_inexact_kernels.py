@@ -1,0 +1,124 @@
+"""Kernels that are inexact beside 0: what was measured of them holds, and explains their errors and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fxport.diagnostics import Log, rules
+from fxport.ort_runner import Samples, inexact_kernels, validate
+from fxport.ort_runner.inexact_kernels import KERNELS, UNIT, exact_file, exact_outputs
+from fxport.ort_runner.session import LocalSession, Runtime
+from tests.ort_runner.models import save
+
+HERE = Runtime("cpu", optimize=True, isolate=False)
+RANGES = [(-88, -18), (-18, -14), (-14, -10), (-10, -6), (-6, -2), (-2, -0.01), (-0.01, 0.01), (0.01, 2), (2, 40)]
+
+NODES = {
+    "Sigmoid": "Sigmoid (x)",
+    "Tanh": "Tanh (x)",
+    "Elu": "Elu <alpha = 1.5> (x)",
+    "Celu": "Celu <alpha = 2.0> (x)",
+    "Selu": "Selu (x)",
+    "Gelu": 'Gelu <approximate = "tanh"> (x)',
+}
+
+
+def graph(node: str) -> str:
+    return f"g (float[N] x) => (float[N] y) {{ y = {node} }}"
+
+
+def numbers(count: int = 20_000) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return np.concatenate([rng.uniform(low, high, count) for low, high in RANGES]).astype(np.float32)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x.astype(np.float64)))
+
+
+def results(path: Path, x: np.ndarray) -> np.ndarray:
+    with LocalSession(path, "cpu") as session:
+        session.open()
+        return session.run({"x": x})["y"].astype(np.float64)
+
+
+def test_each_kernel_is_measured() -> None:
+    assert NODES.keys() == KERNELS.keys()
+
+
+@pytest.mark.parametrize("op", NODES)
+def test_a_kernel_errs_no_more_than_the_random_errors(op: str, tmp_path: Path) -> None:
+    path, x = save(tmp_path, graph(NODES[op])), numbers()
+    found = exact_outputs(path, {"x": x}, HERE)
+    assert found is not None
+    exact, erring = (outputs["y"].astype(np.float64) for outputs in (found.outputs, found.erring))
+    error, allowed = np.abs(results(path, x) - exact), np.abs(erring - exact)
+    for low, high in RANGES:
+        here = (x >= low) & (x < high)
+        rounding = 4 * UNIT * np.abs(exact[here])
+        assert np.all(error[here] <= 1.1 * allowed[here].max() + rounding), (low, high)
+    # They are no more than three times what they explain, where they are largest.
+    assert allowed.max() <= 3 * error.max()
+
+
+def test_nodes_in_bodies_and_functions_are_replaced(tmp_path: Path) -> None:
+    then, other = ("g () => (float[N] t) { t = Sigmoid (x) }", "g () => (float[N] e) { e = my.twice (x) }")
+    text = f"""
+        g (float[N] x, bool c) => (float[N] y) {{ y = If (c) <then_branch = {then}, else_branch = {other}> }}
+        <domain: "my", opset_import: ["" : 21]> twice (x) => (y) {{ a = Sigmoid (x) y = Add (a, a) }}"""
+    path, x = save(tmp_path, text), np.linspace(-18, -14, 50, dtype=np.float32)
+    for condition, factor in ((True, 1), (False, 2)):
+        found = exact_outputs(path, {"x": x, "c": np.array(condition)}, HERE)
+        assert found is not None
+        np.testing.assert_allclose(found.outputs["y"], factor * sigmoid(x), rtol=1e-6)
+
+
+def test_a_file_without_such_kernels_is_not_run_again(tmp_path: Path) -> None:
+    assert exact_outputs(save(tmp_path, graph("Relu (x)")), {"x": numbers(10)}, HERE) is None
+    with exact_file(save(tmp_path, graph("Gelu (x)"))) as exact:
+        assert exact is None
+
+
+def found(folder: Path, body: str, want: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> list[str]:
+    exact = want(x)
+    samples = Samples("sample", {"x": x}, {"y": exact.astype(np.float32)}, {"y": exact})
+    log = Log()
+    path = save(folder, f"g (float[N] x) => (float[N] y) {{ {body} }}")
+    validate(path, [samples], "cpu", log, isolate=False)
+    return [finding.rule.id for finding in log.findings]
+
+
+X = np.random.default_rng(1).uniform(-14, -8, 5000).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("body", "ids"),
+    [
+        ("y = Sigmoid (x)", [rules.INEXACT_KERNELS.id]),
+        ("s = Sigmoid (x) k = Constant <value_float = 1.002> () y = Mul (s, k)", [rules.OUTPUT_DRIFT.id]),
+        ("k = Constant <value_float = -1e-8> () s = Sigmoid (x) y = Add (s, k)", [rules.OUTPUT_DRIFT.id]),
+        ("k = Constant <value_float = 1.0001> () z = Mul (x, k) y = Sigmoid (z)", [rules.OUTPUT_DRIFT.id]),
+    ],
+    ids=["sound", "factor", "offset", "operand"],
+)
+def test_a_fault_is_told_from_the_errors_of_a_kernel(body: str, ids: list[str], tmp_path: Path) -> None:
+    assert found(tmp_path, body, sigmoid, X) == ids
+
+
+def test_errors_above_those_measured_are_no_rounding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = replace(KERNELS["Sigmoid"], error="units = Mul (one, tiny)")
+    monkeypatch.setattr(inexact_kernels, "KERNELS", {"Sigmoid": small})
+    assert found(tmp_path, "y = Sigmoid (x)", sigmoid, X) == [rules.OUTPUT_DRIFT.id]
+
+
+def test_what_is_inexact_by_much_is_a_doubt(tmp_path: Path) -> None:
+    x = np.linspace(-18, -15, 2000, dtype=np.float32)
+    samples = Samples("sample", {"x": x}, {"y": sigmoid(x).astype(np.float32)}, {"y": sigmoid(x)})
+    validation = validate(save(tmp_path, graph("Sigmoid (x)")), [samples], "cpu", isolate=False)
+    assert validation.passed
+    assert validation.doubts == {"y": rules.INEXACT_KERNELS.id}
