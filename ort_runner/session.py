@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -114,6 +116,16 @@ class LocalSession:
         self._session = None
 
 
+class _NamedByBytes(os.PathLike[Any]):  # Any: os.PathLike[bytes] is none of ONNX Runtime's annotations
+    """A model's path as ONNX Runtime takes any of them: as str only one that is UTF-8, where the system has bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __fspath__(self) -> Any:
+        return str(self._path) if sys.platform == "win32" else os.fsencode(self._path)
+
+
 def open_session(
     model: Path,
     choice: Choice,
@@ -141,7 +153,7 @@ def open_session(
     provider = choice.provider
     try:
         session = onnxruntime.InferenceSession(
-            str(model),
+            _NamedByBytes(model),
             options,
             providers=provider.chain(),
             enable_fallback=False,

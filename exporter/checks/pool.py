@@ -24,6 +24,7 @@ from fxport.diagnostics.crashes import place_in
 from fxport.exporter.checks.group import FORKS, LOOPBACK, free_port, members_of
 from fxport.exporter.checks.items import Task
 from fxport.exporter.checks.turns import Turns
+from fxport.exporter.sources.usage import UsageError
 from fxport.ort_runner.child import PATIENCE, end, environment, how_it_ended, last_words
 
 # -P: a file in the user's folder must not stand for a module of ours or of a library.
@@ -230,7 +231,7 @@ class Worker:
         if ready is None and not self._ended:
             self._process = None
             end(process)
-            raise RuntimeError(f"a worker did not start: {how_it_ended(process.returncode)}{last_words(self._errors)}")
+            raise _not_started(process.returncode, last_words(self._errors))
         return process
 
     def _request(self, task: Task) -> dict[str, Any]:
@@ -286,6 +287,14 @@ class Worker:
 
 def _has_result(outcome: Future[Outcome]) -> bool:
     return outcome.done() and outcome.exception() is None and outcome.result().result is not None
+
+
+def _not_started(code: int, words: str) -> Exception:
+    """The error of a worker that ended before it was ready: the machine's, if a signal ended it, else fxport's."""
+    told = f"{how_it_ended(code)}{words}"
+    if code < 0:
+        return UsageError(f"A worker could not start: {told}; try fewer at once (--jobs), or give them more.")
+    return RuntimeError(f"a worker did not start: {told}")
 
 
 def _first_lost(first: Future[Outcome], rest: Sequence[Future[Outcome]]) -> Future[Outcome] | None:

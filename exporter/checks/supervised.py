@@ -64,8 +64,7 @@ def supervised(args: Sequence[str], work: Callable[[], int], tell: Callable[[Rep
         signal.pthread_sigmask(signal.SIG_BLOCK, waited)
         child = os.fork()
         if child == 0:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, waited)
-            os._exit(_in_child(left, work))
+            os._exit(_in_child(left, waited, work))
         status = _wait(child, waited)
         if not os.WIFSIGNALED(status):
             return os.waitstatus_to_exitcode(status)
@@ -148,12 +147,15 @@ def _read(file: IO[bytes]) -> bytes:
     return file.read()
 
 
-def _in_child(left: Left, work: Callable[[], int]) -> int:
+def _in_child(left: Left, waited: set[signal.Signals], work: Callable[[], int]) -> int:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     _left.append(left)
     faulthandler.enable(left.stack)
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, waited)
         code = work()
+    except KeyboardInterrupt:  # before the work has begun, or after its end
+        code = 128 + signal.SIGINT
     finally:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError):  # `work` has told

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from fxport.diagnostics.escape import terminal
 from fxport.diagnostics.formats import page
 from fxport.diagnostics.paths import write_whole
 from fxport.exporter.cli.output import require_writable
@@ -32,9 +33,9 @@ def command(
 ) -> None:
     """Show a report or a SARIF log in the browser."""
     made = in_folder(path) if path.is_dir() else page_of(path, output)
-    print(made)
+    print(terminal(str(made)))
     if browser and not webbrowser.open(made.resolve().as_uri()):
-        print(f"fxport: there is no browser here; open '{made}' in one.", file=sys.stderr)
+        print(terminal(f"fxport: there is no browser here; open '{made}' in one."), file=sys.stderr)
 
 
 def in_folder(folder: Path) -> Path:

@@ -25,6 +25,7 @@ from fxport.exporter.cli import arguments
 from fxport.exporter.cli.check.report import document
 from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
+from fxport.exporter.cli.streams import is_unread
 from fxport.exporter.sources.source import require_named, short_name
 from fxport.exporter.sources.usage import UsageError
 
@@ -85,6 +86,8 @@ def command(
     with closing(turns(tasks, folder, path_of, begun)) as done:
         for turn in done:
             tell(turn, report, {task.item.id: path_of(task) for task in tasks})
+            if is_unread():
+                return
 
 
 def ids_of(sources: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 
 INTERRUPTED = 130
 
@@ -10,10 +11,12 @@ def main() -> int:
     """Run the command line of this process. Returns its exit code."""
     try:
         from fxport.exporter.cli import main as command_line
-    except KeyboardInterrupt:
-        os.write(2, b"fxport: interrupted\n")
+
+        return command_line()
+    except KeyboardInterrupt:  # before the command has begun, or after its end
+        with suppress(OSError):
+            os.write(2, b"fxport: interrupted\n")
         return INTERRUPTED
-    return command_line()
 
 
 if __name__ == "__main__":

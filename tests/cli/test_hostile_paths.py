@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -142,8 +143,94 @@ def test_standard_output_is_full(args: tuple[str, ...]) -> None:
     assert "standard output cannot be written: [Errno 28]" in done.stderr
 
 
+CHATTY = """import torch
+
+class Chatty(torch.nn.Module):
+    def forward(self, x):
+        print("inside", flush=True)
+        return x + 1
+
+def net():
+    return Chatty(), (torch.ones(2),)
+"""
+
+
+def broken_pipe() -> int:
+    """A pipe that nobody reads."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    return writes
+
+
+@pytest.mark.parametrize(
+    ("args", "broken"),
+    [
+        (("rules",), ("stdout",)),
+        (("export", "net.py:net", "--no-validate"), ("stdout",)),
+        (("export", "net.py:net", "--no-validate"), ("stdout", "stderr")),
+        (("check", "--update", "--report", "reports"), ("stdout", "stderr")),
+    ],
+    ids=str,
+)
+def test_nobody_reads_what_is_printed(args: tuple[str, ...], broken: tuple[str, ...], tmp_path: Path) -> None:
+    """The command does its work to the end, and says by its exit code how that went."""
+    (tmp_path / "net.py").write_text(CHATTY)
+    (tmp_path / "fxport.toml").write_text(MODEL)
+    ends = {each: broken_pipe() for each in broken}
+    done = started(*args, cwd=tmp_path, stdout=ends["stdout"], stderr=ends.get("stderr", subprocess.PIPE))
+    for end in ends.values():
+        os.close(end)
+    assert done.returncode == 0
+    assert "Traceback" not in (done.stderr or "")
+    if args[0] == "export":
+        assert (tmp_path / "net.onnx").exists()
+    if args[0] == "check":
+        assert (tmp_path / "fxport.lock").exists()
+        assert (tmp_path / "reports" / "report.html").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_standard_error_is_full(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(CHATTY)
+    with open("/dev/full", "w") as full:
+        done = started(*EXPORT, stdout=subprocess.PIPE, stderr=full, cwd=tmp_path)
+    assert (done.returncode, "not validated" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_what_an_encoding_lacks_is_spelled_out(encoding: str, tmp_path: Path) -> None:
+    """The arrow of nodes, and a file name that is no UTF-8."""
+    (tmp_path / "log.sarif").write_text(json.dumps({"version": "2.1.0", "runs": []}))
+    name = os.fsdecode(b"a\xe9b.html")
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    command = ("view", "log.sarif", "--no-browser", "-o", name)
+    done = started(*command, cwd=tmp_path, env=environment, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "a\\udce9b.html\n", "")
+    assert (tmp_path / name).exists()
+    done = started("explain", "FXP5005", env=environment, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are UTF-8 elsewhere")
+def test_a_model_whose_name_is_no_utf8_is_validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / os.fsdecode(b"\xe9")
+    folder.mkdir()
+    (folder / "net.py").write_text(SOURCE)
+    monkeypatch.chdir(folder)
+    name = os.fsdecode(b"a\xe9b.onnx")
+    assert main(["export", "net.py:net", "-o", name, "--external-data", "yes"]) == 0
+    assert main(["diff", name, name]) == 0
+    assert main(["place", name]) == 0
+
+
 @pytest.mark.parametrize("stream", [0, 1, 2])
 def test_a_stream_is_closed(stream: int) -> None:
     done = started("export", "nothing.pt2", preexec=lambda: os.close(stream), capture_output=True)
     assert done.returncode == 2
     assert ("There is no file" in done.stderr) == (stream != 2)
+
+
+def test_both_streams_are_closed() -> None:
+    """A file of ours must not get the number of one, and the null device stays open as long as the process."""
+    done = started("rules", preexec=lambda: (os.close(1), os.close(2), None)[-1])
+    assert done.returncode == 0

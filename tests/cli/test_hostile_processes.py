@@ -10,6 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from fxport import __main__ as program
+from fxport.exporter import cli
+from fxport.exporter.checks.items import Item, Task, Terms
+from fxport.exporter.checks.pool import Pool
+from fxport.exporter.sources.usage import UsageError
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc")
 ENDLESS = """
 import os, subprocess, sys
@@ -53,3 +59,38 @@ def test_a_killed_check_leaves_no_process(tmp_path: Path) -> None:
     for pid in left:
         os.kill(pid, 9)
     assert left == []
+
+
+INTERRUPTED_CHILD = """
+import sys
+from fxport.exporter.checks.supervised import supervised
+
+def work():
+    raise KeyboardInterrupt
+
+sys.exit(supervised(["export"], work, lambda *_: 9))
+"""
+
+
+def test_ctrl_c_before_the_work_has_begun_is_no_traceback() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_CHILD], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_ctrl_c_while_the_command_line_begins_or_ends(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "main", interrupted)
+    assert program.main() == 130
+    assert capfd.readouterr().err == "fxport: interrupted\n"
+
+
+def test_a_worker_that_the_system_kills_at_its_start_is_no_fault_of_ours(tmp_path: Path) -> None:
+    killed = (sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
+    pool = Pool(tmp_path, lambda task: tmp_path / "m.onnx", command=killed)
+    task = Task(Item("net", "net", "net.py:net", 20, "cpu"), Terms())
+    with pytest.raises(UsageError, match="could not start: its process was killed by SIGKILL"):
+        list(pool.run([task], 1))
