@@ -18,7 +18,7 @@ from fxport.diagnostics.rules import RULES
 from fxport.exporter.pipeline.options import MAX_OPSET, MIN_OPSET
 from fxport.exporter.sources.settings import Settings, refuse_unfit
 from fxport.exporter.sources.toml_lines import Path as KeyPath
-from fxport.exporter.sources.toml_tables import NAME, PYPROJECT, Keys, line_in, parsed, read, validated
+from fxport.exporter.sources.toml_tables import NAME, PYPROJECT, TABLE, Keys, line_in, parsed, read, validated
 from fxport.exporter.sources.usage import UsageError, did_you_mean
 
 Opset = Annotated[int, Field(ge=MIN_OPSET, le=MAX_OPSET)]
@@ -129,7 +129,8 @@ def find(folder: Path) -> Path:
     own, project = folder / NAME, folder / PYPROJECT
     if own.is_file():
         return own
-    if project.is_file() and "fxport" in parsed(project).get("tool", {}):
+    tools = parsed(project).get(TABLE[0]) if project.is_file() else None
+    if isinstance(tools, Mapping) and TABLE[1] in tools:
         return project
     raise UsageError(f"There is no {NAME} here, nor [tool.fxport] in {PYPROJECT}; `fxport check --init` writes one.")
 

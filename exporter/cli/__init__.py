@@ -68,9 +68,10 @@ def tell_death(report: "Report", log: "Log", name: str) -> int:
 
 def run_here(args: Sequence[str]) -> int:
     """Run one command line in this process and return its exit code."""
-    from fxport.exporter.cli.streams import flushed, say, told
+    from fxport.exporter.cli.streams import flushed, require_working_folder, say, told
 
     try:
+        require_working_folder()
         return flushed(_run(args))
     except UsageError as error:
         from fxport.diagnostics.escape import terminal

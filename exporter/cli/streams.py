@@ -89,6 +89,11 @@ def flushed(code: int) -> int:
     return code
 
 
+def require_working_folder() -> None:
+    """Raise OSError where the working folder is gone: a library of PyTorch's would end the process in its own words."""
+    os.getcwd()
+
+
 def is_of_stdout(error: Exception) -> bool:
     """Return True if standard output cannot be written. What is left to be written there is dropped."""
     if not isinstance(error, OSError) or error.filename is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,7 +12,7 @@ from fxport.diagnostics import Finding, Level, policy
 from fxport.diagnostics.report import FailOn, Report, SarifProfile
 from fxport.exporter.sources.policy import baseline_of, levels_of
 from fxport.exporter.sources.toml_lines import Path as KeyPath
-from fxport.exporter.sources.toml_tables import NAME, PYPROJECT, Keys, line_in, read, validated
+from fxport.exporter.sources.toml_tables import NAME, PYPROJECT, TABLE, Keys, line_in, read, validated
 from fxport.exporter.sources.usage import UsageError
 
 OF_CHECK = ("defaults", "model")
@@ -78,8 +80,17 @@ def files_in(folder: Path) -> Iterator[Path]:
     own, project = folder / NAME, folder / PYPROJECT
     if own.is_file():
         yield own
-    elif project.is_file() and b"fxport" in project.read_bytes() and read(project):
+    elif project.is_file() and _speaks_of_fxport(project) and read(project):
         yield project
+
+
+def _speaks_of_fxport(path: Path) -> bool:
+    """Return True if a file of any size has the name in it."""
+    with path.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return False
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return content.find(TABLE[1].encode()) >= 0
 
 
 def load(path: Path) -> Settings:

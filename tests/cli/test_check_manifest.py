@@ -73,6 +73,13 @@ def test_models_are_chosen_by_name(tmp_path: Path) -> None:
         tasks_of(read, ["resnt"])
 
 
+@pytest.mark.parametrize("text", ["tool = 3", 'tool = "fxport"', "[[tool]]", "[tool]", ""])
+def test_a_pyproject_without_a_table_of_ours_is_no_manifest(text: str, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(UsageError, match=r"nor \[tool.fxport\] in pyproject.toml"):
+        manifest.find(tmp_path)
+
+
 def test_pyproject_is_a_manifest_too(tmp_path: Path) -> None:
     text = '[project]\nname = "x"\n\n[tool.fxport.defaults]\nopset = 20\n\n'
     text += '[[tool.fxport.model]]\nname = "a"\nsorce = "b"\n'

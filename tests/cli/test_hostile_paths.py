@@ -67,12 +67,15 @@ def test_pipes_devices_and_links_are_refused(command: tuple[str, ...], said: str
     assert sorted(each for each in here.iterdir() if each.name != "__pycache__") == before
 
 
-def test_the_working_folder_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+@pytest.mark.parametrize("command", ["check", "export", "rules"])
+def test_the_working_folder_is_gone(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    assert main(["check"]) == 2
+    assert main([command, *([str(tmp_path / "net.py:net")] if command == "export" else [])]) == 2
     assert capsys.readouterr().err == "fxport: the working folder is gone; change to one that exists.\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from fxport.diagnostics.report import FailOn, SarifProfile
 from fxport.diagnostics.sarif import PROFILES
 from fxport.exporter.cli import COMMANDS, function_of, main
 from fxport.exporter.cli.reporting import Reporting
-from fxport.exporter.sources.settings import OF_CHECK, settings_near
+from fxport.exporter.sources.settings import OF_CHECK, files_in, settings_near
 from fxport.exporter.sources.usage import UsageError
 from tests.diagnostics.sarif_checks import breaches, strict, validator
 
@@ -213,3 +214,17 @@ def test_a_baseline_of_another_tool_or_without_an_end_is_refused(project: Path, 
         assert main(["diff", "models/old.onnx", "models/new.onnx", "--baseline", baseline, "--sarif", "x.sarif"]) == 2
         assert text in capsys.readouterr().err
     assert not (project / "x.sarif").exists()
+
+
+def test_a_pyproject_of_others_may_have_any_size(tmp_path: Path) -> None:
+    """It is not read into memory to see that it never speaks of fxport, and not parsed."""
+    for size in (0, 200_000_000):
+        with (tmp_path / "pyproject.toml").open("wb") as file:
+            file.truncate(size)
+        tracemalloc.start()
+        try:
+            assert list(files_in(tmp_path)) == []
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert most < 1_000_000

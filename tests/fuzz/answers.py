@@ -13,7 +13,9 @@ from fxport.diagnostics.definitions import definitions_of, foreign_lines
 from fxport.diagnostics.formats import RENDERERS, page
 from fxport.diagnostics.sarif import as_text, read_sarif, to_sarif
 from fxport.diagnostics.suppressions import comments_in
+from fxport.exporter.checks import manifest
 from fxport.exporter.onnx_program.described import count_nodes
+from fxport.exporter.sources import settings
 from fxport.exporter.sources.dynamic import parse_dynamic
 from fxport.exporter.sources.policy import baseline_of, levels_of, within
 from fxport.exporter.validation.differences import COMPARISONS, are_unrelated
@@ -91,6 +93,11 @@ def marked() -> list[bytes]:
         info = made.graph.value_info.add(name=key)
         info.metadata_props.add(key="fxport.value", value=key)
     return [made.SerializeToString(), seeds.external()]
+
+
+def found(path: Path) -> object:
+    """The manifest and the settings of a folder, as a command finds them."""
+    return manifest.find(path.parent), [settings.load(each) for each in settings.files_in(path.parent)]
 
 
 def cut(path: Path) -> object:

@@ -30,6 +30,7 @@ from fxport.exporter.sources.inputs import parse_input, stored_inputs
 from fxport.exporter.sources.pretrained import PretrainedError, configured, tokenizer_of
 from fxport.exporter.sources.settings import load as settings_of
 from fxport.exporter.sources.source import init_of, load_program
+from fxport.exporter.sources.toml_tables import PYPROJECT
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.model_file import model_of as onnx_model_of
 from fxport.exporter.weights import CheckpointError, open_checkpoint
@@ -311,6 +312,25 @@ PARSERS = (
         (),
         lambda folder: seeds.put({".git/config": seeds.GIT}, folder),
     ),
+    Parser(
+        ".git/packed-refs",
+        lambda path: provenance_of(path.parents[1]),
+        ".git/packed-refs",
+        lambda: [seeds.PACKED],
+        (),
+        lambda folder: seeds.put({".git/HEAD": b"ref: refs/heads/main", ".git/config": seeds.GIT}, folder),
+    ),
+    Parser(
+        ".git/refs/heads/main",
+        lambda path: provenance_of(path.parents[3]),
+        ".git/refs/heads/main",
+        lambda: [seeds.COMMIT + b"\n"],
+        (),
+        lambda folder: seeds.put({".git/HEAD": b"ref: refs/heads/main", ".git/config": seeds.GIT}, folder),
+    ),
+    Parser("pyproject.toml, manifest", manifest.load, PYPROJECT, lambda: seeds.PYPROJECTS, (UsageError,)),
+    Parser("pyproject.toml, settings", settings_of, PYPROJECT, lambda: seeds.PYPROJECTS, (UsageError,)),
+    Parser("pyproject.toml, found", answers.found, PYPROJECT, lambda: seeds.PYPROJECTS, (UsageError,)),
     Parser(
         "cache of checks",
         cached,

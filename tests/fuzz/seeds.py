@@ -95,6 +95,18 @@ PYTHON = (
     b"import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x\ndef f() -> Net: ...\n"
 )
 GIT = b'[core]\n\tbare = false\n[remote "origin"]\n\turl = git@github.com:a/b.git\n\tfetch = +refs/heads/*:refs/*\n'
+COMMIT = b"0123456789abcdef0123456789abcdef01234567"
+PACKED = b"# pack-refs with: peeled fully-peeled sorted \n%b refs/heads/main\n%b refs/tags/v1\n^%b\n" % (
+    *(COMMIT, COMMIT),
+    COMMIT[::-1],
+)
+PYPROJECTS = [
+    b'[project]\nname = "a"\nversion = "1"\n[tool.ruff]\nline-length = 120\n[tool.fxport]\nselect = ["FXP4"]\n'
+    b'fail_on = "warning"\n[tool.fxport.severity]\nFXP4001 = "error"\n[[tool.fxport.model]]\nname = "net"\n'
+    b'source = "net.py:net"\ninputs = { x = "2x3" }\n[tool.fxport.model.budget]\nnodes = 3\n',
+    b"tool = 3  # fxport\n",
+    b'[tool]\nfxport = "a"\n',
+]
 LISTED = [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
     {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
