@@ -79,9 +79,37 @@ def test_the_sign_of_an_angle_that_pytorch_has_on_one_side_counts() -> None:
     assert compare(want, got, EXACT, roundings=runs_of(want, cut=CUT // 2 - 1)).too_big
 
 
-def test_a_jump_of_another_height_is_no_angle() -> None:
-    """A model that scales its angles is judged as any other."""
-    want = (EXACT / np.pi).astype(np.float32)
-    got = want.copy()
-    got[: CUT // 2] *= -1
-    assert compare(want, got, EXACT / np.pi, roundings=runs_of(want)).too_big
+SCALES = {"degrees": (180 / np.pi, 0.0), "parts of a turn": (1 / TURN, 0.5), "negative": (-0.5, 3.0)}
+
+
+@pytest.mark.parametrize("name", SCALES)
+@pytest.mark.parametrize("with_exact", [True, False])
+def test_what_is_made_of_angles_is_compared_as_they_are(name: str, *, with_exact: bool) -> None:
+    factor, offset = SCALES[name]
+
+    def scaled(values: np.ndarray) -> np.ndarray:
+        return (values.astype(np.float64) * factor + offset).astype(values.dtype)
+
+    want, exact = scaled(EXACT.astype(np.float32)), scaled(EXACT) if with_exact else None
+    runs = scaled(runs_of(EXACT.astype(np.float32)))
+    sound = scaled(fault(slice(0, 0), 0.0))
+    gap = compare(want, sound, exact, roundings=runs)
+    assert not gap.too_big
+    assert gap.ties == CUT // 2
+    assert is_open(want, sound, runs)
+    for of, change, sign in (
+        (slice(0, 1), 1e-2, 1.0),
+        (slice(0, 1), 2 * TURN, 1.0),
+        (slice(CUT, CUT + 1), 0.0, -1.0),
+        (slice(CUT, None), TURN / 3, 1.0),
+        (slice(0, CUT), 0.0, 0.0),
+    ):
+        got = scaled(fault(of, change, sign))
+        assert compare(want, got, exact, roundings=runs).too_big
+        assert not is_open(want, got, runs)
+
+
+def test_signs_are_no_angles() -> None:
+    """All of them are at one of two ends, and a sign that is lost is a fault."""
+    want = np.where(np.arange(SIZE) % 2, 1, -1).astype(np.float32)
+    assert compare(want, -want, None, roundings=runs_of(want)).too_big
