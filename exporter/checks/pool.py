@@ -103,6 +103,7 @@ class Worker:
         self._pipes = ExitStack()  # from which the thread reads that runs the items: it closes them
         self._child: int | None = None
         self._ended = False
+        self._is_ready = False  # the process has imported what it needs, and listens
         self._ranks: list[Worker] = []  # those of the ranks of a model; they are kept from task to task
 
     def serve(self, turns: Turns) -> None:
@@ -149,6 +150,8 @@ class Worker:
         self._kill_child()
         process, self._process = self._process, None
         if process is not None:
+            if not self._is_ready:  # it holds nothing yet, and hears nothing for seconds
+                process.kill()
             end(process)
 
     def check(self, task: Task) -> Outcome:
@@ -212,6 +215,7 @@ class Worker:
         if self._errors is None:
             # A file, because a pipe that nobody reads could fill up and block the worker; `end` closes it.
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._is_ready = False
         process = subprocess.Popen(
             self._pool.command,
             stdin=subprocess.PIPE,
@@ -228,6 +232,7 @@ class Worker:
         watch.start()
         ready = next(self._messages(process), None)
         watch.cancel()
+        self._is_ready = ready is not None
         if ready is None and not self._ended:
             self._process = None
             end(process)

@@ -1,6 +1,7 @@
 """The program `fxport`, and `python -m fxport`: the command line, which may be interrupted while it is imported."""
 
 import os
+import signal
 import sys
 from contextlib import suppress
 
@@ -12,11 +13,13 @@ def main() -> int:
     try:
         from fxport.exporter.cli import main as command_line
 
-        return command_line()
+        code = command_line()
     except KeyboardInterrupt:  # before the command has begun, or after its end
         with suppress(OSError):
             os.write(2, b"fxport: interrupted\n")
-        return INTERRUPTED
+        code = INTERRUPTED
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: another Ctrl-C would only break the interpreter's end
+    return code
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,8 +15,10 @@ import pytest
 from fxport import __main__ as program
 from fxport.exporter import cli
 from fxport.exporter.checks.items import Item, Task, Terms
-from fxport.exporter.checks.pool import Pool
+from fxport.exporter.checks.pool import Pool, Worker
+from fxport.exporter.checks.turns import Turns
 from fxport.exporter.sources.usage import UsageError
+from fxport.ort_runner.child import PATIENCE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc")
 ENDLESS = """
@@ -61,6 +65,7 @@ def test_a_killed_check_leaves_no_process(tmp_path: Path) -> None:
     assert left == []
 
 
+TASK = Task(Item("net", "net", "net.py:net", 20, "cpu"), Terms())
 INTERRUPTED_CHILD = """
 import sys
 from fxport.exporter.checks.supervised import supervised
@@ -84,13 +89,35 @@ def test_ctrl_c_while_the_command_line_begins_or_ends(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "main", interrupted)
-    assert program.main() == 130
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert program.main() == 130
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # for the end of the interpreter
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert capfd.readouterr().err == "fxport: interrupted\n"
+
+
+def test_a_worker_that_still_starts_is_ended_at_once(tmp_path: Path) -> None:
+    """It hears nothing while it imports PyTorch: Ctrl-C took ten seconds, and a second one left it running."""
+    command = ("sh", "-c", 'echo $$ > "$0"; exec sleep 300', str(tmp_path / "pid"))
+    pool = Pool(tmp_path, lambda task: tmp_path / "m.onnx", command=command)
+    worker = Worker(pool)
+    thread = threading.Thread(target=worker.serve, args=(Turns([TASK]),), daemon=True)
+    thread.start()
+    until = time.monotonic() + 120
+    while not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    start = time.monotonic()
+    worker.end()
+    thread.join(60)
+    assert time.monotonic() - start < PATIENCE
+    assert not is_running(int((tmp_path / "pid").read_text()))
 
 
 def test_a_worker_that_the_system_kills_at_its_start_is_no_fault_of_ours(tmp_path: Path) -> None:
     killed = (sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
     pool = Pool(tmp_path, lambda task: tmp_path / "m.onnx", command=killed)
-    task = Task(Item("net", "net", "net.py:net", 20, "cpu"), Terms())
     with pytest.raises(UsageError, match="could not start: its process was killed by SIGKILL"):
-        list(pool.run([task], 1))
+        list(pool.run([TASK], 1))
