@@ -11,14 +11,13 @@ import typer
 
 from fxport.diagnostics import Log, Stop
 from fxport.diagnostics.amounts import size
-from fxport.diagnostics.messages import error_line
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
 from fxport.exporter.cli.runtime import require_runtime
 from fxport.exporter.sources.source import init_of, load
-from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.sources.usage import UsageError, unwritable
 from fxport.exporter.validation.choices import require_provider
 
 
@@ -197,7 +196,10 @@ def packaged(asked: Request, log: Log) -> str:
     except ExportError as error:
         raise Stop(log, "export") from error
     except OSError as error:
-        raise UsageError(f"'{asked.output}' cannot be written: {error_line(error)}; name another place.") from error
+        named = error.filename
+        if isinstance(named, str) and not Path(named).is_relative_to(asked.output.resolve()):
+            raise  # a file that was to be read
+        raise unwritable(asked.output, error) from error
     compared = made.verdict or "not compared with eager PyTorch"
     exact = f"\n{len(made.exact)} products are exact, not fast (FXP5017)" if made.exact else ""
     scored = f"\n{made.text}" if made.text is not None else ""

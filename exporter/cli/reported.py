@@ -11,7 +11,7 @@ from fxport.diagnostics.escape import terminal
 from fxport.diagnostics.formats import RENDERERS, Format, write_reports
 from fxport.diagnostics.report import Report
 from fxport.exporter.sources.definition import definition_of
-from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.sources.usage import unwritable
 
 
 def print_report(log: Log, report: Report, summary: str) -> None:
@@ -46,4 +46,4 @@ def write_files(log: Log, report: Report, started: datetime | None, failure: str
     try:
         write_reports(document, renderers, report.sarif, report.folder)
     except OSError as error:
-        raise UsageError(f"'{error.filename}' cannot be written: {error.strerror}; name another place.") from error
+        raise unwritable(error.filename, error) from error

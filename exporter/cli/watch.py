@@ -27,7 +27,7 @@ from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
 from fxport.exporter.cli.streams import is_unread
 from fxport.exporter.sources.source import require_named, short_name
-from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.sources.usage import UsageError, unwritable
 
 
 @reports(without=("baseline", "format", "fail_on", "report", "verbose"))
@@ -111,7 +111,7 @@ def tell(turn: Turn, report: Report, paths: dict[str, Path]) -> None:
         try:
             write_whole(report.sarif, sarif.as_text(document(rows, report.profile, "watch")))
         except OSError as error:
-            raise UsageError(f"'{error.filename}' cannot be written: {error.strerror}; name another place.") from error
+            raise unwritable(error.filename, error) from error
     log = log_of(merged([finding for row in rows for finding in row.findings]))
     lines = [text.render(log, color=sys.stdout.isatty(), least=Level.WARNING if report.quiet else Level.NOTE).rstrip()]
     lines += [terminal(said_of(row, paths[row.id])) for row in rows if row.id in turn.renewed]

@@ -1,6 +1,8 @@
 """Usage errors: one line with the mistake, its location and the remedy."""
 
 import difflib
+import errno
+import os
 from collections.abc import Iterable
 
 from fxport.diagnostics.errors import FxportError
@@ -8,6 +10,12 @@ from fxport.diagnostics.errors import FxportError
 
 class UsageError(FxportError):
     """A mistake in the command line or in what it names. Ends the run with exit code 2; nothing has been written."""
+
+
+def unwritable(path: str | os.PathLike[str], error: OSError) -> UsageError:
+    """The usage error for a file or folder that the system does not let be written: why not, and what to do."""
+    remedy = "allow larger files (ulimit -f)" if error.errno == errno.EFBIG else "name another place"
+    return UsageError(f"'{path}' cannot be written: {error.strerror or error}; {remedy}.")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

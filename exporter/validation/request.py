@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fxport.diagnostics import Finding, Fix, Log, Stop, rules
-from fxport.diagnostics.messages import error_line
 from fxport.exporter.sources.dynamic import require_readable, with_dynamic
 from fxport.exporter.sources.inputs import numbers_given, with_inputs
 from fxport.exporter.sources.source import Source, import_dotted, init_of, load, load_without_memory, named
-from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.sources.usage import UsageError, unwritable
 from fxport.exporter.validation import ranks
 from fxport.exporter.validation.choices import require_provider, require_table
 
@@ -137,7 +136,7 @@ def export_source(request: Request, source: Source, options: Options, log: Log) 
     try:
         files = saved(program, request.output, log, EXTERNAL_DATA[request.external_data])
     except OSError as error:
-        raise UsageError(f"'{request.output}' cannot be written: {error_line(error)}; name another place.") from error
+        raise unwritable(request.output, error) from error
     with ranks.to_validate(program, source, log) if request.validate else nullcontext(source) as subject:
         if subject is None or ranks.follows():
             return ""

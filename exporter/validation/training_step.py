@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fxport.diagnostics import Finding, Fix, Log, Stop, rules
-from fxport.diagnostics.messages import error_line
 from fxport.exporter.capture.sizes.shapes import ShapesError
 from fxport.exporter.pipeline.errors import ExportError
 from fxport.exporter.pipeline.options import Options
 from fxport.exporter.sources.source import Source, short_name
 from fxport.exporter.sources.step_parts import step_parts
-from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.sources.usage import UsageError, unwritable
 from fxport.exporter.training import TrainingError, TrainingProgram, export_training_step
 from fxport.exporter.validation.against_eager import validation_of
 from fxport.exporter.validation.choices import require_provider
@@ -80,7 +79,7 @@ def export_and_validate(request: StepRequest, log: Log) -> str:
     try:
         files = program.save(request.output)
     except OSError as error:
-        raise UsageError(f"'{request.output}' cannot be written: {error_line(error)}; name another place.") from error
+        raise unwritable(request.output, error) from error
     run_it = request.validate and request.steps == 1
     name = short_name(request.source)
     validation = validated(request.output, name, program, request.provider, log) if run_it else None

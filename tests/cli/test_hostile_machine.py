@@ -15,6 +15,7 @@ from fxport.diagnostics.paths import write_whole
 from fxport.diagnostics.report import Report
 from fxport.exporter import cli
 from fxport.exporter.cli import edge, main
+from fxport.exporter.sources.usage import unwritable
 
 Output = pytest.CaptureFixture[str]
 TORCH = (
@@ -101,6 +102,39 @@ def test_a_model_that_is_larger_than_a_file_may_be(tmp_path: Path) -> None:
     assert raised.value.filename == str(tmp_path / "a.txt")
     assert os.listdir(tmp_path) == ["a.txt"]
     assert (tmp_path / "a.txt").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.ENOSPC, "'a.onnx' cannot be written: No space left on device; name another place."),
+        (errno.EROFS, "'a.onnx' cannot be written: Read-only file system; name another place."),
+        (errno.EFBIG, "'a.onnx' cannot be written: File too large; allow larger files (ulimit -f)."),
+    ],
+)
+def test_what_cannot_be_written_is_told_once(number: int, said: str) -> None:
+    assert str(unwritable("a.onnx", OSError(number, os.strerror(number), "a.onnx"))) == said
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("elsewhere/w.bin", "'{folder}/elsewhere/w.bin' cannot be used"),
+        ("out/m.onnx", "'{folder}/out' cannot be written"),
+    ],
+)
+def test_a_file_that_a_package_reads_is_not_told_as_its_output(
+    named: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    from fxport.exporter.language_models import packaging
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / named))
+
+    monkeypatch.setattr(packaging, "package", denied)
+    (tmp_path / "m.py").write_text("import torch\n\ndef net():\n    return torch.nn.ReLU(), (torch.ones(2),)\n")
+    assert main(["package", f"{tmp_path / 'm.py'}:net", "-o", str(tmp_path / "out")]) == 2
+    assert said.format(folder=tmp_path) in capsys.readouterr().err
 
 
 NEEDS_MEMORY = f"""

@@ -21,7 +21,7 @@ from fxport.exporter.cli.check.report import print_rows, write_files
 from fxport.exporter.cli.exit_codes import CLEAN, FAULT, FINDINGS, INTERRUPTED
 from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting
-from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.sources.usage import unwritable
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def check(request: Request) -> int:
             done = [row for row in ordered if row.verdict is not Verdict.NOT_CHECKED]
             print(f"{baseline.name} written: {plural(len(done), 'check')}", file=sys.stderr)
     except OSError as error:
-        raise UsageError(f"'{error.filename}' cannot be written: {error.strerror}; name another place.") from error
+        raise unwritable(error.filename, error) from error
     return exit_code(told) if code is None else code
 
 
