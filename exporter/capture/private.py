@@ -356,6 +356,9 @@ LAYOUT: Rows = (
 )
 """Functions that ask about sizes only to know how a tensor lies in memory: their guards limit no input."""
 
+FORMAT: Rows = (frames("torch._prims_common", "are_strides_like_channels_last_or_false", "layout in general"),)
+"""Functions that compare strides to tell which axis of an image lies innermost: their guards limit no input."""
+
 CALLING: Rows = (frames("torch._ops:OpOverload", "__call__", "tells which op asks in C++"),)
 """Functions that call an op."""
 
@@ -368,4 +371,4 @@ FILES: Rows = (
 )
 """Files whose frames tell who asks about a size."""
 
-CAPTURE: Rows = (*SIZES, *TRACE, *PATCHES, *LAYOUT, *CALLING, *FILES)
+CAPTURE: Rows = (*SIZES, *TRACE, *PATCHES, *LAYOUT, *FORMAT, *CALLING, *FILES)

@@ -20,6 +20,7 @@ from fxport.exporter.capture.guards.caught import require_uncaught
 from fxport.exporter.capture.patches.arithmetic import real_of
 from fxport.exporter.capture.patches.numbers import double
 from fxport.exporter.capture.patches.symbolic_calls import CURVES
+from fxport.fx_passes.cube_root import cbrt
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
 
@@ -119,13 +120,6 @@ def _product(function: Callable[..., Any], values: Any, *rest: Any, **kwargs: An
     if listed and _are_symbolic(values):
         return functools.reduce(operator.mul, values, 1)
     return function(values, *rest, **kwargs)
-
-
-def _cube_root(x: Tensor) -> Tensor:
-    """Return the cube root, one step of Newton's exacter than the power, so that roots of cubes are whole."""
-    root = x.abs() ** (1 / 3)
-    better = root - (root - x.abs() / (root * root)) / 3
-    return torch.where((root > 0) & root.isfinite(), better, root).copysign(x)
 
 
 def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -274,7 +268,7 @@ OF_NUMBERS: Mapping[Any, Callable[..., Any]] = {
     },
     **{function: _of_content(function) for function in (math.floor, math.ceil, math.trunc)},
     math.fabs: _by_tensors(math.fabs, torch.abs),
-    math.cbrt: _by_tensors(math.cbrt, _cube_root),
+    math.cbrt: _by_tensors(math.cbrt, cbrt),
     math.modf: _by_tensors(math.modf, _parts),
     math.ldexp: _by_tensors(math.ldexp, _scaled),
     math.frexp: _mantissa,

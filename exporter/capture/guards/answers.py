@@ -21,6 +21,7 @@ from fxport.exporter.capture.guards.askers import (
     Line,
     begins_with,
     is_a_kept_branch,
+    is_about_format,
     is_about_layout,
     is_about_masked_attention,
     is_about_shapes,
@@ -110,6 +111,21 @@ def number_by_layout(question: Question, inquiry: Inquiry) -> Any:
     return DEFER
 
 
+def format_in_general(question: Question, inquiry: Inquiry) -> Any:
+    """Answer which axis of an image lies innermost, as for images of several rows and columns, and rely on nothing.
+
+    A single element lies in memory as both formats have it. A guard of an example of that size would leave out all
+    others. Where the answer differs between large sizes, the question goes on.
+    """
+    asked = question.asked
+    if not isinstance(asked, sympy.Rel) or not asked.free_symbols or not is_about_format():
+        return DEFER
+    symbols = sorted(asked.free_symbols, key=str)
+    answers = {asked.xreplace(dict(zip(symbols, order(len(symbols)), strict=True))) for order in LARGE}
+    answer = answers.pop()
+    return DEFER if answers or answer not in (sympy.true, sympy.false) else answer
+
+
 def several_queries(question: Question, inquiry: Inquiry) -> Any:
     """Answer that attention under a mask has several queries, as the example has, and rely on nothing.
 
@@ -132,6 +148,12 @@ def _unrelied(question: Question, inquiry: Inquiry) -> Any:
     finally:
         del inquiry.guards[known:]
 
+
+LARGE: tuple[Callable[[int], Sequence[sympy.Integer]], ...] = (
+    lambda count: [sympy.Integer(1009 + 420 * i) for i in range(count)],
+    lambda count: [sympy.Integer(4201 + 420 * (count - i)) for i in range(count)],
+)
+"""Sizes of images with many rows and columns, in rising and in falling order."""
 
 SEVERAL: Mapping[type, bool] = {sympy.Eq: False, sympy.StrictGreaterThan: True, sympy.StrictLessThan: True}
 """Truth of such a condition for several: `n == 1`, `n > 1`, `1 < n`."""
@@ -220,6 +242,7 @@ def record_unanswered(question: Question, inquiry: Inquiry) -> Any:
 
 ANSWERS: tuple[Answer, ...] = (
     number_by_layout,  # first: PyTorch would make a guard of it
+    format_in_general,  # the same
     several_queries,  # the same
     known_to_pytorch,  # then: what is certain needs no presumption
     known_to_shapes,  # before what tells the user: the graph is the same for any answer

@@ -21,7 +21,7 @@ from torch.nn import functional
 from fxport import fx_passes
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import HIDDEN, USER, kind_of, place_of_stack, place_of_trace
-from fxport.exporter.capture.private import CALLING, LAYOUT
+from fxport.exporter.capture.private import CALLING, FORMAT, LAYOUT
 from fxport.fx_passes.private import codes
 
 E = TypeVar("E", bound=BaseException)
@@ -63,6 +63,8 @@ _OF, _ATTENTION = "transformers.integrations.sdpa_attention", "sdpa_attention_fo
 _ABOUT_LAYOUT = codes(LAYOUT)
 """Functions that ask only for the memory layout of a tensor: to decide on a copy, never on values."""
 
+_ABOUT_FORMAT = codes(FORMAT)
+"""Functions that ask which axis of an image lies innermost."""
 
 _CALLING = codes(CALLING)
 """Functions that call an op, which may ask in C++."""
@@ -72,6 +74,12 @@ def is_about_layout() -> bool:
     """Return whether the question is how a tensor lies in memory."""
     frame, _ = _asker()
     return frame is not None and frame.f_code in _ABOUT_LAYOUT
+
+
+def is_about_format() -> bool:
+    """Return whether the question is which axis of an image lies innermost in memory."""
+    frame, _ = _asker()
+    return frame is not None and frame.f_code in _ABOUT_FORMAT
 
 
 def is_about_viewing() -> bool:

@@ -29,6 +29,7 @@ from torch.utils._sympy.numbers import int_oo
 from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.guards.guard import Guard
 from fxport.exporter.capture.sizes.promises import SIZED
+from fxport.fx_passes import cube_root  # noqa: F401  # registers the op
 from fxport.fx_passes.graph import place_of
 from fxport.fx_passes.sizes import rebuilt, unfolded
 
@@ -56,10 +57,11 @@ AS_PYTHON: Mapping[Any, Callable[..., float]] = {
     aten.atan2.default: math.atan2,
     aten.erf.default: math.erf,
     aten.erfc.default: math.erfc,
+    torch.ops.fxport.cbrt.default: math.cbrt,
 }
 """Functions that PyTorch computes with kernels of its own, and Python with the C library."""
 
-IN_DOUBLE = (math.log2, math.log10, math.log1p, math.expm1, math.hypot)
+IN_DOUBLE = (math.log2, math.log10, math.log1p, math.expm1, math.hypot, math.cbrt)
 
 IN_SINGLE = (math.asinh, math.acosh, math.atanh, math.atan2, math.erf, math.erfc)
 
@@ -271,8 +273,8 @@ def _is_function(node: Node) -> bool:
     return node.op == "call_function" and not isinstance(target, HigherOrderOperator)
 
 
-OWN = ("aten", "prims")
-"""Namespaces of PyTorch's operators."""
+OWN = ("aten", "prims", "fxport")
+"""Namespaces of PyTorch's operators, and of those of this package."""
 
 
 def _is_number(value: Any) -> bool:

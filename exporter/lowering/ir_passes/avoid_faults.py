@@ -15,6 +15,7 @@ from fxport.exporter.lowering.ir_passes.casts_first import casts_before_transpos
 from fxport.exporter.lowering.ir_passes.join_outputs import join_outputs
 from fxport.exporter.lowering.ir_passes.keep_apart import (
     casts_stay_in_turn,
+    factors_stay_doubles,
     integers_become_halves,
     powers_are_no_squares,
     ranges_are_no_slices,
@@ -171,5 +172,11 @@ FAULTS = (
         "1.31.1",
         "whole numbers as halves in front of a kernel that has none: neither rounded nor infinite",
         integers_become_halves,
+    ),
+    RuntimeFault(
+        "MatMulScaleFusion",
+        "1.31.1",
+        "a MatMul of doubles whose operand or result is scaled by a constant: the constant is rounded to 32 bits",
+        factors_stay_doubles,
     ),
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+import numpy as np
 import onnx_ir as ir
 
 from fxport.exporter.lowering.ir_passes.patterns import before, constant_of, describe
@@ -105,6 +107,41 @@ def _makes_halves(cast: ir.Node) -> bool:
 def _computing(half: ir.Value) -> list[tuple[ir.Node, int]]:
     """Uses of a value by others than casts, which keep what they are given, and a Max."""
     return [(user, index) for user, index in half.uses() if user.op_type not in ("Cast", "Max")]
+
+
+def factors_stay_doubles(graph: ir.Graph) -> bool:
+    """The factor of a product in double is not that of one node, whose attribute has 32 bits.
+
+    Given:   %s = Mul(%q, 0.378); %y = MatMul(%s, %k)
+    Result:  %s = Mul(%q, 0.378); %m = Max(%s); %y = MatMul(%m, %k)
+    """
+    changed = [_keep_apart(graph, "MatMul", index, partial(_reads_scaled, index=index)) for index in (0, 1)]
+    for op_type in SCALING:
+        changed += [_keep_apart(graph, op_type, index, partial(_scales_product, index=index)) for index in (0, 1)]
+    return any(changed)
+
+
+SCALING = ("Mul", "Div")
+
+
+def _reads_scaled(product: ir.Node, index: int) -> bool:
+    operand = product.inputs[index]
+    moved = made_by(operand, "Transpose")
+    operand = operand if moved is None else moved.inputs[0]
+    return any((scale := made_by(operand, op_type)) is not None and _is_rounded(scale) for op_type in SCALING)
+
+
+def _scales_product(scale: ir.Node, index: int) -> bool:
+    return made_by(scale.inputs[index], "MatMul") is not None and _is_rounded(scale)
+
+
+def _is_rounded(scale: ir.Node) -> bool:
+    """Return True if a factor or divisor of doubles, or what it is divided by, is no number of 32 bits."""
+    factors = [factor for factor in map(constant_of, scale.inputs) if factor is not None and factor.size == 1]
+    if scale.outputs[0].dtype != ir.DataType.DOUBLE or not factors:
+        return False
+    factor = factors[0] if scale.op_type == "Mul" else np.divide(1, factors[0])
+    return bool(factor.astype(np.float32) != factor)
 
 
 def _keep_apart(graph: ir.Graph, op_type: str, index: int, is_broken: Callable[[ir.Node], bool]) -> bool:

@@ -183,7 +183,10 @@ class Op:
                 operands.append(operand)
             else:
                 parameter = schema.input(index)
-                operands.append(self.const(operand, dtype=parameter.fixed or variables.get(parameter.variable)))
+                dtype = parameter.fixed or variables.get(parameter.variable)
+                if dtype is None and isinstance(operand, float) and ir.DataType.DOUBLE in variables.values():
+                    dtype = ir.DataType.DOUBLE  # an exponent of doubles: rounded to a float, a root would be another
+                operands.append(self.const(operand, dtype=dtype))
         return operands
 
     def _type_outputs(self, node: ir.Node, schema: OpSchema, operands: Sequence[Value | None]) -> None:

@@ -9,6 +9,7 @@ import torch
 
 from fxport.exporter.lowering.lower.builder import Op, Scalar, Value
 from fxport.exporter.lowering.lower.registry import lowering
+from fxport.exporter.lowering.lowerings.activation import leaky_relu
 from fxport.exporter.lowering.lowerings.random_bits import coins, uniform01
 
 aten = torch.ops.aten
@@ -95,7 +96,7 @@ bool training=False, Generator? generator=None) -> (Tensor, Tensor noise_out)
 
 def _sloped(op: Op, x: Value, lower: Scalar, upper: Scalar, training: bool) -> tuple[Value, Value | None]:
     if not training:
-        return op.LeakyRelu(x, alpha=(float(lower) + float(upper)) / 2), None
+        return leaky_relu(op, x, (float(lower) + float(upper)) / 2), None
     random = op.Add(op.Mul(uniform01(op, op.sizes(x), op.out.dtype), upper - lower), lower)
     slopes = op.Where(op.LessOrEqual(x, 0.0), random, op.const(1.0, like=x))
     return op.Mul(x, slopes), slopes

@@ -14,9 +14,11 @@ from fxport.exporter.lowering.lower.registry import lowering
 from fxport.exporter.lowering.lower.signs import with_sign
 from fxport.exporter.lowering.lowerings.loops import any_of, repeat
 from fxport.exporter.lowering.lowerings.precision import in_double, in_float
+from fxport.fx_passes import cube_root  # noqa: F401  # registers the op
 
 aten = torch.ops.aten
 prims = torch.ops.prims
+fxport = torch.ops.fxport
 
 LN2 = 0.6931471805599453
 LN10 = 2.302585092994046
@@ -82,14 +84,18 @@ def _integer_power(op: Op, x: Value, exponent: int) -> Value:
     return op.Pow(x, 0) if result is None else result
 
 
-@lowering(prims.cbrt.default)
+@lowering(prims.cbrt.default, fxport.cbrt.default)
 @in_double
 def cbrt(op: Op, x: Value) -> Value:
     """cbrt(Tensor self) -> Tensor
 
-    ONNX's Pow takes no roots of negative numbers.
+    ONNX's Pow takes no roots of negative numbers, and misses that of 64 by the last bit.
     """
-    return op.Mul(op.Sign(x), op.Pow(op.Abs(x), 1 / 3))
+    size = op.Abs(x)
+    root = op.Pow(size, 1 / 3)
+    whole = op.Round(root)
+    is_cube = op.Equal(op.Mul(op.Mul(whole, whole), whole), size)
+    return op.Mul(op.Sign(x), op.Where(is_cube, whole, root))
 
 
 @lowering(aten.exp2.default, prims.exp2.default)

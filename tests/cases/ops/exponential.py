@@ -4,10 +4,12 @@ import math
 
 import torch
 
+from fxport.fx_passes import cube_root  # noqa: F401  # registers the op
 from tests.cases.ops import FLOATS, INTS, OpCase, f, i, v
 
 aten = torch.ops.aten
 prims = torch.ops.prims
+fxport = torch.ops.fxport
 
 SMALL = FLOATS
 EDGES = v((0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-30, 1e-6, -1e-6, 100.0, -100.0, 88.0))
@@ -37,6 +39,7 @@ CASES = (
     OpCase(aten.pow.Scalar, 1.5, i(2, 3, low=-4, high=9)),
     OpCase(prims.pow.default, f(2, 3, low=0.1, high=2), f(2, 3)),
     OpCase(prims.cbrt.default, v((0.0, 8.0, -27.0, 0.3, math.inf, -math.inf)), dtypes=FLOATS[:2]),
+    OpCase(fxport.cbrt.default, v((0.0, 64.0, -27.0, 3375.0, 0.3, math.inf), torch.float64), dynamic="n"),
     OpCase(aten.exp2.default, EDGES, dtypes=(torch.float32, torch.float64)),
     OpCase(aten.exp2.default, f(2, 3, low=-99, high=99), dynamic="n 3"),
     OpCase(aten.exp2.default, i(2, 3)),
