@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 
 from fxport.exporter.capture.settings import Setting
 
@@ -197,8 +198,11 @@ def _write_registered(owner: torch.nn.Module, contents: Contents) -> None:
         entries.update(own if isinstance(entries, dict) else (key for key, _ in own))
 
 
-OF_FAKES = frozenset({"constant", "dispatch_keys", "fake_mode", "pytype", "real_tensor"})
-"""Attributes that PyTorch gives the tensors of a capture, and no model."""
+OF_CAPTURES: Mapping[type, frozenset[str]] = {
+    FakeTensor: frozenset({"constant", "dispatch_keys", "fake_mode", "pytype", "real_tensor"}),
+    FunctionalTensor: frozenset({"elem"}),
+}
+"""Attributes that PyTorch gives the tensors of a capture, and no model, by the class of the tensor."""
 
 
 def _marks(owner: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor, str]]:
@@ -206,7 +210,7 @@ def _marks(owner: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor, str]]:
     for entries in (owner._parameters, owner._buffers):
         for name, tensor in entries.items():
             if tensor is not None:
-                own = OF_FAKES if isinstance(tensor, FakeTensor) else ()
+                own = OF_CAPTURES.get(type(tensor), ())
                 yield from (
                     (name, tensor, each) for each in vars(tensor) if not each.startswith("_") and each not in own
                 )

@@ -113,9 +113,7 @@ class TrainingStep(Around):
         Random ops draw from the seed, or take the masks in turn, or draw as ever if there is neither.
         """
         (parts,) = self.parts
-        parameters = kind_of_state(state, PARAMETER)
-        if not torch.compiler.is_compiling():  # what a model writes to its parameters is not written to the caller's
-            parameters = _copies(parameters)
+        parameters = _copies(kind_of_state(state, PARAMETER))  # what a model writes to is not the caller's
         buffers = _copies(kind_of_state(state, BUFFER))
         random = GivenRandom(masks) if masks else SeededRandom(seed) if seed is not None else nullcontext()
         with nothing_carried(parts.model, parts.around, self._own), random, Written() as written:
@@ -229,6 +227,7 @@ class TrainingStep(Around):
                 with self._own.instead_of((trained, leaves), (self._buffers_held, buffers)):
                     loss, extras, found = functional_call(differentiated, given, tuple(micro))
             own = differentiated.presences
+            found = {name: None if own.of(leaves[name]) is False else each for name, each in found.items()}
             buffers.update({name: _alone(given[f"model.{name}"]) for name in buffers})
             rebound = written.names & leaves.keys()  # `leaf.set_(tensor)` gives it other memory
             parameters.update({name: leaves[name].detach() for name in rebound})

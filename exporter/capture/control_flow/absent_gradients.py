@@ -13,11 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 from torch._higher_order_ops.utils import materialize_as_graph
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx import GraphModule
-from torch.utils._python_dispatch import _disable_current_modes
 
-from fxport.exporter.capture.control_flow.lifting import rehearsed
 from fxport.exporter.capture.guards.askers import Line, line_that_asks
 from fxport.exporter.capture.patches.body_gradients import NODES
 
@@ -244,15 +240,20 @@ def deciding(node: Any) -> Deciding | None:
 
 def paths_of(body: Callable[..., Any], given: Sequence[Any]) -> Paths:
     """Return the paths of gradients through a body."""
-    graph = body if isinstance(body, GraphModule) else materialize_as_graph(body, tuple(given))
-    values = [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder"]
-    with rehearsed(values), _disable_current_modes(), torch._C.DisableTorchFunction(), torch.enable_grad():
-        mode = next((each.fake_mode for each in values if isinstance(each, FakeTensor)), None)
-        if mode is None:
-            return {}
-        with mode:
-            leaves = [_leaf(each) for each in values]
-            results = graph(*leaves)
+    found: list[Paths] = []
+
+    def followed(*values: Any) -> Any:
+        leaves = [_leaf(each) for each in values]
+        results = body(*leaves)
+        found.append(paths_between(leaves, results))
+        return results
+
+    materialize_as_graph(followed, tuple(given), force_enable_grad=True)
+    return found[0]
+
+
+def paths_between(leaves: Sequence[Any], results: Sequence[Any]) -> Paths:
+    """Return the paths of gradients from results to leaves, as autograd has them."""
     numbers = {id(leaf): number for number, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
     found: dict[tuple[int, int], Presence] = {}
     for place, result in enumerate(results):

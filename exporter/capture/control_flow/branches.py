@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._higher_order_ops.utils import materialize_as_graph
 from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from fxport.exporter.capture.control_flow.absent_gradients import (
-    Arms,
     is_recorded,
-    note,
     note_turns,
-    paths_of,
-    places_of,
     selected,
 )
 from fxport.exporter.capture.control_flow.alternatives import note_alternatives
 from fxport.exporter.capture.control_flow.carried import Carried
+from fxport.exporter.capture.control_flow.differentiated import recorded_cond
 from fxport.exporter.capture.control_flow.effects import Changes, Effects
 from fxport.exporter.capture.control_flow.lifting import Outside, is_rehearsal, lifted, read_by, require_end
 from fxport.exporter.capture.control_flow.lists import counted
@@ -151,11 +148,8 @@ def _recorded(
 
     note_rewritten("if")
     operands = (*outside.starts(), *outside.values)
-    bodies = [_as_graph(lifted_way(way), operands) for way in ways]
-    after = torch.ops.higher_order.cond(decides, *bodies, operands)
-    if is_recorded(operands):
-        then_paths, other_paths = (paths_of(each, operands) for each in bodies)
-        note(after, Arms(decides, then_paths, other_paths, places_of(operands), line_that_asks()))
+    bodies = [lifted_way(way) for way in ways]
+    after = recorded_cond(decides, bodies, operands, [*chain(*map(form.leaves_of, every))])
 
     def leave() -> Any:
         merged = _returned(after, outside)
@@ -165,13 +159,6 @@ def _recorded(
         return _left(effects, form.value(merged))
 
     return leave
-
-
-def _as_graph(body: Branch, operands: Sequence[Any]) -> Branch:
-    """Return the body; a graph of it where it is differentiated: PyTorch runs it again in the backward pass, when the
-    variables that it reads hold other values.
-    """
-    return materialize_as_graph(body, tuple(operands)) if is_recorded(operands) else body
 
 
 def _here() -> frozenset[Line]:

@@ -5,7 +5,7 @@ PyTorch's own way runs Dynamo on the body, which knows less Python, and no numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,29 +13,35 @@ from typing import Any, Protocol, runtime_checkable
 
 import sympy
 import torch
-from torch import SymBool, SymFloat, SymInt, Tensor
+from torch import Tensor
 from torch._guards import detect_fake_mode
 from torch.fx.experimental.proxy_tensor import (
     PreDispatchTorchFunctionMode,
-    _SympyExprTrackerValue,
     disable_proxy_modes_tracing,
-    get_proxy_mode,
-    get_proxy_slot,
 )
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
 
+from fxport.exporter.capture.control_flow.body_numbers import (
+    NUMBERS,
+    is_tracked,
+    node_of,
+    number_of,
+    passed,
+    symbols_in,
+    track,
+)
 from fxport.exporter.capture.control_flow.branch_facts import facts_forgotten
 from fxport.exporter.capture.control_flow.merging import LoopError, opaque
+from fxport.exporter.capture.control_flow.stand_ins import StandIns, WrittenThroughAnother, written_by
 from fxport.exporter.capture.control_flow.views import Step, again, are_repeatable, origin_of, storage_of
+from fxport.exporter.capture.faults import RefusedError
 from fxport.exporter.capture.knowledge import body_entered
 
 Body = Callable[..., Sequence[Tensor]]
 """From tensors to tensors."""
-
-NUMBERS = (SymInt, SymFloat, SymBool)
 
 
 @runtime_checkable
@@ -105,6 +111,7 @@ class Outside:
     views: dict[int, View] = field(default_factory=dict)
     """Views of what is written to, which bodies make anew."""
     versions: dict[int, int] = field(default_factory=dict)
+    standing: StandIns = field(default_factory=StandIns)
 
     def read(self, tensor: Tensor) -> None:
         self.tensors[id(tensor)] = tensor
@@ -116,10 +123,13 @@ class Outside:
         for each in self.tensors.values():
             groups.setdefault(storage_of(each), []).append(each)
         for group in groups.values():
-            if len(group) > 1 and any(each._version != self.versions[id(each)] for each in group):
+            if len(group) > 1 and any(map(self._is_written, group)):
                 self._join(group)
-        self.written = {key: each for key, each in self.tensors.items() if each._version != self.versions[key]}
+        self.written = {key: each for key, each in self.tensors.items() if self._is_written(each)}
         self.tensors = {key: each for key, each in self.tensors.items() if key not in self.written}
+
+    def _is_written(self, tensor: Tensor) -> bool:
+        return tensor._version != self.versions[id(tensor)] or id(tensor) in self.standing.copies
 
     def _join(self, group: Sequence[Tensor]) -> None:
         """Let bodies take the tensor that all of these are views of, in their place."""
@@ -130,6 +140,8 @@ class Outside:
         if not are_views or any(other is not origin for _, other, _ in others):
             raise LoopError("it writes to a tensor and uses another view of it")
         self.versions[id(origin)] = min(self.versions[id(each)] for each in group)
+        if any(id(each) in self.standing.copies for each in group):
+            self.standing.put(origin)
         for each, _, steps in found:
             if each is not origin:
                 self.views[id(each)] = View(self.tensors.pop(id(each)), id(origin), steps)
@@ -142,7 +154,8 @@ class Outside:
     def write(self, ends: Sequence[Tensor]) -> None:
         """Leaves in what is written to what the bodies gave back."""
         for tensor, end in zip(self.written.values(), ends, strict=True):
-            tensor.copy_(end)
+            with torch.no_grad() if tensor.is_leaf and tensor.requires_grad else nullcontext():
+                tensor.copy_(end)
 
     def used(self) -> Iterator[Tensor]:
         """Yield all tensors that bodies read or write to."""
@@ -150,7 +163,7 @@ class Outside:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        return (*self.tensors.values(), *map(_passed, self.symbols.values()))
+        return (*self.tensors.values(), *map(passed, self.symbols.values()))
 
 
 class _Reads(TorchFunctionMode):
@@ -162,7 +175,7 @@ class _Reads(TorchFunctionMode):
         self.whole: set[sympy.Basic] = {each.node.expr for each in around}
         """Of numbers that travel as they are: PyTorch may have nothing in the graph for the symbols in them."""
         self.own: dict[int, Any] = {id(each): each for each in given}  # held, so that no id is used twice
-        self.symbols = _symbols(given)
+        self.symbols = symbols_in(given)
         self.known: set[sympy.Symbol] = {symbol for each in around for symbol in free_unbacked_symbols(each)}
         """Symbols of numbers of the data around: a size made of them is none of the body's own."""
 
@@ -175,22 +188,37 @@ class _Reads(TorchFunctionMode):
                 return
             known = self.symbols.union(*(each.free_symbols for each in self.whole))
             for symbol in leaf.node.expr.free_symbols - known:
-                self.outside.symbols[symbol] = _number(symbol, leaf.node)
+                self.outside.symbols[symbol] = number_of(symbol, leaf.node)
+
+    def write(self, tensors: Iterable[Tensor]) -> None:
+        """Note that a body within this one writes to tensors."""
+        for each in tensors:
+            if id(each) not in self.own:
+                self.read(each)
+                self.outside.standing.put(each)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is Tensor.untyped_storage:  # which `storage_of` asks, of tensors of earlier rehearsals, too
             return func(*args)
+        if func in OF_HISTORY and args[0].requires_grad and id(args[0]) not in self.own:
+            raise RefusedError(OF_HISTORY[func], cure=BEFORE)
         for each in pytree.tree_leaves((args, kwargs)):
             for leaf in each.leaves() if isinstance(each, HoldsItems) else [each]:
                 self.read(leaf)
-        result = func(*args, **(kwargs or {}))
+        standing = self.outside.standing
+        for each in written_by(func, args, kwargs or {}):
+            standing.require_own(each, self.outside.tensors.values())
+            if id(each) not in self.own:
+                standing.put(each)
+        args, kwargs = standing.instead(args, kwargs or {})
+        result = standing.original(func(*args, **kwargs))
         made = pytree.tree_leaves(result)
         self.own |= {
             id(each): each for each in made if isinstance(each, Tensor) and id(each) not in self.outside.tensors
         }
         if not _is_attribute(func):
             numbers = [each for each in made if isinstance(each, NUMBERS)]
-            self.symbols |= _symbols(numbers) | (_symbols(made) - self.known)
+            self.symbols |= symbols_in(numbers) | (symbols_in(made) - self.known)
         return result
 
 
@@ -200,7 +228,7 @@ class _Instead(TorchFunctionMode):
     def __init__(self, tensors: Mapping[int, Tensor], items: Mapping[sympy.Basic, Any]) -> None:
         super().__init__()
         self.tensors, self.items = {**tensors}, items
-        self.numbers = {expr: _node(each).expr for expr, each in items.items()}
+        self.numbers = {expr: node_of(each).expr for expr, each in items.items()}
         self.originals: dict[int, Tensor] = {}
         """By the tensors in their places: an in-place method returns its tensor, of which Python keeps the names."""
 
@@ -214,7 +242,7 @@ class _Instead(TorchFunctionMode):
             return self.tensors.get(id(leaf), leaf)
         if isinstance(leaf, HoldsItems):
             return leaf.mapped(self.other)
-        if isinstance(leaf, NUMBERS) and self.numbers and not _is_tracked(leaf):
+        if isinstance(leaf, NUMBERS) and self.numbers and not is_tracked(leaf):
             node = leaf.node
             if node.expr in self.items:
                 return self.items[node.expr]
@@ -240,6 +268,14 @@ def is_outside(tensor: Tensor) -> bool:
     return any(id(tensor) not in body.own for body in bodies)
 
 
+OF_HISTORY: Mapping[Any, str] = {
+    Tensor.register_hook: "it registers a hook on a tensor of outside within a branch or a loop",
+    Tensor.detach_: "it takes the history from a tensor of outside within a branch or a loop",
+}
+"""Methods that change what autograd does with a tensor also where a body does not read it, and why a body has none."""
+
+BEFORE = "Do it before the branch or the loop, or with a tensor that is made within it."
+
 _OF_THE_TRACE = (_Reads, _Instead, PreDispatchTorchFunctionMode)
 """Each trace has its own of these modes."""
 
@@ -251,22 +287,39 @@ def read_by(
 
     `around` are the numbers that only data tells and that the functions can reach without PyTorch seeing it.
     """
-    outside, results, first = Outside(), [], len(_checks)
+    first, standing = len(_checks), StandIns()
     try:
-        for function in functions:
-            with rehearsed(given), _Reads(given, outside, around) as reads:
-                results.append(function(*given))
-                for leaf in (*_leaves(results[-1]), *around):
-                    reads.read(leaf)
-        outside.split_mutated()
+        while True:
+            try:
+                results, outside = _read_once(functions, given, around, standing)
+                break
+            except WrittenThroughAnother as error:  # before the write: once more, with a copy from the start
+                standing = StandIns.of([*standing.tensors, error.tensor])
+                del _checks[first:]
         for check in _checks[first:]:
             check(outside)
     finally:
         if not is_rehearsal():
             _checks.clear()
+    for mode in _get_current_function_mode_stack():
+        if isinstance(mode, _Reads):
+            mode.write(outside.standing.tensors)
     reads = _Reads(given, outside, around)
     for operand in (operand for view in outside.views.values() for step in view.steps for operand in step.operands):
         reads.read(operand)
+    return results, outside
+
+
+def _read_once(
+    functions: Sequence[Callable[..., Any]], given: Sequence[Tensor], around: Sequence[Any], standing: StandIns
+) -> tuple[list[Any], Outside]:
+    outside, results = Outside(standing=standing), list[Any]()
+    for function in functions:
+        with rehearsed(given), _Reads(given, outside, around) as reads:
+            results.append(function(*given))
+            for leaf in (*_leaves(results[-1]), *around):
+                reads.read(leaf)
+    outside.split_mutated()
     return results, outside
 
 
@@ -294,7 +347,7 @@ def _run(
     tensors = dict(zip(outside.tensors, held, strict=False))  # the symbols come behind them
     symbols = dict(zip(outside.symbols, held[len(tensors) :], strict=True))
     items = {expr: each.item() for expr, each in symbols.items() if isinstance(each, Tensor)}
-    _track(items)
+    track(items)
     instead = _Instead(tensors | dict(zip(outside.written, written, strict=True)), items)
     with ExitStack() as modes:
         modes.enter_context(body_entered())
@@ -307,24 +360,6 @@ def _run(
         modes.enter_context(instead.standing_for(outside.tensors | outside.written | viewed))
         result = tuple(body(*inputs[:count]))
     return result if is_test else (*result, *written)
-
-
-def _is_tracked(number: Any) -> bool:
-    """Return whether the graph that is traced has a number, as it has what Python computes in a body."""
-    traced = get_proxy_mode()
-    return traced is not None and number in traced.tracer.symnode_tracker
-
-
-def _track(items: Mapping[sympy.Basic, Any]) -> None:
-    """Let the trace of a body know the numbers that came into it in tensors: Python computes with those of outside."""
-    traced = get_proxy_mode()
-    if traced is None:
-        return
-    for expr, item in items.items():
-        proxy = get_proxy_slot(item, traced.tracer, None)
-        if proxy is not None:
-            known: Any = traced.tracer.sympy_expr_tracker  # by expressions
-            known[expr] = _SympyExprTrackerValue(proxy, item)
 
 
 @contextmanager
@@ -345,32 +380,6 @@ def _env_of(values: Any) -> Any:
     """Return what PyTorch knows of symbols; None where there are none."""
     mode = detect_fake_mode(pytree.tree_leaves(values))
     return mode.shape_env if mode is not None else None
-
-
-def _symbols(values: Sequence[Any]) -> set[sympy.Symbol]:
-    """Return the symbols in the values: those of numbers, and of sizes of tensors."""
-    numbers = [each for each in values if isinstance(each, NUMBERS)]
-    tensors = [each for each in values if isinstance(each, Tensor)]
-    with torch._C.DisableTorchFunction():  # it is no call of the model's: the modes around have seen what made these
-        numbers += [size for each in tensors for size in each.shape if isinstance(size, SymInt)]
-    found: set[sympy.Symbol] = set()
-    return found.union(*(each.node.expr.free_symbols for each in numbers))
-
-
-def _number(symbol: sympy.Symbol, node: SymNode) -> Any:
-    """Return the symbol as a symbolic number."""
-    kind = SymInt if symbol.is_integer else SymFloat
-    return kind(SymNode(symbol, node.shape_env, int if kind is SymInt else float, None))
-
-
-def _node(number: Any) -> SymNode:
-    return number.node
-
-
-def _passed(number: Any) -> Any:
-    """Return a number as an input of the body: of numbers PyTorch takes whole ones only, others in tensors."""
-    dtype = {SymFloat: torch.float64, SymBool: torch.bool}.get(type(number))
-    return number if dtype is None else torch.scalar_tensor(number, dtype=dtype)
 
 
 def _is_attribute(func: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -255,7 +255,9 @@ def in_words(value: Any) -> str:
 def _as(leaf: Any, like: Like | type, whole: bool) -> Tensor:
     dtype = like.dtype if isinstance(like, Like) else DTYPES[like]
     if isinstance(leaf, Tensor):
-        return leaf.clone(memory_format=torch.contiguous_format)  # PyTorch wants the same order of strides on all ways
+        kept = leaf.requires_grad and not torch.is_grad_enabled()
+        with torch.enable_grad() if kept else nullcontext():  # PyTorch wants the same order of strides on all ways
+            return leaf.clone(memory_format=torch.contiguous_format)
     if leaf is not UNSET:
         if whole and isinstance(like, Like):
             return torch.full(like.sizes, leaf, dtype=dtype, device=like.device)

@@ -13,6 +13,7 @@ from unittest import mock
 
 import torch
 from torch import Tensor
+from torch.fx import GraphModule
 
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import place_of_stack
@@ -39,6 +40,18 @@ OPERANDS = "operands_of_body"
 
 WAYS = ("_true_bw_fn", "_false_bw_fn")
 """The attributes by which a cond keeps the gradients of its branches."""
+
+GRADIENTS = "fxport_gradients"
+"""The attribute of a branch's graph that has its gradients, where autograd has made them already."""
+
+
+def set_gradients(branch: GraphModule, gradients: GraphModule, operands: int) -> None:
+    """Let the gradient of a branch be this graph, of so many operands and the gradients of the results."""
+
+    def run(*args: Any) -> Any:
+        return gradients(*args[:operands], *(each.contiguous() for each in args[operands:]))
+
+    vars(branch)[GRADIENTS] = run
 
 
 class _Once(torch.autograd.Function):
@@ -78,7 +91,11 @@ def _noted(forward: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(ctx: Any, *args: Any) -> Any:
         setattr(ctx, OPERANDS, [each for each in args if isinstance(each, Tensor) and each.requires_grad])
-        return forward(ctx, *args)
+        results = forward(ctx, *args)
+        for name, branch in zip(WAYS, args[1:], strict=False):
+            if isinstance(branch, GraphModule) and GRADIENTS in vars(branch):
+                setattr(ctx, name, vars(branch)[GRADIENTS])
+        return results
 
     return run
 

@@ -172,7 +172,7 @@ class ShorterOnOneWay(nn.Module):
         z = y
         if x[0] > 0:
             y = y[:2]
-        if x[1] > 0:  # behind a shape of data
+        if x[1] > 0:
             z *= 2
         return y.sum(), z
 
@@ -192,7 +192,7 @@ CASES = (
         Row("a list that nothing writes to", NotWritten, WAYS),
         Row("a dict that another way writes to", WrittenOrReplaced, WAYS),
         Row("a list that other turns write to", WrittenOrReplacedInTurns, WAYS, None, "# writes or replaces"),
-        Row("a tensor that is shorter", ShorterOnOneWay, WAYS, None, "# behind a shape of data"),
+        Row("a tensor that is shorter", ShorterOnOneWay, WAYS),
         Row("a list, in turns", ReplacedInTurns, WAYS, None, "# replaces a list"),
     ),
 )
