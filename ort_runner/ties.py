@@ -34,7 +34,7 @@ def of_reals(
     want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget: Budget, roundings: np.ndarray | None
 ) -> np.ndarray:
     """Return a bool array of the elements that other roundings move in PyTorch much further than most, and by more than
-    a rounding unit of the largest; and in which ONNX Runtime is at most BEYOND times as far off."""
+    a rounding unit of the largest; and in which ONNX Runtime is further off, too, but at most BEYOND times as far."""
     if not _fit(want, roundings):
         return np.zeros(want.shape, np.bool_)
     assert roundings is not None
@@ -44,7 +44,8 @@ def of_reals(
     w, g, x, r = (np.where(finite, each, 0.0) for each in (w, g, x, r))
     moved = np.abs(r - w).max(0)
     limit = max(FAR * float(np.median(moved)), budget.epsilon * float(np.abs(x).max(initial=0.0)))
-    return _if_few((moved > limit) & (np.abs(g - w) <= BEYOND * moved))
+    distance = np.abs(g - w)
+    return _if_few((np.minimum(moved, distance) > limit) & (distance <= BEYOND * moved))
 
 
 def _fit(want: np.ndarray, roundings: np.ndarray | None) -> bool:

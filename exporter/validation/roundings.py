@@ -45,6 +45,9 @@ INEXACT = frozenset(
 FOURIER = frozenset({"_fft_r2c", "_fft_c2c", "_fft_c2r"})
 """Transforms: kernels compute each frequency as exactly as the largest one, also where it is real, or 0."""
 
+DISTANCES = "_euclidean_dist"
+"""Distances by products: of points that are near each other, what products of many digits leave."""
+
 GATES = frozenset({"gelu", "silu", "mish"})
 """Functions that scale their input by a factor from 0 to 1: where that is nearly 0, errors are those of the input."""
 
@@ -52,7 +55,8 @@ GATES = frozenset({"gelu", "silu", "mish"})
 class OtherRoundings(TorchDispatchMode):
     """Moves each result of an inexact operator by a few units in its last place, drawn anew for each element.
 
-    Results of Fourier transforms are always moved, and with an odd seed the other way than with a seed that is even.
+    Results of Fourier transforms, and distances by products, are always moved, and with an odd seed the other way than
+    with a seed that is even.
     """
 
     def __init__(self, seed: int) -> None:
@@ -66,6 +70,8 @@ class OtherRoundings(TorchDispatchMode):
         name = None if isinstance(func, HigherOrderOperator) else func._schema.name.removeprefix("aten::").rstrip("_")
         if name in FOURIER:
             self._move_frequencies(result, args[1])
+        elif name == DISTANCES:
+            self._move_distances(result, args[0], args[1])
         elif name in INEXACT:
             like = args[0] if name in GATES else None
             pytree.tree_map_only(torch.Tensor, lambda each: self._move(each, like), result)
@@ -79,14 +85,27 @@ class OtherRoundings(TorchDispatchMode):
             moved = noise * (result if like is None else like)
             result.add_(moved.nan_to_num(0.0, 0.0, 0.0).to(result.dtype))  # of infinity there is no last place
 
+    def _steps_of_pair(self, shape: torch.Size) -> torch.Tensor:
+        """Draw units for each element, none of which is 0: with an odd seed the other way than with the even one."""
+        steps = torch.randint(1, UNITS + 1, shape, generator=self._of_pair)
+        return steps * (torch.randint(0, 2, shape, generator=self._of_pair) * 2 - 1) * self._sign
+
+    def _move_distances(self, result: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> None:
+        """Move the square of each distance by units in the last place of the squares that it is the difference of."""
+        if result.is_meta:
+            return
+        squares = one.square().sum(-1)[..., None] + other.square().sum(-1)[..., None, :]
+        steps = self._steps_of_pair(result.shape).to(result.device, torch.float64)
+        noise = steps * torch.finfo(result.dtype).eps / 2 * squares
+        result.copy_((result.to(torch.float64).square() + noise.nan_to_num(0.0, 0.0, 0.0)).clamp_min(0.0).sqrt())
+
     def _move_frequencies(self, result: torch.Tensor, dims: list[int]) -> None:
         """Move each part of each frequency by units in the last place of the largest one along `dims`."""
         if result.is_meta or not result.numel():
             return
         largest = result.abs().amax(dims, keepdim=True)
         parts, largest = (torch.view_as_real(result), largest[..., None]) if result.is_complex() else (result, largest)
-        steps = torch.randint(1, UNITS + 1, parts.shape, generator=self._of_pair)
-        steps *= (torch.randint(0, 2, parts.shape, generator=self._of_pair) * 2 - 1) * self._sign
+        steps = self._steps_of_pair(parts.shape)
         noise = steps.to(parts.device, torch.float64) * torch.finfo(parts.dtype).eps / 2
         parts.add_((noise * largest).nan_to_num(0.0, 0.0, 0.0).to(parts.dtype))
 

@@ -167,3 +167,15 @@ def test_frequencies_that_are_real_get_either_sign() -> None:
     assert torch.equal(one, -other)
     assert one.all()
     assert torch.allclose(spectra[0], torch.fft.rfft(SIGNALS), rtol=0, atol=4e-6)
+
+
+def test_distances_of_near_points_are_what_their_squares_leave() -> None:
+    points = torch.randn(65, 9, generator=torch.Generator().manual_seed(0))
+    distances, moved = torch.cdist(points, points), []
+    for seed in range(2):
+        with OtherRoundings(seed):
+            moved.append(torch.cdist(points, points))
+    largest = torch.stack(moved).sub(distances).abs().amax(0)
+    assert (largest.diagonal() > 1e-4).all()
+    assert (largest.diagonal() < 4e-3).all()
+    assert (largest[distances > 1] < 1e-5).all()
