@@ -23,6 +23,7 @@ from fxport.exporter.capture.faults import RefusedError, causes_of, is_about_gra
 from fxport.exporter.capture.function_mode import FunctionMode, Part
 from fxport.exporter.capture.guards.answers import RefusalHidden, going_on, refusals_kept
 from fxport.exporter.capture.guards.askers import Line
+from fxport.exporter.capture.guards.errors import caught_errors
 from fxport.exporter.capture.guards.handlers import catches
 from fxport.exporter.capture.guards.presence import Scope, TruthsPresumed, some_presumed
 from fxport.exporter.capture.knowledge import WritesCounted
@@ -221,7 +222,8 @@ def _exported(
     observed.inquiry.presumed.clear()
     state = observed.effects.state.anew()
     try:
-        with going_on(observed.inquiry, halts), refusals_kept(observed.inquiry), replaced_unwritten():
+        caught = caught_errors(state.functions(), observed.caught)
+        with going_on(observed.inquiry, halts), refusals_kept(observed.inquiry), replaced_unwritten(), caught:
             return require_given(trace(), partial(_has_fakes, state))
     except Exception as error:
         if any(is_about_gradients(str(each)) for each in causes_of(error)):

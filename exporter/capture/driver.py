@@ -62,6 +62,7 @@ from fxport.exporter.capture.regions import without_regions
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.results import CaptureResult, checked_result, repeat
 from fxport.exporter.capture.self_check.assumed import choices_of_example
+from fxport.exporter.capture.self_check.handled import errors_alike
 from fxport.exporter.capture.sizes.bits import power_guards
 from fxport.exporter.capture.sizes.conditions import ROUNDINGS
 from fxport.exporter.capture.sizes.copies import copies_unwritten
@@ -116,18 +117,26 @@ def capture(
     request = CaptureRequest(module, *distinct(call, module), sizes, shapes, may_ask, options.reuse, options.rewrite)
     once = partial(_capture_once, paths=[leaf.path for leaf in leaves_of(arguments)], options=options, log=log)
     first_success = partial(_first_success, options=options, log=log)
-    result = once(request, capture=first_success)
+
+    def first(request: CaptureRequest) -> CaptureResult:
+        try:
+            return once(request, capture=first_success)
+        except RefusedError as error:  # of what the program shows; those of attempts are told already
+            report_failure(error, module, log)
+            raise CaptureError(error) from error
+
+    result = first(request)
     if result.compared.contrary:
         request = result.request.fixing(result.compared.contrary)
-        result = once(request, capture=first_success)
+        result = first(request)
     fixed = result.request.fixed
     tried = Log()
     if result.compared.lost and options.strategy is None and not options.allow_specialization:
         result = _with_more_sizes(result, replace(request, fixed=fixed), once, tried)
     if contrary := choices_of_example(result.log.findings, request.model, (request.args, dict(request.kwargs))):
-        result = once(replace(result.request, contrary=contrary), capture=first_success)
+        result = first(replace(result.request, contrary=contrary))
     if single := {size: at for size, at in result.compared.single.items() if may_ask or not size.required}:
-        result = once(request.fixing({**fixed, **single}), capture=first_success)
+        result = first(request.fixing({**fixed, **single}))
     _report_training(module, log)
     checked = partial(checked_result, passed=call, example=(request.args, dict(request.kwargs)), options=options)
     if options.strategy is None and options.self_check != "never":
@@ -195,6 +204,7 @@ def _capture_once(
     captured = replace(program.from_exported(exported, paths, request.sizes, model, options, told), exported=before)
     if observed.copied and not same_results(request.model, (request.args, dict(request.kwargs)), captured):
         return _capture_once(replace(request, reuse=False), capture=capture, paths=paths, options=options, log=log)
+    inquiry.guards.extend(errors_alike(captured, request, observed))
     ranks = [*dict.fromkeys(keep_axes_of_data(captured))]
     for place in ranks:
         facts: Mapping[str, Any] = {"detail": RANK, "error": RANK}

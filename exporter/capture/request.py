@@ -13,6 +13,7 @@ from fxport.exporter.capture.arguments.inputs import arguments_of
 from fxport.exporter.capture.faults import is_about_gradients
 from fxport.exporter.capture.guards.answers import Inquiry
 from fxport.exporter.capture.guards.askers import Line
+from fxport.exporter.capture.guards.errors import Caught
 from fxport.exporter.capture.patches.generators import SHARED
 from fxport.exporter.capture.patches.known_values import Asked
 from fxport.exporter.capture.patches.outside import Effects
@@ -75,6 +76,7 @@ class Observed:
         lost: Paths of buffers registered as None that `forward` assigns tensors to.
         ungraded: Errors of attempts that were about gradients.
         given_up: The errors of attempts that failed before one went through.
+        caught: The errors that the model caught in the last trace of it.
     """
 
     effects: Effects = field(default_factory=lambda: Effects(Snapshot(())))
@@ -88,6 +90,7 @@ class Observed:
     lost: list[str] = field(default_factory=list)
     ungraded: list[Exception] = field(default_factory=list)
     given_up: list[Exception] = field(default_factory=list)
+    caught: Caught = field(default_factory=dict)
 
     @property
     def asks_for_gradients(self) -> bool:

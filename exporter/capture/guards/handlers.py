@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from fxport.diagnostics.source import USER, kind_of, lines_of
@@ -31,6 +31,21 @@ def catches(function: FunctionType) -> bool:
     """Return whether a function is the user's, in a file with statements that catch errors."""
     path = function.__code__.co_filename
     return kind_of(path) == USER and bool(_tries(path))
+
+
+def handles(function: FunctionType) -> bool:
+    """Return whether a function of the user's, or one within it, has a statement that catches errors and goes on."""
+    path = function.__code__.co_filename
+    if kind_of(path) != USER:
+        return False
+    lines, names = _lines_of_code(function.__code__), {**vars(builtins), **function.__globals__}
+    handlers = (handler for each in _tries(path) if each.lines & lines for handler in each.handlers)
+    return any(each.goes_on and (each.manager is None or _swallows(_value(each.manager, names))) for each in handlers)
+
+
+def _lines_of_code(code: CodeType) -> set[int]:
+    lines = {line for _, _, line in code.co_lines() if line is not None}
+    return lines.union(*(_lines_of_code(each) for each in code.co_consts if isinstance(each, CodeType)))
 
 
 def is_caught(kind: type[BaseException], frames: Iterable[tuple[FrameType, int]]) -> bool:

@@ -1,0 +1,118 @@
+"""Errors that a model catches: those of PyTorch on the example, and the sizes at which there are others are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+
+from fxport import ExportError, Log, export
+from fxport.diagnostics import Level
+from tests.modules import module_with
+from tests.running import run_session, session_of
+
+HEAD = """\
+import contextlib
+import math
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+TABLE = {{20: 5.0, 40: 3.0}}
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        n, k = x.shape[1], 1.0
+        {line}
+        {handler}
+        return x * k
+
+
+def with_default(function, *args):
+    try:
+        return function(*args)
+    except Exception:
+        return 1.0
+"""
+
+ONLY_CAPTURED: Mapping[str, tuple[str, str]] = {
+    "a size as a key": ("try: k = TABLE[n]", "except Exception: pass"),
+    "a logarithm of NumPy": ("try: k = float(np.log2(n))", "except TypeError: k = 7.0"),
+    "suppressed": ("with contextlib.suppress(Exception):", "    k = len({n, 3}) * 2.0"),
+    "in a function": ("k = with_default(TABLE.get, n)", ""),
+}
+"""Statements by a name: what raises an error in a capture alone, and is caught."""
+
+
+@pytest.mark.parametrize("name", ONLY_CAPTURED)
+def test_errors_of_the_capture_alone_are_no_errors_of_the_model(name: str, tmp_path: Path) -> None:
+    line, handler = ONLY_CAPTURED[name]
+    module = module_with(HEAD.format(line=line, handler=handler), tmp_path, "captured")
+    with pytest.raises(ExportError) as caught:
+        export(module.Model(), (torch.ones(2, 20),), dynamic_shapes=({1: "n"},))
+    (found,) = [each for each in caught.value.log.findings if each.level is Level.ERROR]
+    assert "which the model catches; in PyTorch it raises none" in found.message
+    assert found.place is not None
+    assert Path(found.place.path).parent == tmp_path
+
+
+BY_SIZE: Mapping[str, tuple[str, str, int, str]] = {
+    "a view of a part": (
+        "try: k = x[:, :100].view(-1).sum()",
+        "except RuntimeError: k = x[:, :100].sum() * 2",
+        20,
+        "at most 100",
+    ),
+    "a root": ("try: k = math.sqrt(300 - n)", "except ValueError: k = 0.0", 20, "at most 300"),
+    "an exponential": ("try: k = math.exp(n)", "except OverflowError: k = 0.0", 20, "at most 709"),
+    "a check": ("try: torch._check_value(n < 100)", "except ValueError: k = 0.5", 20, "at most 99"),
+    "the largest of none": ("try: k = x[:, 100:].max()", "except RuntimeError: k = 0.5", 128, "at least 101"),
+    "an image of none": (
+        "try: k = F.interpolate(x[None], scale_factor=0.01).sum()",
+        "except RuntimeError: k = 0.5",
+        200,
+        "at least 100",
+    ),
+}
+"""Statements by a name: what raises an error at some sizes, the example's size, and the sizes that are left."""
+
+
+@pytest.mark.parametrize("name", BY_SIZE)
+def test_sizes_at_which_the_model_catches_other_errors_are_told(name: str, tmp_path: Path) -> None:
+    line, handler, size, left = BY_SIZE[name]
+    module = module_with(HEAD.format(line=line, handler=handler), tmp_path, "sized")
+    log = Log()
+    program = export(module.Model(), (torch.randn(2, size),), dynamic_shapes=({1: "n"},), log=log)
+    (told,) = [each.message for each in log.findings if each.rule.id == "FXP2002"]
+    assert told.endswith(f"{left}.")
+    word, limit = left.rsplit(" ", 1)
+    edge = int(limit)
+    session = session_of(program)
+    for n in (size, edge, edge - 1 if word == "at most" else edge + 1):
+        x = torch.randn(2, n).double().float()
+        (got,) = run_session(session, program, (x,))
+        torch.testing.assert_close(got, module.Model()(x))
+
+
+CAUGHT_ALIKE: Mapping[str, tuple[str, str]] = {
+    "an import": ("try: import no_such_module", "except ImportError: k = 3.0"),
+    "an attribute": ("try: k = self.absent", "except AttributeError: k = 3.0"),
+    "a key of the model's": ("try: k = TABLE['none']", "except KeyError: k = 3.0"),
+    "nothing": ("try: k = TABLE[20]", "except KeyError: k = 3.0"),
+}
+
+
+@pytest.mark.parametrize("name", CAUGHT_ALIKE)
+def test_errors_that_pytorch_has_too_are_part_of_the_model(name: str, tmp_path: Path) -> None:
+    line, handler = CAUGHT_ALIKE[name]
+    module = module_with(HEAD.format(line=line, handler=handler), tmp_path, "alike")
+    log = Log()
+    program = export(module.Model(), (torch.ones(2, 20),), dynamic_shapes=({1: "n"},), log=log)
+    assert not [each for each in log.findings if each.level is not Level.NOTE]
+    x = torch.randn(2, 7)
+    (got,) = run_session(session_of(program), program, (x,))
+    assert torch.equal(got, module.Model()(x))
