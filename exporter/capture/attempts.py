@@ -41,6 +41,7 @@ from fxport.exporter.capture.patches.conversions import needless_conversions_ski
 from fxport.exporter.capture.patches.derivatives import forward_mode_by_reverse, gradients_recorded
 from fxport.exporter.capture.patches.distributions import parameters_unchecked
 from fxport.exporter.capture.patches.equal_masks import MasksRecognized
+from fxport.exporter.capture.patches.foreach import ForeachAsLoops
 from fxport.exporter.capture.patches.kinds import namespaces_of, python_kinds
 from fxport.exporter.capture.patches.known_values import Asked, values_known
 from fxport.exporter.capture.patches.libraries import library_functions_rewritten
@@ -117,6 +118,7 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
     yield operators_as_python()
     yield shared_arrays_noted()
     parts = (
+        ForeachAsLoops(),
         TruthsPresumed(observed.inquiry.presumed),
         CallsWatched(observed.inquiry.guards, catches=any(map(catches, observed.effects.state.functions()))),
         KindsHeeded(),

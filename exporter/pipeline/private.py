@@ -63,6 +63,7 @@ DISTRIBUTED: Rows = (
 """Private parts that fxport.exporter.distributed uses; verified when a model of several ranks is exported."""
 
 TRAINING: Rows = (
+    names("torch.optim.swa_utils:AveragedModel", "update_parameters", "replaced, documented: counts in a tensor"),
     names(
         "torch:Tensor",
         "_backward_hooks _post_accumulate_grad_hooks",

@@ -1,4 +1,4 @@
-"""Batch normalization without momentum, in a step whose count of batches is a tensor."""
+"""Averages that ask how many values they are of, in a step whose counts are tensors: of batches, and of models."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from unittest import mock
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.swa_utils import AveragedModel, get_swa_avg_fn
 
 STATISTICS = ("running_mean", "running_var")
 
@@ -47,3 +48,35 @@ def _averager(before: dict[str, torch.Tensor]) -> Any:
         before.clear()
 
     return average
+
+
+@contextmanager
+def averaged_models() -> Iterator[None]:
+    """While a step is traced, AveragedModel makes a copy or an average without asking how many there were."""
+    if not torch.compiler.is_compiling():
+        yield
+        return
+    with mock.patch.object(AveragedModel, "update_parameters", _update_parameters):
+        yield
+
+
+@torch.no_grad()
+def _update_parameters(self: AveragedModel, model: torch.nn.Module) -> None:
+    """Stand for PyTorch's method, which makes the count a Python number: in the first update it copies."""
+    of_buffers = self.use_buffers
+    own = [*self.module.parameters(), *(self.module.buffers() if of_buffers else ())]
+    others = [*model.parameters(), *(model.buffers() if of_buffers else ())]
+    averages, current = [each.detach() for each in own], [each.detach() for each in others]
+    count: Any = self.n_averaged
+    changed = [each.clone() for each in averages]
+    if self.multi_avg_fn is not None:
+        self.multi_avg_fn(changed, current, count)
+    else:
+        average: Any = self.avg_fn or get_swa_avg_fn()
+        changed = [average(each, other, count) for each, other in zip(changed, current, strict=True)]
+    for each, other, new in zip(averages, current, changed, strict=True):
+        each.copy_(torch.where(count == 0, other, new))
+    if not of_buffers:
+        for each, other in zip(self.module.buffers(), model.buffers(), strict=True):
+            each.detach().copy_(other.detach())
+    count.add_(1)

@@ -26,7 +26,7 @@ from fxport.exporter.capture.patches.autograd import (
 from fxport.exporter.capture.patches.recurrent_layers import recurrent_layers_as_scans
 from fxport.exporter.capture.places import Around
 from fxport.exporter.training.alike import expand, stepped_alike
-from fxport.exporter.training.averages import cumulative_averages
+from fxport.exporter.training.averages import averaged_models, cumulative_averages
 from fxport.exporter.training.carried import nothing_carried
 from fxport.exporter.training.hooks import accumulated, stand_in
 from fxport.exporter.training.optimizers import State, initial_state
@@ -116,7 +116,8 @@ class TrainingStep(Around):
         parameters = _copies(kind_of_state(state, PARAMETER))  # what a model writes to is not the caller's
         buffers = _copies(kind_of_state(state, BUFFER))
         random = GivenRandom(masks) if masks else SeededRandom(seed) if seed is not None else nullcontext()
-        with nothing_carried(parts.model, parts.around, self._own), random, Written() as written:
+        carried = nothing_carried(parts.model, parts.around, self._own)
+        with carried, averaged_models(), random, Written() as written:
             return self._results(state, parameters, buffers, batch, learning_rates, written)
 
     def _results(
