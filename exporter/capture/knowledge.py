@@ -5,7 +5,7 @@ PyTorch counts the writes to a tensor; tensors that share memory share the count
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -104,6 +104,9 @@ STATISTICS: Mapping[Any, tuple[int, int]] = {
 }
 """Functions that may write to running statistics: their places among the arguments."""
 
+LEARNS = 5
+"""The place of the argument of these that tells whether they do: `training`, or `use_input_stats`."""
+
 LISTED = tuple(name for name in dir(torch) if name.startswith("_foreach_") and name.endswith("_"))
 """Functions that write to lists of tensors."""
 
@@ -132,6 +135,15 @@ class WritesCounted(Part):
         return result
 
 
+def statistics_written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """Return the running statistics to which a normalization writes; none where it only reads them, as in eval mode."""
+    flag = args[LEARNS] if len(args) > LEARNS else func is F.instance_norm
+    if func not in STATISTICS or kwargs.get("training", kwargs.get("use_input_stats", flag)) is False:
+        return []
+    given = [args[place] for place in STATISTICS[func] if place < len(args)]
+    return [*given, kwargs.get("running_mean"), kwargs.get("running_var")]
+
+
 def _written(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
     """Find the tensors to which a call writes, where PyTorch may not count that."""
     name = getattr(func, "__name__", "")
@@ -139,8 +151,7 @@ def _written(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Ite
     if func in STATISTICS:
         if torch.is_grad_enabled():  # autograd may have saved them, and takes no count of these writes either
             return iter(())
-        given = [args[place] for place in STATISTICS[func] if place < len(args)]
-        given += [kwargs.get("running_mean"), kwargs.get("running_var")]
+        given = statistics_written(func, args, kwargs)
     elif isinstance(func, OPERATORS):
         overload = func if isinstance(func, OpOverload) else getattr(func, func.overloads()[0])
         arguments = overload._schema.arguments

@@ -133,6 +133,15 @@ def test_a_class_within_a_function_is_no_change_of_its_source(tmp_path: Path) ->
     FunctionSource.of(loaded(path).Outer.f.__code__)
 
 
+@pytest.mark.parametrize("place", ["if True:\n    ", "try:\n    "])
+def test_an_import_in_a_statement_is_no_change_of_the_source(tmp_path: Path, place: str) -> None:
+    """Python calls attributes of what a file imports by other instructions than methods."""
+    path = tmp_path / "written.py"
+    last = "finally:\n    pass\n" if place.startswith("try") else ""
+    path.write_text(f"{place}import math\n{last}def f(x):\n    return math.floor(x)\n", "utf-8")
+    FunctionSource.of(loaded(path).f.__code__)
+
+
 def test_unmodified_functions_compile_to_themselves() -> None:
     """Methods with private names, free variables, imported names and decorators among them."""
     module = sys.modules["argparse"]

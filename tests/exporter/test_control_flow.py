@@ -283,3 +283,29 @@ def test_a_map_may_read_all_that_it_goes_over() -> None:
     cases = [(t(3, 4),), (t(5, 4),), (t(1, 4),)]
     for (x,), got in zip(cases, run_exported(Run(centred), cases, dynamic_shapes=({0: "n"},)), strict=True):
         assert_same(got, [x * x.shape[0] - x.mean(0)])
+
+
+NORMS: dict[str, tuple[nn.Module, tuple[str, ...]]] = {
+    "batch norm": (nn.BatchNorm1d(3), ("running_mean", "running_var", "num_batches_tracked")),
+    "instance norm": (nn.InstanceNorm1d(3, track_running_stats=True), ("running_mean", "running_var")),
+    "instance norm without state": (nn.InstanceNorm1d(3), ()),
+}
+"""Layers, and the names of the buffers that they write to in training mode."""
+
+
+class InABranch(nn.Module):
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x) if x.sum() > 0 else x
+
+
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("training", [True, False])
+def test_a_norm_in_a_branch_gives_its_statistics_in_training_mode_alone(name: str, training: bool) -> None:
+    norm, written = NORMS[name]
+    program = export(InABranch(norm).train(training), (t(2, 3, 5),))
+    updated = {f"norm.{each}.updated" for each in written} if training else set()
+    assert {output.name for output in program.model.graph.outputs} == {"output", *updated}

@@ -108,12 +108,12 @@ def _parsed(text: str, code: CodeType) -> ast.FunctionDef:
 
 @lru_cache(maxsize=64)
 def _imported(filename: str) -> frozenset[str]:
-    """Return the names that a file imports at its top level."""
+    """Return the names that a file imports outside of its functions and classes, also in an `if` or `try`."""
     try:
         tree = ast.parse("".join(linecache.getlines(filename)))
     except (SyntaxError, ValueError):
         return frozenset()
-    return frozenset(bound(node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))) - {"*"})
+    return frozenset(bound(node for node in own_nodes(tree) if isinstance(node, (ast.Import, ast.ImportFrom))) - {"*"})
 
 
 def _require_supported(tree: ast.FunctionDef) -> None:

@@ -6,7 +6,7 @@ of which nothing is recorded, must not leave it behind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,21 +14,10 @@ import torch
 from torch import Tensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
-from torch.nn import functional
 from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.control_flow.views import storage_of
-
-STATISTICS = ("running_mean", "running_var")
-
-WRITERS: Mapping[Callable[..., Any], Mapping[str, int]] = {
-    functional.batch_norm: dict(zip(STATISTICS, (1, 2), strict=True)),
-    functional.instance_norm: dict(zip(STATISTICS, (1, 2), strict=True)),
-    torch.batch_norm: dict(zip(STATISTICS, (3, 4), strict=True)),
-    torch.instance_norm: dict(zip(STATISTICS, (3, 4), strict=True)),
-}
-"""Functions that write to arguments, whose name does not tell: the names of these, and their places."""
-
+from fxport.exporter.capture.knowledge import statistics_written
 
 UNWRITTEN = frozenset({"detach_", "requires_grad_", "share_memory_"})
 """Methods in place that leave the elements as they are."""
@@ -44,9 +33,7 @@ def written_by(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ite
         found.append(args[0])
     if kwargs.get("inplace"):
         found.append(args[0] if args else kwargs.get("input"))
-    found += [
-        kwargs.get(key, args[place] if place < len(args) else None) for key, place in WRITERS.get(func, {}).items()
-    ]
+    found += statistics_written(func, args, kwargs)
     yield from (each for each in pytree.tree_leaves(found) if isinstance(each, Tensor))
 
 

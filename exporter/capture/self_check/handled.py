@@ -31,7 +31,7 @@ BY_SIZE = "it raises an error at some sizes, which the model catches; a graph ra
 LARGEST = 8192
 """Of the sizes that are tried."""
 
-SECONDS, SECONDS_OF_NAMED = 5.0, 20.0
+SECONDS, SECONDS_OF_NAMED = 2.0, 10.0
 """For the runs of the model at further sizes, and for those at the sizes that its code names."""
 
 DENSE = range(1, 130)
@@ -109,7 +109,7 @@ class _Trials:
     def _tried(self, size: int) -> Iterator[int]:
         """Yield the sizes that the code names, and others as long as there is time for them."""
         named = {number + d for number in self._named() for d in (-1, 0, 1)}
-        further = sorted({*DENSE, *POWERS} - named, key=lambda n: (n not in DENSE, abs(n - size)))
+        further = sorted({*DENSE, *POWERS} - named, key=lambda n: (n in DENSE, abs(n - size)))
         for sizes, seconds in ((sorted(named), SECONDS_OF_NAMED), (further, SECONDS)):
             for n in sizes:
                 if time.monotonic() - self.begun > seconds:
