@@ -22,6 +22,11 @@ FORMS: Mapping[str, Callable[..., bool]] = {
     f"exactly {NUMBER}": lambda size, only: size == only,
     f"a multiple of {STEP}": lambda size, step: size % step == 0,
     f"{NUMBER} more than a multiple of {STEP}": lambda size, rest, step: size % step == rest,
+    f"{NUMBER} to {NUMBER} more than a multiple of {STEP}": (
+        lambda size, low, high, step: (size - low) % step <= high - low
+    ),
+    f"not a multiple of {STEP}": lambda size, step: size % step != 0,
+    f"not {NUMBER} more than a multiple of {STEP}": lambda size, rest, step: size % step != rest,
     f"not {NUMBER}(?: nor {NUMBER})?(?: nor {NUMBER})?": lambda size, *others: size not in others,
 }
 """Forms of one condition on one size."""

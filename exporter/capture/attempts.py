@@ -59,7 +59,7 @@ from fxport.exporter.capture.patches.reshaped_below import ReshapedNoted, reshap
 from fxport.exporter.capture.patches.scans import associative_scans_kept, unbacked_numbers_in_scans
 from fxport.exporter.capture.patches.shared_arrays import shared_arrays_noted
 from fxport.exporter.capture.patches.shared_reads import shared_reads_allowed
-from fxport.exporter.capture.patches.sized_calls import normalized_sizes_unchecked
+from fxport.exporter.capture.patches.sized_calls import normalized_sizes_noted
 from fxport.exporter.capture.patches.slice_sizes import slices_sized
 from fxport.exporter.capture.patches.symbolic_calls import CallsKept
 from fxport.exporter.capture.patches.texts import texts_noted
@@ -137,7 +137,7 @@ def _contexts(request: CaptureRequest, observed: Observed, last: Part) -> Iterat
 def _pre_dispatch_contexts(request: CaptureRequest, observed: Observed) -> Iterator[AbstractContextManager[object]]:
     """The contexts of a trace above autograd, which sees the ops that a user writes as they are."""
     yield whole_ops()
-    yield normalized_sizes_unchecked()
+    yield normalized_sizes_noted(observed.inquiry.guards)
     yield associative_scans_kept()
     yield unbacked_numbers_in_scans()
     yield needless_conversions_skipped()

@@ -261,7 +261,7 @@ class WholeWindows(nn.Module):
 
 
 class Neighbours(nn.Module):
-    """Asks of many sizes less one how its tensors lie in memory, which limits nothing."""
+    """Asks of many sizes less one how its tensors lie in memory, which limits nothing; the slice is told of."""
 
     def forward(self, x: Tensor) -> Tensor:
         near = F.cosine_similarity(x[1:], x[:-1]).sum() + torch.arange(len(x))[2:].sum()

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from fxport import ExportError, Options, export
 from fxport.diagnostics import Level, Log, rules
+from fxport.exporter.capture.sizes.conditions import words_for
 from fxport.exporter.capture.sizes.resizing import promised
 from fxport.exporter.validation.reference import cases
 from tests.exporter.test_capture import line_of
@@ -250,3 +251,55 @@ def test_functions_of_math_keep_sizes_dynamic(function: Callable[[int], float]) 
     for sizes in ((3, 9), (2, 17), (5, 30)):
         x = torch.randn(sizes)
         assert_same(run_session(session, program, (x,)), [model(x)])
+
+
+NORMS: dict[str, tuple[nn.Module, tuple[int, ...], dict[int, str], str | None]] = {
+    "batch norm in training": (nn.BatchNorm1d(3).train(), (6, 3), {0: "n"}, "n"),
+    "batch norm in eval mode": (nn.BatchNorm1d(3).eval(), (6, 3), {0: "n"}, None),
+    "of images": (nn.BatchNorm2d(3).train(), (6, 3, 4, 4), {0: "n"}, None),
+    "instance norm": (nn.InstanceNorm1d(3), (2, 3, 4), {2: "n"}, "n"),
+    "group norm of one value": (nn.GroupNorm(6, 6), (4, 6), {0: "n"}, "n"),
+    "group norm": (nn.GroupNorm(3, 6), (4, 6), {0: "n"}, None),
+}
+"""Layers, a shape, its dynamic axes, and the one that has to be at least 2: PyTorch refuses to normalize one value."""
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_of_one_value_are_left_out(name: str) -> None:
+    norm, shape, axes, limited = NORMS[name]
+    log = Log()
+    export(norm, (torch.randn(shape),), dynamic_shapes=(axes,), log=log)
+    told = [each.facts["dim"] for each in log.findings if each.rule.id == "FXP2002"]
+    assert told == ([] if limited is None else [limited])
+    one = torch.randn([1 if axis in axes else size for axis, size in enumerate(shape)])
+    if limited is None:
+        norm(one)
+    else:
+        with pytest.raises(ValueError, match="Expected more than 1"):
+            norm(one)
+
+
+TRIED = range(1, 131)
+
+WORDS: dict[str, Callable[[int], bool]] = {
+    "a multiple of 4": lambda n: n % 4 == 0,
+    "1 more than a multiple of 4": lambda n: n % 4 == 1,
+    "33 to 64 more than a multiple of 64": lambda n: -(-n // 32) % 2 == 0,
+    "2 to 4 more than a multiple of 10": lambda n: n % 10 in (2, 3, 4),
+    "not a multiple of 7": lambda n: n % 7 != 0,
+    "not 3 more than a multiple of 7": lambda n: n % 7 != 3,
+    "2 to 3, 5, 7 or in one of 27 other ranges up to 127": lambda n: n > 1 and all(n % k for k in range(2, n)),
+    "2 to 4, 9 to 11, 60 to 70": lambda n: n in (2, 3, 4, 9, 10, 11, *range(60, 71)),
+    "at least 9 and not 20 nor 30": lambda n: n > 8 and n not in (20, 30),
+}
+"""Words for sizes, and which of those from 1 to 130 they are."""
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_sizes_are_put_into_words(words: str) -> None:
+    assert words_for([n for n in TRIED if WORDS[words](n)], TRIED) == words
+
+
+def test_the_range_of_the_example_is_named() -> None:
+    passing = [n for n in TRIED if n > 1 and all(n % k for k in range(2, n))]
+    assert words_for(passing, TRIED, 61) == "2 to 3, 5, 7, 61 or in one of 26 other ranges up to 127"

@@ -17,6 +17,7 @@ TRIED = range(1, 40)
     [
         *(range(5, 40), range(1, 9), range(4, 20), range(3, 4), range(4, 40, 4), range(5, 40, 4)),
         *([each for each in TRIED if each not in left] for left in ((3,), (3, 7), (3, 7, 11))),
+        *([each for each in TRIED if each % 9 in rests] for rests in ((2, 3), (0, 8), (*range(1, 9),), (*range(8),))),
     ],
     ids=str,
 )

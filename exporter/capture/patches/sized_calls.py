@@ -7,30 +7,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import reduce
+from functools import partial, reduce
+from math import prod
 from typing import Any
 from unittest import mock
 
+import sympy
 import torch
 from torch import SymInt, Tensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.nn import functional
 from torch.utils import _pytree as pytree
 
-CHECKS = ("_verify_batch_size", "_verify_spatial_size")
-"""Functions of `torch.nn.functional` that refuse to normalize over a single value, which a graph does not tell."""
+from fxport.exporter.capture.guards.askers import place_of_asker
+from fxport.exporter.capture.guards.guard import Guard
+
+CHECKS: Mapping[str, Callable[[Sequence[Any]], Any]] = {
+    "_verify_batch_size": lambda size: prod((size[0], *size[2:])),
+    "_verify_spatial_size": lambda size: prod(size[2:]),
+}
+"""Functions of `torch.nn.functional` that refuse to normalize over a single value, and the number of these by a size.
+
+A graph refuses nothing.
+"""
 
 
 @contextmanager
-def normalized_sizes_unchecked() -> Iterator[None]:
-    """Keep norms from asking whether they have more than one value to work on."""
+def normalized_sizes_noted(guards: list[Guard]) -> Iterator[None]:
+    """Keep norms from asking whether they have more than one value to work on, and note it where a size alone tells.
+
+    Of images, a single pixel of a single channel would: a condition of three sizes for what nobody runs.
+    """
+
+    def noting(count: Callable[[Sequence[Any]], Any], size: Sequence[Any]) -> None:
+        number = count(size)
+        symbols = number.node.expr.free_symbols if isinstance(number, SymInt) else set()
+        if len(symbols) == 1 and not free_unbacked_symbols(number):
+            condition = sympy.Ge(number.node.expr, 2, evaluate=False)
+            env = number.node.shape_env
+            guards.append(Guard(condition, env, place_of_asker(), by_user=True, counted=True, about_layout=False))
+
     with ExitStack() as stack:
-        for name in CHECKS:
-            stack.enter_context(mock.patch.object(functional, name, _unchecked))
+        for name, count in CHECKS.items():
+            stack.enter_context(mock.patch.object(functional, name, partial(noting, count)))
         yield
-
-
-def _unchecked(*_: Any, **__: Any) -> None:
-    """Stand for a check."""
 
 
 def _mean(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: None = None) -> Any:

@@ -168,8 +168,11 @@ def grid(choices: Sequence[Sequence[int]]) -> Iterable[tuple[int, ...]]:
     return itertools.product(*choices)
 
 
-def words_for(passing: Sequence[int], tried: Sequence[int]) -> str | None:
-    """Describe which of the sizes that were tried are allowed, "at least 4 and a multiple of 4"; None if all are."""
+def words_for(passing: Sequence[int], tried: Sequence[int], example: int | None = None) -> str | None:
+    """Describe which of the sizes that were tried are allowed, "at least 4 and a multiple of 4"; None if all are.
+
+    Of sizes without a rule, some ranges are named, that of the example among them.
+    """
     if len(passing) == len(tried):
         return None
     if len(passing) <= 1:
@@ -184,8 +187,7 @@ def words_for(passing: Sequence[int], tried: Sequence[int]) -> str | None:
     elif below or above:
         parts.append(f"at least {first}" if below else f"at most {last}")
     if even:
-        rest = first % step
-        parts.append(f"{rest} more than a multiple of {step}" if rest else f"a multiple of {step}")
+        parts.append(_multiples(first % step, step))
         step_set = range(first, last + 1, step)
     else:
         step_set = range(first, last + 1)
@@ -193,9 +195,44 @@ def words_for(passing: Sequence[int], tried: Sequence[int]) -> str | None:
     if missing and len(missing) <= 3:
         parts.append(f"not {' nor '.join(map(str, missing))}")
     elif missing:
-        shown = ", ".join(map(str, passing[:4]))
-        return f"one of {shown} or some of those above"
+        return _repeating(passing, tried) or _some_ranges(passing, example)
     return " and ".join(parts)
+
+
+def _multiples(rest: int | str, step: int) -> str:
+    return f"{rest} more than a multiple of {step}" if rest else f"a multiple of {step}"
+
+
+def _ranges(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of sizes that follow each other."""
+    starts = [sizes[0], *(b for a, b in itertools.pairwise(sizes) if b > a + 1)]
+    ends = [*(a for a, b in itertools.pairwise(sizes) if b > a + 1), sizes[-1]]
+    return list(zip(starts, ends, strict=True))
+
+
+def _repeating(passing: Sequence[int], tried: Sequence[int]) -> str | None:
+    """Describe ranges of one length at equal distances, "33 to 64 more than a multiple of 64"; None for others."""
+    ranges, allowed = _ranges(passing), set(passing)
+    for (start, end), (second, _) in itertools.islice(itertools.pairwise(ranges), 2):  # the first may have been cut
+        step, length = second - start, end - start + 1
+        if all(((n - start) % step < length) == (n in allowed) for n in tried):
+            if length == step - 1:
+                return f"not {_multiples((end + 1) % step, step)}"
+            return _multiples(f"{start % step} to {start % step + length - 1}", step)
+    return None
+
+
+def _some_ranges(passing: Sequence[int], example: int | None) -> str:
+    ranges = _ranges(passing)
+    of_example = [each for each in ranges if example is not None and each[0] <= example <= each[1]]
+    named = sorted({*ranges[:SEVERAL_RANGES], *of_example})
+    words = ", ".join(f"{low} to {high}" if low < high else f"{low}" for low, high in named)
+    left = len(ranges) - len(named)
+    return f"{words} or in one of {left} other ranges up to {passing[-1]}" if left else words
+
+
+SEVERAL_RANGES = 3
+"""Ranges of sizes that are named."""
 
 
 class _Python(PythonPrinter):

@@ -206,7 +206,8 @@ class Comparison:
             [n for n in sizes if n >= least and (most is None or n <= most)] for sizes in (passing, lenient)
         )
         beyond = most is not None and most >= tried[-1] and (high is None or most < high)
-        words = words_for(passing, tried) if len(lenient) < len(tried) else f"at most {most}" if beyond else None
+        words = f"at most {most}" if beyond else None
+        words = words_for(passing, tried, request.size) if len(lenient) < len(tried) else words
         if words is None and request.from_zero:
             facts = {"dim": request.label, "input": request.input, "range": "at least 1"}
             self.said.append(Said(rules.DIMENSION_RANGE_NARROWED, [request], None, facts))
@@ -311,7 +312,7 @@ class Comparison:
             tried = sizes_to_try(SMALLEST, None, 2 * size)
             passing = [n for n in tried if test(*sizes[:position], n, *sizes[position + 1 :])]
             if passing and passing[-1] < 2 * size:
-                left.append((self.owner[symbol], words_for(passing, tried) or ""))
+                left.append((self.owner[symbol], words_for(passing, tried, self.owner[symbol].size) or ""))
         for request, words in left:
             self._became(request, words, relied.guard)
         return bool(left)
