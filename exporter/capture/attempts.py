@@ -303,6 +303,7 @@ def strict(request: CaptureRequest, observed: Observed) -> ExportedProgram:
     with frozen(request.model), within(managers):
         exported = require_given(_by_torch_export(request, strict=True), partial(_has_fakes, observed.effects.state))
     observed.rewritten[:] = [Rewritten("call", place_of_module(request.model))]
+    observed.caught.clear()  # Dynamo reads the code, and runs none of it
     return exported
 
 

@@ -62,11 +62,10 @@ from fxport.exporter.capture.regions import without_regions
 from fxport.exporter.capture.request import CaptureRequest, Observed
 from fxport.exporter.capture.results import CaptureResult, checked_result, repeat
 from fxport.exporter.capture.self_check.assumed import choices_of_example
-from fxport.exporter.capture.self_check.handled import errors_alike
+from fxport.exporter.capture.self_check.trials import compared_at_sizes
 from fxport.exporter.capture.sizes.bits import power_guards
 from fxport.exporter.capture.sizes.conditions import ROUNDINGS
 from fxport.exporter.capture.sizes.copies import copies_unwritten
-from fxport.exporter.capture.sizes.dimensions import Comparison
 from fxport.exporter.capture.sizes.idle_bodies import always_run
 from fxport.exporter.capture.sizes.last_bits import last_bit_guards
 from fxport.exporter.capture.sizes.memory_conditions import memory_guards
@@ -204,14 +203,13 @@ def _capture_once(
     captured = replace(program.from_exported(exported, paths, request.sizes, model, options, told), exported=before)
     if observed.copied and not same_results(request.model, (request.args, dict(request.kwargs)), captured):
         return _capture_once(replace(request, reuse=False), capture=capture, paths=paths, options=options, log=log)
-    inquiry.guards.extend(errors_alike(captured, request, observed))
     ranks = [*dict.fromkeys(keep_axes_of_data(captured))]
     for place in ranks:
         facts: Mapping[str, Any] = {"detail": RANK, "error": RANK}
         told.report(rules.DATA_DEPENDENT_CONTROL_FLOW, at=place, level=Level.WARNING, **facts)
     report_numbers(captured, told)
     given_up = [(place_of_exception(each), reason_of(each, model)) for each in observed.given_up]
-    compared = Comparison(captured, request.sizes, inquiry.guards, request.fixed, observed.unkept, given_up)
+    compared = compared_at_sizes(captured, request, observed, given_up)
     rewritten = (each.place for each in observed.rewritten)
     changed = [*rewritten, *inquiry.presumed.answers, *inquiry.always, *ranks, *observed.texts]
     return CaptureResult(captured, request, compared, told, changed)

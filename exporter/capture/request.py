@@ -76,7 +76,7 @@ class Observed:
         lost: Paths of buffers registered as None that `forward` assigns tensors to.
         ungraded: Errors of attempts that were about gradients.
         given_up: The errors of attempts that failed before one went through.
-        caught: The errors that the model caught in the last trace of it.
+        caught: The errors that the model caught in the last trace of it; none where no trace ran its code.
     """
 
     effects: Effects = field(default_factory=lambda: Effects(Snapshot(())))
@@ -90,7 +90,7 @@ class Observed:
     lost: list[str] = field(default_factory=list)
     ungraded: list[Exception] = field(default_factory=list)
     given_up: list[Exception] = field(default_factory=list)
-    caught: Caught = field(default_factory=dict)
+    caught: list[Caught] = field(default_factory=list)
 
     @property
     def asks_for_gradients(self) -> bool:

@@ -81,7 +81,7 @@ def checked_result(
     check_inputs(subject, example, log)
     if ends:
         return captured  # nothing is exported
-    if options.self_check == "rewritten" and not result.rewritten:
+    if options.self_check == "rewritten" and not (result.rewritten or beyond):
         return captured
     subject = replace(subject, call=example, told=told_in([*result.log.findings, *own]))
     subject = replace(subject, assumed=assumptions(own))

@@ -20,12 +20,13 @@ ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
 
 
 @contextmanager
-def caught_errors(functions: Iterable[FunctionType], found: Caught) -> Iterator[None]:
-    """Note anew in `found` what the model catches meanwhile, where one of its functions has a statement that does.
+def caught_errors(functions: Iterable[FunctionType], runs: list[Caught]) -> Iterator[None]:
+    """Note as the one of `runs` what the model catches meanwhile, where one of its functions has a statement that does.
 
     A debugger or a measurement of coverage sees nothing of what runs meanwhile.
     """
-    found.clear()
+    found: Caught = {}
+    runs[:] = [found]
     paths = {function.__code__.co_filename for function in functions if handles(function)}
     if not paths:
         yield

@@ -1,10 +1,14 @@
-"""Errors that a model catches: the same in a capture as in PyTorch, and at other sizes as at those of the example."""
+"""Runs of a model in PyTorch, at the sizes of the example and at others, which have to do what its capture did.
+
+It catches the same errors, and reads the same of how tensors lie in memory.
+"""
 
 from __future__ import annotations
 
 import bisect
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import CodeType, FunctionType
 from typing import Any
@@ -20,13 +24,16 @@ from fxport.exporter.capture.guards.caught import CURE, NOT_IN_MEMORY
 from fxport.exporter.capture.guards.errors import Caught, caught_errors
 from fxport.exporter.capture.guards.guard import Guard
 from fxport.exporter.capture.guards.handlers import handles
+from fxport.exporter.capture.guards.layout_reads import layout_read_by
 from fxport.exporter.capture.request import CaptureRequest, Observed
-from fxport.exporter.capture.sizes.resizing import at_chosen, known_sizes
+from fxport.exporter.capture.sizes.dimensions import Comparison
+from fxport.exporter.capture.sizes.rehearsal import same_results
+from fxport.exporter.capture.sizes.resizing import at_chosen, known_sizes, promised
 from fxport.fx_passes.program import Program
 
 ONLY_IN_PYTORCH = "it raises an error in PyTorch, which the model catches; while it is captured it raises none"
 
-BY_SIZE = "it raises an error at some sizes, which the model catches; a graph raises none"
+BY_SIZE = "it raises an error, which the model catches, or reads how tensors lie in memory, otherwise at some sizes"
 
 LARGEST = 8192
 """Of the sizes that are tried."""
@@ -40,29 +47,48 @@ DENSE = range(1, 130)
 POWERS = tuple(sorted({2**n + d for n in range(7, 14) for d in (-1, 0, 1)} - {LARGEST + 1}))
 
 
-def errors_alike(program: Program, request: CaptureRequest, observed: Observed) -> Iterator[Guard]:
-    """Yield the limits of sizes within which the model catches the errors that it catches at those of the example.
+def compared_at_sizes(
+    program: Program, request: CaptureRequest, observed: Observed, given_up: Sequence[tuple[Place | None, str]]
+) -> Comparison:
+    """Compare the sizes of a program with the requests for them, by what was asked and what runs of the model limit.
 
-    The model runs in PyTorch for that, on the example and at other sizes, if one of its functions has a statement that
-    catches errors and goes on.
+    Raises:
+        RefusedError: As `limits_by_trials` does.
+    """
+    guards = observed.inquiry.guards
+
+    def compared() -> Comparison:
+        return Comparison(program, request.sizes, guards, request.fixed, observed.unkept, given_up)
+
+    first = compared()
+    limits = [*limits_by_trials(replace(program, conditions=tuple(first.conditions)), request, observed)]
+    guards.extend(limits)
+    return compared() if limits else first
+
+
+def limits_by_trials(program: Program, request: CaptureRequest, observed: Observed) -> Iterator[Guard]:
+    """Yield the limits of sizes within which the model does what it does at those of the example, as far as tried.
+
+    The model runs in PyTorch for that, on the example and at other sizes that the program allows: if one of its
+    functions has a statement that catches errors and goes on, or reads how tensors lie in memory. Of the latter the
+    program is run beside it.
 
     Raises:
         RefusedError: The model has caught an error in the capture and not in PyTorch, or the other way round; or sizes
-            that the capture has as data decide whether there is one.
+            that the capture has as data decide what it does.
     """
-    functions = [each for each in observed.effects.state.functions() if handles(each)]
+    functions = [*observed.effects.state.functions()]
+    handling = [each for each in functions if handles(each)]
+    reading = [each for each in functions if layout_read_by(each) is not None]
     tensors = [*request.model.parameters(), *request.model.buffers()]
-    if not functions or any(map(has_no_values, tensors)):
+    if not (handling or reading) or any(map(has_no_values, tensors)):
         return
-    trials = _Trials(program, request, functions)
+    trials = _Trials(program, request, handling, reading)
     if trials.example is None:
         return
-    for one, other, reason in (
-        (observed.caught, trials.example, NOT_IN_MEMORY),
-        (trials.example, observed.caught, ONLY_IN_PYTORCH),
-    ):
-        for key in one.keys() - other.keys():
-            raise RefusedError(reason, place=one[key], cure=CURE)
+    for caught in observed.caught:
+        _require_same(caught, trials.example, NOT_IN_MEMORY)
+        _require_same(trials.example, caught, ONLY_IN_PYTORCH)
     env = observed.inquiry.env
     for symbol, size in trials.sizes.items():
         for condition, place in trials.limits(symbol, size):
@@ -71,11 +97,22 @@ def errors_alike(program: Program, request: CaptureRequest, observed: Observed) 
             yield Guard(condition, env, place, by_user=True, counted=False, about_layout=False)
 
 
+def _require_same(one: Caught, other: Caught, reason: str) -> None:
+    for key in sorted(one.keys() - other.keys()):
+        raise RefusedError(reason, place=one[key], cure=CURE)
+
+
 class _Trials:
     """Runs of a model at sizes of its dynamic dimensions, each with the errors that it catches."""
 
-    def __init__(self, program: Program, request: CaptureRequest, functions: Sequence[FunctionType]) -> None:
-        self.program, self.module, self.functions = program, request.model, functions
+    def __init__(
+        self,
+        program: Program,
+        request: CaptureRequest,
+        handling: Sequence[FunctionType],
+        reading: Sequence[FunctionType],
+    ) -> None:
+        self.program, self.module, self.handling, self.reading = program, request.model, handling, reading
         self.call = (request.args, dict(request.kwargs))
         self.kept = may_write_to(request.model)
         self.begun = time.monotonic()
@@ -118,32 +155,44 @@ class _Trials:
                     yield n
 
     def _named(self) -> set[int]:
-        """Return the whole numbers in the code that catches errors."""
-        return {abs(int(each)) for function in self.functions for each in _numbers(function.__code__)}
+        """Return the whole numbers in the code that catches errors, or reads how tensors lie in memory."""
+        functions = (*self.handling, *self.reading)
+        return {abs(int(each)) for function in functions for each in _numbers(function.__code__)}
+
+    @cached_property
+    def read_at(self) -> Place | None:
+        """The line that reads how a tensor lies in memory; None where the program does not give what the model does."""
+        place = next(filter(None, map(layout_read_by, self.reading)), None)
+        return place if place is not None and same_results(self.module, self.call, self.program) else None
 
     def _differs(self, symbol: sympy.Symbol, size: int) -> bool:
-        """Return whether the model runs at a size, and catches other errors than on the example."""
-        found = self._caught(at_chosen(self.module, self.call, self.program, {symbol: size}))
-        if found is None or self.example is None or found.keys() == self.example.keys():
+        """Return whether the model, at a size that the program allows, catches or reads something else."""
+        call = at_chosen(self.module, self.call, self.program, {symbol: size})
+        found = self._caught(call) if promised(self.module, call, self.program) else None
+        if found is None or self.example is None:
             return False
-        either = {**self.example, **found}
-        self.places[size] = either[min(found.keys() ^ self.example.keys())]
-        return True
+        if found.keys() != self.example.keys():
+            self.places[size] = {**self.example, **found}[min(found.keys() ^ self.example.keys())]
+            return True
+        if self.read_at is not None and not same_results(self.module, call, self.program):
+            self.places[size] = self.read_at
+            return True
+        return False
 
     def _caught(self, call: tuple[Any, Any]) -> Caught | None:
-        found: Caught = {}
+        runs: list[Caught] = []
         try:
             with (
                 torch.random.fork_rng(devices=[]),
                 restored(self.module, self.kept),
-                caught_errors(self.functions, found),
+                caught_errors(self.handling, runs),
             ):
                 called(self.module, call)
         except Exception as error:  # the model's own: it is not for this call
             if is_our_fault(error):
                 raise
             return None
-        return found
+        return runs[0]
 
 
 def _numbers(code: CodeType) -> Iterator[float]:

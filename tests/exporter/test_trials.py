@@ -1,4 +1,4 @@
-"""Errors that a model catches: those of PyTorch on the example, and the sizes at which there are others are told."""
+"""Runs of a model at other sizes: errors that it catches are those of PyTorch, and what changes with a size is told."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fxport import ExportError, Log, export
+from fxport import ExportError, Log, Options, export
 from fxport.diagnostics import Level
 from tests.modules import module_with
 from tests.running import run_session, session_of
@@ -101,18 +101,41 @@ def test_sizes_at_which_the_model_catches_other_errors_are_told(name: str, tmp_p
 CAUGHT_ALIKE: Mapping[str, tuple[str, str]] = {
     "an import": ("try: import no_such_module", "except ImportError: k = 3.0"),
     "an attribute": ("try: k = self.absent", "except AttributeError: k = 3.0"),
-    "a key of the model's": ("try: k = TABLE['none']", "except KeyError: k = 3.0"),
+    "a key of none": ("try: k = TABLE['none']", "except KeyError: k = 3.0"),
     "nothing": ("try: k = TABLE[20]", "except KeyError: k = 3.0"),
 }
 
 
-@pytest.mark.parametrize("name", CAUGHT_ALIKE)
-def test_errors_that_pytorch_has_too_are_part_of_the_model(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "strategy"), [*((each, None) for each in CAUGHT_ALIKE), ("a key of none", "strict")])
+def test_errors_that_pytorch_has_too_are_part_of_the_model(name: str, strategy: str | None, tmp_path: Path) -> None:
     line, handler = CAUGHT_ALIKE[name]
     module = module_with(HEAD.format(line=line, handler=handler), tmp_path, "alike")
-    log = Log()
-    program = export(module.Model(), (torch.ones(2, 20),), dynamic_shapes=({1: "n"},), log=log)
+    log, options = Log(), Options(strategy=strategy)
+    program = export(module.Model(), (torch.ones(2, 20),), dynamic_shapes=({1: "n"},), log=log, options=options)
     assert not [each for each in log.findings if each.level is not Level.NOTE]
     x = torch.randn(2, 7)
     (got,) = run_session(session_of(program), program, (x,))
     assert torch.equal(got, module.Model()(x))
+
+
+READS: Mapping[str, str] = {
+    "is": "k = 2.0 if (y := x[:, :100]).contiguous() is y else 3.0",
+    "a view": "k = 2.0 if x[:, :100].reshape(-1)._is_view() else 3.0",
+    "the base of a view": "k = 2.0 if x[:, :100].reshape(-1)._base is x else 3.0",
+    "strides of a copy": "k = x[:, :100].contiguous().stride(0)",
+}
+"""Statements by a name: what reads how a tensor lies in memory, which is otherwise beyond 100 columns."""
+
+
+@pytest.mark.parametrize("name", READS)
+def test_what_is_read_of_memory_is_right_or_left_out(name: str, tmp_path: Path) -> None:
+    module = module_with(HEAD.format(line=READS[name], handler=""), tmp_path, "reading")
+    log = Log()
+    program = export(module.Model(), (torch.randn(2, 20),), dynamic_shapes=({1: "n"},), log=log)
+    told = [each.message for each in log.findings if each.rule.id == "FXP2002"]
+    assert [each.endswith("at most 100.") for each in told] == [True] * len(told)
+    session = session_of(program)
+    for n in (20, 99, 100) if told else (20, 99, 100, 101, 300):
+        x = torch.randn(2, n)
+        (got,) = run_session(session, program, (x,))
+        torch.testing.assert_close(got, module.Model()(x))
