@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from fxport.exporter.capture.control_flow import lifting
+from fxport.exporter.capture.control_flow import body_numbers
 from fxport.exporter.capture.function_mode import READS, FunctionMode, Part
 
 Seen = list[tuple[str, str]]
@@ -90,7 +90,7 @@ def test_sizes_that_bodies_note_are_no_calls_to_the_modes_around() -> None:
 
     value = torch.ones(2, 3)
     with Counting() as counting:
-        assert lifting._symbols([value]) == set()
+        assert body_numbers.symbols_in([value]) == set()
         assert counting.calls == 0
         assert tuple(value.shape) == (2, 3)
         assert counting.calls == 1
