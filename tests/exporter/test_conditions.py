@@ -290,6 +290,7 @@ WORDS: dict[str, Callable[[int], bool]] = {
     "not 3 more than a multiple of 7": lambda n: n % 7 != 3,
     "2 to 3, 5, 7 or in one of 27 other ranges up to 127": lambda n: n > 1 and all(n % k for k in range(2, n)),
     "2 to 4, 9 to 11, 60 to 70": lambda n: n in (2, 3, 4, 9, 10, 11, *range(60, 71)),
+    "1 to 10, at least 20": lambda n: n < 11 or n > 19,
     "at least 9 and not 20 nor 30": lambda n: n > 8 and n not in (20, 30),
 }
 """Words for sizes, and which of those from 1 to 130 they are."""

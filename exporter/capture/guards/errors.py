@@ -15,7 +15,7 @@ from fxport.exporter.capture.guards.handlers import handles, is_caught
 Caught = MutableMapping[tuple[str, int, str], Place | None]
 """By file, line and type of the errors: the places at which the model caught some."""
 
-ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
+OF_ITERATORS = (StopIteration, StopAsyncIteration, GeneratorExit)
 """Errors by which iterators end, which every loop catches."""
 
 
@@ -33,16 +33,17 @@ def caught_errors(functions: Iterable[FunctionType], runs: list[Caught]) -> Iter
         return
 
     def of_frame(frame: FrameType, event: str, arg: Any) -> Callable[..., Any]:
-        if event == "exception" and not issubclass(kind := arg[0], ENDS) and is_caught(kind, [(frame, frame.f_lineno)]):
+        if (
+            event == "exception"
+            and not issubclass(kind := arg[0], OF_ITERATORS)
+            and is_caught(kind, [(frame, frame.f_lineno)])
+        ):
             key = (frame.f_code.co_filename, frame.f_lineno, kind.__name__)
             found.setdefault(key, place_of_stack([(frame, frame.f_lineno)]))
         return of_frame
 
     def of_call(frame: FrameType, event: str, arg: Any) -> Callable[..., Any] | None:
-        if frame.f_code.co_filename not in paths:
-            return None
-        frame.f_trace_lines = False
-        return of_frame
+        return of_frame if frame.f_code.co_filename in paths else None
 
     before = sys.gettrace()
     sys.settrace(of_call)

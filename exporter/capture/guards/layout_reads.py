@@ -9,14 +9,17 @@ from types import CodeType, FunctionType
 from fxport.diagnostics import Place
 from fxport.diagnostics.source import USER, kind_of, place_of_trace
 
-READS = frozenset(
-    {"stride", "storage_offset", "_base", "_is_view", "data_ptr", "untyped_storage", "is_set_to", "dim_order"}
-    | {"is_contiguous", "as_strided", "new_empty_strided", "empty_strided", "empty_like", "preserve_format"}
+CALLED = frozenset(
+    {"stride", "storage_offset", "_is_view", "data_ptr", "untyped_storage", "is_set_to", "dim_order"}
+    | {"is_contiguous", "as_strided", "new_empty_strided", "empty_strided"}
 )
-"""Attributes and functions of tensors that tell of their memory, or depend on it."""
+"""Methods and functions of tensors that tell of their memory, or depend on it."""
 
-CONSTANTS = ("LOAD_CONST", "LOAD_GLOBAL", "LOAD_NAME")
-"""Instructions that give no tensor made by the model."""
+READ = "_base"
+"""The attribute that does."""
+
+VARIABLES = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE")
+"""Instructions that give what a variable holds: `z is y`, and neither `kind is Kind.A` nor `z is None`."""
 
 
 def layout_read_by(function: FunctionType) -> Place | None:
@@ -28,13 +31,17 @@ def layout_read_by(function: FunctionType) -> Place | None:
 def _reads(code: CodeType) -> Iterator[Place]:
     before = ""
     for step in dis.get_instructions(code):
-        same = step.opname == "IS_OP" and before not in CONSTANTS
-        if same or (step.argval in READS and step.opname.startswith("LOAD_")):
+        is_called = step.opname == "LOAD_METHOD" or "NULL|self" in step.argrepr
+        reads = (is_called and _name(step) in CALLED) or (step.opname == "LOAD_ATTR" and _name(step) == READ)
+        if reads or (step.opname == "IS_OP" and before in VARIABLES):
             line = step.positions.lineno if step.positions is not None else code.co_firstlineno
             if (place := place_of_trace(f'File "{code.co_filename}", line {line}, in {code.co_name}')) is not None:
                 yield place
-        if step.opname not in ("CACHE", "PRECALL"):
-            before = step.opname
+        before = step.opname
     for each in code.co_consts:
         if isinstance(each, CodeType):
             yield from _reads(each)
+
+
+def _name(step: dis.Instruction) -> str:
+    return step.argval if isinstance(step.argval, str) else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -27,13 +26,11 @@ from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.self_check.assumed import is_presumption, report_difference
 from fxport.exporter.capture.self_check.differences import Results, difference
 from fxport.exporter.capture.self_check.inputs import LEAST, Call, Sizes, at_given, at_sizes, drawn
-from fxport.exporter.capture.self_check.running import Body, Recorder, bodies_of
+from fxport.exporter.capture.self_check.running import Body, Recorder, bodies_of, prepared, written_to
 from fxport.exporter.capture.sizes.resizing import known_sizes, promised, takes
 from fxport.exporter.capture.sizes.shapes import Request
 from fxport.exporter.capture.snapshot import Snapshot
-from fxport.fx_passes import run_passes
 from fxport.fx_passes.graph import place_of
-from fxport.fx_passes.pipeline import PREPARE
 from fxport.fx_passes.program import Condition, InputKind, OutputKind, Program
 
 SECONDS = 5.0
@@ -144,14 +141,11 @@ class _Check:
 
     def __init__(self, subject: Subject, log: Log) -> None:
         self.subject, self.log, self.module = subject, log, subject.module
-        prepared = replace(subject.program, graph_module=copy.deepcopy(subject.program.graph_module))
-        self.program = run_passes(prepared, PREPARE, Log())
+        self.program = prepared(subject.program)
         self.bodies = [*bodies_of(self.program.graph_module)]
         self.state = Snapshot.of({"": self.module})
-        updated = {output.updates for output in self.program.outputs if output.kind is OutputKind.MUTATION}
         self.first = _first_names(self.module)
-        targets = {entry.target for entry in self.program.inputs if entry.target and entry.name in updated}
-        written = {self.first.get(name, name) for name in targets}
+        written = {self.first.get(name, name) for name in written_to(self.program)}
         self.kept = sorted({name for name, _ in self.module.named_buffers()} | written)
         self.conditions: list[Condition] = []
         self.reached: set[GraphModule] = set()

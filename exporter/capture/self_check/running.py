@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,11 +12,26 @@ from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils import _pytree as pytree
 
+from fxport.diagnostics import Log
+from fxport.fx_passes import run_passes
 from fxport.fx_passes.graph import bodies
+from fxport.fx_passes.pipeline import PREPARE
+from fxport.fx_passes.program import OutputKind, Program
 from fxport.fx_passes.scans import SCAN
 
 COPYING = (torch.ops.aten.clone.default, torch.ops.aten.alias.default, torch.ops.aten.detach.default)
 """Ops that return their argument."""
+
+
+def prepared(program: Program) -> Program:
+    """Return a copy of a captured program, whose writes are values."""
+    return run_passes(replace(program, graph_module=copy.deepcopy(program.graph_module)), PREPARE, Log())
+
+
+def written_to(program: Program) -> set[str]:
+    """Return the paths of the module's tensors to which a prepared program writes."""
+    updated = {output.updates for output in program.outputs if output.kind is OutputKind.MUTATION}
+    return {entry.target for entry in program.inputs if entry.target and entry.name in updated}
 
 
 class Recorder(Interpreter):

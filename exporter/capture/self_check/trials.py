@@ -8,13 +8,15 @@ from __future__ import annotations
 import bisect
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from types import CodeType, FunctionType
 from typing import Any
 
 import sympy
-import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from fxport.diagnostics import Place
 from fxport.exporter.capture.eager import called, may_write_to, restored
@@ -25,10 +27,12 @@ from fxport.exporter.capture.guards.errors import Caught, caught_errors
 from fxport.exporter.capture.guards.guard import Guard
 from fxport.exporter.capture.guards.handlers import handles
 from fxport.exporter.capture.guards.layout_reads import layout_read_by
+from fxport.exporter.capture.patches.process import restore_process
 from fxport.exporter.capture.request import CaptureRequest, Observed
+from fxport.exporter.capture.self_check.running import prepared, written_to
 from fxport.exporter.capture.sizes.dimensions import Comparison
 from fxport.exporter.capture.sizes.rehearsal import same_results
-from fxport.exporter.capture.sizes.resizing import at_chosen, known_sizes, promised
+from fxport.exporter.capture.sizes.resizing import TRACED_FROM, at_chosen, known_sizes
 from fxport.fx_passes.program import Program
 
 ONLY_IN_PYTORCH = "it raises an error in PyTorch, which the model catches; while it is captured it raises none"
@@ -39,7 +43,10 @@ LARGEST = 8192
 """Of the sizes that are tried."""
 
 SECONDS, SECONDS_OF_NAMED = 2.0, 10.0
-"""For the runs of the model at further sizes, and for those at the sizes that its code names."""
+"""For the runs of the model at further sizes of all its dimensions, and for those at the sizes that its code names."""
+
+MOST_BYTES = 2**28
+"""Of the inputs, or of what grows with the square of a size."""
 
 DENSE = range(1, 130)
 """Sizes that are all tried."""
@@ -78,15 +85,16 @@ def limits_by_trials(program: Program, request: CaptureRequest, observed: Observ
             that the capture has as data decide what it does.
     """
     functions = [*observed.effects.state.functions()]
-    handling = [each for each in functions if handles(each)]
+    is_rewritten = any(each.kind != "call" for each in observed.rewritten)  # the graph has ways that the example lacks
+    handling = [] if is_rewritten else [each for each in functions if handles(each)]
     reading = [each for each in functions if layout_read_by(each) is not None]
-    tensors = [*request.model.parameters(), *request.model.buffers()]
-    if not (handling or reading) or any(map(has_no_values, tensors)):
+    held = (*request.model.parameters(), *request.model.buffers(), *tree_leaves((request.args, dict(request.kwargs))))
+    if not (handling or reading) or any(isinstance(each, Tensor) and has_no_values(each) for each in held):
         return
     trials = _Trials(program, request, handling, reading)
     if trials.example is None:
         return
-    for caught in observed.caught:
+    for caught in observed.caught if handling else ():
         _require_same(caught, trials.example, NOT_IN_MEMORY)
         _require_same(trials.example, caught, ONLY_IN_PYTORCH)
     env = observed.inquiry.env
@@ -114,13 +122,16 @@ class _Trials:
     ) -> None:
         self.program, self.module, self.handling, self.reading = program, request.model, handling, reading
         self.call = (request.args, dict(request.kwargs))
-        self.kept = may_write_to(request.model)
+        self.kept = may_write_to(request.model) | written_to(prepared(program))
+        leaves = [each for each in tree_leaves(self.call) if isinstance(each, Tensor)]
+        self.bytes = sum(each.nbytes for each in leaves)
+        self.places: dict[int, Place | None] = {}
+        self.ran: dict[int, float] = {}
+        """Seconds of a run by the size that is tried."""
         self.begun = time.monotonic()
-
-    @cached_property
-    def example(self) -> Caught | None:
+        self.example = self._caught(self.call)
         """The errors that the model catches on the example; None where it does not run."""
-        return self._caught(self.call)
+        self.seconds = time.monotonic() - self.begun
 
     @property
     def sizes(self) -> Mapping[sympy.Symbol, int]:
@@ -128,9 +139,9 @@ class _Trials:
         return known_sizes(self.module, self.call, self.program)
 
     def limits(self, symbol: sympy.Symbol, size: int) -> Iterator[tuple[Any, Place | None]]:
-        """Yield conditions that leave out the sizes at which other errors are caught, with the line that raises."""
-        self.places: dict[int, Place | None] = {}
-        others = [n for n in self._tried(size) if self._differs(symbol, n)]
+        """Yield conditions that leave out the sizes at which something else is caught or read, with its line."""
+        self.begun, self.ran = time.monotonic(), {size: self.seconds}
+        others = [n for n in self._tried(symbol, size) if self._differs(symbol, n)]
         below, above = ([n for n in others if n < size], [n for n in others if n > size])
         if below:
             last = self._turn(symbol, range(max(below), size))
@@ -143,16 +154,26 @@ class _Trials:
         """Return the last size that differs; the first does, and those behind one that does not are taken not to."""
         return sizes[bisect.bisect_left(sizes, True, 1, key=lambda n: not self._differs(symbol, n)) - 1]
 
-    def _tried(self, size: int) -> Iterator[int]:
-        """Yield the sizes that the code names, and others as long as there is time for them."""
+    def _tried(self, symbol: sympy.Symbol, size: int) -> Iterator[int]:
+        """Yield the sizes that the code names, and others, as long as there is time for them."""
         named = {number + d for number in self._named() for d in (-1, 0, 1)}
         further = sorted({*DENSE, *POWERS} - named, key=lambda n: (n in DENSE, abs(n - size)))
         for sizes, seconds in ((sorted(named), SECONDS_OF_NAMED), (further, SECONDS)):
-            for n in sizes:
-                if time.monotonic() - self.begun > seconds:
-                    break
-                if 0 < n <= LARGEST and n != size:
-                    yield n
+            end = self.begun + seconds / len(self.sizes)
+            yield from (n for n in sizes if n != size and self._may_be(symbol, n, size, end - time.monotonic()))
+
+    def _may_be(self, symbol: sympy.Symbol, n: int, size: int, left: float) -> bool:
+        """Return whether the program allows a size, and a run at it is likely to fit the time left, and memory.
+
+        Time and memory of a model may grow with the square of a size.
+        """
+        low, high = self.program.ranges.get(str(symbol), (0, None))
+        before = max((each for each in self.ran if each <= n), default=min(self.ran))
+        seconds = self.ran[before] * max(n / max(before, 1), 1.0) ** 2
+        is_cheap = seconds <= left and self.bytes * max(n / max(size, 1), 1.0) ** 2 <= MOST_BYTES
+        in_range = max(low if low > TRACED_FROM else 1, 1) <= n <= min(LARGEST, high or LARGEST)
+        sizes = {**self.sizes, symbol: n}
+        return is_cheap and in_range and all(each.allows(sizes) for each in self.program.conditions)
 
     def _named(self) -> set[int]:
         """Return the whole numbers in the code that catches errors, or reads how tensors lie in memory."""
@@ -163,36 +184,52 @@ class _Trials:
     def read_at(self) -> Place | None:
         """The line that reads how a tensor lies in memory; None where the program does not give what the model does."""
         place = next(filter(None, map(layout_read_by, self.reading)), None)
-        return place if place is not None and same_results(self.module, self.call, self.program) else None
+        return place if place is not None and self._is_same(self.call) else None
 
     def _differs(self, symbol: sympy.Symbol, size: int) -> bool:
         """Return whether the model, at a size that the program allows, catches or reads something else."""
-        call = at_chosen(self.module, self.call, self.program, {symbol: size})
-        found = self._caught(call) if promised(self.module, call, self.program) else None
+        try:
+            call = at_chosen(self.module, self.call, self.program, {symbol: size})
+        except Exception:  # noqa: BLE001  # the example has no elements to repeat, or another size is none of this one
+            return False
+        begun = time.monotonic()
+        found = self._caught(call)
+        self.ran[size] = time.monotonic() - begun
         if found is None or self.example is None:
             return False
         if found.keys() != self.example.keys():
             self.places[size] = {**self.example, **found}[min(found.keys() ^ self.example.keys())]
             return True
-        if self.read_at is not None and not same_results(self.module, call, self.program):
+        if self.read_at is not None and self._is_same(call) is False:
             self.places[size] = self.read_at
             return True
         return False
 
+    def _is_same(self, call: tuple[Any, Any]) -> bool | None:
+        """Return whether the program gives what the model does; None for a model that cannot be copied."""
+        try:
+            with self._given_back():
+                return same_results(self.module, call, self.program)
+        except Exception as error:  # the model's own, or of what it holds
+            if is_our_fault(error):
+                raise
+            return None
+
     def _caught(self, call: tuple[Any, Any]) -> Caught | None:
         runs: list[Caught] = []
         try:
-            with (
-                torch.random.fork_rng(devices=[]),
-                restored(self.module, self.kept),
-                caught_errors(self.handling, runs),
-            ):
+            with self._given_back(), caught_errors(self.handling, runs):
                 called(self.module, call)
         except Exception as error:  # the model's own: it is not for this call
             if is_our_fault(error):
                 raise
             return None
         return runs[0]
+
+    @contextmanager
+    def _given_back(self) -> Iterator[None]:
+        with restore_process(), restored(self.module, self.kept):
+            yield
 
 
 def _numbers(code: CodeType) -> Iterator[float]:

@@ -195,7 +195,7 @@ def words_for(passing: Sequence[int], tried: Sequence[int], example: int | None 
     if missing and len(missing) <= 3:
         parts.append(f"not {' nor '.join(map(str, missing))}")
     elif missing:
-        return _repeating(passing, tried) or _some_ranges(passing, example)
+        return _repeating(passing, tried) or _some_ranges(passing, tried, example)
     return " and ".join(parts)
 
 
@@ -222,13 +222,15 @@ def _repeating(passing: Sequence[int], tried: Sequence[int]) -> str | None:
     return None
 
 
-def _some_ranges(passing: Sequence[int], example: int | None) -> str:
+def _some_ranges(passing: Sequence[int], tried: Sequence[int], example: int | None) -> str:
     ranges = _ranges(passing)
     of_example = [each for each in ranges if example is not None and each[0] <= example <= each[1]]
     named = sorted({*ranges[:SEVERAL_RANGES], *of_example})
-    words = ", ".join(f"{low} to {high}" if low < high else f"{low}" for low, high in named)
+    texts = [f"{low} to {high}" if low < high else f"{low}" for low, high in named]
+    if named[-1][1] == tried[-1]:  # beyond which nothing was tried
+        texts[-1] = f"at least {named[-1][0]}"
     left = len(ranges) - len(named)
-    return f"{words} or in one of {left} other ranges up to {passing[-1]}" if left else words
+    return ", ".join(texts) + (f" or in one of {left} other ranges up to {passing[-1]}" if left else "")
 
 
 SEVERAL_RANGES = 3

@@ -140,8 +140,9 @@ def _is_rounded(scale: ir.Node) -> bool:
     factors = [factor for factor in map(constant_of, scale.inputs) if factor is not None and factor.size == 1]
     if scale.outputs[0].dtype != ir.DataType.DOUBLE or not factors:
         return False
-    factor = factors[0] if scale.op_type == "Mul" else np.divide(1, factors[0])
-    return bool(factor.astype(np.float32) != factor)
+    with np.errstate(all="ignore"):  # what is too large for 32 bits is infinite there, and no such number
+        factor = factors[0] if scale.op_type == "Mul" else np.divide(1, factors[0])
+        return bool(factor.astype(np.float32) != factor)
 
 
 def _keep_apart(graph: ir.Graph, op_type: str, index: int, is_broken: Callable[[ir.Node], bool]) -> bool:
