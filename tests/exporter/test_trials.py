@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch.export import Dim
 
 from fxport import ExportError, Log, Options, export
 from fxport.diagnostics import Level
+from fxport.exporter.capture import eager
 from tests.modules import module_with
 from tests.running import run_session, session_of
 
@@ -19,6 +23,7 @@ import math
 
 import numpy as np
 import torch
+from torch.export import Dim
 from torch.nn import functional as F
 
 TABLE = {{20: 5.0, 40: 3.0}}
@@ -139,3 +144,65 @@ def test_what_is_read_of_memory_is_right_or_left_out(name: str, tmp_path: Path) 
         x = torch.randn(2, n)
         (got,) = run_session(session, program, (x,))
         torch.testing.assert_close(got, module.Model()(x))
+
+
+GIVEN_BACK = """\
+import random
+import threading
+
+import torch
+from torch.export import Dim
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.zeros(4), requires_grad=False)
+        self.lock = threading.Lock()
+
+    def forward(self, x):
+        try:
+            k = {"a": 1.0}["b"]
+        except KeyError:
+            k = 3.0
+        self.w.add_(1)
+        k = k + random.random() if x.contiguous() is x else k + torch.rand(())
+        return x * k + self.w
+"""
+
+
+def test_the_model_and_the_process_are_left_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a model whose parameters are too large to be copied each time, and one that holds what has no copy."""
+    monkeypatch.setattr(eager, "MOST_BYTES", 8)
+    model = module_with(GIVEN_BACK, tmp_path, "given_back").Model()
+    before = random.getstate(), torch.random.get_rng_state()
+    export(model, (torch.ones(2, 4),), dynamic_shapes=({0: "n"},))
+    assert torch.equal(model.w, torch.zeros(4))
+    assert random.getstate() == before[0]
+    assert torch.equal(torch.random.get_rng_state(), before[1])
+
+
+IN_AN_ARM = "if x.sum() > 0:\n            try: k = TABLE['none']"
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_errors_caught_in_an_arm_are_part_of_it(sign: int, tmp_path: Path) -> None:
+    handler = "    except KeyError: k = 3.0"
+    module = module_with(HEAD.format(line=IN_AN_ARM, handler=handler), tmp_path, "arm")
+    log = Log()
+    program = export(module.Model(), (sign * torch.ones(2, 20),), dynamic_shapes=({1: "n"},), log=log)
+    assert not [each for each in log.findings if each.level is not Level.NOTE]
+    session = session_of(program)
+    for x in (torch.ones(2, 3), -torch.ones(2, 5)):
+        (got,) = run_session(session, program, (x,))
+        assert torch.equal(got, module.Model()(x))
+
+
+@pytest.mark.parametrize(("rows", "dim"), [(0, Dim.AUTO), (6, Dim("n", min=6))])
+def test_sizes_that_no_call_has_are_not_tried(rows: int, dim: Any, tmp_path: Path) -> None:
+    """An example without rows, of which nothing can be repeated; and a dimension with a bound."""
+    line, handler = CAUGHT_ALIKE["a key of none"]
+    module = module_with(HEAD.format(line=line, handler=handler), tmp_path, "untried")
+    program = export(module.Model(), (torch.ones(rows, 20),), dynamic_shapes=({0: dim},))
+    (got,) = run_session(session_of(program), program, (torch.ones(rows, 20),))
+    assert torch.equal(got, 3 * torch.ones(rows, 20))
