@@ -3,16 +3,18 @@
 The imaginary part of the lowest frequency of a real signal is 0, and kernels give it either sign. Such an element is
 told by PyTorch itself, run again with other roundings: it must give both angles there. It is then compared with the
 one that is nearer, in full; no element is left out. The same holds for what a model makes of angles, such as degrees,
-parts of a turn, or the fraction of a number: where roundings take elements from the least of all values to the
-greatest, and most are between.
+parts of a turn, or the fraction of a number: where roundings take few elements from the least of all values to the
+greatest, and most are between. Many would be a test that decides there, as of padding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+
+from fxport.ort_runner.ties import MOST
 
 NEAR = 1 / 128
 """The largest distance of an angle on the cut from pi, in turns. What it is turned by does not depend on that."""
@@ -23,10 +25,11 @@ BETWEEN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The two ends of a circle, which are one angle."""
+    """The two ends of a circle, which are one angle, and the largest part of an output that may lie there."""
 
     low: float
     high: float
+    most: float = 1.0
 
     def is_low(self, values: np.ndarray) -> np.ndarray:
         """bool array: the elements at the lower end."""
@@ -81,7 +84,7 @@ def _cuts(want: np.ndarray, roundings: np.ndarray) -> Iterator[Cut]:
     if finite.size and (found := Cut(float(finite.min()), float(finite.max()))).turn > 0:
         first = values[0]
         if np.mean(~found.is_low(first) & ~found.is_high(first)) >= BETWEEN:
-            yield found
+            yield replace(found, most=MOST)
 
 
 def _turned(
@@ -90,7 +93,7 @@ def _turned(
     w, g, r = (array.astype(np.float64) for array in (want, got, roundings))
     at_ends = (cut.is_low(r) | cut.is_high(r)).all(0) & (cut.is_low(w) | cut.is_high(w))
     on_cut = at_ends & (cut.is_high(r) != cut.is_high(w)).any(0)
-    if not on_cut.any():
+    if not on_cut.any() or np.count_nonzero(on_cut) > cut.most * on_cut.size:
         return None
     to_high = np.where(cut.is_low(g) | cut.is_high(g), cut.is_high(g), cut.is_high(w))
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch._ops import HigherOrderOperator
-from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -26,9 +24,6 @@ aten = torch.ops.aten
 
 MOVES = frozenset({aten.embedding.default, aten.index_select.default, aten.index.Tensor, aten.gather.default})
 """Ops that take some of many numbers: what they took is widened, not the whole table before."""
-
-
-SINGLE_EPSILON = torch.finfo(torch.float32).eps
 
 
 class NotWide(Exception):
@@ -79,59 +74,18 @@ def widened(values: Any) -> Any:
     return pytree.tree_map_only(torch.Tensor, lambda each: each.to(WIDER.get(each.dtype, each.dtype)), values)
 
 
-ROOT_MEAN_SQUARES = frozenset(
-    {torch.rms_norm, F.rms_norm, aten.rms_norm, aten.rms_norm.default, aten._fused_rms_norm.default}
-)
-
-
-class _OwnEpsilon(TorchFunctionMode):
-    """Let norms without an epsilon add that of float32, in which they compute for narrower types as well."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = dict(kwargs or {})
-        if func in ROOT_MEAN_SQUARES:
-            names = ("input", "normalized_shape", "weight", "eps")
-            kwargs = {**dict(zip(names, args, strict=False)), **kwargs}
-            weight, eps = kwargs.get("weight"), kwargs.get("eps")
-            args = (kwargs["input"], kwargs["normalized_shape"], weight, SINGLE_EPSILON if eps is None else eps)
-            kwargs = {}
-        return func(*args, **kwargs)
-
-
 @contextmanager
-def _finfo_of(own: torch.dtype) -> Iterator[None]:
-    """Tell a model that asks for the limits of its own type those of this one, not those of float64."""
-    finfo = torch.finfo
-
-    def told(dtype: torch.dtype | None = None) -> torch.finfo:
-        return finfo(own if dtype is None or dtype == torch.float64 else dtype)
-
-    torch.finfo = told  # type: ignore[misc,assignment]  # put back below
-    try:
-        yield
-    finally:
-        torch.finfo = finfo  # type: ignore[misc]
-
-
-@contextmanager
-def wide_types(own: torch.dtype | None = None, *, operands: bool = False) -> Iterator[None]:
+def wide_types(*, operands: bool = False) -> Iterator[None]:
     """Make casts of a model to float32, to half precision or into an autocast region casts to float64 instead.
 
     Without this a norm that computes in float32 would be as inexact in the float64 run as it is in the other. With
     `operands` every op is fed with float64, so that the model itself needs no copy: a weight is widened for as long as
     an op uses it. Raises NotWide where the model writes to a weight or buffer.
-
-    `own` is the type that the model is in, None for several: an epsilon that it takes from there is no rounding error.
     """
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with ExitStack() as stack:
-            stack.enter_context(_Widening(operands=operands))
-            if own != torch.float64:
-                stack.enter_context(_OwnEpsilon())
-            if own is not None and own in WIDER:
-                stack.enter_context(_finfo_of(own))
+        with _Widening(operands=operands):
             yield
     finally:
         torch.set_default_dtype(default)

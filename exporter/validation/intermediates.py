@@ -198,11 +198,9 @@ def _called_wide(node: Node, plain: Mapping[Node, Any], exact: Mapping[Node, Any
             raise Lost
         return exact[source]
 
-    given = (plain.get(source) for source in node.all_input_nodes)
-    operands = [each for each in given if isinstance(each, torch.Tensor)]
     try:
         args, kwargs = map_arg((node.args, node.kwargs), operand)
-        with wide_types(next((t.dtype for t in operands if t.is_floating_point()), None)):
+        with wide_types():
             return ANY_STRIDES.get(node.target, node.target)(*args, **kwargs)  # type: ignore[operator]  # likewise
     except Exception:  # noqa: BLE001  # float64 is a yardstick that not every op allows; without it there is another
         return Lost

@@ -64,22 +64,15 @@ def state_of(module: torch.nn.Module, program: Program, name: str) -> torch.Tens
     return found if found is not None else program.tensors[name]
 
 
-def _own_type(program: Program) -> torch.dtype | None:
-    """The floating-point type that a model and its inputs have, if it is one."""
-    values = [node.meta.get("val") for node in program.graph_module.graph.nodes if node.op == "placeholder"]
-    types = {each.dtype for each in values if isinstance(each, torch.Tensor) and each.is_floating_point()}
-    return types.pop() if len(types) == 1 else None
-
-
 def run_widened(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
     """A run in which each op gets its operands in float64: the weights are held once, and one of them twice."""
-    with wide_types(_own_type(program), operands=True):
+    with wide_types(operands=True):
         return outputs_of(module, call, program)
 
 
 def run_doubled(module: torch.nn.Module, call: tuple[Any, Any], program: Program) -> Arrays:
     """A run of a copy in float64: for layers that check the types of their weights, and for models with a state."""
-    with wide_types(_own_type(program)):
+    with wide_types():
         return outputs_of(copy.deepcopy(module).double(), call, program)
 
 

@@ -16,7 +16,6 @@ from fxport.exporter.validation.recording import CALLS_BEFORE, LATER
 from fxport.exporter.validation.reference import cases
 from fxport.exporter.weights.arrays import as_array, as_value
 from tests.cases.faults import build
-from tests.cases.subtle import Calls
 
 WEIGHTS = 8 * 4096 * 4096 * 4
 
@@ -31,34 +30,6 @@ def test_wide_operands_give_what_a_copy_in_float64_gives(name: str) -> None:
     assert {array.dtype for array in lean.values()} == {np.dtype(np.float64)}
     for output, array in copied.items():
         np.testing.assert_array_equal(lean[output], array)
-
-
-class OfItsType(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x / (x.abs() + torch.finfo(x.dtype).eps)
-
-
-OF_THEIR_TYPE = {
-    "norm": torch.nn.RMSNorm(16, elementwise_affine=False),
-    "function": Calls(lambda x: torch.nn.functional.rms_norm(x, (16,))),
-    "limits": OfItsType(),
-}
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("name", OF_THEIR_TYPE)
-def test_a_run_in_float64_has_the_epsilon_of_the_models_own_type(name: str, dtype: torch.dtype) -> None:
-    """Eager's distance from another epsilon would hide a wrong one."""
-    model, finfo = OF_THEIR_TYPE[name], torch.finfo
-    x = torch.randn(8, 16, generator=torch.Generator().manual_seed(0)).to(dtype) * (
-        1e-9 if dtype.itemsize > 4 else 1e-4
-    )
-    case = next(cases(model, (x,), {}, export(model, (x,)), Log()))
-    assert case.exact is not None
-    assert torch.finfo is finfo
-    np.testing.assert_allclose(
-        case.outputs["output"].astype(np.float64), case.exact["output"], rtol=2 * finfo(dtype).eps
-    )
 
 
 def test_a_model_that_writes_to_its_weights_is_not_run_wide() -> None:

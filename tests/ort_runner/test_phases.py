@@ -79,6 +79,9 @@ def test_the_sign_of_an_angle_that_pytorch_has_on_one_side_counts() -> None:
     assert compare(want, got, EXACT, roundings=runs_of(want, cut=CUT // 2 - 1)).too_big
 
 
+FEW = 12
+"""Below one in sixteen."""
+
 SCALES = {"degrees": (180 / np.pi, 0.0), "parts of a turn": (1 / TURN, 0.5), "negative": (-0.5, 3.0)}
 
 
@@ -88,14 +91,17 @@ def test_what_is_made_of_angles_is_compared_as_they_are(name: str, *, with_exact
     factor, offset = SCALES[name]
 
     def scaled(values: np.ndarray) -> np.ndarray:
-        return (values.astype(np.float64) * factor + offset).astype(values.dtype)
+        """With few on the cut: many would be those of a test."""
+        few = values.astype(np.float64)
+        few[..., FEW:CUT] = np.linspace(-3, 3, CUT - FEW)
+        return (few * factor + offset).astype(values.dtype)
 
     want, exact = scaled(EXACT.astype(np.float32)), scaled(EXACT) if with_exact else None
     runs = scaled(runs_of(EXACT.astype(np.float32)))
     sound = scaled(fault(slice(0, 0), 0.0))
     gap = compare(want, sound, exact, roundings=runs)
     assert not gap.too_big
-    assert gap.ties == CUT // 2
+    assert gap.ties == FEW
     assert is_open(want, sound, runs)
     for of, change, sign in (
         (slice(0, 1), 1e-2, 1.0),
@@ -107,6 +113,13 @@ def test_what_is_made_of_angles_is_compared_as_they_are(name: str, *, with_exact
         got = scaled(fault(of, change, sign))
         assert compare(want, got, exact, roundings=runs).too_big
         assert not is_open(want, got, runs)
+
+
+def test_a_test_that_decides_of_many_elements_makes_no_angles() -> None:
+    """Of padding, where a factor is 1 but for its last digit: `>` in the place of `>=` gives the other value."""
+    want = np.concatenate([np.ones(CUT), GENERATOR.uniform(-0.9, 0.9, SIZE - CUT)]).astype(np.float32)
+    got = np.where(np.arange(SIZE) < CUT, -want, want)
+    assert compare(want, got, want.astype(np.float64), roundings=runs_of(want)).too_big
 
 
 def test_signs_are_no_angles() -> None:
