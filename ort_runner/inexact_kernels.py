@@ -202,7 +202,10 @@ def replace_kernels(model: onnx.ModelProto, *, err: bool = False) -> int:
         for name in KERNELS[node.op_type].only:
             node.attribute.remove(next(each for each in node.attribute if each.name == name))
         node.attribute.append(onnx.helper.make_attribute("seed", float(number)))
-    version = next(each.version for each in model.opset_import if each.domain in ("", "ai.onnx"))
+    imports = (each for held in (model, *model.functions) for each in held.opset_import)
+    version = max(
+        each.version for each in imports if each.domain in ("", "ai.onnx")
+    )  # a model may leave it to functions
     for held in (model, *model.functions):
         held.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 1))
     model.functions.extend(_function(op, version, err=err) for op in used)

@@ -307,7 +307,7 @@ def test_what_would_reach_beyond_the_arm_is_refused_at_its_line(
 
 
 def hooked_before(net: Net, x: Tensor, y: Tensor) -> Tensor:
-    """What that says to write."""
+    """Register the hook before the branch, as the refusal advises."""
     decides = x.sum() > 0
     y.register_hook(lambda gradient: torch.where(decides, gradient * 3, gradient))
     return y * 2 if decides else y

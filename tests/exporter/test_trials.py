@@ -198,6 +198,17 @@ def test_errors_caught_in_an_arm_are_part_of_it(sign: int, tmp_path: Path) -> No
         assert torch.equal(got, module.Model()(x))
 
 
+def test_a_model_with_a_branch_on_data_is_compared_at_other_sizes(tmp_path: Path) -> None:
+    """What it catches may depend on the branch, so its results tell."""
+    line, handler, size, left = BY_SIZE["a root"]
+    branch = "x = x * 2 if x.sum() > 0 else -x"
+    module = module_with(HEAD.format(line=f"{branch}\n        {line}", handler=handler), tmp_path, "branching")
+    log = Log()
+    export(module.Model(), (torch.randn(2, size),), dynamic_shapes=({1: "n"},), log=log)
+    (told,) = [each.message for each in log.findings if each.rule.id == "FXP2002"]
+    assert told.endswith(f"{left}.")
+
+
 @pytest.mark.parametrize(("rows", "dim"), [(0, Dim.AUTO), (6, Dim("n", min=6))])
 def test_sizes_that_no_call_has_are_not_tried(rows: int, dim: Any, tmp_path: Path) -> None:
     """An example without rows, of which nothing can be repeated; and a dimension with a bound."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from fxport.diagnostics import Log, rules
@@ -76,6 +77,15 @@ def test_nodes_in_bodies_and_functions_are_replaced(tmp_path: Path) -> None:
         found = exact_outputs(path, {"x": x, "c": np.array(condition)}, HERE)
         assert found is not None
         np.testing.assert_allclose(found.outputs["y"], factor * sigmoid(x), rtol=1e-6)
+
+
+def test_a_model_whose_functions_alone_import_the_operators() -> None:
+    """ONNX Runtime takes it, and so are its kernels replaced."""
+    text = """<ir_version: 9, opset_import: ["my": 1]> g (float[4] x) => (float[4] y) { y = my.f(x) }
+    <domain: "my", opset_import: ["": 21]> f (x) => (y) { y = Sigmoid (x) }"""
+    model = onnx.parser.parse_model(text)
+    assert inexact_kernels.replace_kernels(model) == 1
+    onnx.checker.check_model(model)
 
 
 def test_a_file_without_such_kernels_is_not_run_again(tmp_path: Path) -> None:

@@ -15,11 +15,13 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import sympy
+import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from fxport.diagnostics import Place
-from fxport.exporter.capture.eager import called, may_write_to, restored
+from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
+from fxport.exporter.capture.eager import called, copied, may_write_to, restored
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.faults import RefusedError, is_our_fault
 from fxport.exporter.capture.guards.caught import CURE, NOT_IN_MEMORY
@@ -28,12 +30,13 @@ from fxport.exporter.capture.guards.guard import Guard
 from fxport.exporter.capture.guards.handlers import handles
 from fxport.exporter.capture.guards.layout_reads import layout_read_by
 from fxport.exporter.capture.patches.process import restore_process
+from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.request import CaptureRequest, Observed
-from fxport.exporter.capture.self_check.running import prepared, written_to
+from fxport.exporter.capture.self_check.running import Recorder, prepared, written_to
 from fxport.exporter.capture.sizes.dimensions import Comparison
-from fxport.exporter.capture.sizes.rehearsal import same_results
+from fxport.exporter.capture.sizes.rehearsal import alike
 from fxport.exporter.capture.sizes.resizing import TRACED_FROM, at_chosen, known_sizes
-from fxport.fx_passes.program import Program
+from fxport.fx_passes.program import InputKind, OutputKind, Program
 
 ONLY_IN_PYTORCH = "it raises an error in PyTorch, which the model catches; while it is captured it raises none"
 
@@ -77,8 +80,8 @@ def limits_by_trials(program: Program, request: CaptureRequest, observed: Observ
     """Yield the limits of sizes within which the model does what it does at those of the example, as far as tried.
 
     The model runs in PyTorch for that, on the example and at other sizes that the program allows: if one of its
-    functions has a statement that catches errors and goes on, or reads how tensors lie in memory. Of the latter the
-    program is run beside it.
+    functions has a statement that catches errors and goes on, or reads how tensors lie in memory. Of the latter, and
+    where the program has branches or loops on data, results are compared with those of the program.
 
     Raises:
         RefusedError: The model has caught an error in the capture and not in PyTorch, or the other way round; or sizes
@@ -86,12 +89,14 @@ def limits_by_trials(program: Program, request: CaptureRequest, observed: Observ
     """
     functions = [*observed.effects.state.functions()]
     is_rewritten = any(each.kind != "call" for each in observed.rewritten)  # the graph has ways that the example lacks
-    handling = [] if is_rewritten else [each for each in functions if handles(each)]
-    reading = [each for each in functions if layout_read_by(each) is not None]
+    handling = [each for each in functions if handles(each)]
+    compared = [place for each in functions if (place := layout_read_by(each)) is not None]
+    if is_rewritten and handling:  # what it catches depends on data
+        handling, compared = [], [*compared, place_of_module(request.model)]
     held = (*request.model.parameters(), *request.model.buffers(), *tree_leaves((request.args, dict(request.kwargs))))
-    if not (handling or reading) or any(isinstance(each, Tensor) and has_no_values(each) for each in held):
+    if not (handling or compared) or any(isinstance(each, Tensor) and has_no_values(each) for each in held):
         return
-    trials = _Trials(program, request, handling, reading)
+    trials = _Trials(program, request, functions, handling, compared)
     if trials.example is None:
         return
     for caught in observed.caught if handling else ():
@@ -111,18 +116,22 @@ def _require_same(one: Caught, other: Caught, reason: str) -> None:
 
 
 class _Trials:
-    """Runs of a model at sizes of its dynamic dimensions, each with the errors that it catches."""
+    """Runs of a model at sizes of its dynamic dimensions: what it catches, and whether the program gives the same."""
 
     def __init__(
         self,
         program: Program,
         request: CaptureRequest,
+        functions: Sequence[FunctionType],
         handling: Sequence[FunctionType],
-        reading: Sequence[FunctionType],
+        compared: Sequence[Place | None],
     ) -> None:
-        self.program, self.module, self.handling, self.reading = program, request.model, handling, reading
+        self.program, self.module, self.handling, self.compared = program, request.model, handling, compared
+        self.named = {abs(int(each)) for one in functions if _is_looked_at(one) for each in _numbers(one.__code__)}
+        """The whole numbers in the code that catches errors, or reads how tensors lie in memory."""
         self.call = (request.args, dict(request.kwargs))
-        self.kept = may_write_to(request.model) | written_to(prepared(program))
+        self.prepared = prepared(program)
+        self.kept = may_write_to(request.model) | written_to(self.prepared)
         leaves = [each for each in tree_leaves(self.call) if isinstance(each, Tensor)]
         self.bytes = sum(each.nbytes for each in leaves)
         self.places: dict[int, Place | None] = {}
@@ -156,7 +165,7 @@ class _Trials:
 
     def _tried(self, symbol: sympy.Symbol, size: int) -> Iterator[int]:
         """Yield the sizes that the code names, and others, as long as there is time for them."""
-        named = {number + d for number in self._named() for d in (-1, 0, 1)}
+        named = {number + d for number in self.named for d in (-1, 0, 1)}
         further = sorted({*DENSE, *POWERS} - named, key=lambda n: (n in DENSE, abs(n - size)))
         for sizes, seconds in ((sorted(named), SECONDS_OF_NAMED), (further, SECONDS)):
             end = self.begun + seconds / len(self.sizes)
@@ -175,45 +184,55 @@ class _Trials:
         sizes = {**self.sizes, symbol: n}
         return is_cheap and in_range and all(each.allows(sizes) for each in self.program.conditions)
 
-    def _named(self) -> set[int]:
-        """Return the whole numbers in the code that catches errors, or reads how tensors lie in memory."""
-        functions = (*self.handling, *self.reading)
-        return {abs(int(each)) for function in functions for each in _numbers(function.__code__)}
-
     @cached_property
-    def read_at(self) -> Place | None:
-        """The line that reads how a tensor lies in memory; None where the program does not give what the model does."""
-        place = next(filter(None, map(layout_read_by, self.reading)), None)
-        return place if place is not None and self._is_same(self.call) else None
+    def can_be_compared(self) -> bool:
+        """True where results have to be compared, and are equal on the example."""
+        return bool(self.compared) and self._is_same(self.call)
 
     def _differs(self, symbol: sympy.Symbol, size: int) -> bool:
         """Return whether the model, at a size that the program allows, catches or reads something else."""
         try:
             call = at_chosen(self.module, self.call, self.program, {symbol: size})
-        except Exception:  # noqa: BLE001  # the example has no elements to repeat, or another size is none of this one
+        except (
+            RuntimeError
+        ):  # PyTorch's: the example has no elements to repeat, or a size that comes of this one is none
             return False
         begun = time.monotonic()
         found = self._caught(call)
+        is_same = found is None or not self.can_be_compared or self._is_same(call)
         self.ran[size] = time.monotonic() - begun
         if found is None or self.example is None:
             return False
         if found.keys() != self.example.keys():
             self.places[size] = {**self.example, **found}[min(found.keys() ^ self.example.keys())]
             return True
-        if self.read_at is not None and self._is_same(call) is False:
-            self.places[size] = self.read_at
-            return True
-        return False
+        if not is_same:
+            self.places[size] = self.compared[0]
+        return not is_same
 
-    def _is_same(self, call: tuple[Any, Any]) -> bool | None:
-        """Return whether the program gives what the model does; None for a model that cannot be copied."""
-        try:
-            with self._given_back():
-                return same_results(self.module, call, self.program)
-        except Exception as error:  # the model's own, or of what it holds
-            if is_our_fault(error):
-                raise
-            return None
+    def _is_same(self, call: tuple[Any, Any]) -> bool:
+        """Return whether the program gives what the model does, for equal random numbers."""
+        with self._given_back():
+            torch.default_generator.manual_seed(0)
+            want = [each.detach().clone() if isinstance(each, Tensor) else each for each in self._results(call)]
+        given = {leaf.path: leaf.value for leaf in leaves_of(arguments_of(self.module, *copied(call)))}
+        tensors = self.program.tensors
+        values = [
+            given[entry.path or entry.name] if entry.kind is InputKind.USER else tensors[entry.target or ""]
+            for entry in self.prepared.inputs
+        ]
+        with self._given_back(), torch.no_grad():
+            torch.default_generator.manual_seed(0)
+            try:
+                got = Recorder(self.prepared.graph_module, set()).run(*values)
+            except Exception:  # noqa: BLE001  # whatever an operator says to sizes that the graph does not hold for
+                return False
+        outputs = zip(got, self.prepared.outputs, strict=True)
+        user = [value for value, output in outputs if output.kind is not OutputKind.MUTATION]
+        return len(user) == len(want) and all(alike(*pair) for pair in zip(user, want, strict=True))
+
+    def _results(self, call: tuple[Any, Any]) -> list[Any]:
+        return tree_leaves(called(self.module, call)[0])
 
     def _caught(self, call: tuple[Any, Any]) -> Caught | None:
         runs: list[Caught] = []
@@ -230,6 +249,10 @@ class _Trials:
     def _given_back(self) -> Iterator[None]:
         with restore_process(), restored(self.module, self.kept):
             yield
+
+
+def _is_looked_at(function: FunctionType) -> bool:
+    return handles(function) or layout_read_by(function) is not None
 
 
 def _numbers(code: CodeType) -> Iterator[float]:
