@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from fxport.diagnostics import Level, Log, rules
+from fxport.diagnostics import Finding, Level, Log, Rule, rules
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.request import CaptureRequest
@@ -25,16 +25,21 @@ STEPS = (1, 2, 3, -1, -2, -3)
 
 
 def with_branches_on_sizes(
-    limited: CaptureResult, again: Callable[[CaptureRequest], CaptureResult], checked: Callable[..., Program]
+    limited: CaptureResult,
+    again: Callable[[CaptureRequest], CaptureResult],
+    told: Callable[[CaptureResult], Sequence[Finding]],
+    checked: Callable[..., Program],
 ) -> tuple[Program, Log] | None:
     """Capture again with the sizes as data of which branches ask, and return the program with its findings.
 
-    None where no such branch limits a size, where it cannot be an operator, and where the check beside the model, also
-    at sizes on the other side of each limit, does not find them equal.
+    None where no such branch limits a size, where it cannot be an operator, where it brings warnings that the first
+    capture does not, and where the check beside the model, also at sizes on the other side of each limit, does not find
+    them equal.
 
     Args:
         limited: The first capture.
         again: Captures.
+        told: Returns the findings about the sizes of a capture.
         checked: Checks a capture, and reports its findings to a log.
     """
     request = limited.request
@@ -52,11 +57,17 @@ def with_branches_on_sizes(
         return None
     if any(each in together for said in found.compared.said for each in said.about):
         return None
+    before = {*_warnings(limited.log.findings), rules.BRANCH_UNCHECKED}  # of a way that no size may take
+    if not _warnings(told(found)) <= before:  # before the model runs, which may take long
+        return None
     log = Log()
     program = checked(found, log, beyond=[*limited.compared.beyond], others=[*_others(together)])
-    before = {each.rule for each in limited.log.findings if each.level is not Level.NOTE}
-    told = {each.rule for each in log.findings if each.level is not Level.NOTE}
-    return (program, log) if told <= {*before, rules.BRANCH_UNCHECKED} else None  # a way that no size may take
+    return (program, log) if _warnings(log.findings) <= before else None
+
+
+def _warnings(found: Iterable[Finding]) -> set[Rule]:
+    """Return the rules of findings that are more than notes."""
+    return {each.rule for each in found if each.level is not Level.NOTE}
 
 
 def _may_be_data(request: CaptureRequest, size: Request) -> bool:

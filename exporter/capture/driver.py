@@ -60,7 +60,7 @@ from fxport.exporter.capture.patches.quiet import quiet_pytorch
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.regions import without_regions
 from fxport.exporter.capture.request import CaptureRequest, Observed
-from fxport.exporter.capture.results import CaptureResult, checked_result, repeat
+from fxport.exporter.capture.results import CaptureResult, checked_result, repeat, told_of_sizes
 from fxport.exporter.capture.self_check.assumed import choices_of_example
 from fxport.exporter.capture.self_check.trials import compared_at_sizes
 from fxport.exporter.capture.sizes.bits import power_guards
@@ -140,7 +140,7 @@ def capture(
     checked = partial(checked_result, passed=call, example=(request.args, dict(request.kwargs)), options=options)
     if options.strategy is None and options.self_check != "never":
         again = partial(once, capture=partial(_by_one, by_example))
-        found = with_branches_on_sizes(result, again, checked)
+        found = with_branches_on_sizes(result, again, partial(told_of_sizes, options=options), checked)
         if found is not None and (accepts is None or accepts(found[0])):
             repeat(found[1].findings, log)
             return found[0]

@@ -45,6 +45,13 @@ def repeat(told: Iterable[Finding], log: Log) -> list[Finding]:
     return repeated
 
 
+def told_of_sizes(result: CaptureResult, options: Options) -> Sequence[Finding]:
+    """Return the findings about the sizes of a capture."""
+    log = Log()
+    result.compared.report(options, log)
+    return log.findings
+
+
 def checked_result(
     result: CaptureResult,
     log: Log,
@@ -69,9 +76,7 @@ def checked_result(
     module, found = result.request.model, result.log.findings
     if options.self_check != "never":
         found = with_weight_of_state(found, module, example, result.program)
-    sizes = Log()
-    result.compared.report(options, sizes)
-    own = [*found, *sizes.findings]  # a log may hold those of other exports
+    own = [*found, *told_of_sizes(result, options)]  # a log may hold those of other exports
     pairs = zip(own, repeat(own, log), strict=True)
     ends = any(each.level is shown.level is Level.ERROR for each, shown in pairs)  # a log may have levels of its own
     captured = replace(result.program, conditions=tuple(result.compared.conditions))

@@ -13,7 +13,7 @@ from torch import _check as check
 
 from fxport import Options, export
 from fxport.diagnostics import Level, Log
-from fxport.exporter.capture import branched
+from fxport.exporter.capture import branched, results
 from tests.cases.soundness.branches_on_sizes import Aligned, PaddedToEven, Upsampled, WritesToItsInput, decided_by
 from tests.exporter.test_dimensions import dimension_findings
 
@@ -84,6 +84,27 @@ def test_what_takes_too_long_is_limited(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(branched, "SECONDS", 0.0)
     (message,) = said(PaddedToEven(), (torch.randn(4, 4),), ({0: "n"},))
     assert "a multiple of 2" in message
+
+
+class Added(nn.Module):
+    """Sizes of two inputs have to be equal, beside a branch on another one."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        z = x + y
+        return nn.functional.pad(z, (0, 1)) if x.shape[1] % 2 else z
+
+
+def test_what_brings_further_warnings_is_not_run_to_learn_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[nn.Module] = []
+    monkeypatch.setattr(results, "check", lambda subject, log: ran.append(subject.module) or ())
+    inputs = torch.randn(3, 4), torch.randn(3, 4)
+    messages = said(Added(), inputs, ({0: "n", 1: "m"}, {0: "k", 1: "m"}))
+    assert len(messages) == 2
+    assert any("a multiple of 2" in message for message in messages)
+    assert not ran
+    messages = said(Added(), inputs, (*BOTH, *BOTH))
+    assert messages == []
+    assert len(ran) == 1
 
 
 def test_roots_of_derived_sizes() -> None:

@@ -109,6 +109,20 @@ def test_the_check_leaves_the_random_numbers_as_they_were() -> None:
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
+def test_the_model_runs_twice_with_the_values_of_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+    called = checking.called
+
+    def counted(module: nn.Module, call: Any) -> Any:
+        runs.append(torch.equal(call[0][0], X))
+        return called(module, call)
+
+    monkeypatch.setattr(checking, "called", counted)
+    export(Counts(), (X,), options=Options(self_check="always"))
+    assert sum(runs) == 2
+    assert len(runs) > sum(runs)
+
+
 class AtOne(nn.Module):
     """The number of parts is 2 unless there is but one row."""
 
