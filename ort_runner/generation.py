@@ -14,7 +14,16 @@ from fxport.ort_runner.cache_tensors import cache_tensors_of, without_tokens
 from fxport.ort_runner.encoder import Encoder
 from fxport.ort_runner.failures import RUN, Failure, failure_of
 from fxport.ort_runner.filling import Filled
-from fxport.ort_runner.package_config import AUDIO, FILLED, IDS, MASK_OF_TEXT, ON_RIGHT, PackageConfig, PackageError
+from fxport.ort_runner.package_config import (
+    AUDIO,
+    FILLED,
+    IDS,
+    MASK_OF_TEXT,
+    ON_RIGHT,
+    READ_ANEW,
+    PackageConfig,
+    PackageError,
+)
 from fxport.ort_runner.session import from_ort, session_on, to_ort
 from fxport.ort_runner.token_rules import FILE, Seen, TokenRules
 from fxport.ort_runner.vision import Image, Vision, expanded
@@ -48,7 +57,9 @@ class Generator:
         self.config = PackageConfig.read(self.folder)
         self._session, used = session_on(provider, self.config.model, threads=threads)
         self.provider = used.name
-        self._on_right = self._session.get_modelmeta().custom_metadata_map.get(FILLED) == ON_RIGHT
+        told = self._session.get_modelmeta().custom_metadata_map
+        self._on_right = told.get(FILLED) == ON_RIGHT
+        self._anew = _read_anew(told.get(READ_ANEW), self.folder)
         self._adapter = {} if adapter is None else read_adapter(Path(adapter), self._session)
         self.rules = TokenRules.read(self.folder)
         self._layers = cache_tensors_of(self.config, self._session)
@@ -62,10 +73,12 @@ class Generator:
         self._cache: list[onnxruntime.OrtValue] = []
         self._room = 0
         self._mask = np.zeros((0, 0), np.int64)
+        self._ids = np.zeros((0, 0), np.int64)
 
     def reset(self) -> None:
         """Forget all tokens."""
         self._cache, self._mask = [], np.zeros((0, 0), np.int64)
+        self._ids = np.zeros((0, 0), np.int64)
         if self._vision is not None:
             self._vision.reset()
 
@@ -124,10 +137,12 @@ class Generator:
             Failure: A kernel fails.
         """
         ids = np.asarray(ids, np.int64)
+        if self._anew is not None and 0 < self._mask.shape[1] <= self._anew < self._mask.shape[1] + ids.shape[1]:
+            return self._fed_anew(ids, mask)
         if self._mask.shape[1] and self._takes_singly(*ids.shape):
             return self._fed_singly(ids, mask)
         if not self._mask.shape[1]:
-            self._mask = np.zeros((ids.shape[0], 0), np.int64)
+            self._mask = self._ids = np.zeros((ids.shape[0], 0), np.int64)
             begun = self._prompt is None
             self._cache = [without_tokens(layer, ids.shape[0]) for layer in self._layers] if begun else []
             self._room = 0
@@ -147,7 +162,7 @@ class Generator:
             logits = self._run(feeds)
         except Exception as error:
             raise failure_of(error, RUN, self.provider) from error
-        self._mask = whole
+        self._mask, self._ids = whole, np.concatenate([self._ids, ids], axis=1)
         found = from_ort(self._outputs[0], logits)
         return found if moved is None else moved.back(found)
 
@@ -188,6 +203,15 @@ class Generator:
         """Take several tokens of texts after others one by one."""
         columns = [slice(index, index + 1) for index in range(ids.shape[1])]
         return np.concatenate([self.feed(ids[:, at], None if mask is None else mask[:, at]) for at in columns], axis=1)
+
+    def _fed_anew(self, ids: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+        """Take further tokens of each text together with all before them, without the cache of these."""
+        new = np.ones_like(ids) if mask is None else np.asarray(mask, np.int64)
+        before, seen = self._ids, self._mask
+        if len(ids) != len(before):
+            raise PackageError(f"the batch is {len(ids)} and was {len(before)}; reset the generator first.")
+        self.reset()
+        return self.feed(np.concatenate([before, ids], 1), np.concatenate([seen, new], 1))[:, -ids.shape[1] :]
 
     def reserve(self, tokens: int) -> None:
         """Make room in a cache that is written in place, of twice as many tokens as before if that is not enough."""
@@ -285,6 +309,17 @@ def padded(
         there = slice(longest - len(prompt), None) if on_left else slice(len(prompt))
         ids[row, there], mask[row, there] = prompt, 1
     return ids, mask
+
+
+def _read_anew(told: str | None, folder: Path) -> int | None:
+    """The tokens after which a text is read anew, as the metadata of a model say."""
+    if told is None:
+        return None
+    if not told.isdecimal():
+        raise PackageError(
+            f"'{folder}': its model says '{told[:40]}' in the place of a number of tokens; package it again."
+        )
+    return int(told)
 
 
 def require_room(config: PackageConfig, tokens: int) -> None:

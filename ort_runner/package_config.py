@@ -35,6 +35,9 @@ CAPACITY = "capacity"
 FILLED, ON_RIGHT = "fxport.filled", "right"
 """Key and value in the metadata of a model whose texts are filled up on the right."""
 
+READ_ANEW = "fxport.read_anew_after"
+"""Key in the metadata of a model for a number of tokens: a text that becomes longer is read anew, without its cache."""
+
 
 def require_folder(folder: Path) -> None:
     """Raise PackageError where there is no folder."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch.export import ShapesCollection
+from torch.utils import _pytree as pytree
 
 from fxport.diagnostics.errors import FxportError
 from fxport.exporter.capture.arguments.caches import MODULE, register_caches
@@ -146,6 +147,7 @@ def _stepping(model: torch.nn.Module) -> torch.nn.Module:
     def forward(
         self: torch.nn.Module, input_ids: torch.Tensor, attention_mask: torch.Tensor, past_key_values: Any
     ) -> dict[str, Any]:
+        past_key_values = pytree.tree_map(lambda tensor: tensor, past_key_values)  # the caller's stays as it is
         past = past_key_values.layers[0].keys.shape[2]
         torch._check(attention_mask.shape[1] == past + input_ids.shape[1])
         kwargs: dict[str, Any] = {IDS: input_ids, MASK: attention_mask, CACHE: past_key_values}

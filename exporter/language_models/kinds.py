@@ -15,6 +15,7 @@ from fxport.diagnostics import Finding, Log, rules
 from fxport.exporter.language_models.decode import SEQUENCE, Example, is_encoder_decoder
 from fxport.exporter.language_models.generation import generation_step, require_causal
 from fxport.exporter.language_models.package_files import (
+    GENAI_TYPE,
     UnequalLayers,
     config_of,
     require_rules,
@@ -22,6 +23,8 @@ from fxport.exporter.language_models.package_files import (
     write_generation,
 )
 from fxport.exporter.language_models.processors import write_pictures, write_sounds
+from fxport.exporter.language_models.read_anew import GENAI_TYPES as ANEW_TYPES
+from fxport.exporter.language_models.read_anew import OWN_TYPE, genai_type, notes_of, read_anew_after
 from fxport.exporter.language_models.seq2seq import has_place, require_source, seq2seq_config, seq2seq_parts, start_of
 from fxport.exporter.language_models.sights import kinds_of_tokens, sight_of
 from fxport.exporter.language_models.states import (
@@ -89,6 +92,7 @@ class Kind:
         refuted: Limits of dimensions (FXP2002) that the verdict on a model refutes where it passes: dimension and
             accepted sizes, or the beginning of their words.
         reads_prompts: Whether the runner makes tokens of a prompt by the file of the tokenizer alone.
+        notes: What the metadata of the graphs say to the runner.
         longer: The call of a part with a longer example, where the findings on the first one ask for it; else None.
     """
 
@@ -99,6 +103,7 @@ class Kind:
     refuted: Callable[[Any], tuple[tuple[str, str], ...]] = lambda model: ()
     reads: Callable[[Path | None, Path], list[Path]] = lambda folder, target: []
     reads_prompts: bool = True
+    notes: Callable[[Any], Mapping[str, str]] = lambda model: {}
     longer: Callable[[Any, str, Sequence[Finding]], Example | None] = lambda model, name, findings: None
 
     def require(self, **choices: object) -> None:
@@ -136,8 +141,15 @@ def _decoder(
     runtime: Runtime,
     in_place: bool,
 ) -> list[Path]:
+    anew = read_anew_after(model)
+    kind = genai_type(anew, GENAI_TYPE)
+    if runtime == "genai" and kind is None:
+        raise PackageError(
+            f"this model reads a text anew after {anew} tokens, which onnxruntime-genai does after "
+            f"{', '.join(map(str, ANEW_TYPES))} alone; choose the runtime 'ort'."
+        )
     try:
-        config = config_of(model, graphs[MODEL], uniform=runtime == "genai", in_place=in_place)
+        config = config_of(model, graphs[MODEL], kind or OWN_TYPE, uniform=runtime == "genai", in_place=in_place)
     except UnequalLayers as error:
         raise PackageError(
             f"the layers of the cache have different shapes ({error}), which onnxruntime-genai cannot take; choose "
@@ -200,7 +212,13 @@ SINGLE_STEPS = ((SEQUENCE, "at least 2"),)
 NO_HALF = {("dtype", ...): "only decoders of text are packaged in half precision; omit --dtype."}
 NO_INPUT = "an adapter as an input is for decoders of text alone; omit --adapter."
 
-DECODER = Kind(lambda model: {MODEL: generation_step(model)}, _decoder, verdict, refuted=lambda model: SINGLE_STEPS)
+DECODER = Kind(
+    lambda model: {MODEL: generation_step(model)},
+    _decoder,
+    verdict,
+    refuted=lambda model: SINGLE_STEPS,
+    notes=notes_of,
+)
 STATES = Kind(
     prompt_and_step,
     _states,

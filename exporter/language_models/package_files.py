@@ -95,7 +95,9 @@ def write_description(described: Mapping[str, Any], target: Path) -> Path:
     return path
 
 
-def config_of(model: Any, graph: ir.Graph, *, uniform: bool, in_place: bool = False) -> dict[str, Any]:
+def config_of(
+    model: Any, graph: ir.Graph, kind: str = GENAI_TYPE, *, uniform: bool, in_place: bool = False
+) -> dict[str, Any]:
     """The configuration of a package, as onnxruntime-genai reads it.
 
     With `uniform`, raises UnequalLayers where layers of the cache differ.
@@ -128,7 +130,7 @@ def config_of(model: Any, graph: ir.Graph, *, uniform: bool, in_place: bool = Fa
         "num_hidden_layers": len(cache) // 2,
         "num_key_value_heads": heads,
     }
-    return described(model, decoder, GENAI_TYPE, in_place=in_place)
+    return described(model, decoder, kind, in_place=in_place)
 
 
 def described(model: Any, decoder: Mapping[str, Any], kind: str, *, in_place: bool = False) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from fxport.exporter.language_models.gguf_file import is_gguf
 from fxport.exporter.language_models.kinds import Kind, Runtime, kind_of
 from fxport.exporter.language_models.package_choices import Accuracy, Cache, Choices, Dtype, Weights
 from fxport.exporter.language_models.package_files import TOKENIZER_FILES, copy_tokenizer, has_tokenizer
+from fxport.exporter.language_models.rotations import rotations_of_context
 from fxport.exporter.language_models.same_tokens import require_same_ids
 from fxport.exporter.language_models.shared_weights import save_sharing
 from fxport.exporter.language_models.text_models import plan_of
@@ -217,7 +218,10 @@ def _exported(
 
     Returns the files, and the graphs by the names of theirs.
     """
-    programs = {name: _program(kind, model, name, each, options, log) for name, each in kind.parts(model).items()}
+    with rotations_of_context(model):
+        programs = {name: _program(kind, model, name, each, options, log) for name, each in kind.parts(model).items()}
+    for program in programs.values():
+        program.model.metadata_props.update(kind.notes(model))
     files = save_sharing(programs, draft)
     if twin is not None:
         for name, program in programs.items():

@@ -69,8 +69,9 @@ def quantized_weights(
     known = FORMATS.get(str(method))
     cure = "give the folder of the weights before, and --weights"
     if known is None:
+        told = f"'{method}'" if method else "a scheme that 'quantization_config' does not name"
         raise PretrainedError(
-            f"'{folder}': the weights are quantized already, by '{method}', which packages cannot take; {cure}."
+            f"'{folder}': the weights are quantized already, by {told}, which packages cannot take; {cure}."
         )
     try:
         bits, group = known.check(settings)

@@ -11,6 +11,7 @@ import onnx_ir as ir
 import torch
 from torch.export import ShapesCollection
 
+from fxport.diagnostics.messages import error_line
 from fxport.exporter.capture.arguments.caches import MODULE, register_caches
 from fxport.exporter.language_models.decode import BATCH, PAST, SEQUENCE, SOURCE, Example
 from fxport.exporter.language_models.generation import (
@@ -19,6 +20,7 @@ from fxport.exporter.language_models.generation import (
     LOGITS,
     MASK,
     PRESENT,
+    UNFIT,
     NotGenerativeError,
     require_full,
     token_ids,
@@ -33,6 +35,7 @@ ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 CROSS = "cross"
 """Keys and values of the encoder's result: outputs of the encoder, and inputs of each step, by the same names."""
 
+OUTPUTS = "transformers.modeling_outputs"
 HIDDEN = "encoder_hidden_states"
 """The encoder's result, which onnxruntime-genai asks for of sounds."""
 
@@ -112,13 +115,32 @@ def empty_pair() -> Any:
     return caches.EncoderDecoderCache(caches.DynamicCache(), caches.DynamicCache())
 
 
+def _encoded(model: Any, given: Mapping[str, torch.Tensor]) -> Any:
+    """The result of the encoder, called as `generate` calls it: without what is for the decoder alone."""
+    encoder = model.get_encoder()
+    parameters = inspect.signature(type(encoder).forward).parameters
+    return encoder(**{name: each for name, each in given.items() if name in parameters}, return_dict=True)
+
+
+def _mask_of(given: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The mask among the inputs of an encoder, which the decoder takes too."""
+    return {name: mask for name, mask in given.items() if name == MASK}
+
+
 def _encoder(model: Any) -> Example:
     cls, start = type(model), start_of(model)[0]
 
     def read(self: Any, given: Mapping[str, torch.Tensor]) -> Any:
         batch = next(iter(given.values())).shape[0]
         first = torch.full((batch, 1), start, dtype=torch.int64)
-        return cls.forward(self, **given, decoder_input_ids=first, past_key_values=empty_pair(), use_cache=True)
+        return cls.forward(
+            self,
+            **_mask_of(given),
+            encoder_outputs=_encoded(self, given),
+            decoder_input_ids=first,
+            past_key_values=empty_pair(),
+            use_cache=True,
+        )
 
     def of_text(self: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> dict[str, Any]:
         return {CROSS: read(self, {IDS: input_ids, MASK: attention_mask}).past_key_values.cross_attention_cache}
@@ -148,13 +170,14 @@ def _decoder(model: Any) -> Example:
         encoder_attention_mask: torch.Tensor | None = None,
     ) -> dict[str, Any]:
         kind = importlib.import_module(MODULE).EncoderDecoderCache
+        output = importlib.import_module(OUTPUTS).BaseModelOutput
         source = cross.layers[0].keys.shape[2]
         hidden = torch.zeros(input_ids.shape[0], source, size)  # never read: its keys and values are there
         given = {} if encoder_attention_mask is None else {MASK: encoder_attention_mask}
         result = cls.forward(
             self,
             **given,
-            encoder_outputs=(hidden,),
+            encoder_outputs=output(last_hidden_state=hidden),
             decoder_input_ids=input_ids,
             past_key_values=kind(past_key_values, cross),
             use_cache=True,
@@ -164,8 +187,15 @@ def _decoder(model: Any) -> Example:
     batch, source, past, sequence = 2, 5, 4, 3
     given = source_example(model, batch, source)
     pair = empty_pair()
-    with torch.no_grad():
-        model(**given, decoder_input_ids=token_ids(model, batch, past), past_key_values=pair, use_cache=True)
+    try:
+        with torch.no_grad():
+            read = {**_mask_of(given), "encoder_outputs": _encoded(model, given)}
+            model(**read, decoder_input_ids=token_ids(model, batch, past), past_key_values=pair, use_cache=True)
+    except UNFIT as error:
+        raise NotGenerativeError(
+            f"'{type(model).__name__}' does not run on {past} tokens in eager PyTorch: {error_line(error)}; correct "
+            "its configuration."
+        ) from error
     require_full(model, pair.self_attention_cache, batch, past)
     require_full(model, pair.cross_attention_cache, batch, pair.cross_attention_cache.layers[0].keys.shape[2])
     kwargs: dict[str, Any] = {
@@ -220,10 +250,9 @@ class EagerSeq2Seq:
 
     def __init__(self, model: Any, source: Mapping[str, torch.Tensor]) -> None:
         self._model, self._cache = model, empty_pair()
-        self._mask = {name: mask for name, mask in source.items() if name == MASK}
-        parameters = inspect.signature(type(model.get_encoder()).forward).parameters
+        self._mask = _mask_of(source)
         with torch.no_grad():
-            self._outputs = model.get_encoder()(**{name: each for name, each in source.items() if name in parameters})
+            self._outputs = _encoded(model, source)
 
     def feed(self, ids: Any, mask: Any = None) -> Any:
         """The logits [batch, sequence, vocabulary] of further tokens [batch, sequence], none of which only fills up."""

@@ -169,7 +169,8 @@ OF_ANY_SIZE = ("pixtral",)
 OF_TEXT = frozenset({IDS, MASK, POSITIONS, CACHE, EMBEDS, "labels", "use_cache", "logits_to_keep", "return_dict"})
 OF_VIDEOS = frozenset({"pixel_values_videos", "video_grid_thw", "second_per_grid_ts"})
 OF_IMAGES = frozenset({PIXELS, LAYER, STRATEGY, TOKEN_TYPES, TYPES, "mm_encoder_outputs", "rope_deltas"})
-KNOWN = OF_TEXT | OF_VIDEOS | OF_IMAGES | {"self", "kwargs", "output_attentions", "output_hidden_states"}
+FURTHER = frozenset({"output_attentions", "output_hidden_states", "output_router_logits"})
+KNOWN = OF_TEXT | OF_VIDEOS | OF_IMAGES | FURTHER | {"self", "kwargs"}
 """Arguments of forward that say nothing of an image which the parts do not have; videos are not read."""
 
 KINDS_OF_TOKENS: Mapping[str, tuple[int, int, int]] = {"gemma3": (0, 1, 0), "paligemma": (0, 0, 1)}

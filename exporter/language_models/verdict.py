@@ -19,6 +19,7 @@ from fxport.exporter.capture.arguments.caches import MODULE
 from fxport.exporter.language_models.decode import PAST, SEQUENCE, SOURCE
 from fxport.exporter.language_models.eager_vision import EagerVision, prompts_with_images
 from fxport.exporter.language_models.own_error import InFloat64, Limits, Measured, Taking, error_of, is_half, own_of
+from fxport.exporter.language_models.read_anew import read_anew_after
 from fxport.exporter.language_models.seq2seq import SOUND, EagerSeq2Seq, source_example
 from fxport.exporter.language_models.sights import sight_of
 from fxport.exporter.language_models.states import block_of, cache_name, grows
@@ -85,22 +86,30 @@ class Eager:
     def __init__(self, model: Any) -> None:
         parameters = inspect.signature(type(model).forward).parameters
         self._model, self._name = model, cache_name(type(model))
-        self._cache = importlib.import_module(MODULE).DynamicCache(config=model.config)
-        self._mask = torch.zeros(0, 0, dtype=torch.int64)
-        self._positions = "position_ids" in parameters
+        self._positions, self._anew = "position_ids" in parameters, read_anew_after(model)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._cache = importlib.import_module(MODULE).DynamicCache(config=self._model.config)
+        self._ids = self._mask = torch.zeros(0, 0, dtype=torch.int64)
 
     def feed(self, ids: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         """The logits [batch, sequence, vocabulary] of further tokens [batch, sequence]."""
+        given = torch.from_numpy(ids)
         new = torch.from_numpy(np.ones_like(ids) if mask is None else mask)
         begins = not self._mask.numel()
-        self._mask = new if begins else torch.cat([self._mask, new], 1)
+        whole = (given, new) if begins else (torch.cat([self._ids, given], 1), torch.cat([self._mask, new], 1))
+        if self._anew is not None and not begins and self._mask.shape[1] <= self._anew < whole[1].shape[1]:
+            self._begin()
+            return self.feed(*(each.numpy() for each in whole))[:, -ids.shape[1] :]
+        self._ids, self._mask = whole
         kwargs: dict[str, Any] = {self._name: self._cache, "use_cache": True}
         if begins or grows(self._cache):
             kwargs["attention_mask"] = self._mask
         if self._positions:
             kwargs["position_ids"] = (self._mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         with torch.no_grad():
-            return self._model(torch.from_numpy(ids), **kwargs).logits.float().numpy()
+            return self._model(given, **kwargs).logits.float().numpy()
 
 
 class _Remembering:

@@ -20,8 +20,12 @@ from fxport.exporter.weights import open_checkpoint
 from fxport.exporter.weights.assign import names_in, owner_of
 
 CONFIG = "config.json"
+QUANTIZED = "quantization_config"
 LONGEST_SHOWN = 60  # characters of a value that is not what it should be
 MOST_LAYERS = 10_000
+INSTEAD = "write a function that makes the model with its weights, and name it as FILE.py:NAME"
+"""The way out for a folder whose model transformers does not know by itself."""
+
 SAMPLES = 16_000
 """Of an example of sound: one second at the usual rate."""
 
@@ -90,13 +94,20 @@ def configured(folder: Path, *, headless: bool = False) -> tuple[Any, Any]:
         raise PretrainedError(
             f"'{link}' is a link out of its folder, which is not followed; put the file itself there."
         )
+    if not (folder / CONFIG).exists():
+        raise PretrainedError(
+            f"'{folder}' has no {CONFIG}, which names the model; save the model there with save_pretrained, or "
+            f"{INSTEAD}."
+        )
     try:
-        json_of(read_bounded(folder / CONFIG, CONFIG_LIMIT), CONFIG_LIMIT)
+        _require_table(json_of(read_bounded(folder / CONFIG, CONFIG_LIMIT), CONFIG_LIMIT), folder)
         # Without code of the folder's own: `auto_map` is refused, not asked about.
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except PretrainedError:
+        raise
     except Exception as error:  # a configuration is anybody's JSON, and transformers raises what it likes
         reason = error_text(error)
-        raise PretrainedError(f"'{folder / CONFIG}' names no model of transformers: {reason}.") from error
+        raise PretrainedError(f"'{folder / CONFIG}' names no model of transformers: {reason}; {INSTEAD}.") from error
     kind = (_headless if headless else _class_of)(transformers, config, folder)
     _require_finite(config, folder)
     return kind, config
@@ -135,10 +146,7 @@ def _class_of(transformers: Any, config: Any, folder: Path) -> Any:
     kind = getattr(transformers, names[0], None) if names else transformers.MODEL_MAPPING.get(type(config), None)
     if not (isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)):
         name = names[0][:LONGEST_SHOWN] if names else "of no model"
-        raise PretrainedError(
-            f"'{folder / CONFIG}' names the class {name}, which this transformers lacks; write a function "
-            "that makes the model, name it as FILE.py:NAME, and give --weights."
-        )
+        raise PretrainedError(f"'{folder / CONFIG}' names the class {name}, which this transformers lacks; {INSTEAD}.")
     return kind
 
 
@@ -182,6 +190,16 @@ def processor_of(folder: Path, kind: str, **given: Any) -> Any:
             f"'{folder}' does not say how images and sounds are read: {error_text(error)}; save its processor again, "
             "or remove preprocessor_config.json."
         ) from error
+
+
+def _require_table(held: Any, folder: Path) -> None:
+    """Refuse a quantization that transformers would fail on with words of its own."""
+    found = held.get(QUANTIZED) if isinstance(held, dict) else None
+    if found is not None and not isinstance(found, dict):
+        raise PretrainedError(
+            f"'{folder / CONFIG}': '{QUANTIZED}' is {repr(found)[:LONGEST_SHOWN]}, no table that names a scheme; save "
+            "the model again."
+        )
 
 
 def _require_finite(config: Any, folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.cases.language_models import FED, model_of
+from tests.cases.language_models import EXPERTS, FED, model_of
 
 IMAGE = 98
 WRITER = {**FED, "num_hidden_layers": 1, "num_key_value_heads": 2, "max_position_embeddings": 256}
@@ -34,6 +34,24 @@ IDEFICS = {
 PIXTRAL = {**EYES, "model_type": "pixtral", "patch_size": 4, "head_dim": 8}
 WINDOWS = ["sliding_attention", "full_attention"]
 PATCHES = {"depth": 2, "hidden_size": 32, "num_heads": 4, "patch_size": 4}
+
+DEEP: dict[str, Any] = {
+    **MARKS,
+    "text_config": {
+        **WRITER,
+        "num_hidden_layers": 2,
+        "head_dim": 8,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]},
+    },
+    "vision_config": {
+        **PATCHES,
+        "intermediate_size": 48,
+        "out_hidden_size": 32,
+        "num_position_embeddings": 16,
+        "deepstack_visual_indexes": [0],
+    },
+}
+"""Features of images for further layers."""
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "LLaVA": (
@@ -142,24 +160,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
             "spatial_merge_size": 2,
         },
     ),
-    "Qwen3-VL": (
-        "Qwen3VLForConditionalGeneration",
-        {
-            **MARKS,
-            "text_config": {
-                **WRITER,
-                "num_hidden_layers": 2,
-                "head_dim": 8,
-                "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]},
-            },
-            "vision_config": {
-                **PATCHES,
-                "intermediate_size": 48,
-                "out_hidden_size": 32,
-                "num_position_embeddings": 16,
-                "deepstack_visual_indexes": [0],
-            },
-        },
+    "Qwen3-VL": ("Qwen3VLForConditionalGeneration", DEEP),
+    "Qwen3-VL-MoE": (
+        "Qwen3VLMoeForConditionalGeneration",
+        {**DEEP, "text_config": {**DEEP["text_config"], **EXPERTS}},
     ),
     "Aya Vision": (
         "AyaVisionForConditionalGeneration",
@@ -220,7 +224,10 @@ QUICK = ("LLaVA", "PaliGemma")
 """Families that every run of the tests takes."""
 
 KINDS: dict[str, dict[str, Any]] = {
-    **{kind: {"mm_token_type_ids": lambda marked: marked.int()} for kind in ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")},
+    **{
+        kind: {"mm_token_type_ids": lambda marked: marked.int()}
+        for kind in ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")
+    },
     "gemma3": {"token_type_ids": lambda marked: marked.int()},
     "paligemma": {"token_type_ids": lambda marked: marked.int() * 0},
 }

@@ -43,6 +43,10 @@ def other_class(folder: Path) -> None:
     changed(folder / "tokenizer_config.json", lambda held: held.update(tokenizer_class="LlamaTokenizer"))
 
 
+def quantized(settings: object) -> Callable[[Path], object]:
+    return lambda folder: changed(folder / "config.json", lambda held: held.update(quantization_config=settings))
+
+
 DAMAGED: dict[str, tuple[Callable[[Path], object], type[Exception], str]] = {
     "another tokenizer in transformers": (other_class, PackageError, "gives other 'input_ids' than transformers"),
     "a tokenizer that is none": (
@@ -60,6 +64,18 @@ DAMAGED: dict[str, tuple[Callable[[Path], object], type[Exception], str]] = {
         PretrainedError,
         "holds no table of settings",
     ),
+    "no configuration": (
+        lambda folder: (folder / "config.json").unlink(),
+        PretrainedError,
+        r"has no config\.json, which names the model; save the model there",
+    ),
+    "a type that transformers does not know": (
+        lambda folder: changed(folder / "config.json", lambda held: held.update(model_type="mine")),
+        PretrainedError,
+        r"type `mine` .*; write a function that makes the model with its weights, and name it as FILE\.py:NAME",
+    ),
+    "a quantization that is no table": (quantized("x"), PretrainedError, "'quantization_config' is 'x', no table"),
+    "a quantization without a name": (quantized({"bits": 4}), PretrainedError, "a scheme that .* does not name"),
 }
 
 
