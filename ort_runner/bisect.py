@@ -105,7 +105,7 @@ def bisect(
     *,
     batch: int = BATCH,
 ) -> Divergence:
-    """Search a model on inputs on which its outputs differ.
+    """Search a model on inputs on which its outputs differ. What leads to none of the outputs of `samples` is no cause.
 
     Raises ValueError or OSError for a file that is no model. What ONNX Runtime refuses differs.
     """
@@ -125,6 +125,8 @@ class _Search:
         self.marks = tuple(mark for mark in self.cuts.marks if self._is_usable(mark))
         self.keys = {mark.value: mark.key for mark in self.marks if mark.order >= 0}
         self.known = frozenset(mark.key for mark in self.marks)
+        leading = self.cuts.leading_to(samples.outputs)
+        self.sought = tuple(mark for mark in self.marks if mark.value in leading)
         self.sessions = 0
         self.tested: dict[str, Verdict | None] = {}
         self.made: dict[str, np.ndarray] = {}
@@ -152,14 +154,15 @@ class _Search:
         verdict = self.tested[first.key]
         assert verdict is not None
         found = self._causes(first)
-        causes = tuple(self._suspect(mark, each) for mark, each in found)
+        alone = [] if found or first.is_copy else self._of_two(first)
+        causes = tuple(self._suspect(mark, each) for mark, each in found or alone)
         shown = self._suspect(first, verdict)
         reason = ""
         if not causes:
             tried = "each operation alone is within its error budget" if self.sessions < MOST_SESSIONS else "too large"
             reason = f"the first value that differs is '{first.key}', but {tried}"
-        part = self._part(causes[0].mark) if causes else None
-        if causes and (lost := self._lost(found[0][0])):
+        part = self._part(causes[0].mark) if found else None
+        if found and (lost := self._lost(found[0][0])):
             causes = (self._without(causes[0], lost), *causes[1:])
         return Divergence(shown, causes, self.sessions, len(self.tested), reason, part)
 
@@ -171,7 +174,7 @@ class _Search:
         sound: set[int] = set()
         while self.sessions < MOST_SESSIONS - 1:
             inside = self.cuts.before(bad.value) if bad else None
-            untested = [mark for mark in self.marks if mark.key not in self.tested and mark.order not in sound]
+            untested = [mark for mark in self.sought if mark.key not in self.tested and mark.order not in sound]
             unknown = [mark for mark in untested if bad is None or inside is None or _is_before(mark, bad, inside)]
             if not unknown:
                 break
@@ -218,11 +221,11 @@ class _Search:
         it was given, what comes before it is tried, from the nearest on. What reads a copy that differs is no other
         cause: which of PyTorch's values it was to read cannot be told.
         """
-        copies = {mark.value for mark in self.marks if mark.is_copy and self.tested.get(mark.key) is not None}
-        others = [mark for mark in self.marks if self.tested.get(mark.key) is not None and mark != first]
+        copies = {mark.value for mark in self.sought if mark.is_copy and self.tested.get(mark.key) is not None}
+        others = [mark for mark in self.sought if self.tested.get(mark.key) is not None and mark != first]
         others = [mark for mark in others if not copies.intersection(self._reads(mark))]
         inside = self.cuts.before(first.value)
-        before = [mark for mark in reversed(self.marks) if mark != first and _is_before(mark, first, inside)]
+        before = [mark for mark in reversed(self.sought) if mark != first and _is_before(mark, first, inside)]
         pending = list(dict.fromkeys([first, *others, *before]))
         found: dict[Mark, Verdict] = {}
         while pending and self.sessions < MOST_SESSIONS and not found:
@@ -237,11 +240,24 @@ class _Search:
         """The values that the nodes read which make a value of the cut ones before it."""
         return {name for node in self.cuts.group(mark.value, self.cut_values) for name in node.input}
 
-    def _apart(self, marks: Sequence[Mark]) -> dict[Mark, Verdict | None]:
-        """Run the operations of these values, each on PyTorch's values of its operands."""
+    def _of_two(self, first: Mark) -> list[tuple[Mark, Verdict]]:
+        """The operand that makes `first` differ, though each is within its budget on PyTorch's values: an error of one
+        number is little, and the same error of all that is multiplied by it is much."""
+        for name in self.cuts.feeds([first.value], self.cut_values):
+            operand = next((mark for mark in self.sought if mark.value == name and not mark.is_copy), None)
+            if operand is None or self.sessions >= MOST_SESSIONS:
+                continue
+            verdict = self._apart([first], frozenset(self.cut_values) - {name}).get(first)
+            if verdict is not None:
+                return [(operand, verdict)]
+        return []
+
+    def _apart(self, marks: Sequence[Mark], cuts: Collection[str] | None = None) -> dict[Mark, Verdict | None]:
+        """Run the operations of these values, each on PyTorch's values of its operands, which are the `cuts`."""
+        cuts = self.cut_values if cuts is None else cuts
         values = list(dict.fromkeys(mark.value for mark in marks if not mark.is_copy))
-        model = self.cuts.apart(values, self.cut_values) if values else None
-        fed = [value.name for value in model.graph.input if value.name in self.cut_values] if model else []
+        model = self.cuts.apart(values, cuts) if values else None
+        fed = [value.name for value in model.graph.input if value.name in cuts] if model else []
         asked = {*(mark.key for mark in marks), *(mark.given for mark in marks if mark.given in self.known)}
         held = self.reference.values(asked | {self.keys[name] for name in fed}, self.known)
         arrays = {mark.key: array for mark in marks if mark.is_copy and (array := self._given(mark, held)) is not None}

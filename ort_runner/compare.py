@@ -17,12 +17,11 @@ from fxport.ort_runner import phases, ties
 from fxport.ort_runner.budget import MEAN_RATIO, MEAN_SHARE, RATIO, Budget, budget_of
 from fxport.ort_runner.dtypes import FLOAT, element_of
 from fxport.ort_runner.providers import PROVIDERS, Provider
+from fxport.ort_runner.spread import SMALLEST_SLICE, rms_of, spread_of
 from fxport.ort_runner.systematic import shared_axes, systematic_ratio
 
 CPU = PROVIDERS["cpu"]
 
-# A slice of this many elements tells its error norm well enough to be judged alone.
-SMALLEST_SLICE = 64
 # Beyond this many elements only the whole output is judged: a pass over all slices of each axis would cost seconds.
 MOST_SLICED = 1 << 24
 # Elements smaller than the largest by this factor, and by its powers, are judged beside those of their own size.
@@ -142,7 +141,7 @@ def _by_tolerance(want: np.ndarray, got: np.ndarray, atol: float, rtol: float) -
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(error <= limit, np.where(limit > 0, error / limit, 0.0), error / np.maximum(limit, 1e-300))
     at = _argmax(ratios)
-    return _gap(want, got, at, float(ratios[at]), _rms(error, int(np.count_nonzero(finite))), None, finite)
+    return _gap(want, got, at, float(ratios[at]), rms_of(error, int(np.count_nonzero(finite))), None, finite)
 
 
 def _by_count(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, roundings: np.ndarray | None) -> Gap:
@@ -180,6 +179,9 @@ def _by_budget(
     if (gap.too_big or not gap.comparable) and (other := phases.turned(want, got, exact, roundings)) is not None:
         want, exact, roundings, count = other.want, other.exact, other.roundings, other.count
         gap = _within(want, got, exact, budget, everything)
+    if gap.too_big and want.dtype == np.float64 and roundings is not None:
+        other_gap = _beside_runs(want, got, budget, roundings)
+        gap = gap if other_gap.too_big else other_gap
     if gap.too_big:
         at_tie = ties.of_reals(want, got, exact, budget, roundings)
         rest = _within(want, got, exact, budget, ~at_tie) if at_tie.any() else gap
@@ -187,6 +189,16 @@ def _by_budget(
             return replace(rest, ties=count + int(np.count_nonzero(at_tie)))
         return gap
     return replace(gap, ties=count)
+
+
+def _beside_runs(want: np.ndarray, got: np.ndarray, budget: Budget, roundings: np.ndarray) -> Gap:
+    """The gap with the furthest that other roundings give as the yardstick: as nothing is finer than float64, eager has
+    no distance from the truth."""
+    if not ties.fit(want, roundings):
+        return Gap(math.inf)
+    chosen = np.nan_to_num(np.abs(roundings - want)).argmax(0)
+    furthest = np.take_along_axis(roundings, chosen[None], 0)[0]
+    return _within(furthest, got, want, budget, np.ones(want.shape, np.bool_))
 
 
 def _within(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget: Budget, considered: np.ndarray) -> Gap:
@@ -200,15 +212,15 @@ def _within(want: np.ndarray, got: np.ndarray, exact: np.ndarray | None, budget:
     for array in (error, own, scale):
         array[~judged] = 0.0
     count = int(np.count_nonzero(judged))
-    rms, yardstick = _rms(error, count), None if exact is None else _rms(own, count)
-    norm = _spread(x, scale, judged, count)
-    furthest = max(rms, _rms(_distance(g, w, judged), count))
+    rms, yardstick = rms_of(error, count), None if exact is None else rms_of(own, count)
+    norm = spread_of(x, scale, judged, count)
+    furthest = max(rms, rms_of(_distance(g, w, judged), count))
     shares = [norm and each / norm if norm or not each else math.inf for each in (furthest, yardstick or 0.0)]
     unit = max(float(error.max()), float(scale.max())) or 1.0  # squares of any float64 are finite in these units
     for array in (error, own, scale):
         array /= unit
     budget = replace(budget, tiny=budget.tiny / unit)
-    norm_of_all = _rms(scale, count)
+    norm_of_all = rms_of(scale, count)
     ratio, at = max(_verdicts(error, own, scale, judged, budget, ()), key=_ratio)
     if ratio > 1.0 and (shared := shared_axes(np.where(g > x, error, -error))):
         ratio, at = max(_verdicts(error, own, scale, judged, budget, shared), key=_ratio)
@@ -267,16 +279,6 @@ def _verdicts(
         inner = list(_argmax(error.take(chosen, axis=axis)))
         inner.insert(axis, chosen)
         yield float(ratios[chosen]), tuple(inner)
-
-
-def _spread(x: np.ndarray, scale: np.ndarray, judged: np.ndarray, count: int) -> float:
-    """The root mean square of the values, or how far they are from their mean: of what stands on a large offset, that
-    is all that a model says. One value everywhere, and few values, have no spread that tells."""
-    norm = _rms(scale, count)
-    if count < SMALLEST_SLICE or not norm:
-        return norm
-    centred = np.where(judged, x / norm, 0.0)
-    return norm * _rms(np.where(judged, np.abs(centred - centred.sum() / count), 0.0), count) or norm
 
 
 def _verdicts_of_small(
@@ -356,11 +358,6 @@ def _distance(one: np.ndarray, other: np.ndarray | float, judged: np.ndarray) ->
     """|one - other| where judged, else 0."""
     with np.errstate(invalid="ignore", over="ignore"):
         return np.where(judged, np.abs(one - other), 0.0)
-
-
-def _rms(values: np.ndarray, count: int) -> float:
-    top = float(values.max())
-    return top * float(np.sqrt(np.square(values / top).sum() / max(count, 1))) if top else 0.0
 
 
 def _cosine(a: np.ndarray, b: np.ndarray) -> float:

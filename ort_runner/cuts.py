@@ -130,6 +130,14 @@ class Cuts:
             self._ancestors[start] = frozenset(self._slice([value], frozenset()))
         return self._ancestors[start]
 
+    def leading_to(self, outputs: Collection[str]) -> Collection[str]:
+        """The values that these outputs of the model are made of, with themselves; of all where it has none of them."""
+        own = [value.name for value in self.graph.output]
+        wanted = [name for name in own if name in outputs] or own
+        numbers = self._slice(wanted, frozenset())
+        made = {name for number in numbers for name in self.graph.node[number].output}
+        return made.union(wanted, *(self._reads[number] for number in numbers))
+
     def group(self, value: str, cuts: Collection[str]) -> list[onnx.NodeProto]:
         """The nodes that make a value of the cut ones before it."""
         return [self.graph.node[i] for i in sorted(self._slice([value], frozenset(cuts) - {value}))]

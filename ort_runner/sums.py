@@ -1,8 +1,9 @@
 """Error allowance for long sums: kernels of ONNX Runtime that add up one number after the other.
 
 PyTorch adds in blocks, and its error hardly grows with the length n of a sum. ONNX Runtime's normalisation over space,
-reductions and cumulative sums keep one running total, whose rounding errors grow as sqrt(n): 39 rounding units for an
-instance norm over 50,000 pixels where PyTorch has 3 (1.31 on a CPU, float32, uniform values). No fault of the export.
+norms of long rows, reductions and cumulative sums keep a running total, whose rounding errors grow as sqrt(n): 39
+rounding units for an instance norm over 50,000 pixels where PyTorch has 3 (1.31 on a CPU, float32, uniform values). No
+fault of the export.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from fxport.ort_runner.session import Dim, Port
 
 UNITS_PER_ROOT = 0.5
 SHORTEST = 1024  # the floor of the budget covers shorter sums
+LONG_ROW = 8192  # of norms over rows, which keep several totals: the floor covers more of them
 
 Shape = tuple[int, ...]
 
@@ -38,11 +40,18 @@ def _longest(before: Shape, _after: Shape) -> int:
     return max(before, default=1)
 
 
+def _long_row(before: Shape, _after: Shape) -> int:
+    return before[-1] if before[-1:] >= (LONG_ROW,) else 0
+
+
 # The length of the sums of a node, from the shapes of its first input and output.
 LENGTHS: Mapping[str, Callable[[Shape, Shape], int]] = MappingProxyType(
     {
         "InstanceNormalization": _space,
         "GroupNormalization": _sample,
+        "LayerNormalization": _long_row,
+        "RMSNormalization": _long_row,
+        "SimplifiedLayerNormalization": _long_row,
         "GlobalAveragePool": _ratio,
         "ReduceSum": _ratio,
         "ReduceMean": _ratio,

@@ -3,10 +3,13 @@
 Where a model rounds, compares or takes the largest, a last digit decides, and the next kernel decides otherwise: the
 code 16 or 17 of a quantized activation, the index of one of two equal logits. Such an element is told by PyTorch
 itself, run again with the result of each inexact operation moved by its last place (Monte Carlo arithmetic, Parker
-1997). Nothing else is left out: an element that those runs do not move is judged, however small their number.
+1997). Nothing else is left out: an element that those runs do not move is judged, however small their number. Nor is
+any where ONNX Runtime decides otherwise more often than one of those runs does: chance takes either side, a fault one.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -18,16 +21,20 @@ MOST = 1 / 16
 FAR = 16.0
 """Factor by which other roundings move an element at a tie more than the median of all elements."""
 
+CHANCE = 3.0
+"""Standard deviations by which more elements may be decided otherwise than in the run in which most are."""
+
 BEYOND = 2.0
 """Factor by which an element at a tie may deviate more than PyTorch's own runs: steps of several ties add up."""
 
 
 def of_numbers(want: np.ndarray, got: np.ndarray, roundings: np.ndarray | None) -> np.ndarray:
-    """bool array: integers or booleans that PyTorch gives otherwise with other roundings, of which one is `got`."""
-    if not _fit(want, roundings):
+    """bool array: integers or booleans that ONNX Runtime gives otherwise, and PyTorch with other roundings as well."""
+    if not fit(want, roundings):
         return np.zeros(want.shape, np.bool_)
     assert roundings is not None
-    return _if_few((roundings != want).any(0) & (roundings == got).any(0))
+    moved = roundings != want
+    return _if_few(moved.any(0) & (roundings == got).any(0) & (got != want), moved)
 
 
 def of_reals(
@@ -35,22 +42,28 @@ def of_reals(
 ) -> np.ndarray:
     """Return a bool array of the elements that other roundings move in PyTorch much further than most, and by more than
     a rounding unit of the largest; and in which ONNX Runtime is further off, too, but at most BEYOND times as far."""
-    if not _fit(want, roundings):
+    if not fit(want, roundings):
         return np.zeros(want.shape, np.bool_)
     assert roundings is not None
     w, g, r = want.astype(np.float64), got.astype(np.float64), roundings.astype(np.float64)
     x = w if exact is None else exact.astype(np.float64)
     finite = np.isfinite(w) & np.isfinite(g) & np.isfinite(x) & np.isfinite(r).all(0)
     w, g, x, r = (np.where(finite, each, 0.0) for each in (w, g, x, r))
-    moved = np.abs(r - w).max(0)
+    steps = np.abs(r - w)
+    moved = steps.max(0)
     limit = max(FAR * float(np.median(moved)), budget.epsilon * float(np.abs(x).max(initial=0.0)))
     distance = np.abs(g - w)
-    return _if_few((np.minimum(moved, distance) > limit) & (distance <= BEYOND * moved))
+    return _if_few((np.minimum(moved, distance) > limit) & (distance <= BEYOND * moved), steps > limit)
 
 
-def _fit(want: np.ndarray, roundings: np.ndarray | None) -> bool:
+def fit(want: np.ndarray, roundings: np.ndarray | None) -> bool:
+    """Return True if runs with other roundings are of the type and the shape of a result."""
     return roundings is not None and roundings.dtype == want.dtype and roundings.shape[1:] == want.shape
 
 
-def _if_few(found: np.ndarray) -> np.ndarray:
-    return found if np.count_nonzero(found) <= MOST * found.size else np.zeros(found.shape, np.bool_)
+def _if_few(found: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """Return `found` if these are few, and not many more than one of the runs has `moved`."""
+    count = np.count_nonzero(found)
+    most = max(np.count_nonzero(each) for each in moved)
+    is_chance = count <= most + CHANCE * math.sqrt(most) + 1
+    return found if count <= MOST * found.size and is_chance else np.zeros(found.shape, np.bool_)

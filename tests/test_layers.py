@@ -59,7 +59,7 @@ CAPTURE_ORDER = (
         "knowledge",
         "regions",
     ),
-    ("streams",),
+    ("streams", "own_limits"),
     ("reachable",),
     ("snapshot",),
     ("arguments", "guards", "analysis"),

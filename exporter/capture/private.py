@@ -207,6 +207,7 @@ TRACE: Rows = (
 """Private parts by which a graph is traced, and the exceptions of a trace."""
 
 PATCHES: Rows = (
+    names("torch", "finfo", "replaced, documented: limits of a model's own type in a run in float64"),
     names("torch.nn:Module", "__setattr__", "replaced: notes what a branch assigns to a module"),
     names("torch.nn:Module", "__getattr__", "replaced: refuses an attribute that only one branch sets"),
     names("torch.nn:Module", "__call__", "replaced: calls what a trace puts in its place"),

@@ -13,7 +13,7 @@ from fxport.diagnostics.exhaustion import raise_if_exhausted
 from fxport.diagnostics.messages import error_line
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.sources.source import Source
-from fxport.exporter.validation.attribution import Attribution, Subject, explainer
+from fxport.exporter.validation.attribution import Attribution, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,6 +91,8 @@ def validation_of(
                 if options is not None and not program.program.sources:
                     alone = source if source.whole is None else replace(source, model=source.whole)
                     subject = Subject(path, alone, program, options, provider, isolate)
+                    from fxport.exporter.validation.origins import explainer
+
                     explain = explainer(subject, cases, adapt, told)
                 validation = validate(
                     path,

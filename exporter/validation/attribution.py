@@ -8,14 +8,12 @@ operation is then found by bisecting the first model that is wrong.
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fxport.diagnostics import Place
-from fxport.diagnostics.messages import error_line
 from fxport.fx_passes.randomness import draws_numbers
 
 if TYPE_CHECKING:
@@ -29,12 +27,8 @@ if TYPE_CHECKING:
     from fxport.ort_runner import Samples
     from fxport.ort_runner.bisect import Divergence, Reference, Suspect
     from fxport.ort_runner.session import Opened, Runtime
-    from fxport.ort_runner.validate import Explain
 
 OPTIMIZATION = "graph optimization of ONNX Runtime"
-MOST_SECONDS = 15.0
-"""From the beginning of the first search for an origin, for those with other samples where it could not be told."""
-
 OTHER_WEIGHTS = "the file, whose weights are not the model's"
 
 
@@ -91,45 +85,6 @@ class Subject:
     options: Options
     provider: str
     isolate: bool = True
-
-
-def explainer(
-    subject: Subject,
-    cases: Sequence[Samples],
-    adapt: Callable[[Samples], Samples],
-    told: Callable[[Attribution], None],
-) -> Explain:
-    """Finds the origin of a difference, once for each output: that of the first sample for which it can be told.
-
-    After `MOST_SECONDS` no further sample is tried for an output.
-
-    `cases` have the names of the program, and `adapt` gives them those of the file.
-    """
-    from fxport.ort_runner.validate import Origin
-
-    found: dict[str, Origin] = {}
-    until = None
-
-    def explain(samples: Samples, outputs: Collection[str], is_exact: bool) -> Mapping[str, Origin]:
-        nonlocal until
-        until = time.monotonic() + MOST_SECONDS if until is None else until
-        is_late = time.monotonic() > until
-        wanted = [name for name in outputs if name not in found or (found[name].place is None and not is_late)]
-        if wanted:
-            case = next(each for each in cases if each.label == samples.label)
-            adapted = adapt(case)
-            names = dict(zip(adapted.outputs, case.outputs, strict=True))
-            try:
-                own = case.only([names[name] for name in wanted])
-                attribution = attribute(subject, own, adapted.only(wanted), exact=is_exact)
-                told(attribution)
-                origin = Origin(attribution.text, attribution.place, attribution.related)
-            except Exception as error:  # noqa: BLE001 - it runs the user's graph and parts of models; the finding tells
-                origin = Origin(f"cannot be told, because the search failed: {error_line(error)}")
-            found.update(dict.fromkeys(wanted, origin))
-        return {name: found[name] for name in outputs}
-
-    return explain
 
 
 def attribute(subject: Subject, case: Samples, samples: Samples, *, exact: bool = False) -> Attribution:

@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from fxport.exporter.capture.float64 import wide_types, widened
+from fxport.exporter.capture.own_limits import with_epsilon
 from fxport.exporter.capture.patches.attention import no_fast_path
 from fxport.exporter.validation.equals import EQUALS, OWN
 from fxport.exporter.weights.arrays import Arrays, as_array, as_value
@@ -199,7 +200,8 @@ def _called_wide(node: Node, plain: Mapping[Node, Any], exact: Mapping[Node, Any
         return exact[source]
 
     try:
-        args, kwargs = map_arg((node.args, node.kwargs), operand)
+        given = with_epsilon(node.target, node.args, node.kwargs, lambda source: plain[source].dtype)
+        args, kwargs = map_arg(given, operand)
         with wide_types():
             return ANY_STRIDES.get(node.target, node.target)(*args, **kwargs)  # type: ignore[operator]  # likewise
     except Exception:  # noqa: BLE001  # float64 is a yardstick that not every op allows; without it there is another

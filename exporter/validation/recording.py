@@ -19,6 +19,7 @@ from fxport.exporter.capture.eager import FailsOnRanks, called, patience, restor
 from fxport.exporter.capture.fake import has_no_values
 from fxport.exporter.capture.faults import is_our_fault
 from fxport.exporter.capture.float64 import widened
+from fxport.exporter.capture.own_limits import OwnLimits
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.self_check.inputs import drawn
 from fxport.exporter.capture.snapshot import Snapshot
@@ -192,7 +193,8 @@ def _chosen_otherwise(subject: Subject, call: Call) -> Iterator[tuple[str, Array
         other = replace(subject, equals=equals, log=Log())
         with other.again():
             outputs = other.outputs(call)
-        yield equals, outputs, _yardstick(other, call, outputs, ())
+            exact = _yardstick(other, call, outputs, ())
+        yield equals, outputs, exact
 
 
 Record = Callable[[str, Subject, Call], Case]
@@ -265,8 +267,14 @@ def _run_exactly(subject: Subject, call: tuple[Any, Any]) -> Arrays:
     for run in (run_widened, run_doubled) if weights <= COPIED_LIMIT else (run_widened,):
         try:
             # not under the mode of a run, which refuses narrow writes
-            with subject.put_back(), EQUALS[subject.equals]():
+            limits = OwnLimits()
+            with subject.put_back(), EQUALS[subject.equals](), limits.noted():
                 outputs = run(module, widened(call), program)
+            if limits.matter:
+                with subject.put_back(), limits.recorded():
+                    subject.outputs(call)
+                with subject.put_back(), EQUALS[subject.equals](), limits.replayed():
+                    outputs = run(module, widened(call), program)
         except Exception as error:  # noqa: BLE001  # the model's own code; what it raises is told
             failures.append(error)
             continue

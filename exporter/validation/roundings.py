@@ -36,6 +36,7 @@ NORMS = (
 SAMPLED = (
     "upsample_bilinear2d upsample_bicubic2d upsample_linear1d upsample_trilinear3d grid_sampler_2d grid_sampler_3d"
 )
+FUNCTIONS_OF_ONE = frozenset(FUNCTIONS.split())
 INEXACT = frozenset(
     f"{PRODUCTS} {SUMS} {FUNCTIONS} {NORMS} {SAMPLED} avg_pool2d avg_pool3d lstm gru mkldnn_rnn_layer".split()
 )
@@ -52,8 +53,14 @@ GATES = frozenset({"gelu", "silu", "mish"})
 """Functions that scale their input by a factor from 0 to 1: where that is nearly 0, errors are those of the input."""
 
 
+PLAIN_OPERANDS, PLAIN_RESULTS = (0.0, 1.0), (0.5, 1.0, 2.0)
+"""Operands, and results that a function has for them in every kernel, such as exp(0) and sigmoid(0)."""
+
+
 class OtherRoundings(TorchDispatchMode):
     """Moves each result of an inexact operator by a few units in its last place, drawn anew for each element.
+
+    With an odd seed equal results are moved alike, as a kernel would: all of a padding round to one side.
 
     Results of Fourier transforms, and distances by products, are always moved, and with an odd seed the other way than
     with a seed that is even.
@@ -66,24 +73,37 @@ class OtherRoundings(TorchDispatchMode):
         self._sign = -1 if seed % 2 else 1
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
         name = None if isinstance(func, HigherOrderOperator) else func._schema.name.removeprefix("aten::").rstrip("_")
+        plain = _plain(args[0]) if name in FUNCTIONS_OF_ONE and args else None  # some write to it
+        result = func(*args, **(kwargs or {}))
         if name in FOURIER:
             self._move_frequencies(result, args[1])
         elif name == DISTANCES:
             self._move_distances(result, args[0], args[1])
         elif name in INEXACT:
             like = args[0] if name in GATES else None
-            pytree.tree_map_only(torch.Tensor, lambda each: self._move(each, like), result)
+            pytree.tree_map_only(torch.Tensor, lambda each: self._move(each, like, plain), result)
         return result
 
-    def _move(self, result: torch.Tensor, like: torch.Tensor | None) -> None:
-        """Move a result by units in the last place of its own numbers, or of those of another tensor of its sizes."""
+    def _move(self, result: torch.Tensor, like: torch.Tensor | None, plain: torch.Tensor | None) -> None:
+        """Move a result by units in the last place of its own numbers, or of those of another tensor of its sizes;
+        not where it is `plain` and the operand was, too."""
         if result.is_floating_point() and not result.is_meta:
-            steps = torch.randint(-UNITS, UNITS + 1, result.shape, generator=self._generator)
+            steps = self._steps(result)
+            if plain is not None and plain.shape == result.shape:
+                steps.masked_fill_(plain & _is_one_of(result, PLAIN_RESULTS), 0)
             noise = steps.to(result.device, torch.float64) * torch.finfo(result.dtype).eps / 2
             moved = noise * (result if like is None else like)
             result.add_(moved.nan_to_num(0.0, 0.0, 0.0).to(result.dtype))  # of infinity there is no last place
+
+    def _steps(self, result: torch.Tensor) -> torch.Tensor:
+        """Draw units for each element, or for each number among them."""
+        if self._sign > 0:
+            return torch.randint(-UNITS, UNITS + 1, result.shape, generator=self._generator).to(result.device)
+        phase = float(torch.rand((), generator=self._generator))
+        digits, exponent = torch.frexp(result.to(torch.float64).nan_to_num(0.0, 0.0, 0.0))
+        wave = torch.sin(digits * 1e9 + exponent * 7.3 + phase * 1e3) * 1e4
+        return ((wave - wave.floor()) * (2 * UNITS + 1)).floor().to(torch.int64) - UNITS
 
     def _steps_of_pair(self, shape: torch.Size) -> torch.Tensor:
         """Draw units for each element, none of which is 0: with an odd seed the other way than with the even one."""
@@ -108,6 +128,15 @@ class OtherRoundings(TorchDispatchMode):
         steps = self._steps_of_pair(parts.shape)
         noise = steps.to(parts.device, torch.float64) * torch.finfo(parts.dtype).eps / 2
         parts.add_((noise * largest).nan_to_num(0.0, 0.0, 0.0).to(parts.dtype))
+
+
+def _plain(operand: Any) -> torch.Tensor | None:
+    """bool tensor: the elements of an operand that are plain numbers."""
+    return _is_one_of(operand, PLAIN_OPERANDS) if isinstance(operand, torch.Tensor) else None
+
+
+def _is_one_of(values: torch.Tensor, numbers: tuple[float, ...]) -> torch.Tensor:
+    return torch.stack([values == number for number in numbers]).any(0)
 
 
 def rounded_otherwise(run: Callable[[], Arrays], first: Arrays, each: Callable[[], Any]) -> Arrays:

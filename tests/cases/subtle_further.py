@@ -62,6 +62,12 @@ FURTHER: Mapping[str, Subtle] = {
         aten.round.default,
         instead(lambda op, v: op.Mul(op.Sign(v), op.Floor(op.Add(op.Abs(v), 0.5)))),
     ),
+    "half up of a multiple": Subtle(
+        f(lambda v: torch.round(v * 20) / 20),
+        x(40, 50),
+        aten.round.default,
+        instead(lambda op, v: op.Floor(op.Add(v, 0.5))),
+    ),
     "id of padding": Subtle(
         embedded(lambda h, ids: h * (ids != 0)[..., None]),
         with_ids(IDS),

@@ -18,7 +18,7 @@ from fxport import Options, export
 from fxport.diagnostics import Log
 from fxport.exporter.cli import main
 from fxport.exporter.sources.source import Source
-from fxport.exporter.validation import attribution
+from fxport.exporter.validation import origins
 from fxport.exporter.validation.against_eager import samples_of, validation_of
 from fxport.exporter.validation.attribution import OPTIMIZATION, Attribution, Subject, attribute
 from fxport.exporter.validation.repro import repro_of
@@ -197,9 +197,9 @@ def test_what_cannot_be_told_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def failing(*_: object, exact: bool) -> Attribution:
         raise RuntimeError("no luck")
 
-    monkeypatch.setattr(attribution, "attribute", failing)
+    monkeypatch.setattr(origins, "attribute", failing)
     subject = Subject(tmp_path / "x.onnx", source, program, Options(), "cpu")
-    explain = attribution.explainer(subject, [case], lambda each: each, lambda found: None)
+    explain = origins.explainer(subject, [case], lambda each: each, lambda found: None)
     origin = explain(case, ["output"], False)["output"]
     assert origin.text == "cannot be told, because the search failed: RuntimeError: no luck"
     assert origin.place is None
@@ -210,17 +210,17 @@ def test_the_search_for_an_origin_ends_in_time(tmp_path: Path, monkeypatch: pyte
     now, asked = [0.0], list[tuple[str, tuple[str, ...]]]()
 
     def slow(subject: Subject, case: Samples, samples: Samples, *, exact: bool) -> Attribution:
-        now[0] += attribution.MOST_SECONDS * 0.6
+        now[0] += origins.MOST_SECONDS * 0.6
         asked.append((samples.label, tuple(samples.outputs or ())))
         return Attribution(None, reason="nothing was found", samples=samples)
 
-    monkeypatch.setattr(attribution, "attribute", slow)
-    monkeypatch.setattr(attribution, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(origins, "attribute", slow)
+    monkeypatch.setattr(origins, "time", SimpleNamespace(monotonic=lambda: now[0]))
     array = np.zeros(1)
     cases = [Samples(label, {}, {"a": array, "b": array}) for label in ("one", "two", "three", "four")]
     program = export(torch.nn.ReLU(), (torch.ones(1),))
     subject = Subject(tmp_path / "x.onnx", Source("relu", torch.nn.ReLU(), ()), program, Options(), "cpu")
-    explain = attribution.explainer(subject, cases, lambda each: each, lambda found: None)
+    explain = origins.explainer(subject, cases, lambda each: each, lambda found: None)
     for case in cases:
         outputs = ["a", "b"] if case.label == "four" else ["a"]
         found = explain(case, outputs, False)
@@ -249,6 +249,60 @@ def test_a_fault_behind_an_inexact_kernel_has_its_own_line(tmp_path: Path) -> No
     assert {str(finding.facts["cause"]).partition(":")[0] for finding in log.findings} == {
         "lowering of aten.sin.default"
     }
+
+
+class Apart(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        length = torch.linalg.vector_norm(x, dim=-1)
+        root = torch.sign(x) * x.abs() ** 0.3
+        return length, root, length + root.sum(-1)
+
+
+def test_each_output_has_the_origin_that_it_is_made_of(tmp_path: Path) -> None:
+    """Two faults, of which one is no part of the other output."""
+
+    def scaled(op: Any, x: Any, *_: Any, **__: Any) -> Any:
+        return op.Mul(op.ReduceL2(x, op.const([1]), keepdims=0), op.const(1.1, like=x))
+
+    def powered(op: Any, x: Any, exponent: Any) -> Any:
+        return op.Mul(op.Pow(x, op.const(exponent, like=x)), op.const(1.1, like=x))
+
+    model, x = Apart(), torch.linspace(-2, 3, 2000).reshape(100, 20)
+    options = Options(lowerings={aten.linalg_vector_norm.default: scaled, aten.pow.Tensor_Scalar: powered})
+    program, log = export(model, (x,), options=options), Log()
+    path = program.save(tmp_path / "model.onnx")[0]
+    validation_of(path, Source("model", model, (x,)), program, "cpu", log, isolate=False, options=options)
+    told = [str(finding.facts["cause"]).partition(":")[0] for finding in log.findings if "cause" in finding.facts]
+    assert told[:3] == [
+        "lowering of aten.linalg_vector_norm.default",
+        "lowering of aten.pow.Tensor_Scalar",
+        "lowering of aten.linalg_vector_norm.default",
+    ]
+
+
+class ByOne(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.sin(x)
+        scale = torch.exp(self.scale)
+        return x * scale
+
+
+def test_a_wrong_number_is_found_by_what_it_is_multiplied_with(tmp_path: Path) -> None:
+    """By itself its error is that of one element, which may be bad luck."""
+
+    def scaled(op: Any, x: Any) -> Any:
+        return op.Mul(op.Exp(x), op.const(1.01, like=x))
+
+    model, x = ByOne().half(), torch.linspace(-1, 1, 4000).reshape(50, 80).half()
+    options = Options(lowerings={aten.exp.default: scaled})
+    program, log = export(model, (x,), options=options), Log()
+    path = program.save(tmp_path / "model.onnx")[0]
+    validation_of(path, Source("model", model, (x,)), program, "cpu", log, isolate=False, options=options)
+    assert {finding.place.node for finding in log.findings if finding.place} == {"exp"}
 
 
 class TwoResults(torch.nn.Module):

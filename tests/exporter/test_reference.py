@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import numpy as np
 import psutil
 import pytest
@@ -10,12 +13,14 @@ import torch
 from fxport import export
 from fxport.diagnostics import Level, Log, rules
 from fxport.exporter.capture.float64 import NotWide, wide_types, widened
+from fxport.exporter.capture.own_limits import OwnLimits
 from fxport.exporter.validation import runs
 from fxport.exporter.validation.intermediates import Intermediates
 from fxport.exporter.validation.recording import CALLS_BEFORE, LATER
 from fxport.exporter.validation.reference import cases
 from fxport.exporter.weights.arrays import as_array, as_value
 from tests.cases.faults import build
+from tests.cases.subtle import Calls
 
 WEIGHTS = 8 * 4096 * 4096 * 4
 
@@ -30,6 +35,83 @@ def test_wide_operands_give_what_a_copy_in_float64_gives(name: str) -> None:
     assert {array.dtype for array in lean.values()} == {np.dtype(np.float64)}
     for output, array in copied.items():
         np.testing.assert_array_equal(lean[output], array)
+
+
+class OfItsType(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x / (x.abs() + torch.finfo(x.dtype).eps)
+
+
+class OfItsTypeByName(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        limits: Any = torch.finfo(type=x.dtype)  # type: ignore[call-arg]  # which it takes
+        return x / (x.abs() + limits.eps) if isinstance(limits, torch.finfo) else x
+
+
+class Widening(torch.nn.Module):
+    """In float64 by itself, with the epsilon of that."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = x.to(self.dtype)
+        h = h / (h.abs() + torch.finfo(h.dtype).eps)
+        return (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + torch.finfo(torch.float32).tiny)).to(x.dtype)
+
+
+OF_THEIR_TYPE = {
+    "norm": torch.nn.RMSNorm(16, elementwise_affine=False),
+    "function": Calls(lambda x: torch.nn.functional.rms_norm(x, (16,))),
+    "limits": OfItsType(),
+    "limits by name": OfItsTypeByName(),
+    "widened": Widening(torch.float32),
+    "widened far": Widening(torch.float64),
+    "norm of float64": Calls(lambda x: torch.nn.functional.rms_norm(x.double(), (16,)).to(x.dtype)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", OF_THEIR_TYPE)
+def test_a_run_in_float64_has_the_epsilons_of_the_models_own_types(name: str, dtype: torch.dtype) -> None:
+    """Eager's distance from another epsilon would hide a wrong one."""
+    model, finfo = OF_THEIR_TYPE[name], torch.finfo
+    x = torch.randn(8, 16, generator=torch.Generator().manual_seed(0)).to(dtype)
+    x = x * (1e-9 if dtype.itemsize > 4 else 1e-4)
+    case = next(cases(model, (x,), {}, export(model, (x,)), Log()))
+    assert case.exact is not None
+    assert torch.finfo is finfo
+    rounding = 4 * max(finfo(dtype).eps, finfo(torch.float32).eps)
+    np.testing.assert_allclose(case.outputs["output"].astype(np.float64), case.exact["output"], rtol=rounding)
+
+
+class Masked(torch.nn.Module):
+    """A row without any place to look at: of equal scores, as the least number takes up whatever is added."""
+
+    def forward(self, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        scores = x + torch.where(seen, 0.0, torch.finfo(x.dtype).min).to(x.dtype)
+        return torch.softmax(scores + torch.finfo(x.dtype).tiny, -1)
+
+
+def test_the_least_number_stands_for_infinity() -> None:
+    x = torch.randn(4, 16, generator=torch.Generator().manual_seed(0)).half()
+    args = x, torch.arange(4)[:, None].expand(4, 16) > 0
+    case = next(cases(Masked(), args, {}, export(Masked(), args), Log()))
+    assert case.exact is not None
+    np.testing.assert_allclose(case.outputs["output"].astype(np.float64), case.exact["output"], atol=1e-3)
+
+
+def test_limits_are_told_to_the_models_thread_only() -> None:
+    limits, told = OwnLimits(), list[float]()
+    with limits.recorded():
+        torch.finfo(torch.float16)
+    with limits.replayed():
+        other = threading.Thread(target=lambda: told.append(torch.finfo(torch.float64).eps))
+        other.start()
+        other.join()
+        told += [torch.finfo(torch.float64).eps, torch.finfo(torch.float64).eps]
+    assert told == [torch.finfo(each).eps for each in (torch.float64, torch.float16, torch.float64)]
 
 
 def test_a_model_that_writes_to_its_weights_is_not_run_wide() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -15,6 +17,8 @@ from fxport.diagnostics import Log, rules
 from fxport.exporter.validation import reference
 from fxport.exporter.validation.roundings import RUNS, OtherRoundings
 from fxport.ort_runner import validate
+from fxport.ort_runner.session import LocalSession
+from tests.cases.subtle import Calls
 
 X = torch.linspace(-3, 3, 200_000)
 
@@ -179,3 +183,49 @@ def test_distances_of_near_points_are_what_their_squares_leave() -> None:
     assert (largest.diagonal() > 1e-4).all()
     assert (largest.diagonal() < 4e-3).all()
     assert (largest[distances > 1] < 1e-5).all()
+
+
+class Open(nn.Module):
+    """A limit that padding lies on: PyTorch has exactly 1 there, as every kernel has."""
+
+    def __init__(self, *, strict: bool) -> None:
+        super().__init__()
+        self.strict = strict
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.exp(x) * torch.exp(-x) * torch.exp(2 * x)
+        return torch.sin(x) + (h > 1 if self.strict else h >= 1).float()
+
+
+def test_what_every_kernel_has_is_no_tie(tmp_path: Path) -> None:
+    x = torch.randn(1000, generator=torch.Generator().manual_seed(0))
+    x[600:620] = 0.0
+    right, wrong = Open(strict=False), Open(strict=True)
+    case = next(reference.cases(right, (x,), {}, export(right, (x,)), Log())).samples()
+    path = export(wrong, (x,)).save(tmp_path / "m.onnx")[0]
+    assert not validate(path, [case], "cpu", Log()).passed
+    assert validate(export(right, (x,)).save(tmp_path / "r.onnx")[0], [case], "cpu", Log()).passed
+
+
+@pytest.mark.parametrize("function", [torch.exp, torch.sigmoid, torch.cos, torch.rsqrt, torch.exp2])
+def test_onnx_runtime_has_what_every_kernel_has(function: Callable[[Tensor], Tensor], tmp_path: Path) -> None:
+    """Numbers that are not moved, which is sound only if they are the same everywhere."""
+    model, x = Calls(function), torch.tensor([0.0, 1.0]).repeat(50)
+    case = next(reference.cases(model, (x,), {}, export(model, (x,)), Log())).samples()
+    want = case.outputs["output"]
+    with LocalSession(export(model, (x,)).save(tmp_path / "m.onnx")[0], "cpu") as session:
+        session.open()
+        got = session.run(dict(case.inputs))["output"]
+    plain = np.isin(want, (0.5, 1.0, 2.0))
+    assert plain.any()
+    np.testing.assert_array_equal(got[plain], want[plain])
+
+
+def test_equal_numbers_are_moved_alike_in_every_second_run() -> None:
+    x = torch.full((1000,), 0.3)
+    with OtherRoundings(1):
+        assert len(torch.exp(x).unique()) == 1
+        several = torch.exp(torch.linspace(0.3, 0.4, 1000))
+    assert len((several - torch.exp(torch.linspace(0.3, 0.4, 1000))).sign().unique()) == 3
+    with OtherRoundings(0):
+        assert len(torch.exp(x).unique()) > 1

@@ -10,9 +10,10 @@ import numpy as np
 import onnx
 import pytest
 
-from fxport.diagnostics import Log, rules
-from fxport.ort_runner import Samples, inexact_kernels, validate
+from fxport.diagnostics import Finding, Log, Rule, rules
+from fxport.ort_runner import Samples, Validation, inexact_kernels, validate
 from fxport.ort_runner.inexact_kernels import KERNELS, UNIT, exact_file, exact_outputs
+from fxport.ort_runner.providers import PROVIDERS
 from fxport.ort_runner.session import LocalSession, Runtime
 from tests.ort_runner.models import save
 
@@ -57,7 +58,7 @@ def test_a_kernel_errs_no_more_than_the_random_errors(op: str, tmp_path: Path) -
     path, x = save(tmp_path, graph(NODES[op])), numbers()
     found = exact_outputs(path, {"x": x}, HERE)
     assert found is not None
-    exact, erring = (outputs["y"].astype(np.float64) for outputs in (found.outputs, found.erring))
+    exact, erring = (outputs["y"].astype(np.float64) for outputs in (found.outputs, found.erring[0]))
     error, allowed = np.abs(results(path, x) - exact), np.abs(erring - exact)
     for low, high in RANGES:
         here = (x >= low) & (x < high)
@@ -84,7 +85,7 @@ def test_a_model_whose_functions_alone_import_the_operators() -> None:
     text = """<ir_version: 9, opset_import: ["my": 1]> g (float[4] x) => (float[4] y) { y = my.f(x) }
     <domain: "my", opset_import: ["": 21]> f (x) => (y) { y = Sigmoid (x) }"""
     model = onnx.parser.parse_model(text)
-    assert inexact_kernels.replace_kernels(model) == 1
+    assert inexact_kernels.replace_kernels(model) == ("Sigmoid",)
     onnx.checker.check_model(model)
 
 
@@ -132,3 +133,93 @@ def test_what_is_inexact_by_much_is_a_doubt(tmp_path: Path) -> None:
     validation = validate(save(tmp_path, graph("Sigmoid (x)")), [samples], "cpu", isolate=False)
     assert validation.passed
     assert validation.doubts == {"y": rules.INEXACT_KERNELS.id}
+
+
+def judged(
+    folder: Path,
+    body: str,
+    x: np.ndarray,
+    want: np.ndarray,
+    exact: np.ndarray,
+    *,
+    types: str = "float",
+    ties: int = 0,
+    other: float = 0.0,
+) -> tuple[Validation, list[Finding]]:
+    """Validate; the first elements are `ties`, at which other roundings of PyTorch give `other` more."""
+    runs = np.repeat(want[None], 8, 0)
+    runs[1::2, :ties] += other
+    samples = Samples("sample", {"x": x}, {"y": want}, {"y": exact}, roundings=lambda: {"y": runs})
+    log, path = Log(), save(folder, f"g ({types}[N] x) => (float[N] y) {{ {body} }}")
+    return validate(path, [samples], "cpu", log, isolate=False), list(log.findings)
+
+
+STEP = "k = Constant <value_float = 0.0> () s = Greater (x, k) c = Cast <to = 1> (s)"
+"""In PyTorch it is `>=` here, as it may be where roundings decide."""
+
+
+@pytest.mark.parametrize(
+    ("make", "of", "low", "ids"),
+    [
+        ("t = Tanh (x)", np.tanh, -3.0, [rules.TIES_LEFT_OUT]),
+        ("t = Sigmoid (x)", sigmoid, -14.0, [rules.INEXACT_KERNELS, rules.TIES_LEFT_OUT]),
+    ],
+    ids=["tanh", "sigmoid"],
+)
+def test_kernels_are_told_where_they_explain_something(
+    make: str, of: Callable[[np.ndarray], np.ndarray], low: float, ids: list[Rule], tmp_path: Path
+) -> None:
+    """An element at a tie is none of theirs, and takes nothing from what is."""
+    x = np.random.default_rng(0).uniform(low, low + 3.0, 1000).astype(np.float32)
+    x[:20] = 0.0
+    exact = of(x.astype(np.float64))
+    want = exact.astype(np.float32)
+    validation, found = judged(
+        tmp_path, f"{make} {STEP} y = Add (t, c)", x, want + (x >= 0), exact + (x >= 0), ties=20, other=-1.0
+    )
+    assert validation.passed
+    assert [each.rule for each in found] == ids
+
+
+def log_sigmoid(x: np.ndarray) -> np.ndarray:
+    return -np.log1p(np.exp(-x.astype(np.float64)))
+
+
+def test_an_error_of_one_element_that_can_be_seen_is_no_note(tmp_path: Path) -> None:
+    """Sigmoid gives 1.2e-7 for 1.6e-8 there, and a logarithm makes 2 of that."""
+    x = np.random.default_rng(0).uniform(-5, 0, 100_000).astype(np.float32)
+    x[0] = np.float32(-17.96455)
+    exact = log_sigmoid(x)
+    validation, found = judged(tmp_path, "s = Sigmoid (x) y = Log (s)", x, exact.astype(np.float32), exact)
+    assert [each.rule for each in found] == [rules.INEXACT_KERNELS]
+    assert validation.passed
+    assert validation.doubts == {"y": rules.INEXACT_KERNELS.id}
+
+
+def test_operators_whose_kernels_were_not_replaced_are_not_named(tmp_path: Path) -> None:
+    body = "k = Constant <value_float = 1e-30> () a = Gelu (x) b = Mul (a, k) s = Sigmoid (x) y = Add (b, s)"
+    _, found = judged(tmp_path, body, X, sigmoid(X).astype(np.float32), sigmoid(X))
+    assert [each.facts["operators"] for each in found] == [("Sigmoid",)]
+
+
+def test_kernels_of_float64_do_not_err(tmp_path: Path) -> None:
+    """Those are exact, so that they explain no error of what follows."""
+    path = save(tmp_path, "g (double[N] x) => (float[N] y) { s = Sigmoid (x) y = Cast <to = 1> (s) }")
+    found = exact_outputs(path, {"x": X.astype(np.float64)}, HERE)
+    assert found is not None
+    for each in found.erring:
+        np.testing.assert_array_equal(each["y"], found.outputs["y"])
+
+
+def test_one_element_that_no_kernel_explains_is_a_fault() -> None:
+    """The errors of the others are no measure of it."""
+    x = np.linspace(-14, -8, 5000, dtype=np.float32)
+    exact = sigmoid(x).astype(np.float32)
+    exact[0] = 0.5
+    erring = exact + np.float32(1e-7)
+    erring[0] = 0.6
+    got = exact.copy()
+    found = inexact_kernels.Exact({"y": exact}, ({"y": erring}, {"y": erring}), ("Sigmoid",))
+    assert found.explains("y", got, PROVIDERS["cpu"], 0.0)
+    got[7] += np.float32(0.1)
+    assert not found.explains("y", got, PROVIDERS["cpu"], 0.0)

@@ -62,6 +62,24 @@ def test_what_no_rounding_explains_is_outside_the_budget(got: np.ndarray, ties: 
     assert gap.ties == 0
 
 
+def of_chance(count: int, *, chance: float = 0.5) -> np.ndarray:
+    """Runs in which each of the first elements goes up or not, by itself."""
+    runs = rounded(0)
+    runs[:, :count] += GENERATOR.random((RUNS, count)) < chance
+    return runs
+
+
+def test_ties_that_are_all_decided_otherwise_are_no_chance() -> None:
+    """As `>` for `>=` decides: PyTorch's runs take each side in half of the elements."""
+    runs = of_chance(90)
+    assert compare(WANT, with_error(90, 1.0), EXACT, roundings=runs).too_big
+    assert not compare(WANT, with_error(45, 1.0), EXACT, roundings=runs).too_big
+    codes, moved = np.zeros(SIZE, np.int64), (runs - rounded(0) > 0.5).astype(np.int64)
+    other = np.arange(SIZE) < 90
+    assert compare(codes, other.astype(np.int64), roundings=moved).too_big
+    assert not compare(codes, (other & (np.arange(SIZE) % 2 == 0)).astype(np.int64), roundings=moved).too_big
+
+
 def test_an_index_that_pytorch_gives_as_well_is_a_tie() -> None:
     want = np.arange(100, dtype=np.int64)
     runs = np.repeat(want[None], RUNS, 0)

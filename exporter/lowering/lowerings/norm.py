@@ -185,7 +185,16 @@ def instance_norm(
         return _group_norm(op, x, op.sizes(x)[1], weight, bias, eps, 1)[0]
     channels, dtype = [op.sizes(x)[1]], _meeting(x, weight, bias)
     scale, shift = parameter(op, weight, 1.0, channels, dtype), parameter(op, bias, 0.0, channels, dtype)
-    return op.cast(op.InstanceNormalization(op.cast(x, dtype), scale, shift, epsilon=eps), op.out.dtype)
+    y = op.InstanceNormalization(_without_offset(op, op.cast(x, dtype)), scale, shift, epsilon=eps)
+    return op.cast(y, op.out.dtype)
+
+
+def _without_offset(op: Op, x: Value) -> Value:
+    """Less the mean over space, so that the kernel's own sum starts near 0.
+
+    It has one running total: over 256 x 256 pixels at an offset of 100 it is twelve times as far off as PyTorch.
+    """
+    return op.Sub(x, op.ReduceMean(x, [*range(2, op.rank(x))]))
 
 
 @lowering(aten.rms_norm.default)
