@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fxport.diagnostics.fixes.conditions import as_tensor
+from fxport.diagnostics.fixes.numbers import is_number
 from fxport.diagnostics.fixes.site import Function, Site, fix
 from fxport.diagnostics.fixes.tensors import are_loop_numbers, is_no_tensor
 from fxport.diagnostics.model import Edit, Fix
@@ -67,27 +68,61 @@ def _items(site: Site) -> Iterator[tuple[ast.Call, ast.expr]]:
                 yield node.value, called.value
 
 
+def _is_tensor(site: Site, test: str) -> bool:
+    """Return whether a rewritten condition is a tensor, as torch.where asks: `len(rows) > 0` stays Python's."""
+    names = frozenset(
+        each.id
+        for call, _ in _items(site)
+        for statement in (site.parents[call],)
+        if isinstance(statement, ast.Assign)
+        for each in statement.targets
+        if isinstance(each, ast.Name)
+    )
+    return not is_number(site, ast.parse(f"({test}\n)", mode="eval").body, names)
+
+
 def _are_alike(site: Site, one: ast.AST, other: ast.AST | None) -> bool:
     """Return whether one operator may choose between the values of two expressions or statements.
 
-    It may not if one alone is cut, converted or of a list, or if one is no tensor.
+    It may not if they are cut, converted or listed in different ways, or if one is no tensor.
     """
     values = [each if isinstance(each, ast.expr) else getattr(each, "value", None) for each in (one, other)]
-    return _forms(one) == _forms(other) and not any(is_no_tensor(site, each) for each in values)
+    forms = _forms(one)
+    return forms == _forms(other) and not forms & OF_DATA and not any(is_no_tensor(site, each) for each in values)
 
 
 def _forms(value: ast.AST | None) -> set[str]:
     """Return what gives a value another size or dtype than that of the tensors in it."""
     nodes = [*ast.walk(value)] if value is not None else []
-    called = {each.func.attr for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)}
-    has = {type(each).__name__ for each in nodes if isinstance(each, (ast.Slice, ast.ListComp, ast.GeneratorExp))}
-    return has | (called & OTHER_FORMS)
+    called = (each for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute))
+    ways = {_way(each) for each in called if each.func.attr in OTHER_FORMS}  # type: ignore[union-attr]  # chosen above
+    listed = (each for each in nodes if isinstance(each, (ast.ListComp, ast.GeneratorExp)))
+    return {
+        *ways,
+        *_cuts(value),
+        *(ast.unparse(part.iter) for each in listed for part in each.generators),
+    }
+
+
+def _cuts(value: ast.AST | None) -> set[str]:
+    """Return the slices in an expression or statement, as they are written."""
+    return {ast.unparse(each) for each in (ast.walk(value) if value else ()) if isinstance(each, ast.Slice)}
+
+
+def _way(call: ast.Call) -> str:
+    """Return a call as far as it tells the size and the dtype of its result: its function and all but its lists."""
+    given = [*call.args, *(each.value for each in call.keywords)]
+    told = [f"{len(each.elts)} tensors" if isinstance(each, ast.List) else ast.unparse(each) for each in given]
+    return f"{ast.unparse(call.func).rpartition('.')[2]}({', '.join(told)})"
 
 
 OTHER_FORMS = frozenset(
     re.findall(r"\w+", "bool byte cat char double float half int long short stack to type bfloat16 nonzero unique")
 )
 """Functions and methods whose result has another size or dtype than their tensors."""
+
+OF_DATA = frozenset(("nonzero()", "unique()"))
+"""Calls whose result has a size that the values of their tensor decide."""
 
 
 def _within(test: ast.expr, node: ast.expr) -> bool:
@@ -98,7 +133,8 @@ def _ternary(site: Site, node: ast.IfExp) -> Iterator[Fix]:
     test, body, other = as_tensor(site, node.test), site.code(node.body), site.code(node.orelse)
     if not _are_alike(site, node.body, node.orelse):
         return
-    yield fix("Choose by torch.where.", site.replaced(node, f"torch.where({test}, {body}, {other})"))
+    if _is_tensor(site, test):
+        yield fix("Choose by torch.where.", site.replaced(node, f"torch.where({test}, {body}, {other})"))
     ways = f"lambda: {_fresh(site, node.body)}, lambda: {_fresh(site, node.orelse)}"
     yield fix("Choose by torch.cond.", site.replaced(node, f"torch.cond({test}, {ways})"))
 
@@ -106,7 +142,8 @@ def _ternary(site: Site, node: ast.IfExp) -> Iterator[Fix]:
 def _statement(site: Site, node: ast.If) -> Iterator[Fix]:
     test, (other, last) = as_tensor(site, node.test), _otherwise(site, node)
     pair = _values(site, node.body, other)
-    if pair is not None and _are_alike(site, node.body[0], other[0] if other else None):
+    alike = pair is not None and _are_alike(site, node.body[0], other[0] if other else None)
+    if pair is not None and alike and _is_tensor(site, test):
         target, body, orelse = pair
         yield fix("Choose by torch.where.", _line(site, node, last, f"{target}torch.where({test}, {body}, {orelse})"))
     if (text := _as_cond(site, node, test, other)) is not None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from fxport.diagnostics.fixes.requests import requests_of
 from fxport.diagnostics.fixes.site import Site, fix
 from fxport.diagnostics.model import Applicability, Edit, Finding, Fix
 
@@ -193,33 +194,9 @@ def _joined(*arguments: str) -> str:
 
 
 def _edits(site: Site, dim: str, rewrite: Rewrite) -> list[Edit]:
-    return [site.replaced(node, rewrite(node)) for node in _requests(site, dim)]
-
-
-def _requests(site: Site, dim: str) -> Iterator[ast.expr]:
-    """Yield the nodes that declare a dimension of this name: `Dim("rows")`, or `"rows"` as a value of `{0: "rows"}`."""
-    for node in ast.walk(site.tree):
-        if isinstance(node, ast.Call) and _is_dim(node) and _is_name(node.args[0], dim):
-            yield node
-        elif isinstance(node, ast.Dict) and all(_is_axis(key) for key in node.keys):
-            yield from (value for value in node.values if _is_name(value, dim))
-
-
-def _is_dim(node: ast.Call) -> bool:
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    return name == "Dim" and bool(node.args)
+    return [site.replaced(node, rewrite(node)) for node in requests_of(site, dim)]
 
 
 def _dim(site: Site, node: ast.expr) -> str:
     """Return the expression by which the file calls Dim, or its full name."""
     return site.code(node.func) if isinstance(node, ast.Call) else "torch.export.Dim"
-
-
-def _is_name(node: ast.expr, dim: str) -> bool:
-    return isinstance(node, ast.Constant) and node.value == dim
-
-
-def _is_axis(key: ast.expr | None) -> bool:
-    if isinstance(key, ast.UnaryOp):
-        key = key.operand
-    return isinstance(key, ast.Constant) and isinstance(key.value, int)

@@ -58,7 +58,10 @@ class Site:
     @cached_property
     def function(self) -> Function | None:
         """The innermost function around the finding's line."""
-        node: ast.AST | None = self.statement
+        return self.function_at(self.statement)
+
+    def function_at(self, node: ast.AST | None) -> Function | None:
+        """Return the innermost function around a node, or the node if it is one."""
         while node is not None and not isinstance(node, Function):
             node = self.parents.get(node)
         return node

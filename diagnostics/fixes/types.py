@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from fxport.diagnostics.fixes.numbers import is_number
 from fxport.diagnostics.fixes.site import Site, fix
 from fxport.diagnostics.model import Fix
 
 
 def explicit_dtype(site: Site) -> Iterator[Fix]:
-    """`1.0 - mask` as `1.0 - mask.to(torch.float32)`: the cast where everybody sees it."""
+    """`1.0 - mask` as `1.0 - mask.to(torch.float32)`: the cast where everybody sees it. A number has no such method."""
     node, target = site.expression, site.facts.get("target")
     if not isinstance(node, ast.BinOp) or not target:
         return
@@ -19,7 +20,7 @@ def explicit_dtype(site: Site) -> Iterator[Fix]:
     named = both[number : number + 1] if isinstance(number, int) and number in (0, 1) else both
     swapped = all(isinstance(each, ast.Constant) for each in named)  # `1.0 - mask` is rsub(mask, 1.0)
     for operand in both if swapped else named:
-        if not isinstance(operand, ast.Constant):
+        if not is_number(site, operand):
             text = f"{site.operand(operand)}.to(torch.{target})"
             yield fix(f"Cast '{site.code(operand)}' where it is used.", site.replaced(operand, text))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from fxport.diagnostics.calls import tells
+from fxport.diagnostics.fixes.numbers import is_number
 from fxport.diagnostics.fixes.site import Site, fix
 from fxport.diagnostics.model import Applicability, Edit, Fix
 
@@ -21,6 +22,17 @@ SAME = frozenset(
     )
 )
 """Functions of `math` and `numpy` that torch has under the same name and with the same first arguments."""
+TAKES: Mapping[str, tuple[int, int, int]] = {
+    "atan2": (2, 2, 2),
+    "hypot": (2, 2, 2),
+    "maximum": (2, 2, 2),
+    "minimum": (2, 2, 2),
+    "pow": (2, 2, 1),
+    "clip": (2, 3, 1),
+    "where": (3, 3, 1),
+    "cat": (1, 2, 1),
+}
+"""Functions of torch with more than one argument: how many at least, at most, and how many of the first are tensors."""
 LIBRARIES = frozenset(("math", "np", "numpy"))
 NUMBERS = frozenset(("item", "tolist", "size", "shape", "numel", "len", "int", "float", "round"))
 """Functions, methods and attributes that give Python numbers of a tensor."""
@@ -34,10 +46,19 @@ def torch_functions(site: Site) -> Iterator[Fix]:
         return
     if isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") in LIBRARIES:
         name = NAMES.get(node.func.attr, node.func.attr)
-        if node.func.attr in SAME or node.func.attr in NAMES:
+        if (node.func.attr in SAME or node.func.attr in NAMES) and _are_tensors(site, name, node):
             yield fix(f"Use torch.{name}.", site.replaced(node.func, f"torch.{name}"))
     elif isinstance(node.func, ast.Name) and node.func.id == "sorted" and len(node.args) == 1 and not node.keywords:
         yield fix("Use torch.sort.", site.replaced(node, f"torch.sort({site.code(node.args[0])}).values"))
+
+
+def _are_tensors(site: Site, name: str, call: ast.Call) -> bool:
+    """Return whether torch's function takes what a call of `math` or `numpy` gives: tensors where it asks for them."""
+    least, most, tensors = TAKES.get(name, (1, 1, 1))
+    numbers = [is_number(site, each) for each in call.args]
+    if name == "pow":
+        return len(numbers) == most and not all(numbers)
+    return least <= len(numbers) <= most and not any(numbers[:tensors]) and (name == "cat" or not call.keywords)
 
 
 def stay_in_torch(site: Site) -> Iterator[Fix]:

@@ -354,6 +354,9 @@ UNLIKE = {
     "a part": "def f(x):\n    return x if «x.sum() > 0» else x[:0]\n",
     "another dtype": "def f(x):\n    return x if «x.sum() > 0» else x.double()\n",
     "stacked": "def f(x):\n    return torch.stack([t for t in x]) if «x.any()» else x\n",
+    "two parts": "def f(x):\n    i = x.nonzero()[:, 0]\n    return x[i[0]:i[-1]] if «len(i) > 0» else x[:0]\n",
+    "two dtypes": "def f(x):\n    return x.to(torch.int32) if «x.any()» else x.to(torch.int64)\n",
+    "what the data choose": "def f(x, y):\n    return x.nonzero() if «x.any()» else y.nonzero()\n",
 }
 
 
