@@ -9,9 +9,15 @@ def plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
+LEAST_SHARE = 1e-4
+LESS = f"less than {100 * LEAST_SHARE:g}% of the allowed error"
+
+
 def allowed(ratio: float) -> str:
     """An error in parts of what its budget allows: "13% of the allowed error", "4.2 times the allowed error"."""
-    return f"{100 * ratio:.2g}% of the allowed error" if ratio <= 1 else f"{ratio:.3g} times the allowed error"
+    if ratio > 1:
+        return f"{ratio:.3g} times the allowed error"
+    return f"{100 * ratio:.2g}% of the allowed error" if ratio >= LEAST_SHARE or not ratio else LESS
 
 
 def size(amount: float) -> str:

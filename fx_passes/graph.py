@@ -29,6 +29,9 @@ CAPTURED = "fxport_captured"
 PART = "fxport_part"
 """Key of `node.meta`, and of an annotation of torch.fx.traceback: which part of a training step a node is of."""
 
+OF_BODY = "_export_root"
+"""Path that PyTorch gives the model while it captures the body of a branch or a loop."""
+
 PROVENANCE = ("stack_trace", "nn_module_stack", "torch_fn", "from_node", "custom", CAPTURED, PART)
 """Keys of `node.meta` that say where a node came from; whoever makes a node copies them."""
 
@@ -53,7 +56,10 @@ def module_path(node: Node) -> str | None:
     if not stack:
         return None
     path, _ = list(stack.values())[-1]
-    return None if path == "_empty_nn_module_stack_from_metadata_hook" else path.removeprefix("L['self'].")
+    if path == "_empty_nn_module_stack_from_metadata_hook":
+        return None
+    path = path.removeprefix("L['self'].")
+    return path.removeprefix(OF_BODY).removeprefix(".") if f"{path}.".startswith(f"{OF_BODY}.") else path
 
 
 def operator_name(node: Node) -> str | None:

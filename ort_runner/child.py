@@ -285,12 +285,16 @@ def _allowed(memory: int) -> str:
 
 
 def environment() -> dict[str, str]:
-    """This process's, with what a child needs to import the same fxport."""
+    """This process's, with what a child needs to import the same fxport.
+
+    The user's encoding of standard streams is left out: those of a child carry messages to this process.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONIOENCODING"}
     home = import_folder()
     if home is None:
-        return dict(os.environ)
+        return kept
     paths = [str(home), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    return {**kept, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _ports(rows: Sequence[tuple[str, str, list[int | str | None]]]) -> tuple[Port, ...]:

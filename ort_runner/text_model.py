@@ -19,6 +19,12 @@ BATCH = 32
 MOST_TOKENS = 1 << 20
 """Tokens beyond which no text is cut."""
 
+INSTEAD: Mapping[str, str] = {
+    SCORES: "it scores texts as answers to a question: `fxport embed` with --query, in Python `score`",
+    EMBEDDING: "it gives vectors: `fxport embed` without --query, in Python `embed`",
+}
+"""Advice for a package that was asked for something else, by its output."""
+
 Text = str | tuple[str, str]
 """A text, or a pair of a question and a text."""
 
@@ -130,7 +136,8 @@ class TextModel:
 
     def _require(self, output: str, said: str) -> None:
         if self.config.output != output:
-            raise PackageError(f"'{self.folder}' gives '{self.config.output}' and no {said}; give another package.")
+            advice = INSTEAD.get(self.config.output, "give another package")
+            raise PackageError(f"'{self.folder}' gives '{self.config.output}' and no {said}; {advice}.")
 
     def _prompt(self, name: str | None) -> str:
         name = self.config.default_prompt if name is None else name

@@ -155,8 +155,8 @@ def bounds_in_words(finding: Finding) -> Iterator[Fix]:
     if not listed and not times:
         return
     if dim.isidentifier():
-        typed = "" if times else f", on the command line `--dynamic {_typed(facts, least, most)}`"
-        yield fix(f"Ask for `{times}Dim({_joined(repr(dim), *listed)})`{typed}.")
+        typed = f"on the command line `--dynamic {_typed(facts, times, least, most)}`"
+        yield fix(f"Ask for `{times}Dim({_joined(repr(dim), *listed)})`, {typed}.")
     elif not times:  # it has the name of its place, which no Dim can have
         yield fix(f"Ask for `Dim.AUTO({_joined(*listed)})`.")
 
@@ -171,10 +171,12 @@ def _bounds(facts: Mapping[str, str]) -> tuple[str, list[str], int | None, int |
     return "" if factor is None else f"{factor} * ", listed, least, most
 
 
-def _typed(facts: Mapping[str, str], least: int | None, most: int | None) -> str:
-    """The request with its bounds as `--dynamic` takes it: `x:0=batch[1..64]`."""
+def _typed(facts: Mapping[str, str], times: str, least: int | None, most: int | None) -> str:
+    """The request with its bounds as `--dynamic` takes it: `x:0=batch[1..64]`, `x:0=4*batch`."""
     low, high = ("" if bound is None else str(bound) for bound in (least, most))
-    return f"{facts.get('input', 'NAME')}:INDEX={facts.get('dim', '')}[{low}..{high}]"
+    bounds = f"[{low}..{high}]" if low or high else ""
+    place = f"{facts.get('input', 'NAME')}:{facts.get('axis', 'INDEX')}"
+    return f"{place}={times.replace(' ', '')}{facts.get('dim', '')}{bounds}"
 
 
 def tied_dimensions(site: Site) -> Iterator[Fix]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,7 @@ def check(
 
     from fxport.exporter.pipeline.options import Options
 
+    require_known(options)
     log, level = Log(), Level(fail_on)
     logs.append(log)
     path = folder / f"{name}{'' if len(logs) == 1 else f'-{len(logs)}'}.onnx"
@@ -75,6 +78,17 @@ def check(
         level = min(level, Level.WARNING, key=lambda each: each.rank) if unseen else level
         raise Failed(f"{render(log, least=level)}Artifacts are kept in {folder}")
     return checked
+
+
+def require_known(options: Mapping[str, Any]) -> None:
+    """Raise Failed for an argument that `check` does not have, with the nearest one that it has."""
+    from fxport.exporter.pipeline.calls import nearest
+    from fxport.exporter.pipeline.options import Options
+
+    own = inspect.signature(check).parameters.keys() - {"folder", "logs", "at", "options"}
+    known = {*own, *(field.name for field in fields(Options))}
+    for name in options.keys() - known:
+        raise Failed(f"onnx_check() has no argument '{name}': {nearest(name, known)}")
 
 
 @contextmanager

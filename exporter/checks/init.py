@@ -56,12 +56,21 @@ def files_in(folder: Path) -> Iterator[Path]:
             yield path
 
 
+def unread(folder: Path) -> Sequence[str]:
+    """Return the Python files of the project in which no model was looked for: they cannot be parsed."""
+    return [path.relative_to(folder).as_posix() for path in files_in(folder) if _statements(path) is None]
+
+
+def _statements(path: Path) -> Sequence[ast.stmt] | None:
+    try:
+        return ast.parse(read_bounded(path, SOURCE)).body
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # a template, another version of Python
+        return None
+
+
 def models_in(path: Path, shown: str) -> Iterator[Found]:
     """Yield the models that a file offers at its top level: functions that return models, and classes of models."""
-    try:
-        body = ast.parse(read_bounded(path, SOURCE)).body
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # a template, another version of Python
-        return
+    body = _statements(path) or ()
     classes = {entry.name: entry for entry in body if isinstance(entry, ast.ClassDef)}
     makes = frozenset(name for name in classes if is_model(name, classes))
     returned: set[str] = set()

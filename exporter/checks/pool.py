@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -30,6 +30,11 @@ from fxport.ort_runner.child import PATIENCE, end, environment, how_it_ended, la
 # -P: a file in the user's folder must not stand for a module of ours or of a library.
 WORKER = (sys.executable, "-P", "-m", "fxport.exporter.checks.worker")
 STACK_WRITTEN = 0.2  # seconds for a process to write where it stands
+SHORT = "it has too little memory: try fewer at once (--jobs), or give them more"
+CRASHED_AT_START = "PyTorch, or a library that it loads, crashes here: see whether `python -c 'import torch'` does, too"
+ADVICE_AT_START: Mapping[signal.Signals, str] = {signal.SIGKILL: SHORT, signal.SIGABRT: SHORT}
+"""Advice on a worker that a signal ended before it was ready."""
+
 START_LIMIT = 300.0  # seconds for a worker to import torch, on a busy machine
 
 
@@ -298,7 +303,8 @@ def _not_started(code: int, words: str) -> Exception:
     """The error of a worker that ended before it was ready: the machine's, if a signal ended it, else fxport's."""
     told = f"{how_it_ended(code)}{words}"
     if code < 0:
-        return UsageError(f"A worker could not start: {told}; try fewer at once (--jobs), or give them more.")
+        advice = ADVICE_AT_START.get(signal.Signals(-code), CRASHED_AT_START)
+        return UsageError(f"A worker could not start: {told}; {advice}.")
     return RuntimeError(f"a worker did not start: {told}")
 
 

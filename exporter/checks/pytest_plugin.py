@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -110,18 +110,23 @@ def onnx_check(request: pytest.FixtureRequest, tmp_path: Path, onnx_opset: int |
 
 
 def mark_of(node: pytest.Item | pytest.Collector) -> Mark:
-    """The mark of a test, those of its class and module under it. Raises UsageError for what it cannot say."""
+    """The mark of a test, those of its class and module under it. Fails the test for what it cannot say."""
     said: dict[str, Any] = {}
     for mark in node.iter_markers(MARK):  # the closest first
         if mark.args:
-            raise pytest.UsageError(f"{node.nodeid}: @pytest.mark.{MARK} takes keywords only: opsets, atol, rtol.")
+            _refuse(node, "takes keywords only: opsets, atol, rtol")
         said = {**mark.kwargs, **said}
-    try:
-        return Mark(**said)
-    except TypeError as error:
-        unknown = ", ".join(name for name in said if name not in Mark.__slots__)
-        text = f"{node.nodeid}: @pytest.mark.{MARK} knows opsets, atol and rtol, not {unknown}."
-        raise pytest.UsageError(text) from error
+    if unknown := ", ".join(name for name in said if name not in Mark.__slots__):
+        _refuse(node, f"knows opsets, atol and rtol, not {unknown}")
+    opsets = said.get("opsets", ())
+    if not isinstance(opsets, (tuple, list)) or not all(isinstance(each, int) for each in opsets):
+        _refuse(node, f"has opsets={opsets!r}; give a tuple of numbers, such as opsets=(18, 23)")
+    return Mark(**said)
+
+
+def _refuse(node: pytest.Item | pytest.Collector, what: str) -> NoReturn:
+    """Fail without a traceback, which would show code of pytest and of ours."""
+    pytest.fail(f"{node.nodeid}: @pytest.mark.{MARK} {what}.", pytrace=False)
 
 
 def line_of(item: pytest.Item) -> tuple[str, int]:

@@ -18,6 +18,7 @@ from fxport.exporter.checks.facts import Facts
 from fxport.exporter.checks.items import Task
 from fxport.exporter.checks.manifest import line_of_model
 from fxport.exporter.checks.pool import Outcome
+from fxport.exporter.checks.reasons import fixes_for
 from fxport.exporter.sources.definition import definition_of
 
 EXPECTED = "expected by the manifest"
@@ -93,7 +94,9 @@ def _row(outcome: Outcome, folder: Path, at: Callable[[str], Place | None], fail
     found: Sequence[Finding] = findings_of(result["sarif"]) if result else ()
     known = facts.from_json(result["facts"]) if result and result["facts"] else None
     if outcome.reason is not None:
-        log.report(rules.NOT_CHECKED, at=outcome.place or place, name=task.item.id, reason=outcome.reason)
+        fixes = fixes_for(outcome.reason)
+        at_line = outcome.place or place
+        log.report(rules.NOT_CHECKED, at=at_line, fixes=fixes, name=task.item.id, reason=outcome.reason)
     if result and result["mistake"]:
         key, reason = result["mistake"]
         tried = Fix(f"Correct it; `fxport export {task.item.source}` tries this model alone.")

@@ -28,6 +28,7 @@ COMMANDS = frozenset(("export", "validate", "bisect", "bench", "train-step", "ge
 """Subcommands that run the user's code or a package's model in this process; `check` has workers of its own."""
 SENT_BY_A_PROCESS = 0  # SI_USER of signal.siginfo: a terminal sends its signals to the child itself
 PR_SET_PDEATHSIG = 1
+ENDED_CLEANLY = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))  # of Windows
 ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -57,7 +58,7 @@ def supervised(args: Sequence[str], work: Callable[[], int], tell: Callable[[Rep
     """
     faulthandler.enable()
     if args[:1] == [] or args[0] not in COMMANDS or sys.platform != "linux" or "WORLD_SIZE" in os.environ:
-        return work()
+        return ended_cleanly(work)
     with _in_memory("stack") as stack, _in_memory("report") as report, _in_memory("allowed") as allowed:
         left = Left(stack, report, allowed)
         waited = {*ASKED_TO_END, signal.SIGCHLD}
@@ -72,6 +73,30 @@ def supervised(args: Sequence[str], work: Callable[[], int], tell: Callable[[Rep
         if number in ASKED_TO_END:
             return 128 + number
         return tell(*end_of(left, number), signal.Signals(number).name)
+
+
+def ended_cleanly(work: Callable[[], int]) -> int:
+    """Return the exit code of `work`. A signal that asks the process to end interrupts it as Ctrl-C does, so that no
+    draft stays, and then ends the process as that signal does.
+    """
+    asked: list[int] = []
+
+    def told(number: int, _: object) -> None:
+        asked.append(number)
+        signal.signal(number, signal.SIG_DFL)  # a second one ends at once
+        raise KeyboardInterrupt
+
+    before = {each: signal.getsignal(each) for each in ENDED_CLEANLY}
+    for each, handler in before.items():
+        if handler is signal.SIG_DFL:  # else, as under nohup, somebody has decided
+            signal.signal(each, told)
+    try:
+        return work()
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        if asked:
+            os.kill(os.getpid(), asked[0])
 
 
 def expect(report: Report) -> None:
@@ -153,7 +178,7 @@ def _in_child(left: Left, waited: set[signal.Signals], work: Callable[[], int]) 
     faulthandler.enable(left.stack)
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, waited)
-        code = work()
+        code = ended_cleanly(work)
     except KeyboardInterrupt:  # before the work has begun, or after its end
         code = 128 + signal.SIGINT
     finally:
@@ -181,6 +206,7 @@ def end_of(left: Left, number: int) -> tuple[Report, Log]:
     from fxport.diagnostics import Log, rules
     from fxport.diagnostics.crashes import place_in
     from fxport.diagnostics.report import Report
+    from fxport.exporter.checks.reasons import fixes_for
 
     kept = _read(left.report)
     report = pickle.loads(kept) if kept else Report("")
@@ -190,7 +216,8 @@ def end_of(left: Left, number: int) -> tuple[Report, Log]:
         log.report(rules.RUNTIME_FAILED, error=f"it did not answer within {seconds} seconds and was stopped")
     else:
         place = place_in(_read(left.stack).decode(errors="replace"))
-        log.report(rules.NOT_CHECKED, at=place, name=report.source, reason=reason_of(number))
+        reason = reason_of(number)
+        log.report(rules.NOT_CHECKED, at=place, fixes=fixes_for(reason), name=report.source, reason=reason)
     return report, log
 
 

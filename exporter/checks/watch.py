@@ -7,16 +7,21 @@ the user's own modules anew. What is watched is what an export has read: modules
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fxport.diagnostics import Level
+from fxport.diagnostics.amounts import plural
 from fxport.diagnostics.paths import stamp_of
 from fxport.diagnostics.report import FailOn
 from fxport.exporter.checks.group import FORKS
 from fxport.exporter.checks.items import Item, Task
 from fxport.exporter.checks.pool import Outcome, Pool, Worker
 from fxport.exporter.checks.rows import Row, row_of_source
+from fxport.exporter.sources.source import short_name
+from fxport.exporter.sources.usage import UsageError
 
 POLL = 0.05
 """Seconds between two looks at the files; a change counts when the next look finds the files as they were."""
@@ -128,3 +133,31 @@ def _changed(tasks: Sequence[Task], watched: Mapping[str, _Watched]) -> Sequence
             return [task for task in tasks if watched[task.item.id].has_changed()]
         seen = now
         time.sleep(POLL)
+
+
+def ids_of(sources: Sequence[str]) -> list[str]:
+    """A name for each source: short, and with its file where others have that one. Raises UsageError for one twice."""
+    names = [short_name(source) for source in sources]
+    counts = Counter(names)
+    full = [f"{Path(source.rpartition(':')[0]).stem}-{name}" for source, name in zip(sources, names, strict=True)]
+    ids = [whole if counts[name] > 1 else name for name, whole in zip(names, full, strict=True)]
+    for name, source in zip(ids, sources, strict=True):
+        if ids.count(name) > 1:
+            raise UsageError(f"SOURCE '{source}' would be '{name}' like another one; watch them in two terminals.")
+    return ids
+
+
+def said_of(row: Row, path: Path) -> str:
+    """One line about one source: its file, or the errors."""
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    if row.facts is None:
+        errors = sum(each.is_open and each.level is Level.ERROR for each in row.findings)
+        old = f"; '{shown}' is of an earlier save" if path.exists() else ""
+        return f"{row.id}: no model, {plural(errors, 'error')}{old}"
+    checked = f"{row.verdict} on {row.facts.provider}" if row.facts.provider else "not validated"
+    seconds = sum(each for _, each in row.stages)
+    return f"{row.id}: {shown}, {plural(row.facts.nodes, 'node')}, {checked}, {seconds:.1f} s"
+
+
+def reason_of(row: Row) -> str:
+    return next((finding.message for finding in row.findings), f"'{row.task.item.source}' has none.")

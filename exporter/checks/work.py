@@ -13,10 +13,12 @@ from types import ModuleType
 from typing import Any
 
 from fxport.diagnostics import Log, Stop, rules, sarif
+from fxport.diagnostics.exhaustion import exhausted
 from fxport.diagnostics.messages import error_line
-from fxport.diagnostics.source import place_of_exception
+from fxport.diagnostics.source import USER, kind_of, place_of_exception
 from fxport.exporter.checks.facts import Facts, facts_of
 from fxport.exporter.checks.items import Item
+from fxport.exporter.checks.reasons import fixes_for
 from fxport.exporter.sources.definition import definition_of
 from fxport.exporter.sources.dynamic import with_dynamic
 from fxport.exporter.sources.inputs import with_inputs
@@ -194,7 +196,8 @@ def report(error: BaseException, item: Item, log: Log) -> str | None:
     """Report the exception that ended the work as a finding; return the error line for an internal error, else None."""
     reason = reason_of(error)
     if reason is not None:
-        log.report(rules.NOT_CHECKED, at=place_of_exception(error), name=item.id, reason=reason)
+        fixes = fixes_for(reason)
+        log.report(rules.NOT_CHECKED, at=place_of_exception(error), fixes=fixes, name=item.id, reason=reason)
         return None
     command = shlex.join(["fxport", "check", item.model])
     log.report(rules.INTERNAL_ERROR, at=place_of_exception(error), error=error, command=command)
@@ -209,6 +212,10 @@ def reason_of(error: BaseException) -> str | None:
     """The user's side of an exception; None where it is a fault of ours."""
     if is_out_of_memory(error):
         return "it takes more memory than it may"
+    at = place_of_exception(error)
+    is_users = at is not None and kind_of(at.path) == USER
+    if is_users and (found := exhausted(error)) is not None:
+        return f"there is not enough {found[0]}: {found[1]}"
     if isinstance(error, OSError) and error.errno in UNWRITABLE:
         return f"the model cannot be written: {error.strerror}"
     return f"it ended its process: {error_line(error)}" if isinstance(error, SystemExit) else None

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fxport.exporter.cli.output import file_path
 from fxport.exporter.pipeline.options import DEFAULT_OPSET, MAX_OPSET, MIN_OPSET
+from fxport.exporter.sources.outputs import file_path
 
 Source = Annotated[
     str,
@@ -58,8 +58,8 @@ Dynamic = Annotated[
     typer.Option(
         "--dynamic",
         metavar="NAME:INDEX=DIM[,…]",
-        help="Dims of an input that may vary: x:0=batch,1=seq; with bounds: x:0=batch[1..64]. NAME may be a path "
-        "(past.0.key). NAME:auto: all of them that can; auto: those of all inputs. Repeatable.",
+        help="Dims of an input that may vary: x:0=batch,1=seq; with bounds: x:0=batch[1..64]; multiples: x:0=4*n. NAME "
+        "may be a path (past.0.key). NAME:auto: all of them that can; auto: those of all inputs. Repeatable.",
     ),
 ]
 Provider = Annotated[

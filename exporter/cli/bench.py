@@ -13,10 +13,9 @@ from fxport.diagnostics.amounts import size
 from fxport.diagnostics.report import Report
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
-from fxport.exporter.cli.runtime import require_runtime
 from fxport.exporter.sources.dynamic import require_readable
 from fxport.exporter.sources.source import require_file
-from fxport.exporter.validation.choices import require_provider
+from fxport.exporter.validation.choices import require_provider, require_runtime
 
 if TYPE_CHECKING:
     from fxport.ort_runner import Latency
@@ -76,7 +75,7 @@ def table(rows: Mapping[str, Latency | str], *, compiled: bool) -> Iterator[str]
         if isinstance(found, str):
             yield f"{name:<{width}}  {found}"
             continue
-        memory = size(found.memory) if found.memory is not None else "–"
+        memory = size(found.memory) if found.memory else "–"
         figures = (duration(found.median), duration(found.p90), f"{1 / found.median:,.0f}", memory)
         ratio = f"{first.median / found.median:.2f}"
         yield f"{name:<{width}}  {'  '.join(f'{each:>9}' for each in figures)}  {ratio:>6}"

@@ -13,9 +13,9 @@ from fxport.diagnostics import Finding, Fix, Log, rules
 from fxport.diagnostics.amounts import allowed, plural
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
-from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
 from fxport.exporter.sources.dynamic import require_readable
+from fxport.exporter.sources.outputs import require_folder
 from fxport.exporter.sources.source import require_file
 from fxport.exporter.sources.users_code import shown
 from fxport.exporter.validation.choices import require_provider

@@ -8,7 +8,7 @@ import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from datetime import UTC, datetime
 from typing import TextIO
@@ -26,8 +26,8 @@ from fxport.exporter.sources.policy import revisions_of
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.ranks import follows
 
-TRANSFORMERS = "TRANSFORMERS_VERBOSITY"
-"""By which transformers is told what to log, before it is imported."""
+QUIET: Mapping[str, str] = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+"""Variables by which transformers, before it is imported, is told to log errors alone and to show no bars."""
 
 
 def run(work: Callable[[Log], str], report: Report) -> int:
@@ -85,11 +85,12 @@ def run(work: Callable[[Log], str], report: Report) -> int:
 
 @contextmanager
 def libraries_silent() -> Iterator[None]:
-    """Warnings that libraries raise and log, at import above all, are no part of the output; those of the user's are.
+    """Keep warnings that libraries raise and log, at import above all, and their bars out; those of the user's stay.
 
     Errors that they log are shown. `--verbose` shows all.
     """
-    shown, level, chatty = warnings.showwarning, logging.root.manager.disable, os.environ.get(TRANSFORMERS)
+    shown, level = warnings.showwarning, logging.root.manager.disable
+    ours = QUIET.keys() - os.environ.keys()
 
     def of_users(
         message: Warning | str,
@@ -104,15 +105,15 @@ def libraries_silent() -> Iterator[None]:
 
     warnings.showwarning = of_users
     logging.disable(max(level, logging.WARNING))
-    os.environ.setdefault(TRANSFORMERS, "error")
+    os.environ.update({name: QUIET[name] for name in ours})
     try:
         yield
     finally:
         if warnings.showwarning is of_users:
             warnings.showwarning = shown
         logging.disable(level)
-        if chatty is None:
-            os.environ.pop(TRANSFORMERS, None)
+        for name in ours:
+            os.environ.pop(name, None)
 
 
 @contextmanager

@@ -15,10 +15,10 @@ from fxport.diagnostics.paths import stamp_of
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.exit_codes import CLEAN
-from fxport.exporter.cli.output import require_apart, require_folder, require_writable
 from fxport.exporter.cli.ranks import agreed
 from fxport.exporter.cli.reporting import Reporting, reports
 from fxport.exporter.sources.dynamic import require_readable
+from fxport.exporter.sources.outputs import require_apart, require_folder, require_writable
 from fxport.exporter.sources.source import require_pretrained, short_name
 from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.choices import require_provider, require_table

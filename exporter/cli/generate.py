@@ -11,9 +11,9 @@ from fxport.diagnostics import Log
 from fxport.diagnostics.report import Report
 from fxport.exporter.checks.supervised import within_limits
 from fxport.exporter.cli.edge import run
-from fxport.exporter.cli.packages import running_a_package
-from fxport.exporter.cli.runtime import require_runtime
 from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.validation.choices import require_runtime
+from fxport.exporter.validation.packages import running_a_package
 from fxport.ort_runner.prompts import Asked, images_of, prompt_of, speed, timed
 
 

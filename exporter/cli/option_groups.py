@@ -24,8 +24,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Training": ("--steps", "--accumulate", "--clip-grad-norm", "--constant-lr", "--native-rng", "--evaluate"),
     "Models": ("--manifest", "--jobs", "--executor", "--address", "--no-cache", "--update"),
     "Generation": (
-        *("--tokenizer", "--runtime", "--block", "--accuracy", "--cache", "--adapter", "--tokens", "--text"),
-        *("--prompt", "--ids", "--features", "--max-new-tokens", "--query", "--prompt-name"),
+        *("--tokenizer", "--dtype", "--runtime", "--block", "--accuracy", "--cache", "--adapter", "--tokens", "--text"),
+        *("--prompt", "--ids", "--image", "--audio", "--features", "--max-new-tokens", "--query", "--prompt-name"),
     ),
     "Output": ("--output", "--opset", "--output-names", "--external-data", "--weights-in-place", "--no-functions"),
     "Validation": (

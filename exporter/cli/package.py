@@ -13,12 +13,11 @@ from fxport.diagnostics import Log, Stop
 from fxport.diagnostics.amounts import size
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
-from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
-from fxport.exporter.cli.runtime import require_runtime
+from fxport.exporter.sources.outputs import require_folder
 from fxport.exporter.sources.source import init_of, load
 from fxport.exporter.sources.usage import UsageError, unwritable
-from fxport.exporter.validation.choices import require_provider
+from fxport.exporter.validation.choices import require_provider, require_runtime
 
 
 class Runtime(StrEnum):
@@ -197,7 +196,7 @@ def packaged(asked: Request, log: Log) -> str:
         raise Stop(log, "export") from error
     except OSError as error:
         named = error.filename
-        if isinstance(named, str) and not Path(named).is_relative_to(asked.output.resolve()):
+        if isinstance(named, str) and not Path(named).resolve().is_relative_to(asked.output.resolve()):
             raise  # a file that was to be read
         raise unwritable(asked.output, error) from error
     compared = made.verdict or "not compared with eager PyTorch"

@@ -14,9 +14,8 @@ from fxport.diagnostics.amounts import plural
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
 from fxport.exporter.cli.reporting import Reporting, reports
-from fxport.exporter.cli.runtime import require_runtime
 from fxport.exporter.sources.source import require_file
-from fxport.exporter.validation.choices import require_provider, require_table
+from fxport.exporter.validation.choices import require_provider, require_runtime, require_table
 
 if TYPE_CHECKING:
     from fxport.ort_runner import Placed

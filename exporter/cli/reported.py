@@ -10,12 +10,13 @@ from fxport.diagnostics import Level, Log, text
 from fxport.diagnostics.escape import terminal
 from fxport.diagnostics.formats import RENDERERS, Format, write_reports
 from fxport.diagnostics.report import Report
-from fxport.exporter.sources.definition import definition_of
+from fxport.exporter.sources.definition import definition_of, placed
 from fxport.exporter.sources.usage import unwritable
 
 
 def print_report(log: Log, report: Report, summary: str) -> None:
     """Findings and summary to standard output; of what programs read the log alone, so that it can be parsed."""
+    log.revise(partial(placed, source=report.source))
     renderer, quiet = RENDERERS[report.format], report.quiet and report.format is Format.TEXT
     found = text.render(log, color=sys.stdout.isatty(), least=Level.WARNING) if quiet else renderer.render(log)
     for said in (found, terminal(summary) if renderer.has_summary and not quiet else ""):

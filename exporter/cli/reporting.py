@@ -13,7 +13,7 @@ import typer
 
 from fxport.diagnostics.formats import Format
 from fxport.diagnostics.report import FailOn, Report, SarifProfile
-from fxport.exporter.cli.output import require_file, require_folder
+from fxport.exporter.sources.outputs import require_file, require_folder
 from fxport.exporter.sources.policy import baseline_of, levels_of
 from fxport.exporter.sources.settings import Settings, report_of, settings_near
 

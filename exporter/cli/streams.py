@@ -73,8 +73,9 @@ def _raw(stream: Any) -> object:  # Any: whatever stands for a standard stream
 
 def _like(stream: io.TextIOWrapper, raw: io.RawIOBase) -> io.TextIOWrapper:
     """A text stream with the settings of another one. What its encoding lacks, as file names may, is spelled out."""
+    has_buffer = isinstance(stream.buffer, io.BufferedIOBase)  # not so under PYTHONUNBUFFERED
     return io.TextIOWrapper(
-        io.BufferedWriter(raw),
+        io.BufferedWriter(raw) if has_buffer else raw,  # type: ignore[arg-type]  # as Python itself makes it
         stream.encoding,
         "backslashreplace",
         line_buffering=stream.line_buffering,

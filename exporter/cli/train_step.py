@@ -9,8 +9,8 @@ import typer
 
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
-from fxport.exporter.cli.output import require_apart, require_writable
 from fxport.exporter.cli.reporting import Reporting, reports
+from fxport.exporter.sources.outputs import require_apart, require_writable
 from fxport.exporter.sources.source import short_name
 from fxport.exporter.sources.step_parts import PARTS
 from fxport.exporter.validation.choices import require_provider

@@ -9,9 +9,9 @@ import typer
 
 from fxport.exporter.cli import arguments
 from fxport.exporter.cli.edge import run
-from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
 from fxport.exporter.sources.dynamic import require_readable
+from fxport.exporter.sources.outputs import require_folder
 from fxport.exporter.sources.source import require_file
 from fxport.exporter.validation.choices import require_provider, require_runtimes
 

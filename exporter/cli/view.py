@@ -13,7 +13,7 @@ import typer
 from fxport.diagnostics.escape import terminal
 from fxport.diagnostics.formats import page
 from fxport.diagnostics.paths import write_whole
-from fxport.exporter.cli.output import require_writable
+from fxport.exporter.sources.outputs import require_writable
 from fxport.exporter.sources.source import require_file
 from fxport.exporter.sources.usage import UsageError
 

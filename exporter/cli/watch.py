@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -16,17 +15,16 @@ from fxport.diagnostics.amounts import plural
 from fxport.diagnostics.escape import terminal
 from fxport.diagnostics.paths import write_whole
 from fxport.diagnostics.report import Report
+from fxport.exporter.checks.documents import document
 from fxport.exporter.checks.items import Item, Task, Terms
 from fxport.exporter.checks.merge import log_of, merged
-from fxport.exporter.checks.rows import Row
 from fxport.exporter.checks.running import OUTPUT, prepare
-from fxport.exporter.checks.watch import Turn, turns
+from fxport.exporter.checks.watch import Turn, ids_of, reason_of, said_of, turns
 from fxport.exporter.cli import arguments
-from fxport.exporter.cli.check.report import document
-from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting, reports
 from fxport.exporter.cli.streams import is_unread
-from fxport.exporter.sources.source import require_named, short_name
+from fxport.exporter.sources.outputs import require_folder
+from fxport.exporter.sources.source import require_named
 from fxport.exporter.sources.usage import UsageError, unwritable
 
 
@@ -90,18 +88,6 @@ def command(
                 return
 
 
-def ids_of(sources: Sequence[str]) -> list[str]:
-    """A name for each source: short, and with its file where others have that one. Raises UsageError for one twice."""
-    names = [short_name(source) for source in sources]
-    counts = Counter(names)
-    full = [f"{Path(source.rpartition(':')[0]).stem}-{name}" for source, name in zip(sources, names, strict=True)]
-    ids = [whole if counts[name] > 1 else name for name, whole in zip(names, full, strict=True)]
-    for name, source in zip(ids, sources, strict=True):
-        if ids.count(name) > 1:
-            raise UsageError(f"SOURCE '{source}' would be '{name}' like another one; watch them in two terminals.")
-    return ids
-
-
 def tell(turn: Turn, report: Report, paths: dict[str, Path]) -> None:
     """Write the log of all sources, then print their findings, and a line for each that was exported."""
     rows = [row.told(report.levels, report.fail_on) for row in turn.rows]
@@ -117,19 +103,3 @@ def tell(turn: Turn, report: Report, paths: dict[str, Path]) -> None:
     lines += [terminal(said_of(row, paths[row.id])) for row in rows if row.id in turn.renewed]
     lines += [f"fxport: watching {plural(len(turn.files), 'file')}; Ctrl-C ends"]
     print("\n".join(filter(None, lines)), flush=True)
-
-
-def said_of(row: Row, path: Path) -> str:
-    """One line about one source: its file, or the errors."""
-    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    if row.facts is None:
-        errors = sum(each.is_open and each.level is Level.ERROR for each in row.findings)
-        old = f"; '{shown}' is of an earlier save" if path.exists() else ""
-        return f"{row.id}: no model, {plural(errors, 'error')}{old}"
-    checked = f"{row.verdict} on {row.facts.provider}" if row.facts.provider else "not validated"
-    seconds = sum(each for _, each in row.stages)
-    return f"{row.id}: {shown}, {plural(row.facts.nodes, 'node')}, {checked}, {seconds:.1f} s"
-
-
-def reason_of(row: Row) -> str:
-    return next((finding.message for finding in row.findings), f"'{row.task.item.source}' has none.")

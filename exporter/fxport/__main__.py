@@ -9,7 +9,7 @@ INTERRUPTED = 130
 
 
 def main() -> int:
-    """Run the command line of this process. Returns its exit code."""
+    """Run the command line of this process. Returns its exit code, and leaves signals as they were."""
     try:
         from fxport.exporter.cli import main as command_line
 
@@ -18,9 +18,15 @@ def main() -> int:
         with suppress(OSError):
             os.write(2, b"fxport: interrupted\n")
         code = INTERRUPTED
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: another Ctrl-C would only break the interpreter's end
     return code
 
 
+def program() -> None:
+    """Run the command line, and end this process."""
+    code = main()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: another Ctrl-C would only break the interpreter's end
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

@@ -11,7 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from fxport.exporter.language_models.generation import CACHE, IDS, LOGITS, MASK, PRESENT
-from fxport.ort_runner.package_config import FILE
+from fxport.ort_runner.package_config import FILE, PackageError
 from fxport.ort_runner.token_rules import FILE as GENERATION
 from fxport.ort_runner.token_rules import START, TokenRules
 
@@ -141,13 +141,17 @@ def described(model: Any, decoder: Mapping[str, Any], kind: str, *, in_place: bo
     ends = _of(settings, text, "eos_token_id")
     first = ends[0] if isinstance(ends, list) and ends else ends if isinstance(ends, int) else 0
     pad = _of(settings, text, "pad_token_id")
+    pad, name = (first, "eos_token_id") if pad is None else (pad, "pad_token_id")
+    if not 0 <= pad < text.vocab_size:
+        most = int(text.vocab_size)
+        raise PackageError(f"{name} of config.json is {pad}, and the vocabulary has {most} tokens; correct it.")
     return {
         "model": {
             "bos_token_id": _of(settings, text, "bos_token_id"),
             "context_length": length,
             "decoder": dict(decoder),
             "eos_token_id": [] if ends is None else ends,
-            "pad_token_id": first if pad is None else pad,
+            "pad_token_id": pad,
             "type": kind,
             "vocab_size": int(text.vocab_size),
         },

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from fxport.diagnostics import Place
+from fxport.diagnostics import Finding, Level, Place
 from fxport.diagnostics.limits import SOURCE, read_bounded
+from fxport.diagnostics.source import resolve
 
 
 def definition_of(source: str) -> Place | None:
@@ -21,6 +23,16 @@ def definition_of(source: str) -> Place | None:
     if path is None:
         return None
     return Place(str(Path(path).resolve()), line_of(Path(path), name.partition(".")[0]))
+
+
+def placed(findings: Sequence[Finding], source: str) -> Sequence[Finding]:
+    """Put errors and warnings without a place at the definition of SOURCE, if it is in Python: for `Log.revise`."""
+    where = definition_of(source)
+    if where is None or not where.path.endswith(".py"):
+        return findings
+    at = resolve(where)
+    unplaced = [each.place is None and each.level is not Level.NOTE for each in findings]
+    return [replace(each, place=at) if lost else each for each, lost in zip(findings, unplaced, strict=True)]
 
 
 def line_of(path: Path, name: str) -> int:

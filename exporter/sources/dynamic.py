@@ -16,30 +16,39 @@ if TYPE_CHECKING:
     from torch import nn
 
 INDEX = re.compile(r"-?\d{1,18}")
-DIM = re.compile(r"(?P<name>\w+)(?:\[(?P<low>\d{0,18})\.\.(?P<high>\d{0,18})\])?")
+DIM = re.compile(r"(?:(?P<times>[1-9]\d{0,8})\*)?(?P<name>\w+)(?:\[(?P<low>\d{0,18})\.\.(?P<high>\d{0,18})\])?")
 AUTO = "auto"
 
 FORM = (
-    "write NAME:0=batch,1=seq (indices of dims, and their names), NAME:0=batch[1..64] for bounds, NAME:auto, "
-    "or auto for all that can be dynamic"
+    "write NAME:0=batch,1=seq (indices of dims, and their names), NAME:0=batch[1..64] for bounds, NAME:0=4*batch for "
+    "multiples, NAME:auto, or auto for all that can be dynamic"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A dim as it was asked for: its name, and its smallest and largest size, both inclusive; None: any."""
+    """A dim as it was asked for.
+
+    Attributes:
+        name: Its name; with `times`, that of the number by which the size is a multiple.
+        low: The smallest value of what has the name; None for any.
+        high: The largest one, inclusive; None for any.
+        times: The size is so many times what has the name.
+    """
 
     name: str
     low: int | None = None
     high: int | None = None
+    times: int = 1
 
     def request(self) -> Any:  # Any: as torch.export types its requests
         """Return the entry of `dynamic_shapes` for it."""
-        if self.low is None and self.high is None:
+        if self.low is None and self.high is None and self.times == 1:
             return self.name
         from torch.export import Dim
 
-        return Dim(self.name, min=self.low, max=self.high)
+        dim = Dim(self.name, min=self.low, max=self.high)
+        return dim if self.times == 1 else self.times * dim
 
 
 def require_readable(inputs: Sequence[str], dynamic: Sequence[str] = ()) -> None:
@@ -68,7 +77,7 @@ def parse_dynamic(text: str) -> tuple[str, dict[int, Asked]]:
 
 
 def parse_dim(dim: str, text: str) -> Asked:
-    """`batch`, `batch[1..64]`, `batch[2..]`, `batch[..64]`."""
+    """`batch`, `batch[1..64]`, `batch[2..]`, `batch[..64]`, `4*batch`."""
     match = DIM.fullmatch(dim)
     if match is None or not match["name"].isidentifier():
         raise UsageError(f"--dynamic '{text}': '{dim}' is no name of a dim; {FORM}.")
@@ -79,7 +88,7 @@ def parse_dim(dim: str, text: str) -> Asked:
         raise UsageError(
             f"--dynamic '{text}': the upper bound {high} must be larger than the lower bound {low}; {FORM}."
         )
-    return Asked(match["name"], low, high)
+    return Asked(match["name"], low, high, int(match["times"] or 1))
 
 
 def with_dynamic(source: Source, texts: Sequence[str]) -> Source:
@@ -133,5 +142,8 @@ def rank_of(value: object, name: str, text: str) -> int:
     from torch import Tensor
 
     if not isinstance(value, Tensor):
-        raise UsageError(f"--dynamic '{text}': '{name}' is a {type(value).__name__}; only a tensor has dims.")
+        said = f"--dynamic '{text}': '{name}' is {value!r}, and only a tensor has dims"
+        is_size = isinstance(value, int) and not isinstance(value, bool)
+        vector = f"; write --input {name}={value}:float32 for a vector of {value}" if is_size else ""
+        raise UsageError(f"{said}{vector}.")
     return value.ndim

@@ -18,12 +18,15 @@ def step_parts(text: str) -> Sequence[Any]:
     Raises:
         UsageError: A mistake or an exception in the function, or parts of other kinds.
     """
+    from torch.nn import Module
+
     from fxport.exporter.training.kinds import require_kinds
     from fxport.exporter.training.step import TrainingError
 
     value, _ = found(text, f"NAME is a function that returns {PARTS}")
-    if not callable(value):
-        raise UsageError(f"'{text}' is no function; name one that returns {PARTS}.")
+    if not callable(value) or isinstance(value, Module):
+        what = "a model" if isinstance(value, Module) else "no function"
+        raise UsageError(f"'{text}' is {what}; name a function that returns {PARTS}.")
     require_arguments(value, text, f"name a function without parameters that returns {PARTS}", option=None)
     seed()
     parts = users_code(value, f"Calling '{text}'")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fxport.diagnostics import Place
+from fxport.diagnostics.exhaustion import raise_if_exhausted
 from fxport.diagnostics.messages import error_text
 from fxport.diagnostics.source import place_of_exception
 from fxport.exporter.sources.usage import UsageError
@@ -24,7 +25,9 @@ ADVICE: Mapping[str, str] = {
 
 
 def users_code(function: Callable[[], T], doing: str) -> T:
-    """Run code of the user's; what it raises is told with the line of the user's that raised it.
+    """Run code of the user's; what it raises is told with the line of the user's that raised it, as a UsageError.
+
+    That the machine has run out of something is raised as it is.
 
     A script that reads `sys.argv` finds no arguments there: those of fxport are not its own.
     """
@@ -33,6 +36,7 @@ def users_code(function: Callable[[], T], doing: str) -> T:
     try:
         return function()
     except (Exception, SystemExit) as error:
+        raise_if_exhausted(error)
         kind, text = type(error).__name__, error_text(error)
         said = error.msg if isinstance(error, SyntaxError) else text  # without its place, which is told already
         advice = next((f"; {advice}" for part, advice in ADVICE.items() if part in f"{kind}: {text}"), "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib import resources
+from importlib.util import find_spec
 
 from fxport.exporter.sources.usage import UsageError, did_you_mean
 from fxport.ort_runner.providers import AUTO, PROVIDERS
@@ -34,3 +35,11 @@ def require_known(kind: str, name: str, known: Iterable[str]) -> None:
     known = tuple(known)
     if name not in known:
         raise UsageError(f"{kind} '{name}' is unknown. {did_you_mean(name, known)}")
+
+
+def require_runtime(command: str) -> None:
+    """Refuse a subcommand that runs models where ONNX Runtime is not installed."""
+    if find_spec("onnxruntime") is None:
+        raise UsageError(
+            f"'fxport {command}' runs models in ONNX Runtime, which is not installed: pip install onnxruntime."
+        )

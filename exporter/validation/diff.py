@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fxport.diagnostics import Log, Place, rules
+from fxport.diagnostics import Fix, Log, Place, rules
 from fxport.diagnostics.amounts import plural
 from fxport.diagnostics.messages import error_line
 from fxport.exporter.onnx_program.described import count_nodes
@@ -14,6 +14,9 @@ from fxport.exporter.sources.usage import UsageError
 from fxport.exporter.validation.differences import COMPARISONS, are_unrelated
 from fxport.exporter.validation.model_file import model_of, require_weights
 from fxport.exporter.validation.results import Numerics, numerics_of
+
+OF_ONE_MODEL = Fix("Name two files of one model: these share no interface and no weights, so no more was compared.")
+NO_MANIFEST = Fix("Undo the change, or tell those who call the model.")
 
 
 @contextmanager
@@ -34,12 +37,12 @@ def compare(old: Path, new: Path, log: Log, ran: Numerics | None = None) -> str:
     with comparing("weights"):
         unrelated = are_unrelated(before, after)
     if unrelated:
-        log.report(rules.CONTRACT_CHANGED, at=place, name="model", old=old.name, new=new.name)
+        log.report(rules.CONTRACT_CHANGED, at=place, fixes=[OF_ONE_MODEL], name="model", old=old.name, new=new.name)
         return "unrelated: no input or output of one name and form and no weight is in both files"
     for what, comparison in COMPARISONS.items():
         with comparing(what):
             for rule, facts in comparison(before, after):
-                log.report(rule, at=place, **facts)
+                log.report(rule, at=place, fixes=[NO_MANIFEST] if rule is rules.CONTRACT_CHANGED else (), **facts)
                 counts[what] += 1
     told = [f"{what}: {plural(count, 'difference') if count else 'equal'}" for what, count in counts.items()]
     numerics = numerics_of(ran, place, log) if ran else []

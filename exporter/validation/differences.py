@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from fxport.diagnostics import Level, Rule, rules
@@ -45,16 +46,30 @@ def renamed(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
 def are_unrelated(old: ir.Model, new: ir.Model) -> bool:
     """Return True if two files share no input, no output and no weight: they are different models.
 
-    An input or output of the same name has to have the same type and sizes: many models have an `x` and an `output`.
+    An input or output of the same name has to have the same type and sizes, as many models have an `x` and an `output`;
+    a size that is dynamic in one of the files may be any number in the other.
     """
-    from fxport.exporter.onnx_program.described import typed
-
-    sides = [{(side.name, typed(side)) for side in (*model.graph.inputs, *model.graph.outputs)} for model in (old, new)]
+    sides = [[*model.graph.inputs, *model.graph.outputs] for model in (old, new)]
     weights = [{name for name, _ in _weights(model)} for model in (old, new)]
     if not all(weights) or weights[0] & weights[1]:
         return False
     digests = [{digest_of(value) for _, value in _weights(model)} for model in (old, new)]
-    return not (sides[0] & sides[1]) and not (digests[0] & digests[1])
+    return not (digests[0] & digests[1]) and not any(_may_be_one(*pair) for pair in product(*sides))
+
+
+def _may_be_one(one: ir.Value, other: ir.Value) -> bool:
+    """Return True if two inputs or outputs have one name and type, and sizes of which none contradicts the other.
+
+    Where no size is a number in both, they have to be written alike.
+    """
+    from fxport.exporter.onnx_program.described import typed
+
+    if one.name != other.name or one.dtype != other.dtype:
+        return False
+    if one.shape is None or other.shape is None or len(one.shape) != len(other.shape) or typed(one) == typed(other):
+        return typed(one) == typed(other)
+    known = [a == b for a, b in zip(one.shape, other.shape, strict=True) if isinstance(a, int) and isinstance(b, int)]
+    return bool(known) and all(known)
 
 
 def _weights(model: ir.Model) -> Iterator[tuple[str, Any]]:  # Any: ir.Value, which is imported on use

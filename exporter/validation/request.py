@@ -244,10 +244,17 @@ def split(names: str | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(name.strip() for name in names.split(","))
 
 
+def plugin_name(path: str) -> str:
+    """The dotted name of a file, from the folder in which Python looks for it."""
+    return ".".join(Path(path).with_suffix("").parts)
+
+
 def lowerings_of(plugins: Sequence[str]) -> dict[Any, Callable[..., Any]]:
     """The `LOWERINGS` of all plugins, later ones over earlier ones."""
     merged: dict[Any, Callable[..., Any]] = {}
     for plugin in plugins:
+        if plugin.endswith(".py"):
+            raise UsageError(f"--plugin '{plugin}' is a file; name its module, '{plugin_name(plugin)}'.")
         table = named(import_dotted(plugin), "LOWERINGS", plugin)
         if not isinstance(table, Mapping):
             raise UsageError(

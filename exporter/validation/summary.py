@@ -37,9 +37,15 @@ def summary_of(model: ir.Model, files: Sequence[Path], validation: Validation | 
 def modules(parts: Sequence[Part]) -> Iterable[str]:
     """Yield one line with the nodes and bytes of the model's modules, the largest first; none for a single module."""
     if len(parts) > 1:
-        told = [f"{part.name} {plural(part.nodes, 'node')}, {size(part.bytes)}" for part in parts[:MOST_PARTS]]
+        told = [_part(part, any(each.nodes for each in parts)) for part in parts[:MOST_PARTS]]
         more = [f"{len(parts) - MOST_PARTS} more"] if len(parts) > MOST_PARTS else []
         yield f"  modules  {'; '.join([*told, *more])}"
+
+
+def _part(part: Part, known: bool) -> str:
+    """One module; the nodes of a model without a line of the user's are not known by their modules."""
+    nodes = f" {plural(part.nodes, 'node')}," if known else ":"
+    return f"{part.name}{nodes} {size(part.bytes)}"
 
 
 def comparison_of(validation: Validation | None, log: Log) -> str:

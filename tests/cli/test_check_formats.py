@@ -17,12 +17,13 @@ import pytest
 from fxport.diagnostics import Finding, Log, Place, rules
 from fxport.diagnostics.formats import RENDERERS, SARIF_FILE, Format
 from fxport.diagnostics.report import FailOn, Report
+from fxport.exporter.checks.documents import MOST_RUNS, document, write_files
 from fxport.exporter.checks.facts import Facts, Sample
 from fxport.exporter.checks.items import Item, Task, Terms
 from fxport.exporter.checks.report_formats import REPORTS, as_html, as_json, as_junit, as_markdown
 from fxport.exporter.checks.rows import Row, Verdict
 from fxport.exporter.checks.stages import stages_of
-from fxport.exporter.cli.check.report import MOST_RUNS, document, print_rows, write_files
+from fxport.exporter.cli.check.run import print_rows
 from tests.node import BROWSER, HEADLESS, needs_browser
 
 EVIL = "<img src=x onerror=alert(1)>&\"'</script>|`@you`"

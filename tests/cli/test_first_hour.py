@@ -201,7 +201,7 @@ def test_bounds_of_a_dim(more: Path, capsys: Output) -> None:
     assert main([*call, "x:0=rows"]) == 0
     told = findings(capsys)
     assert [each["rule"] for each in told] == ["FXP2002"]
-    assert "--dynamic x:INDEX=rows[..64]" in told[0]["fixes"][0]["description"]
+    assert "--dynamic x:0=rows[..64]" in told[0]["fixes"][0]["description"]
     assert main([*call, "x:0=rows[1..64]"]) == 0
     assert findings(capsys) == []
 

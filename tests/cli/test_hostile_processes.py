@@ -92,10 +92,14 @@ def test_ctrl_c_while_the_command_line_begins_or_ends(
     before = signal.getsignal(signal.SIGINT)
     try:
         assert program.main() == 130
+        assert signal.getsignal(signal.SIGINT) is before
+        with pytest.raises(SystemExit) as end:
+            program.program()
+        assert end.value.code == 130
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # for the end of the interpreter
     finally:
         signal.signal(signal.SIGINT, before)
-    assert capfd.readouterr().err == "fxport: interrupted\n"
+    assert capfd.readouterr().err == "fxport: interrupted\n" * 2
 
 
 def test_a_worker_that_still_starts_is_ended_at_once(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_dims_are_named_by_input(folder: Path) -> None:
         ("x:2=batch", "'x' has 2 dims, so there is no dim 2"),
         ("x:--1=batch", "is no INDEX=DIM"),
         ("z:0=batch", "forward has no argument 'z'. Known: x, y."),
-        ("y:0=batch", "'y' is a int; only a tensor has dims"),
+        ("y:0=batch", ", and only a tensor has dims"),
     ],
 )
 def test_a_bad_dim_is_one_line(folder: Path, text: str, said: str) -> None:

@@ -16,9 +16,9 @@ from fxport.exporter.checks.pool import Outcome
 from fxport.exporter.checks.rows import row_of
 from fxport.exporter.cli import main
 from fxport.exporter.cli.bisect import told_below
-from fxport.exporter.cli.output import require_file
-from fxport.exporter.cli.packages import running_a_package
+from fxport.exporter.sources.outputs import require_file
 from fxport.exporter.sources.usage import UsageError
+from fxport.exporter.validation.packages import running_a_package
 from fxport.exporter.validation.training_step import roundings_advised
 from fxport.ort_runner.failures import Failure
 

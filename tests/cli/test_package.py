@@ -126,7 +126,10 @@ BAD = {
         ["package", "{source}:model", "-o", "out", "--tokenizer", "{folder}/links"],
         "is a link out of its folder",
     ),
-    "no configuration": (["package", "{folder}", "-o", "out", "--tokenizer", "{folder}/words"], "names no model"),
+    "no configuration": (
+        ["package", "{folder}", "-o", "out", "--tokenizer", "{folder}/words"],
+        "has no config.json, which names the model",
+    ),
     "no vectors": (["embed", "{folder}", "text"], "is no package of an embedding or reranking model"),
     "no package": (["generate", "{folder}", "--ids", "1"], "is no package"),
     "nothing there": (["generate", "nowhere", "--prompt", "text"], "There is no folder 'nowhere'"),

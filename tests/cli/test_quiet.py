@@ -16,7 +16,7 @@ from fxport.exporter.checks.items import Item, Task, Terms
 from fxport.exporter.checks.rows import Row, Verdict
 from fxport.exporter.cli import main
 from fxport.exporter.cli.check.progress import Progress
-from fxport.exporter.cli.check.report import print_rows
+from fxport.exporter.cli.check.run import print_rows
 from fxport.exporter.cli.edge import run
 
 Output = pytest.CaptureFixture[str]

@@ -20,9 +20,9 @@ from fxport.diagnostics.report import FailOn, Report
 from fxport.exporter.checks.items import Item, Task, Terms
 from fxport.exporter.checks.pool import Outcome
 from fxport.exporter.checks.rows import row_of_source
-from fxport.exporter.checks.watch import Turn, turns
+from fxport.exporter.checks.watch import Turn, ids_of, turns
 from fxport.exporter.cli import main
-from fxport.exporter.cli.watch import ids_of, tell
+from fxport.exporter.cli.watch import tell
 from fxport.exporter.sources.usage import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -369,12 +369,12 @@ def test_no_choice_is_offered_between_values_of_other_sizes_or_dtypes(tmp_path: 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("at most 64", "Ask for `Dim('seq', max=64)`, on the command line `--dynamic ids:INDEX=seq[..64]`."),
-        ("2 to 64", "Ask for `Dim('seq', min=2, max=64)`, on the command line `--dynamic ids:INDEX=seq[2..64]`."),
-        ("a multiple of 4", "Ask for `4 * Dim('seq')`."),
+        ("at most 64", "Ask for `Dim('seq', max=64)`, on the command line `--dynamic ids:1=seq[..64]`."),
+        ("2 to 64", "Ask for `Dim('seq', min=2, max=64)`, on the command line `--dynamic ids:1=seq[2..64]`."),
+        ("a multiple of 4", "Ask for `4 * Dim('seq')`, on the command line `--dynamic ids:1=4*seq`."),
     ],
 )
 def test_the_bounds_of_a_dimension_are_told_where_a_library_sets_them(words: str, said: str) -> None:
-    facts = {"dim": "seq", "input": "ids", "range": words}
+    facts = {"dim": "seq", "input": "ids", "axis": 1, "range": words}
     found = Finding(rules.DIMENSION_RANGE_NARROWED, Level.WARNING, "", Place(pytest.__file__, 1), facts)
     assert [fix.description for fix in suggested(found)] == [said]

@@ -270,7 +270,7 @@ class _Check:
     def narrow(self, dims: Mapping[sympy.Symbol, Request], at: Place | None) -> None:
         """Report that dimensions cannot have the size 1."""
         for symbol, dim in dims.items():
-            facts: Mapping[str, Any] = {"dim": dim.label, "input": dim.input, "range": "at least 2"}
+            facts: Mapping[str, Any] = {"dim": dim.label, "input": dim.input, "axis": dim.axis, "range": "at least 2"}
             self.log.report(rules.DIMENSION_RANGE_NARROWED, at=at, level=None if dim.required else Level.NOTE, **facts)
             self.conditions.append(Condition(f"{dim.label}: at least 2", (sympy.Ge(symbol, 2),)))
 

@@ -209,7 +209,7 @@ class Comparison:
         words = f"at most {most}" if beyond else None
         words = words_for(passing, tried, request.size) if len(lenient) < len(tried) else words
         if words is None and request.from_zero:
-            facts = {"dim": request.label, "input": request.input, "range": "at least 1"}
+            facts = {"dim": request.label, "input": request.input, "axis": request.axis, "range": "at least 1"}
             self.said.append(Said(rules.DIMENSION_RANGE_NARROWED, [request], None, facts))
         if words is not None:
             conditions = [each.condition for each in alone]
@@ -223,7 +223,7 @@ class Comparison:
         elif words is not None:
             last = self._last(request)
             place = blamed[0].place if blamed else last.place if last is not None else None
-            facts = {"dim": request.label, "input": request.input, "range": words}
+            facts = {"dim": request.label, "input": request.input, "axis": request.axis, "range": words}
             guard = blamed[0].guard if blamed else last
             self.said.append(Said(rules.DIMENSION_RANGE_NARROWED, [request], place, facts, guard))
         return passing

@@ -9,18 +9,20 @@ from pathlib import Path
 
 from fxport.diagnostics import rules
 from fxport.diagnostics.amounts import plural
+from fxport.diagnostics.formats import Format
 from fxport.exporter.checks import init, lock
+from fxport.exporter.checks.documents import rendered, write_files
 from fxport.exporter.checks.executors import Workers
 from fxport.exporter.checks.items import tasks_of
 from fxport.exporter.checks.manifest import find, load
 from fxport.exporter.checks.pool import Stage
 from fxport.exporter.checks.rows import Row, Verdict
 from fxport.exporter.checks.running import OUTPUT, outcomes, prepare
+from fxport.exporter.checks.table import print_table
 from fxport.exporter.cli.check.progress import Progress
-from fxport.exporter.cli.check.report import print_rows, write_files
 from fxport.exporter.cli.exit_codes import CLEAN, FAULT, FINDINGS, INTERRUPTED
-from fxport.exporter.cli.output import require_folder
 from fxport.exporter.cli.reporting import Reporting
+from fxport.exporter.sources.outputs import require_folder
 from fxport.exporter.sources.usage import unwritable
 
 
@@ -40,7 +42,8 @@ class Request:
 def written_manifest(folder: Path) -> str:
     """`--init`; returns what to say."""
     path, found = init.write(folder)
-    return f"{path.name}: {plural(len(found), 'model')}. Read it, then run `fxport check`."
+    unread = [f" '{each}' is no Python that can be read, and was left out." for each in init.unread(folder)]
+    return f"{path.name}: {plural(len(found), 'model')}.{''.join(unread)} Read it, then run `fxport check`."
 
 
 def check(request: Request) -> int:
@@ -91,3 +94,11 @@ def exit_code(rows: Sequence[Row]) -> int:
     if any(finding.rule == rules.INTERNAL_ERROR for row in rows for finding in row.findings):
         return FAULT
     return FINDINGS if any(row.verdict in (Verdict.FAILED, Verdict.NOT_CHECKED) for row in rows) else CLEAN
+
+
+def print_rows(rows: Sequence[Row], form: Format, *, quiet: bool = False) -> None:
+    """Print the report, and below its text the table; `quiet` leaves notes and the table out of the text."""
+    if shown := rendered(rows, form, quiet=quiet).rstrip("\n"):
+        print(shown)
+    if form is Format.TEXT and not quiet:
+        print_table(rows)

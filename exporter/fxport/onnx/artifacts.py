@@ -16,6 +16,7 @@ import torch
 from torch.export import ExportedProgram
 
 from fxport.diagnostics import Level, Log
+from fxport.diagnostics.grouped import grouped
 from fxport.diagnostics.markdown import render as as_markdown
 from fxport.diagnostics.sarif import write_sarif
 from fxport.diagnostics.text import advice_of, place_text
@@ -122,7 +123,7 @@ def tell(log: Log, verbose: bool | None, stacklevel: int) -> None:
         sys.stderr.write(f"{as_text(log)}fxport: {times}\n")
     if verbose is not None:
         return
-    for finding in log.findings:
+    for finding in grouped(log.findings):
         if finding.is_open and finding.level is Level.WARNING:
             where = f" ({place_text(finding.place)})" if finding.place else ""
             said = f"{finding.rule.id}: {finding.message}{where} {advice_of(finding)}".rstrip()

@@ -23,6 +23,7 @@ from fxport.diagnostics import Log
 from fxport.exporter.lowering.lower.walk import STRUCTURE
 from fxport.exporter.onnx_program import LARGEST_PROTO, OnnxProgram
 from fxport.exporter.onnx_program.save import weight_bytes
+from fxport.exporter.pipeline.calls import CallError
 from fxport.exporter.weights.arrays import as_array, as_value
 from fxport.ort_runner import flattened
 from fxport.ort_runner.providers import choose
@@ -76,11 +77,13 @@ class ONNXProgram(OnnxProgram):
             outputs too.
 
         Raises:
-            OtherStructure: Arguments that do not nest as those of the export.
+            OtherStructure: Arguments that do not nest as those of the export, or whose sizes contradict each other.
+            TypeError: A tensor of another type than the model takes.
             Failure: ONNX Runtime cannot run the model.
         """
         held = self._opened()
         inputs = {name: array_of(value) for name, value in self._fed(args, kwargs).items()}
+        _require_fit(inputs, self.model.graph.inputs)
         return tuple(tensor_of(each) for each in run_session(held.session, inputs, held.provider).values())
 
     def call_reference(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
@@ -210,6 +213,26 @@ def _readings(
     for index, (_, child) in enumerate(parameters):
         if "tuple" in child and index < len(args):
             yield {**dict(zip(names, [*args[:index], tuple(args[index:])], strict=False)), **kwargs}
+
+
+def _require_fit(inputs: Mapping[str, np.ndarray], declared: Sequence[ir.Value]) -> None:
+    """Raise TypeError for an array of another type, OtherStructure for two sizes of one dimension.
+
+    ONNX Runtime names no input in the first case, and computes something in the second.
+    """
+    sizes: dict[str, tuple[int, str]] = {}
+    for value in declared:
+        array = inputs.get(str(value.name))
+        if array is None or value.dtype is None or value.shape is None:
+            continue
+        if array.dtype != value.dtype.numpy():
+            raise CallError(f"'{value.name}' is {array.dtype}; the model takes {value.dtype.numpy()}")
+        for dim, size in zip(value.shape, array.shape, strict=False):
+            if isinstance(dim, int) or dim.value is None:
+                continue
+            known, other = sizes.setdefault(dim.value, (size, str(value.name)))
+            if known != size:
+                raise OtherStructure(f"'{dim.value}' is {known} in '{other}' and {size} in '{value.name}'")
 
 
 def array_of(value: Any) -> np.ndarray:

@@ -38,7 +38,7 @@ def report_outputs(program: Program, results: Sequence[Any], log: Log) -> None:
             detail = f"It is {result!r}, which is no tensor, so the model does not have it"
             log.report(rules.OUTPUT_ALTERED, output=entry.name, detail=detail)
     if not given:
-        what = ", ".join(repr(result) for result in results) or "None"
+        what = ", ".join(repr(result) for result in results) or "a container without a value"
         log.report(rules.NO_OUTPUT, detail=what)
 
 

@@ -1,4 +1,4 @@
-"""Printed report of a check, and the files that it writes."""
+"""The text of a check's report, and the files that it writes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from fxport.diagnostics.text import module_text, render
 from fxport.exporter.checks.merge import key_of, log_of, merged
 from fxport.exporter.checks.report_formats import REPORTS
 from fxport.exporter.checks.rows import Row
-from fxport.exporter.checks.table import print_table
 
-PRINTED_BY_ROW = (Format.MARKDOWN, Format.JUNIT, Format.HTML)
+RENDERED_BY_ROW = (Format.MARKDOWN, Format.JUNIT, Format.HTML)
 MOST_MODELS = 5
 """Models of a finding that the text names."""
 
@@ -25,21 +24,13 @@ MOST_RUNS = 20
 """Runs of one file that GitHub takes; it refuses a file with more."""
 
 
-def print_rows(rows: Sequence[Row], form: Format, *, quiet: bool = False) -> None:
-    """To standard output. As text the findings and the table; as JSON and as annotations the findings alone.
-
-    `quiet` leaves notes and the table out of the text.
-    """
+def rendered(rows: Sequence[Row], form: Format, *, quiet: bool = False) -> str:
+    """Findings of all rows in one of the forms, without the table of the rows. `quiet` leaves notes out of the text."""
     if form is Format.TEXT:
-        shown = render(log_of(by_model(rows)), least=Level.WARNING if quiet else Level.NOTE)
-    elif form in PRINTED_BY_ROW:
-        shown = REPORTS[form](rows)
-    else:
-        shown = RENDERERS[form].render(log_of(merged([finding for row in rows for finding in row.findings])))
-    if shown := shown.rstrip("\n"):
-        print(shown)
-    if form is Format.TEXT and not quiet:
-        print_table(rows)
+        return render(log_of(by_model(rows)), least=Level.WARNING if quiet else Level.NOTE)
+    if form in RENDERED_BY_ROW:
+        return REPORTS[form](rows)
+    return RENDERERS[form].render(log_of(merged([finding for row in rows for finding in row.findings])))
 
 
 def by_model(rows: Sequence[Row]) -> Sequence[Finding]:
