@@ -176,7 +176,7 @@ NUMBER_TOO_LARGE = Rule(
     "NumberTooLarge",
     WARNING,
     "A whole number here may need more than the 64 bits that the ONNX model has for it. Python has no such limit. "
-    "If the data give numbers up to a million, these are {bits} bits.",
+    "{growth}.",
 )
 INPUTS_ARE_ONE = Rule(
     "FXP1038",

@@ -275,7 +275,7 @@ def _checked(strategy: Strategy, request: CaptureRequest, observed: Observed) ->
     inquiry.guards.extend(memory_guards(exported, inquiry.guards))
     inquiry.guards.extend(power_guards(exported))
     inquiry.guards.extend(last_bit_guards(exported))
-    return require_own_memory(functional(exported))
+    return require_own_memory(functional(exported, inquiry.guards, observed.unkept))
 
 
 def right_at_example(found: CaptureResult, request: CaptureRequest) -> bool:

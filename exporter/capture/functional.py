@@ -11,24 +11,31 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from fxport.exporter.capture.guards.askers import Line
+from fxport.exporter.capture.guards.guard import Guard, blame_writes
 from fxport.fx_passes.aliases import expand_aliases
 from fxport.fx_passes.graph import bodies
 from fxport.fx_passes.passes.functionalize import unsupported
 
 
-def functional(exported: ExportedProgram) -> ExportedProgram:
+def functional(
+    exported: ExportedProgram, guards: list[Guard] | None = None, unkept: dict[Line, str] | None = None
+) -> ExportedProgram:
     """Return the program in a form whose writes the passes can rewrite.
 
     Nearly every program is; only one with a region that turns autocast on at any depth, or with a write through a view
-    that has no inverse, is traced again by PyTorch, with all its ops kept whole.
+    that has no inverse, is traced again by PyTorch, with all its ops kept whole. What PyTorch then adds to `guards`
+    gets the line of those writes, and `unkept` the reason.
     """
     _complete_users(exported.graph_module)
     _drop_failed(exported.graph_module)
     expand_aliases(exported.graph_module)
-    if _sets_autocast(exported.graph_module) or unsupported(exported.graph_module):
+    writes, known = unsupported(exported.graph_module), len(guards or ())
+    if writes or _sets_autocast(exported.graph_module):
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # PyTorch's, about how it writes its own autocast regions
-            return exported.run_decompositions({})
+            exported = exported.run_decompositions({})
+        blame_writes(writes, guards or [], known, {} if unkept is None else unkept)
     return exported
 
 

@@ -300,3 +300,58 @@ class Chosen(nn.Module):
 def test_a_lambda_is_not_within_the_try_that_makes_it() -> None:
     x = torch.eye(3)
     torch.testing.assert_close(run_exported(Chosen(), [(x,)]), [[Chosen()(x)]])
+
+
+class Popped(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        held = [x]
+        if x.sum() > 0:
+            held.append(x + 1)
+        return held.pop(1)
+
+
+class PutAmong(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        held = list(x[x > 0])
+        held[3] = x[0]
+        return held[0]
+
+
+class PoppedFirst(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        held = []
+        for each in range(x.shape[0]):
+            held.append(x[each])
+        held.pop(0)
+        return held[0]
+
+
+LENGTHS = {
+    Popped: "a list whose length a condition decides",
+    PutAmong: "a list whose length the data decide",
+    PoppedFirst: "a list of as many elements as a dynamic size has",
+}
+
+
+@pytest.mark.parametrize("kind", LENGTHS)
+def test_the_reason_says_what_decides_the_length_of_a_list(kind: type[nn.Module]) -> None:
+    with pytest.raises(ExportError, match=f"it needs single elements of {LENGTHS[kind]}"):
+        export(kind(), (torch.rand(5),), dynamic_shapes=({0: "n"},) if kind is PoppedFirst else None)
+
+
+class WrittenWindows(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.zeros(x.shape[0] * 4)
+        windows = y.unfold(0, 4, 4)
+        windows[:] = x[:, :1]
+        return y
+
+
+def test_a_write_to_a_view_that_fixes_a_size_is_told_at_its_line() -> None:
+    log = Log()
+    with pytest.raises(ExportError):
+        export(WrittenWindows(), (torch.randn(5, 3),), dynamic_shapes=({0: "n"},), log=log)
+    (found,) = (each for each in log.findings if each.rule.id == "FXP2001")
+    assert found.place is not None
+    assert found.place.line == WrittenWindows.forward.__code__.co_firstlineno + 3
+    assert "Reason: it writes to a view" in found.message

@@ -285,12 +285,26 @@ BEYOND: Mapping[str, tuple[str, str | None]] = {
         "n, m = 0, 1\nfor k in range(int(y[0])):\n    n, m = m, n + m\nreturn x * float(m)",
         "n + m",
     ),
+    "a power in a loop": (
+        "n = k = 0\nfor v in y.tolist():\n    n = v**13\n    k = k + 1\nreturn x * float(n)",
+        "v**13",
+    ),
     "a hash with a remainder": ("n = 0\nfor v in y.tolist():\n    n = (n * 31 + v) % 997\nreturn x * n", None),
     "a sum": ("n = 0\nfor v in y.tolist():\n    n += 2 * v\nreturn x * n", None),
     "a sum of a counter": ("n = k = 0\nwhile k < int(y[0]):\n    k += 1\n    n += k * 2\nreturn x * n", None),
     "a volume": ("n = int(y[0]) * int(y[1]) * int(y[2])\nreturn x * n", None),
 }
 """Bodies of `forward`, and the text of the line that may need more than 64 bits."""
+
+
+GROWTH: Mapping[str, str] = {
+    "a power": "If the data give numbers up to a million, these are 260 bits",
+    "a factorial": "Each turn of a loop makes it larger",
+    "a shift": "If the data give numbers up to a million, these are 1048576 bits",
+    "sums of two that grow": "Each turn of a loop makes it larger",
+    "a power in a loop": "If the data give numbers up to a million, these are 260 bits",
+}
+"""What is told of how many bits they need."""
 
 
 @pytest.mark.parametrize("name", BEYOND)
@@ -304,6 +318,8 @@ def test_numbers_that_may_need_more_than_64_bits_are_told(name: str, tmp_path: P
     told = [each.place for each in log.findings if each.rule.id == "FXP1037"]
     lines = Path(module.__file__).read_text().splitlines()
     assert [line in lines[place.line - 1] for place in told if place and line] == [True] * (line is not None)
+    growth = [each.facts["growth"] for each in log.findings if each.rule.id == "FXP1037"]
+    assert growth == ([GROWTH[name]] if line is not None else [])
 
 
 POWERS: Mapping[str, bool] = {

@@ -159,6 +159,26 @@ def test_a_branch_that_never_ran_is_told() -> None:
     assert found.place.line == Rare.forward.__code__.co_firstlineno + 1
 
 
+class Settled(nn.Module):
+    """A loop that ends by its condition, never in the first turn."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = torch.zeros_like(x)
+        while True:
+            new = torch.tanh(z * 0.5 + x + 1)
+            if (new - z).norm() < 1e-3:
+                break
+            z = new
+        return new
+
+
+def test_the_branch_of_a_first_turn_that_never_ran_is_told_as_that_of_the_first_turn() -> None:
+    log = Log()
+    export(Settled(), (torch.ones(5),), log=log)
+    told = [each.facts["branch"] for each in log.findings if each.rule.id == "FXP1034"]
+    assert told == ["In the first turn, the branch in which this condition is true"]
+
+
 class Indexed(nn.Module):
     """One of three layers; no draw chooses the first, whose own condition never holds either."""
 

@@ -42,10 +42,10 @@ def written(room: Tensor, number: Any, value: Any, *, numbers: bool) -> Tensor:
     row = as_tensor(value) if isinstance(value, (Tensor, *DTYPES)) else None
     is_number = not isinstance(value, Tensor)
     if row is None or is_number is not numbers or row.dtype is not room.dtype or row.dim() != room.dim() - 1:
-        raise LoopError("a list of as many elements as a dynamic size has gets values of different kinds")
+        raise LoopError("a list that has no fixed number of elements gets values of different kinds")
     for size, other in zip(row.shape, room.shape[1:], strict=True):
         if not statically_known_true(size == other):
-            raise LoopError("a list of as many elements as a dynamic size has gets tensors of different sizes")
+            raise LoopError("a list that has no fixed number of elements gets tensors of different sizes")
     made = room.index_copy(0, torch.full((1,), number, device=room.device), row.unsqueeze(0))
     if row is value:
         watch_copies(made, [row])

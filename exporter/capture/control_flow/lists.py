@@ -256,7 +256,7 @@ class ScanList(list[Any], HoldsItems):
             for each in self.entries()
         ]
         if not all(isinstance(each, Tensor) for each in whole):
-            raise LoopError("a list of other things than tensors, of as many as a dynamic size has")
+            raise LoopError("a list of other things than tensors, which has no fixed number of elements")
         return whole[0] if len(whole) == 1 else torch.cat(whole)  # type: ignore[return-value, arg-type]  # as just seen
 
     def turned(self) -> ScanList:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import SymInt, Tensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from fxport.exporter.capture.control_flow.lifting import HoldsItems
@@ -64,7 +65,7 @@ class StackedItems(HoldsItems):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         joined = JOINED.get(func)
         if joined is None:
-            raise LoopError(f"'{getattr(func, '__name__', func)}' of a list that a loop over a dynamic size fills")
+            raise LoopError(f"'{getattr(func, '__name__', func)}' of a list that has no fixed number of elements")
         return joined(*args, **(kwargs or {}))
 
 
@@ -238,10 +239,19 @@ def unreadable(entries: Iterable[Any] = ()) -> LoopError:
     unread = next((each for each in entries if isinstance(each, Unread)), None)
     if unread is not None:
         return ListRead(unread.owner, "room", unread.each)
-    branches = (each.branches for each in entries if isinstance(each, StackedItems))
-    return LoopError(
-        "it needs single elements of a list of as many elements as a dynamic size has", frozenset().union(*branches)
-    )
+    items = [each for each in entries if isinstance(each, StackedItems)]
+    told = f"it needs single elements of a list {_number_in_words(items)}"
+    return LoopError(told, frozenset().union(*(each.branches for each in items)))
+
+
+def _number_in_words(items: Sequence[StackedItems]) -> str:
+    """Return what decides how many elements a list with these items has."""
+    if any(isinstance(each, MaybeItem) for each in items):
+        return "whose length a condition decides"
+    counts = [each.count for each in items if type(each) is StackedItems]
+    if any(isinstance(each, SymInt) and free_unbacked_symbols(each) for each in counts):
+        return "whose length the data decide"
+    return "of as many elements as a dynamic size has"
 
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:

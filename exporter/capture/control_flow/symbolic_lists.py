@@ -28,7 +28,7 @@ class SymbolicList(list[StackedItems]):
 
     def _plainly(self, name: str, *given: Any) -> Any:
         if self._plain is None:
-            raise unreadable()
+            raise unreadable(list.__iter__(self))
         return getattr(self._plain(), name)(*given)
 
     __hash__ = None  # type: ignore[assignment]  # as that of a list
@@ -66,5 +66,5 @@ def unwrap(value: Any) -> Any:
     if not isinstance(value, SymbolicList):
         return value
     if list.__len__(value) != 1:
-        raise LoopError("a list of as many elements as a dynamic size has, and more")
+        raise LoopError("a list that has no fixed number of elements, and more")
     return list.__getitem__(value, 0).stacked

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
 import sympy
+from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from fxport.diagnostics import Place
-from fxport.exporter.capture.guards.askers import is_about_layout, place_of_asker, way_of_asking
+from fxport.exporter.capture.guards.askers import Line, is_about_layout, place_of_asker, way_of_asking
+from fxport.fx_passes.graph import place_of
 from fxport.fx_passes.sizes import NamedSize, rebuilt, unfolded
+
+IN_VIEW = "it writes to a view, and PyTorch puts what is written back at fixed sizes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,20 @@ def guards_noted(found: list[Guard]) -> Iterator[None]:
 
     with mock.patch.object(ShapeEnv, "_log_guard", logged):
         yield
+
+
+def blame_writes(writes: Sequence[Node], guards: list[Guard], known: int, unkept: dict[Line, str]) -> None:
+    """Give the guards behind the first `known`, which have no line, that of the writes, if all are on one line.
+
+    PyTorch makes such guards where it takes writes out of a graph. `unkept` gets the reason, by that line.
+    """
+    places = {(each.path, each.line): each for node in writes if (each := place_of(node)) is not None}
+    unplaced = [number for number in range(known, len(guards)) if guards[number].place is None]
+    if len(places) == 1 and unplaced:
+        ((line, place),) = places.items()
+        unkept.setdefault(line, IN_VIEW)
+        for number in unplaced:
+            guards[number] = replace(guards[number], place=place)
 
 
 def guard_of(env: ShapeEnv, asked: Any, answer: Any) -> Guard | None:

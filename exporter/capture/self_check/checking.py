@@ -15,7 +15,6 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Finding, Level, Log, Place, rules
-from fxport.exporter.capture.annotations import CHOSEN
 from fxport.exporter.capture.arguments.inputs import arguments_of, has_one_twice, leaves_of
 from fxport.exporter.capture.eager import TookTooLongError, called, copied, patience, restored
 from fxport.exporter.capture.fake import drawn_weights, has_no_values
@@ -26,7 +25,7 @@ from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.self_check.assumed import is_presumption, report_difference
 from fxport.exporter.capture.self_check.differences import Results, difference
 from fxport.exporter.capture.self_check.inputs import LEAST, Call, Sizes, at_given, at_sizes, drawn
-from fxport.exporter.capture.self_check.running import Body, Recorder, bodies_of, prepared, written_to
+from fxport.exporter.capture.self_check.running import Recorder, bodies_of, prepared, words_of, written_to
 from fxport.exporter.capture.sizes.resizing import known_sizes, promised, takes
 from fxport.exporter.capture.sizes.shapes import Request
 from fxport.exporter.capture.snapshot import Snapshot
@@ -362,7 +361,11 @@ class _Check:
         """Report the bodies that no call has run and that compute something, but not what is within another of them."""
         for body in self.bodies:
             if body.gm not in self.reached and body.computes and (body.around is None or body.around in self.reached):
-                self.log.report(rules.BRANCH_UNCHECKED, at=place_of(body.node), branch=_words(body))
+                words = words_of(body)
+                before = (each for each in self.bodies if each.gm in self.reached and body.is_before(each))
+                if words in map(words_of, before):
+                    words = f"In the first turn, {words[0].lower()}{words[1:]}"
+                self.log.report(rules.BRANCH_UNCHECKED, at=place_of(body.node), branch=words)
 
 
 def _first_names(module: torch.nn.Module) -> dict[str, str]:
@@ -370,18 +373,6 @@ def _first_names(module: torch.nn.Module) -> dict[str, str]:
     named = (*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False))
     first: dict[int, str] = {}
     return {name: first.setdefault(id(tensor), name) for name, tensor in named}
-
-
-def _words(body: Body) -> str:
-    """Return what a body is: a branch of a condition, or what a loop repeats."""
-    if body.node.target is not torch.ops.higher_order.cond:
-        return "The body of this loop"
-    names = [getattr(each, "target", None) for each in body.node.args[1:3]]
-    owner = body.node.graph.owning_module
-    is_true = owner is not None and isinstance(names[0], str) and owner.get_submodule(names[0]) is body.gm
-    if (index := body.node.meta.get(CHOSEN)) is not None:
-        return f"What is at {'index' if is_true else 'an index above'} {index}"
-    return f"The branch in which this condition is {'true' if is_true else 'false'}"
 
 
 def _before(end: Node) -> set[Node]:

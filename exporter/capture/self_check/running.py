@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from torch.utils import _pytree as pytree
 
 from fxport.diagnostics import Log
+from fxport.exporter.capture.annotations import CHOSEN
 from fxport.fx_passes import run_passes
 from fxport.fx_passes.graph import bodies
 from fxport.fx_passes.pipeline import PREPARE
@@ -32,6 +33,10 @@ def written_to(program: Program) -> set[str]:
     """Return the paths of the module's tensors to which a prepared program writes."""
     updated = {output.updates for output in program.outputs if output.kind is OutputKind.MUTATION}
     return {entry.target for entry in program.inputs if entry.target and entry.name in updated}
+
+
+LOOPS = (SCAN, torch.ops.higher_order.while_loop)
+"""Operators that run a body in turns."""
 
 
 class Recorder(Interpreter):
@@ -104,12 +109,21 @@ writes are values, a copy is as good.
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body of control flow: the `node` that runs it, the node of the whole graph around it, and the body around."""
+    """A body of control flow.
+
+    Attributes:
+        gm: The body.
+        node: The node that runs it.
+        top: The node of the whole graph around it.
+        around: The body around it.
+        loop: The innermost loop around `node`.
+    """
 
     gm: GraphModule
     node: Node
     top: Node
     around: GraphModule | None
+    loop: Node | None = None
 
     @property
     def computes(self) -> bool:
@@ -117,11 +131,32 @@ class Body:
         calls = (node for node in self.gm.graph.nodes if node.op == "call_function")
         return any(node.target not in COPYING for node in calls)
 
+    def is_before(self, other: Body) -> bool:
+        """Return whether its node is that of a first turn, in front of a loop whose turns have the node of `other`."""
+        one, turns = self.node.meta.get("stack_trace"), other.node.meta.get("stack_trace")
+        if one is None or one != turns or other.loop is None or other.loop.graph is not self.node.graph:
+            return False  # of another statement, or in another call
+        return self.node < other.loop
 
-def bodies_of(gm: GraphModule, top: Node | None = None, around: GraphModule | None = None) -> Iterator[Body]:
+
+def bodies_of(
+    gm: GraphModule, top: Node | None = None, around: GraphModule | None = None, loop: Node | None = None
+) -> Iterator[Body]:
     """Yield the bodies of control flow at any depth, outer ones first."""
     for name, body in bodies(gm):
         users = [user for node in gm.graph.find_nodes(op="get_attr", target=name) for user in node.users]
         for user in users[:1]:
-            yield Body(body, user, top or user, around)
-            yield from bodies_of(body, top or user, body)
+            yield Body(body, user, top or user, around, loop)
+            yield from bodies_of(body, top or user, body, user if user.target in LOOPS else loop)
+
+
+def words_of(body: Body) -> str:
+    """Return what a body is: a branch of a condition, or what a loop repeats."""
+    if body.node.target is not torch.ops.higher_order.cond:
+        return "The body of this loop"
+    names = [getattr(each, "target", None) for each in body.node.args[1:3]]
+    owner = body.node.graph.owning_module
+    is_true = owner is not None and isinstance(names[0], str) and owner.get_submodule(names[0]) is body.gm
+    if (index := body.node.meta.get(CHOSEN)) is not None:
+        return f"What is at {'index' if is_true else 'an index above'} {index}"
+    return f"The branch in which this condition is {'true' if is_true else 'false'}"

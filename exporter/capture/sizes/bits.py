@@ -55,13 +55,13 @@ Bits = dict[Node, float]
 """The bits of nodes that are whole numbers, or tensors that hold one."""
 
 Found = dict[Node, float]
-"""The nodes that may need more bits than there are, and how many."""
+"""The nodes that may need more bits than there are, and how many; `math.inf` where each turn of a loop adds some."""
 
 
 def report_numbers_beyond(program: Program, log: Log) -> None:
     """Report FXP1037 at each of `numbers_beyond`."""
     for node, bits in numbers_beyond(program).items():
-        log.report(rules.NUMBER_TOO_LARGE, at=place_of(node), bits=round(bits))
+        log.report(rules.NUMBER_TOO_LARGE, at=place_of(node), growth=_in_words(bits))
 
 
 def power_guards(exported: ExportedProgram) -> Iterator[Guard]:
@@ -130,7 +130,18 @@ def _after_turns(turn: GraphModule, begin: Sequence[float], found: Found) -> lis
     for _ in range(TURNS):
         before, after = after, _follow(turn, after, {})[: len(begin)]
     known = [MOST if now > then + 0.5 else now for then, now in zip(before, after, strict=False)]
-    return [min(each, MOST) for each in _follow(turn, known, found)]
+    first: Found = {}
+    grown: Found = {}
+    _follow(turn, begin, first)
+    results = _follow(turn, known, grown)
+    found.update({node: bits if first.get(node) == bits else math.inf for node, bits in grown.items()})
+    return [min(each, MOST) for each in results]
+
+
+def _in_words(bits: float) -> str:
+    if bits == math.inf:
+        return "Each turn of a loop makes it larger"
+    return f"If the data give numbers up to a million, these are {round(bits)} bits"
 
 
 def _bits_of(value: Any, bits: Bits) -> float:
