@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import sympy
 import torch
 from torch.export import ExportedProgram
 
@@ -50,7 +49,6 @@ from fxport.exporter.capture.frames import helpers_kept
 from fxport.exporter.capture.functional import copied, functional
 from fxport.exporter.capture.further import further_failures
 from fxport.exporter.capture.guards.answers import Inquiry, answered
-from fxport.exporter.capture.guards.handlers import catches
 from fxport.exporter.capture.guards.presence import Presumed
 from fxport.exporter.capture.patches.assignments import assigned_tensors, is_made_anew, place_of_assignment
 from fxport.exporter.capture.patches.derivatives import require_seen_through
@@ -60,7 +58,13 @@ from fxport.exporter.capture.patches.quiet import quiet_pytorch
 from fxport.exporter.capture.places import place_of_module
 from fxport.exporter.capture.regions import without_regions
 from fxport.exporter.capture.request import CaptureRequest, Observed
-from fxport.exporter.capture.results import CaptureResult, checked_result, repeat, told_of_sizes
+from fxport.exporter.capture.results import (
+    CaptureResult,
+    checked_result,
+    repeat,
+    told_of_sizes,
+    unlike_at_example,
+)
 from fxport.exporter.capture.self_check.assumed import choices_of_example
 from fxport.exporter.capture.self_check.trials import compared_at_sizes
 from fxport.exporter.capture.sizes.bits import power_guards
@@ -72,10 +76,9 @@ from fxport.exporter.capture.sizes.memory_conditions import memory_guards
 from fxport.exporter.capture.sizes.numbers_told import report_numbers
 from fxport.exporter.capture.sizes.ranks import keep_axes_of_data
 from fxport.exporter.capture.sizes.rehearsal import same_results
-from fxport.exporter.capture.sizes.resizing import away, broken_conditions, takes
+from fxport.exporter.capture.sizes.resizing import away
 from fxport.exporter.capture.sizes.shapes import axes_of, relaxed, requests_of
-from fxport.exporter.capture.sizes.zero_one_specialization import to_blame
-from fxport.exporter.capture.snapshot import Snapshot
+from fxport.exporter.capture.sizes.zero_one_specialization import is_small, to_blame
 from fxport.exporter.capture.wrappers import unwrapped
 from fxport.exporter.pipeline.options import Options
 from fxport.fx_passes.program import Program
@@ -228,7 +231,9 @@ def _with_more_sizes(
     fixing = {(guard.place.path, guard.place.line) for guard in causes if guard.place is not None}
     tries: list[tuple[str, CaptureRequest, Strategy]] = []
     asked = [size for size, _ in lost if size.size != 0]  # of none there is nothing to make more of
-    if asked and any(not guard.counted for guard in causes):
+    if (asked and any(not guard.counted for guard in causes)) or any(
+        map(is_small, asked)
+    ):  # of small ones, no turn ran
         call, equations = (request.args, dict(request.kwargs)), result.compared.equations
         args, kwargs = away(request.model, call, result.program, asked, equations)
         tries.append(("non-strict at another size", replace(request, args=args, kwargs=kwargs), non_strict))
@@ -247,8 +252,7 @@ def _with_more_sizes(
             continue
         if len(found.compared.lost) >= len(result.compared.lost):
             continue
-        if not right_at_example(found, request):
-            error = "it could not be shown to be equal to the model on your example"
+        if error := unlike_at_example(found, request):
             log.report(rules.OTHER_CAPTURE_FAILED, at=place_of_module(request.model), strategy=name, error=error)
         else:
             size, guard = lost[0]
@@ -276,23 +280,6 @@ def _checked(strategy: Strategy, request: CaptureRequest, observed: Observed) ->
     inquiry.guards.extend(power_guards(exported))
     inquiry.guards.extend(last_bit_guards(exported))
     return require_own_memory(functional(exported, inquiry.guards, observed.unkept))
-
-
-def right_at_example(found: CaptureResult, request: CaptureRequest) -> bool:
-    """Return whether a program that was captured at another size is one for the example as well.
-
-    A model that treats the example's size apart may do something else there than in general. Where the conditions of
-    the capture leave that size out, both are run and compared.
-    """
-    example = (request.args, dict(request.kwargs))
-    program = replace(found.program, conditions=tuple(found.compared.conditions))
-    if not takes(request.model, example, program):
-        return False
-    broken = broken_conditions(request.model, example, program)
-    if not all(isinstance(each, sympy.Ne) for each in broken):
-        return False  # a range, on which lowerings rely; of one size alone the general code may be right
-    goes_on = any(map(catches, Snapshot.of({"model": request.model}).functions()))  # behind an error of the other size
-    return not (broken or goes_on) or same_results(request.model, example, program)
 
 
 def _first_success(

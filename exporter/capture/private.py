@@ -316,6 +316,8 @@ PATCHES: Rows = (
     names("torch.utils.checkpoint", "CheckpointFunction", "replaced: activation checkpoints run once"),
     names("torch.utils.checkpoint", "_checkpoint_without_reentrant_generator", "the same"),
     names("torch.utils._python_dispatch", "_disable_current_modes", "computes known values beside the trace"),
+    names("torch._C._functorch", "is_functorch_wrapped_tensor", "tells rows of a vmap from constants"),
+    names("torch", "_is_functional_tensor", "tells tensors of a trace from constants"),
     names(
         "torch.distributions:Distribution", "_validate_args", "whether parameters are checked; they are not meanwhile"
     ),

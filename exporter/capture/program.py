@@ -73,7 +73,7 @@ def from_exported(
     for node, spec in dropped:
         _drop_constant(node, spec, paths.get(node.name) or node.name, model, log)
     inputs = _distinct(inputs)
-    outputs = _outputs(exported, inputs, options.output_names)
+    outputs = _results_first(gm, _outputs(exported, inputs, options.output_names))
     program = Program(gm, tuple(inputs), tuple(outputs), tensors)
     promised = unified(program, requests)
     names, ranges = dim_names(program, requests, promised), ranges_of(exported, promised)
@@ -230,6 +230,15 @@ def _outputs(exported: ExportedProgram, inputs: Sequence[Input], wanted: Sequenc
         kind = OutputKind.USER if isinstance(result, torch.fx.Node) else OutputKind.LITERAL
         outputs.append(Output(kind, f"{path}.out" if path in taken else path))
     return _renamed(outputs, wanted, [entry.name for entry in inputs if entry.kind is InputKind.USER])
+
+
+def _results_first(gm: torch.fx.GraphModule, outputs: Sequence[Output]) -> list[Output]:
+    """Put what the model returns before the new values of its state: a capture below autograd has it behind them."""
+    order = sorted(range(len(outputs)), key=lambda place: outputs[place].kind is OutputKind.MUTATION)
+    node = gm.graph.output_node()
+    results: Any = node.args[0]
+    node.args = (tuple(results[place] for place in order),)
+    return [outputs[place] for place in order]
 
 
 def _output_paths(exported: ExportedProgram, count: int) -> list[str]:

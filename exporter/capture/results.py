@@ -6,15 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import sympy
+
 from fxport.diagnostics import Finding, Level, Log, Place
+from fxport.exporter.capture.guards.handlers import catches
 from fxport.exporter.capture.request import CaptureRequest
 from fxport.exporter.capture.self_check.assumed import assumptions
 from fxport.exporter.capture.self_check.checking import Subject, check, check_inputs, told_in
 from fxport.exporter.capture.self_check.inputs import Sizes
 from fxport.exporter.capture.self_check.state import with_weight_of_state
 from fxport.exporter.capture.sizes.dimensions import Comparison
+from fxport.exporter.capture.sizes.rehearsal import same_results
+from fxport.exporter.capture.sizes.resizing import broken_conditions, known_sizes, takes
+from fxport.exporter.capture.snapshot import Snapshot
 from fxport.exporter.pipeline.options import Options
 from fxport.fx_passes.program import Program
+
+NOT_EQUAL = "it could not be shown to be equal to the model on your example"
 
 
 @dataclass(frozen=True)
@@ -91,3 +99,22 @@ def checked_result(
     subject = replace(subject, call=example, told=told_in([*result.log.findings, *own]))
     subject = replace(subject, assumed=assumptions(own))
     return replace(captured, conditions=(*captured.conditions, *check(subject, log)))
+
+
+def unlike_at_example(found: CaptureResult, request: CaptureRequest) -> str | None:
+    """Return why a program that was captured at another size is none for the example; None if it is one.
+
+    A model that treats the example's size apart may do something else there than in general. Where the conditions of
+    the capture leave that size out, both are run and compared.
+    """
+    example = (request.args, dict(request.kwargs))
+    program = replace(found.program, conditions=tuple(found.compared.conditions))
+    if not takes(request.model, example, program):
+        return NOT_EQUAL
+    sizes = known_sizes(request.model, example, program)
+    broken = [each for each in program.conditions if not each.allows(sizes)]
+    if not all(isinstance(test, sympy.Ne) for test in broken_conditions(request.model, example, program)):
+        words = "; ".join(each.words for each in broken)
+        return f"it is right where {words}, unlike your example: with an example of such sizes they stay dynamic"
+    goes_on = any(map(catches, Snapshot.of({"model": request.model}).functions()))  # behind an error of the other size
+    return None if not (broken or goes_on) or same_results(request.model, example, program) else NOT_EQUAL

@@ -107,6 +107,23 @@ def test_a_dimension_with_few_sizes_left_is_lost() -> None:
     assert other.place.line == line_of(Fitting.forward, "raise")
 
 
+class Halves(nn.Module):
+    """Does something else for some columns and for few."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] > 23:
+            return x * 3
+        return x * 2 if x.shape[1] // 8 == 2 else x * 4
+
+
+def test_the_sizes_of_another_example_are_told() -> None:
+    log, options = Log(), Options(rewrite=False)
+    with pytest.raises(ExportError):
+        export(Halves(), (torch.randn(2, 16),), dynamic_shapes=({1: "columns"},), options=options, log=log)
+    (other,) = [each for each in log.findings if each.rule is rules.OTHER_CAPTURE_FAILED]
+    assert "right where columns: at least 24" in other.message
+
+
 class Windows(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.view(x.shape[0], x.shape[1] // 4, 4, -1) * 2

@@ -128,6 +128,27 @@ def test_sizes_of_parts_that_data_tell_need_no_values() -> None:
         assert_same(run_session(session, program, fed), [model(*fed)])
 
 
+class Anchors(nn.Module):
+    """A branch and a number for each row of a tensor that is no weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.anchors = [torch.tensor([[1.0, 4.0], [2.0, 0.5]])]
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = [w.item() for w, h in self.anchors[0] if w > h]
+        return x * wide[0] + len(wide) + self.anchors[0].numpy().max()
+
+
+def test_questions_about_constants_are_none_about_data() -> None:
+    model, log = Anchors(), Log()
+    program = export(model, (torch.randn(2, 4),), log=log)
+    assert not log.findings
+    assert not [node for node in program.model.graph if node.op_type in {"If", "Loop", "Scan"}]
+    fed = (torch.randn(2, 4),)
+    assert_same(run_session(session_of(program), program, fed), [model(*fed)])
+
+
 def test_a_branch_on_a_buffer() -> None:
     log = Log()
     program = export(Switched(), (torch.randn(2, 4),), dynamic_shapes=({0: "rows"},), log=log)

@@ -127,7 +127,7 @@ def operators_as_python() -> Iterator[None]:
 
 
 @contextmanager
-def _replaced(methods: Iterable[tuple[type, str, Callable[..., Any]]]) -> Iterator[None]:
+def _replaced(methods: Iterable[tuple[type, str, Any]]) -> Iterator[None]:
     """Replace methods of classes, also inherited ones. `mock.patch` takes a while for each of these many."""
     before: list[tuple[type, str, Any]] = []
     try:

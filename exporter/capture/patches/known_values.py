@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import SymBool, SymFloat, SymInt, Tensor
+from torch import SymBool, SymInt, Tensor
 from torch._subclasses import FakeTensor
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -32,6 +31,17 @@ from fxport.exporter.capture import knowledge
 from fxport.exporter.capture.arguments.inputs import arguments_of, leaves_of
 from fxport.exporter.capture.arguments.padded import as_padded
 from fxport.exporter.capture.forward import forward_by
+from fxport.exporter.capture.patches.known_constants import (
+    ASKING,
+    LARGEST,
+    MADE,
+    UNKNOWN,
+    constant,
+    is_unknown,
+    paired,
+    told,
+)
+from fxport.exporter.capture.patches.known_constants import NUMBERS as ASKED_NUMBERS
 from fxport.exporter.capture.patches.sized_numbers import (
     NUMBERS,
     Quotient,
@@ -42,27 +52,8 @@ from fxport.exporter.capture.patches.sized_numbers import (
     truth_of,
 )
 
-LARGEST = 2**16
-"""Tensors of more elements than this are not followed: no model loops over so many."""
-
 FEW = 2**8
 """Weights of more elements than this are not followed: no model branches on so many."""
-
-ASKING = frozenset(
-    getattr(Tensor, name)
-    for name in (
-        *("item", "tolist", "equal", "is_nonzero", "allclose"),
-        *("__bool__", "__int__", "__float__", "__index__", "__contains__"),
-    )
-) | {torch.equal, torch.is_nonzero, torch.allclose}
-"""Functions that give Python a value."""
-
-TRUTHS = ASKING - {Tensor.item, Tensor.tolist, *(getattr(Tensor, f"__{name}__") for name in ("int", "float", "index"))}
-"""Functions on whose result Python branches."""
-
-MADE = frozenset({torch.arange, torch.tensor, torch.as_tensor, torch.zeros, torch.ones, torch.full, torch.linspace})
-"""Functions that make tensors whose values are known where their arguments are plain numbers."""
-
 
 SIZED = frozenset(
     getattr(Tensor, name)
@@ -72,9 +63,6 @@ SIZED = frozenset(
     )
 ) | {torch.split, torch.reshape, torch.narrow, torch.zeros, torch.ones, torch.full, F.pad, F.interpolate}
 """Functions that take sizes, for which tensors of one element may stand."""
-
-UNKNOWN = (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException)
-"""Exceptions that PyTorch raises where a capture would have to know a value."""
 
 
 class ValueAskedError(Exception):
@@ -143,32 +131,36 @@ class ValuesKnown(TorchFunctionMode):
         leaves = pytree.tree_leaves(call)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         found = [known for tensor in tensors if (known := self.of(tensor)) is not None]
-        if func in ASKING - TRUTHS and any(known.names & self.weights for known in found):
+        if func in ASKED_NUMBERS and any(known.names & self.weights for known in found):
             return func(*args, **call[1])  # the graph can hold a number that it computes
-        symbolic = any(isinstance(leaf, (SymInt, SymFloat, SymBool)) for leaf in leaves)
+        symbolic = any(map(is_unknown, leaves))
         if symbolic or len(found) < len(tensors) or not (tensors or func in MADE):
             follows = found or any(knowledge.known(tensor, NUMBER) is not None for tensor in tensors)
             args, kwargs = self.sized(func, call) if follows else call
             return func(*args, **kwargs)
         names = frozenset().union(*(known.names for known in found))
-        args, kwargs = pytree.tree_map_only(Tensor, lambda tensor: self.known[tensor].value, call)
+        values = iter(found)
+        args, kwargs = pytree.tree_map_only(Tensor, lambda _: next(values).value, call)
         before = [known.value._version for known in found]
         with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.no_grad():
             answer = func(*args, **kwargs)
         if func in ASKING:
             self.ask(names)
-            return answer
+            return told(func, call[0], answer)
         written = {
             _memory(known.value) for known, old in zip(found, before, strict=True) if known.value._version != old
         }
         with self.followed(written):
-            traced = self.traced(func, call, may_fail=not written)
-        return self.paired(traced, answer, names)
+            results = self.traced(func, call, may_fail=not written)
+        return paired(results, answer, lambda result, value: self.result(result, value, names))
 
     def of(self, tensor: Tensor) -> Known | None:
         """Look up what a tensor holds; None where that is not known, or not known any more."""
         known = self.known.get(tensor)
-        return known if known is not None and known.version == knowledge.version(tensor) else None
+        if known is None:
+            value, now = constant(tensor), knowledge.version(tensor)
+            return None if value is None or now is None else Known(value, frozenset(), now)
+        return known if known.version == knowledge.version(tensor) else None
 
     def note(self, tensor: Tensor, value: Tensor, names: frozenset[str]) -> None:
         if (now := knowledge.version(tensor)) is not None:
@@ -241,18 +233,6 @@ class ValuesKnown(TorchFunctionMode):
             if may_fail:
                 return None
             raise
-
-    def paired(self, traced: Any, answer: Any, names: frozenset[str]) -> Any:
-        """Return the results of the capture, known from now on; one whose size depends on values becomes a constant."""
-        values, spec = pytree.tree_flatten(answer)
-        if not any(isinstance(value, Tensor) for value in values):
-            return answer if traced is None else traced
-        results = [None] * len(values) if traced is None else pytree.tree_leaves(traced)
-        made = [
-            self.result(result, value, names) if isinstance(value, Tensor) else result
-            for result, value in zip(results, values, strict=True)
-        ]
-        return pytree.tree_unflatten(made, spec)
 
     def result(self, result: Any, value: Tensor, names: frozenset[str]) -> Any:
         if value.numel() > LARGEST and result is not None:

@@ -319,8 +319,30 @@ def _whole(original: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
+def _refused(name: str) -> Callable[..., Any]:
+    """A method that plain numbers have, so that `hasattr` finds it, and no operator computes."""
+
+    def run(self: Any, *args: Any, **options: Any) -> Any:
+        raise RefusedError(f"'{name}' of a size is no number of the graph")
+
+    return run
+
+
+def _attributes() -> Iterator[tuple[type, str, Any]]:
+    """Yield what plain numbers have and PyTorch's symbolic ones lack, which `hasattr` and `getattr` ask for."""
+    for kind in (SymInt, SymFloat):
+        yield kind, "real", property(lambda self: self)
+        yield kind, "imag", property(lambda self: 0 if isinstance(self, SymInt) else 0.0)
+    yield SymInt, "numerator", property(lambda self: self)
+    yield SymInt, "denominator", property(lambda self: 1)
+    for name in ("bit_count", "to_bytes"):
+        yield SymInt, name, _refused(name)
+    yield SymInt, "from_bytes", int.from_bytes
+
+
+def methods() -> Iterator[tuple[type, str, Any]]:
     """Yield the methods of symbolic numbers: the type, the name, and what gives what Python gives for plain ones."""
+    yield from _attributes()
     for kind in (SymInt, SymFloat):
         yield from ((kind, name, method) for name, method in _methods_of_numbers(kind))
     yield from ((SymBool, name, method) for name, method in _methods_of_truths())

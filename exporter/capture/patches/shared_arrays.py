@@ -29,17 +29,18 @@ COPY = "Make a tensor of its own: `torch.tensor(array)`."
 SHARING = (torch.from_numpy, torch.as_tensor, torch.asarray)
 """Functions that make a tensor with the memory of an array."""
 
-_OURS = 3
-"""References to an array that nobody else has: that of the tensor, and two of the function that counts them."""
+_COUNTING = 2
+"""References to an array that the function which counts them has itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A tensor with the memory of an array, which is not kept."""
+    """A tensor with the memory of an array, which is not kept; and the references to the array that the tensor has."""
 
     tensor: Tensor
     array: weakref.ref[Any]
     version: int | None
+    references: int
     reason: ClassVar[str] = WRITTEN
     cure: ClassVar[str] = COPY
 
@@ -55,10 +56,16 @@ class Shared:
             return False
         array = self.array()
         while isinstance(array, np.ndarray):
-            if sys.getrefcount(array) > _OURS:
+            if sys.getrefcount(array) > _COUNTING + self.references:
                 return True
             array = array.base
         return False
+
+
+def note_shared(tensor: Tensor, array: Any, *, references: int) -> None:
+    """Note that a tensor and an array share memory, and how many references to the array the tensor has."""
+    if (found := unwritten.get()) is not None:
+        found.append(Shared(tensor, weakref.ref(array), version(tensor), references))
 
 
 @contextmanager
@@ -69,8 +76,8 @@ def shared_arrays_noted() -> Iterator[None]:
         def made(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
             array = next((each for each in (*args[:1], *kwargs.values()) if isinstance(each, np.ndarray)), None)
-            if array is not None and (found := unwritten.get()) is not None:
-                found.append(Shared(result, weakref.ref(array), version(result)))
+            if array is not None:
+                note_shared(result, array, references=1)
             return result
 
         return functools.wraps(function)(made)

@@ -288,6 +288,7 @@ class _Check:
             if len(leaves) != len(self.outputs):
                 found["the number of results"] = len(leaves)
             tensors = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
+            tensors = {**self.program.tensors, **tensors}  # a constant is the model's own tensor
             found |= {_afterwards(name): tensors.get(name) for name in self.kept}
             found |= {_afterwards(path): value for path, value in self.arguments(own).items()}
             found |= {_afterwards(name): value for name, value in self.changed_attributes()}

@@ -75,6 +75,15 @@ class _Called:
         """The number of results."""
         return len(self.gm.graph.output_node().args[0])  # type: ignore[arg-type]  # a body gives a tuple
 
+    @property
+    def captured(self) -> list[Tensor] | None:
+        """Tensors of the sizes that the results were captured with; None if one of these is dynamic."""
+        given: Any = self.gm.graph.output_node().args[0]
+        results = [each.meta["val"] for each in given]
+        if not all(isinstance(each, Tensor) and all(isinstance(n, int) for n in each.shape) for each in results):
+            return None
+        return [torch.empty(each.shape, dtype=each.dtype) for each in results]
+
     def results(self, *args: Any, reached: set[GraphModule] | None = None) -> Any:
         """Return what the body gives, as tensors of their own: operators of control flow allow no aliases."""
         results = Recorder(self.gm, self.reached if reached is None else reached).run(*args)
@@ -91,8 +100,13 @@ def _scan(body: _Called, init: Sequence[Any], xs: Sequence[Tensor], additional_i
     if stacked or body.count == len(init):
         return [*carried, *(torch.stack([*map(torch.as_tensor, each)]) for each in zip(*stacked, strict=True))]
     empty = [x.new_zeros(x.shape[1:]) for x in xs]
-    shapes = body.results(*init, *empty, *additional_inputs, reached=set())[len(init) :]
-    return [*carried, *(torch.as_tensor(each).new_empty((0, *torch.as_tensor(each).shape)) for each in shapes)]
+    try:
+        rows = body.results(*init, *empty, *additional_inputs, reached=set())[len(init) :]
+    except (IndexError, RuntimeError):  # it reads what is there only where there are rows
+        if (captured := body.captured) is None:
+            raise
+        rows = captured[len(init) :]
+    return [*carried, *(torch.as_tensor(each).new_empty((0, *torch.as_tensor(each).shape)) for each in rows)]
 
 
 IN_PLACE_OF: Mapping[Any, Callable[..., Any]] = {

@@ -176,7 +176,8 @@ def words_for(passing: Sequence[int], tried: Sequence[int], example: int | None 
     if len(passing) == len(tried):
         return None
     if len(passing) <= 1:
-        return f"exactly {passing[0]}" if passing else "no size at all"
+        only = next(iter(passing), example)
+        return "no size at all" if only is None else f"exactly {only}"
     parts: list[str] = []
     step = min(b - a for a, b in itertools.pairwise(passing))
     even = step > 1 and all((each - passing[0]) % step == 0 for each in passing)

@@ -158,8 +158,8 @@ class Comparison:
 
     # One dimension -------------------------------------------------------------------------------------------------
 
-    def _became(self, request: Request, value: int | str, guard: Guard | None) -> None:
-        place = guard.place if guard is not None else self.fixed.get(request)
+    def _became(self, request: Request, value: int | str, guard: Guard | None, place: Place | None = None) -> None:
+        place = place or (guard.place if guard is not None else self.fixed.get(request))
         reason = None if place is None else self.unkept.get((place.path, place.line))
         if place is None and self.given_up:  # another attempt made it a constant, as one that might have kept it failed
             place, reason = self.given_up[0]
@@ -197,7 +197,8 @@ class Comparison:
             passing, lenient = [n for n in passing if test(n)], kept
         if request.size == 1 and 1 in tried and 1 not in lenient:
             self.contrary[request] = blamed[0].place
-        pinning = next((each for each in blamed if _pins(each, passing, request)), None)
+        is_lost = len(passing) <= 1 or any(each.leaves_out(request.size) for each in blamed)
+        pinning = next((each for each in blamed if is_lost or _pins(each, passing, request)), None)
         least, most = self.program.ranges.get(str(symbol), (0, None))
         if first is not None and first > FARTHEST:
             most = first - 1 if most is None else min(most, first - 1)
@@ -217,7 +218,7 @@ class Comparison:
             conditions += [] if most is None else [sympy.Le(symbol, most)]
             self.conditions.append(Condition(f"{request.label}: {words}", tuple(conditions)))
         if words is not None and pinning is not None:
-            self._became(request, words, pinning.guard)
+            self._became(request, words, pinning.guard, pinning.place)
             if passing == [request.size]:
                 self.single[request] = pinning.place
         elif words is not None:

@@ -43,6 +43,10 @@ class Relied:
     from_one: bool
     guard: Guard | None
 
+    def leaves_out(self, size: int | None) -> bool:
+        """Return whether the operator that is lowered for all sizes gives something else at this size, of several."""
+        return self.guard is None and size is not None and size > 1 and not test_of(self.condition, self.symbols)(size)
+
 
 @dataclass(frozen=True)
 class Sorted:

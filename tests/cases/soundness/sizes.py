@@ -19,6 +19,10 @@ MATRICES = tuple((torch.randn(*sizes),) for sizes in ((6, 9), (1, 5), (4, 7), (1
 PICTURES = tuple((torch.randn(1, 2, *sizes),) for sizes in ((43, 51), (8, 9), (16, 24), (99, 17), (5, 7)))
 
 
+def samples(example: int) -> tuple[tuple[Tensor], ...]:
+    return tuple((torch.randn(2, 2, size),) for size in (example, 65, 127, 128, 200, 640))
+
+
 class PaddedToAPower(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         size = x.shape[1]
@@ -45,6 +49,34 @@ class PaddedToAMultiple(nn.Module):
 class RootOfNumPy(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x[:, : int(np.sqrt(x.shape[1]))] * np.sqrt(x.shape[1]) + float(np.sqrt(x.shape[1] / 2))
+
+
+class AttributesOfASize(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        size = x.shape[1]
+        known = 2 if hasattr(size, "bit_count") and hasattr(size, "to_bytes") else 3
+        return x * known + getattr(size, "real", 7) * getattr(size / 2, "imag", 5.0) + getattr(size, "numerator", 9)
+
+
+class Frames(nn.Module):
+    """A loop over the frames of windows, of which the example has one."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = torch.linspace(-1, 1, 256).view(2, 2, 64)
+        frames = F.conv1d(x, weight, stride=64) if self.way == "conv1d" else getattr(F, self.way)(x, 64)
+        state = frames[..., 0] * 0
+        for step in range(frames.shape[-1]):
+            state = state * 0.5 + frames[..., step]
+        return state
+
+
+class SqueezedFrames(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.max_pool1d(x, 64).squeeze(-1)  # vanishes for one frame
 
 
 class PlacesInAList(nn.Module):
@@ -109,6 +141,19 @@ CASES = of(
     Row("a common multiple", PaddedToAMultiple, MATRICES, BOTH),
     Row("covariances", Covariances, ((torch.randn(3, 4),), (torch.randn(1, 4),)), ({0: "n"},), or_right=True),
     Row("a root of NumPy", RootOfNumPy, WIDTHS, COLUMNS),
+    Row("attributes of a size", AttributesOfASize, WIDTHS, COLUMNS),
+    *(
+        Row(
+            f"frames, {way}, {size} samples",
+            lambda way=way: Frames(way),
+            samples(size),
+            ({2: "samples"},),
+            or_right=True,
+        )
+        for way in ("max_pool1d", "avg_pool1d", "conv1d")
+        for size in (64, 65, 100)
+    ),
+    Row("squeezed frames", SqueezedFrames, samples(65), ({2: "samples"},), "# vanishes for one frame"),
     Row("places in a list", PlacesInAList, MATRICES, BOTH),
     Row("a diagonal", DiagonalOfASize, MATRICES, BOTH),
     *(
