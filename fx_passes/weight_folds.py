@@ -66,7 +66,7 @@ GROWTH_PART = 64
 LEAST_GROWTH = 256 * 1024
 
 ROUNDS = 8
-"""Number of times that results that do not pay are given up for what they are computed from; then nothing is folded."""
+"""Number of times that results that do not pay are given up for what they are computed from; then all of a group is."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,12 @@ def folds_of(program: Program, keep: Collection[Any]) -> Folds:
     Result:  %y = mul(%x, %weight.folded)
     """
     constant = _Constant(program, keep)
-    for _ in range(ROUNDS):
-        results, lowered = constant.split()
-        given_up = constant.too_large(results, lowered)
-        if not given_up:
-            inner = constant.main.keys() - lowered - set(results)
-            return Folds({node: constant.main[node] for node in results}, inner)
+    rounds, (results, lowered) = 0, constant.split()
+    while given_up := constant.too_large(results, lowered, whole=rounds >= ROUNDS):
         constant.given_up |= given_up
-    return Folds()
+        rounds, (results, lowered) = rounds + 1, constant.split()
+    inner = constant.main.keys() - lowered - set(results)
+    return Folds({node: constant.main[node] for node in results}, inner)
 
 
 class _Constant:
@@ -135,9 +133,10 @@ class _Constant:
                 lowered.add(node) if node in self.given_up else results.append(node)
         return results[::-1], lowered
 
-    def too_large(self, results: Collection[Node], lowered: Collection[Node]) -> set[Node]:
+    def too_large(self, results: Collection[Node], lowered: Collection[Node], *, whole: bool) -> set[Node]:
         """Return results that do not pay: of each group with weights in common the one that adds most.
 
+        With `whole`, all nodes of such a group are returned: they are lowered, as if nothing of it could be folded.
         Of a weight that is also read as it is, another arrangement alone never pays.
         """
         freed = {each for each in self.weights if not any(u not in self.main or u in lowered for u in each.users)}
@@ -150,6 +149,8 @@ class _Constant:
             moved = all(_name(node) in REARRANGING for node in calls) and not mains <= freed
             if growth <= 0 or (not moved and growth <= min(len(calls) * BYTES_A_NODE, self.budget - spent)):
                 spent += max(growth, 0)
+            elif whole:
+                given_up |= self.main.keys() & group
             else:
                 given_up |= {*kept} if moved else {max(kept, key=self._bytes)}
         return given_up

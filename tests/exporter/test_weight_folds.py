@@ -116,6 +116,19 @@ def test_what_is_not_folded(name: str) -> None:
         assert_same(run_session(session_of(program), program, (X,)), [model(X)])
 
 
+def test_results_that_never_pay_leave_others_folded() -> None:
+    def many(m: Model, x: torch.Tensor) -> torch.Tensor:
+        y = x * m.row.exp()
+        for i in range(1, weight_folds.ROUNDS + 5):
+            y = y + (x @ (m.w * i).repeat(1, 4096))[:, :8]
+        return y
+
+    model = Model(many)
+    program = export(model, (X,))
+    assert "Exp" not in operators(program)
+    assert_same(run_session(session_of(program), program, (X,)), [model(X)])
+
+
 def test_a_user_s_own_lowering_sees_its_operator() -> None:
     model = Model(lambda m, x: x @ m.w.cos())
     lowering = {torch.ops.aten.cos.default: lambda op, x: op.Identity(op.Cos(x))}
