@@ -22,6 +22,9 @@ SHORTEST = 1024  # the floor of the budget covers shorter sums
 LONG_ROW = 8192  # of norms over rows, which keep several totals: the floor covers more of them
 
 Shape = tuple[int, ...]
+PartOfShape = tuple[int | None, ...]
+
+ROW_NORMS = frozenset({"LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"})
 
 
 def _ratio(before: Shape, after: Shape) -> int:
@@ -40,8 +43,11 @@ def _longest(before: Shape, _after: Shape) -> int:
     return max(before, default=1)
 
 
-def _long_row(before: Shape, _after: Shape) -> int:
-    return before[-1] if before[-1:] >= (LONG_ROW,) else 0
+def _long_row(before: PartOfShape | None, scale: PartOfShape | None) -> int:
+    """The length of the rows of a norm where it is long: the last dimension, or what its scale has; 0 if unknown."""
+    lengths = (shape[-1] for shape in (before, scale) if shape)
+    length = next((each for each in lengths if each is not None), 0)
+    return length if length >= LONG_ROW else 0
 
 
 # The length of the sums of a node, from the shapes of its first input and output.
@@ -49,9 +55,6 @@ LENGTHS: Mapping[str, Callable[[Shape, Shape], int]] = MappingProxyType(
     {
         "InstanceNormalization": _space,
         "GroupNormalization": _sample,
-        "LayerNormalization": _long_row,
-        "RMSNormalization": _long_row,
-        "SimplifiedLayerNormalization": _long_row,
         "GlobalAveragePool": _ratio,
         "ReduceSum": _ratio,
         "ReduceMean": _ratio,
@@ -67,9 +70,10 @@ def allowance(model: ModelFile, ports: tuple[Port, ...], inputs: Mapping[str, np
     """Rounding units of float32 granted to a run of the model on these inputs.
 
     The errors of several sums are independent, so their squares add up. Where a shape is not declared, or has a name
-    that no input gives a size, the sum is taken to be as long as the largest input.
+    that no input gives a size, the sum is taken to be as long as the largest input; but a norm over rows, of which a
+    model has one in each layer, is granted nothing then.
     """
-    nodes = [node for node in model.nodes if node.op in LENGTHS and node.inputs]
+    nodes = [node for node in model.nodes if node.op in LENGTHS.keys() | ROW_NORMS and node.inputs]
     if not nodes:
         return 0.0
     sizes = {
@@ -83,14 +87,20 @@ def allowance(model: ModelFile, ports: tuple[Port, ...], inputs: Mapping[str, np
     largest = max((array.size for array in inputs.values()), default=1)
     total = 0
     for node in nodes:
-        before, after = (_sized(shapes.get(name), sizes) for name in (node.inputs[0], node.outputs[0]))
-        length = largest if before is None or after is None else LENGTHS[node.op](before, after)
+        if node.op in ROW_NORMS:
+            length = _long_row(*(_sized(shapes.get(name), sizes) for name in (*node.inputs, "")[:2]))
+        else:
+            before, after = (_whole(_sized(shapes.get(name), sizes)) for name in (node.inputs[0], node.outputs[0]))
+            length = largest if before is None or after is None else LENGTHS[node.op](before, after)
         total += length if length >= SHORTEST else 0
     return UNITS_PER_ROOT * math.sqrt(total)
 
 
-def _sized(shape: tuple[Dim, ...] | None, sizes: Mapping[str, int]) -> Shape | None:
-    if shape is None:
-        return None
-    known = [sizes.get(dim) if isinstance(dim, str) else dim for dim in shape]
-    return tuple(dim for dim in known if dim is not None) if None not in known else None
+def _sized(shape: tuple[Dim, ...] | None, sizes: Mapping[str, int]) -> PartOfShape | None:
+    return None if shape is None else tuple(sizes.get(dim) if isinstance(dim, str) else dim for dim in shape)
+
+
+def _whole(shape: PartOfShape | None) -> Shape | None:
+    """Return a shape of which every dimension is known, else None."""
+    known = tuple(dim for dim in shape or () if dim is not None)
+    return known if shape is not None and len(known) == len(shape) else None

@@ -140,6 +140,9 @@ def test_any_damage_is_a_value_error_or_harmless(tmp_path: Path, data: st.DataOb
         read_model_file(tmp_path / "damaged.onnx").place_of_node("_inlfunc_mm")
 
 
+ROWS = """g (float[N, 3, H, W] x, {scale} scale) => (float[A, {row}] y) <float[A, {row}] rows> {{
+    size = Constant <value = int64[2] {{0, -1}}> () rows = Reshape (x, size) y = LayerNormalization (rows, scale)
+}}"""
 POOL = "g (float[N, 3, {size}] x) => (float[N, 3, 1, 1] y) {{ y = GlobalAveragePool (x) }}"
 
 
@@ -162,3 +165,21 @@ def test_long_sums_are_counted(tmp_path: Path, text: str, units: float) -> None:
     inputs = {"x": np.zeros(shape, np.float32)}
     assert allowance(read_model_file(path), ports, inputs) == pytest.approx(units)
     assert read_shapes(path)["y"][0] == "N"
+
+
+@pytest.mark.parametrize(
+    ("row", "scale", "units"),
+    [
+        ("12288", "float[12288]", 0.5 * 12288**0.5),
+        ("64", "float[64]", 0.0),
+        ("B", "float[12288]", 0.5 * 12288**0.5),
+        ("B", "float[64]", 0.0),
+        ("B", "float[C]", 0.0),  # and not the size of the largest input
+    ],
+)
+def test_rows_of_norms_are_as_long_as_they_are_declared(tmp_path: Path, row: str, scale: str, units: float) -> None:
+    """Other dimensions may be computed, as the number of patches of an image is."""
+    path = save(tmp_path, ROWS.format(row=row, scale=scale))
+    ports = LocalSession(path, "cpu").open().inputs
+    inputs = {"x": np.zeros((2, 3, 64, 64), np.float32)}
+    assert allowance(read_model_file(path), ports, inputs) == pytest.approx(units)
