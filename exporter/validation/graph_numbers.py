@@ -49,15 +49,15 @@ def numbers_of(program: Program) -> GraphNumbers:
     compared = _some(value for node in targets for name, value in _of_node(node).items() if _compares(node, name))
     every = _some([*(value for node in targets for value in _of_node(node).values()), *_of_constants(program)])
     ties = [tie for number in every if number for tie in (0.5 * number, 1.5 * number, *_factors_of_ties(number))]
-    return GraphNumbers(every, tuple(dict.fromkeys(ties)), compared)
+    return GraphNumbers(every, tuple(dict.fromkeys(filter(math.isfinite, ties))), compared)
 
 
 def _factors_of_ties(number: float) -> Iterator[float]:
     """Yield what makes half of an odd number when it is multiplied by this one: without a rounding, where there is such
     a factor, as a product that is a tie by its rounding alone is none in float64."""
-    numerator, denominator = abs(number).as_integer_ratio()
-    twos = numerator & -numerator
-    odd, step = numerator // twos, 0.5 * denominator / twos
+    numerator, _ = abs(number).as_integer_ratio()
+    odd = numerator // (numerator & -numerator)
+    step = 0.5 * min(odd, LARGEST_ODD) / abs(number)  # a power of 2, or infinite beside the least numbers
     yield from (each * step for each in (1, -1, 3, -3)) if odd <= LARGEST_ODD else (0.5 / number, 1.5 / number)
 
 

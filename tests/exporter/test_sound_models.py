@@ -27,6 +27,9 @@ SOUND: dict[str, tuple[Callable[[Tensor], Tensor], Tensor]] = {
     "a long row of halves": (lambda x: F.layer_norm(x, x.shape[-1:]), points(8, 4096) * 3 + 2),
     "a long group of halves": (lambda x: F.group_norm(x, 1), points(2, 3, 64, 64)),
     "an offset of many pixels": (F.instance_norm, points(1, 2, 256, 256) + 100),
+    "a small number": (lambda x: x / x.abs().clamp(min=1e-300), points(4, 8, dtype=torch.float64)),
+    "the least number": (lambda x: x.clamp(min=5e-324), points(4, 8, dtype=torch.float64)),
+    "the largest number": (lambda x: x.clamp(max=1.7e308), points(4, 8, dtype=torch.float64)),
     "no distance in float64": (lambda x: torch.cdist(x, x), points(6, 8, dtype=torch.float64)),
 }
 
