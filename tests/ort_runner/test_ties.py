@@ -80,6 +80,17 @@ def test_ties_that_are_all_decided_otherwise_are_no_chance() -> None:
     assert not compare(codes, (other & (np.arange(SIZE) % 2 == 0)).astype(np.int64), roundings=moved).too_big
 
 
+def test_codes_of_which_most_are_at_ties_are_judged() -> None:
+    """A row of codes that is one too high, where each code goes up in half of PyTorch's runs."""
+    want = GENERATOR.integers(0, 200, (16, 64))
+    runs = want + GENERATOR.integers(0, 2, (RUNS, 16, 64))
+    got = want.copy()
+    got[5] += 1
+    gap = compare(want, got, roundings=runs)
+    assert gap.too_big
+    assert gap.ties == 0
+
+
 def test_an_index_that_pytorch_gives_as_well_is_a_tie() -> None:
     want = np.arange(100, dtype=np.int64)
     runs = np.repeat(want[None], RUNS, 0)
