@@ -17,13 +17,11 @@ from fxport.ort_runner import phases, ties
 from fxport.ort_runner.budget import MEAN_RATIO, MEAN_SHARE, RATIO, Budget, budget_of
 from fxport.ort_runner.dtypes import FLOAT, element_of
 from fxport.ort_runner.providers import PROVIDERS, Provider
-from fxport.ort_runner.spread import SMALLEST_SLICE, rms_of, spread_of
+from fxport.ort_runner.spread import MOST_SLICED, SMALLEST_SLICE, rms_of, spread_of
 from fxport.ort_runner.systematic import shared_axes, systematic_ratio
 
 CPU = PROVIDERS["cpu"]
 
-# Beyond this many elements only the whole output is judged: a pass over all slices of each axis would cost seconds.
-MOST_SLICED = 1 << 24
 # Elements smaller than the largest by this factor, and by its powers, are judged beside those of their own size.
 SMALLER = 1024.0
 # Values so far above all others, and so large, that they can only stand for "minus infinity" in a mask.

@@ -10,6 +10,9 @@ import numpy as np
 SMALLEST_SLICE = 64
 """A slice of this many elements tells its error norm well enough to be judged alone."""
 
+MOST_SLICED = 1 << 24
+"""Beyond this many elements only the whole output is judged: a pass over all slices of each axis would cost seconds."""
+
 
 def rms_of(values: np.ndarray, count: int) -> float:
     """The root mean square of values that are 0 but for `count` of them."""
@@ -48,6 +51,8 @@ def _share(w: np.ndarray, error: np.ndarray, finite: np.ndarray) -> float:
 
 def _slices(shape: tuple[int, ...]) -> Iterator[tuple[slice | int, ...]]:
     yield ()
+    if math.prod(shape) > MOST_SLICED:
+        return
     for axis, length in enumerate(shape):
         if length > 1 and math.prod(shape) // length >= SMALLEST_SLICE:
             yield from ((slice(None),) * axis + (index,) for index in range(length))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from fxport.ort_runner import spread
 from fxport.ort_runner.compare import compare, disagreements
 from fxport.ort_runner.providers import PROVIDERS
 from tests.ort_runner.models import floats, softmax
@@ -312,6 +313,16 @@ def test_long_sums_get_an_allowance() -> None:
     got = (exact * (1 + 3e-6)).astype(F32)
     assert compare(exact.astype(F32), got, exact).too_big
     assert not compare(exact.astype(F32), got, exact, sums=50).too_big
+
+
+def test_slices_of_many_elements_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by the verdict nor by the largest share of one element."""
+    want = np.concatenate([np.ones((1, 100)), np.full((99, 100), 1e6)]) * np.tile([1.0, -1.0], 50)
+    got = want.copy()
+    got[0, 0] += 1.0
+    assert spread.largest_share(want, got) == pytest.approx(1.0)
+    monkeypatch.setattr(spread, "MOST_SLICED", want.size - 1)
+    assert spread.largest_share(want, got) == pytest.approx(1e-6, rel=0.01)
 
 
 def test_the_gap_describes_the_worst_element() -> None:
